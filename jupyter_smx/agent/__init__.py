@@ -1,0 +1,1 @@
+"""The far side: one agent per host, standard library only, copied there as one zipapp."""

@@ -1,0 +1,1 @@
+"""Engines: foreign countries that we ask five questions (:mod:`jupyter_smx.engines.base`)."""

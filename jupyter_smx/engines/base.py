@@ -1,0 +1,118 @@
+"""The engine port: five answers, declared capabilities, and a printable plan.
+
+A new engine is one file with one subclass of :class:`Engine`, one entry point in the group
+``jupyter_smx.engines``, and a ten-line test that runs :mod:`jupyter_smx.testing.contract`. No engine polls, sleeps,
+retries, keeps state, or knows what a job is.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from msgspec import Struct
+from traitlets.config import LoggingConfigurable
+
+from jupyter_smx.model.cluster import Handle
+from jupyter_smx.model.instance import InstanceGroup, InstanceType
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import AsyncIterator, Sequence
+
+
+class Observation(str, Enum):
+    """What the world said of a cluster; only a clear "no such thing" is ``GONE``."""
+
+    RUNNING = "RUNNING"
+    GONE = "GONE"
+    UNKNOWN = "UNKNOWN"
+
+
+class Capabilities(Struct, frozen=True, kw_only=True):
+    """What an engine can do, declared, so that nobody asks an engine its name.
+
+    ``shared_folder``: files of a host are files of ours, at the path that :meth:`Engine.remains` gives.
+    ``extend``: a keep-alive can be lengthened after the hosts were acquired.
+    """
+
+    shared_folder: bool = False
+    extend: bool = True
+    gpu: bool = False
+    bounded_by_machine: bool = False
+    """The hosts share this machine, so the controller's capacity traits apply."""
+
+
+class HostPlan(Struct, frozen=True, kw_only=True):
+    """One host that is wanted: its name in the job (``algo-1``), its group, its share of a machine."""
+
+    host: str
+    group: str
+    instance_type: str
+    vcpus: int
+    gpus: int = 0
+
+
+class ClusterRequest(Struct, frozen=True, kw_only=True):
+    """Everything an engine needs in order to bring up a cluster, and nothing about the job.
+
+    ``idle_limit`` is the number of seconds after which an agent that never got a job ends by itself.
+    """
+
+    cluster: str
+    hosts: tuple[HostPlan, ...]
+    instance_groups: tuple[InstanceGroup, ...]
+    python: str
+    idle_limit: float = 120.0
+    preload: tuple[str, ...] = ()
+
+
+class Engine(LoggingConfigurable):
+    """A country with a name, options (traits with help), capabilities and five answers."""
+
+    name: ClassVar[str]
+    capabilities: ClassVar[Capabilities] = Capabilities()
+
+    @abstractmethod
+    def plan(self, request: ClusterRequest) -> dict[str, object]:
+        """Give the printable request that :meth:`acquire` would send; pure."""
+
+    @abstractmethod
+    def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle]:
+        """Bring up all hosts or none, with an agent listening on each.
+
+        Yields a handle whenever something more exists that costs money, the complete one last. Launches at most once
+        per cluster id and host, even when called again from another process.
+
+        :raises RefusedError: before anything was launched; ``transient`` says whether asking again may help.
+        """
+
+    @abstractmethod
+    async def find(self, cluster: str) -> Handle | None:
+        """Find a cluster again from a fresh process; answers until :meth:`release`."""
+
+    @abstractmethod
+    async def observe(self, handles: Sequence[Handle]) -> list[Observation]:
+        """Look at many clusters at once, same order; an outage is ``UNKNOWN``; never raises for one cluster."""
+
+    @abstractmethod
+    async def release(self, handle: Handle) -> None:
+        """Free what costs, with everything the hosts started; idempotent. Records under :meth:`remains` stay."""
+
+    @abstractmethod
+    async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Open a byte stream to the agent on ``host`` over the engine's own authenticated channel.
+
+        :raises UnavailableError: nobody listens there now.
+        """
+
+    def remains(self, cluster: str, host: str) -> Path | None:
+        """Give the folder of a host's spool when it can be read without the agent, else None."""
+        del cluster, host
+        return None
+
+    def instance_types(self) -> dict[str, InstanceType] | None:
+        """Give the instance types that this engine has, or None where the controller's catalogue applies."""
+        return None

@@ -1,0 +1,1 @@
+"""The nouns: frozen records that every layer shares and that import nothing of ours."""

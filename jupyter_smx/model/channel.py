@@ -1,0 +1,50 @@
+"""What goes into a job and comes out of it: input channels, outputs, artefacts and packed variables."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Channel(Struct, frozen=True, kw_only=True):
+    """One input: where from, how it is presented, to which hosts.
+
+    ``source`` is an absolute local path, a glob or an fsspec URL. ``groups`` empty means all instance groups.
+    """
+
+    name: str
+    source: str
+    mode: Literal["File", "FastFile"] = "File"
+    distribution: Literal["FullyReplicated", "ShardedByS3Key"] = "FullyReplicated"
+    groups: tuple[str, ...] = ()
+
+
+class Output(Struct, frozen=True, kw_only=True):
+    """One output: the folder in the job (absolute, or relative to /opt/ml) and where its content goes at the end.
+
+    An empty ``destination`` keeps the content in the job's own folder.
+    """
+
+    name: str
+    path: str
+    destination: str = ""
+
+
+class Payload(Struct, frozen=True, kw_only=True):
+    """Notebook variables, pickled by the kernel into one file that the job reads: their sizes in bytes by name."""
+
+    path: str
+    sha256: str
+    sizes: dict[str, int]
+    protocol: str = ""
+    """Versions of Python and cloudpickle that wrote it, as ``3.11/3.1.2``."""
+
+
+class Artifact(Struct, frozen=True, kw_only=True):
+    """A file that a job brought home: name, absolute path here, size in bytes, content hash ('' if not computed)."""
+
+    name: str
+    path: str
+    size: int
+    sha256: str = ""

@@ -1,0 +1,112 @@
+"""Hosts that an engine gave us, what makes them reusable, and until when they are kept."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+
+from jupyter_smx.model.instance import InstanceGroup
+
+
+class ClusterState(str, Enum):
+    """``Provisioning → InUse ⇄ Available → Releasing → Terminated``."""
+
+    PROVISIONING = "Provisioning"
+    IN_USE = "InUse"
+    AVAILABLE = "Available"
+    RELEASING = "Releasing"
+    TERMINATED = "Terminated"
+
+
+class WarmPoolStatus(str, Enum):
+    """What a *job's record* says of the pool it left behind (SageMaker's ``WarmPoolStatus``)."""
+
+    AVAILABLE = "Available"
+    IN_USE = "InUse"
+    REUSED = "Reused"
+    TERMINATED = "Terminated"
+
+
+class WarmPool(Struct, frozen=True, kw_only=True):
+    """``WarmPoolStatus`` of a job: status, the job that took the pool over, idle seconds that are billed, and why."""
+
+    status: WarmPoolStatus
+    reused_by_job: str = ""
+    resource_retained_billable_seconds: int = 0
+    reason: str = ""
+
+
+class ReuseKey(Struct, frozen=True, kw_only=True):
+    """Everything in which a job and a warm pool must be equal (SageMaker's criteria, and the interpreter).
+
+    Image, code, hyperparameters, environment and data are not in it.
+    """
+
+    engine: str
+    user: str
+    role: str
+    instance_groups: tuple[InstanceGroup, ...]
+    python: str
+
+
+class HostHandle(Struct, frozen=True, kw_only=True):
+    """What finds one host again, from any process: its name in the job (``algo-1``) and the engine's own words."""
+
+    host: str
+    data: dict[str, str | int | float]
+
+
+class Handle(Struct, frozen=True, kw_only=True):
+    """What finds a cluster again at its engine; an acquire that is not done yet has fewer hosts."""
+
+    engine: str
+    cluster: str
+    hosts: tuple[HostHandle, ...] = ()
+
+
+class Host(Struct, frozen=True, kw_only=True):
+    """One host as the agent on it described itself in its greeting."""
+
+    name: str
+    group: str
+    instance_type: str
+    isolation: str = ""
+    isolation_reason: str = ""
+    python_version: str = ""
+    preloaded: tuple[str, ...] = ()
+    preload_failures: dict[str, str] = {}
+
+
+class Cluster(Struct, frozen=True, kw_only=True):
+    """The record of a cluster; while ``AVAILABLE`` it is a warm pool and nothing else.
+
+    Times are seconds since the epoch. ``lease`` grows by one each time a job takes the cluster; every message and
+    every write for that job carries it.
+    """
+
+    id: str
+    key: ReuseKey
+    state: ClusterState = ClusterState.PROVISIONING
+    handle: Handle | None = None
+    hosts: tuple[Host, ...] = ()
+    lease: int = 0
+    job: str = ""
+    last_job: str = ""
+    created_at: float = 0.0
+    available_since: float | None = None
+    expires_at: float | None = None
+    ended_at: float | None = None
+    jobs_served: int = 0
+    cold_start_seconds: float | None = None
+    retained_seconds: float = 0.0
+    reason: str = ""
+
+    def is_live(self) -> bool:
+        """Say whether it still occupies hosts."""
+        return self.state is not ClusterState.TERMINATED
+
+    def name(self) -> str:
+        """Say what the user calls the pool: the short instance type and the first digits of the id."""
+        kind = self.key.instance_groups[0].instance_type.removeprefix("ml.").split(".")[0]
+        return f"{kind}-{self.id[:6]}"

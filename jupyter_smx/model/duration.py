@@ -1,0 +1,45 @@
+"""Durations as people write them: ``600``, ``90s``, ``10m``, ``1h``, ``1h30m``, ``2d``."""
+
+from __future__ import annotations
+
+import re
+
+from jupyter_smx.model.errors import ValidationError
+
+_UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_PART = re.compile(r"(\d+)([dhms])")
+_WHOLE = re.compile(r"(?:\d+[dhms])+")
+
+
+def parse(text: str, field: str = "keep_alive") -> int:
+    """Read a duration in seconds.
+
+    :raises ValidationError: not a number of seconds and not numbers with units.
+    """
+    text = text.strip().lower()
+    if text.isdecimal():
+        return int(text)
+    if _WHOLE.fullmatch(text):
+        return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    raise ValidationError(
+        f"--{field.replace('_', '-')}: {text!r} is not a duration.",
+        field=field,
+        value=text,
+        rule="A duration is a number of seconds, or numbers with d, h, m or s.",
+        cure="For example 600, 10m or 1h30m.",
+    )
+
+
+def words(seconds: float) -> str:
+    """Write a duration for people, two units at most: ``850 ms``, ``4.2 s``, ``10 min``, ``1 h 30 min``."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:  # noqa: PLR2004 - a minute
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    whole = round(seconds)
+    parts = []
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        count, whole = divmod(whole, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2])

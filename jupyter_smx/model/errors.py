@@ -1,0 +1,162 @@
+"""The tree of errors; each one says which field, which value, which rule and which cure.
+
+::
+
+    SmxError
+    ├── ValidationError          the wish itself is wrong                       HTTP 400
+    ├── ResourceNotFoundError    no such job, pool or cluster                   HTTP 404
+    ├── ResourceInUseError       it exists, and it is in the way                HTTP 409
+    ├── ResourceLimitError       a quota or a cap of the administrator          HTTP 422
+    ├── RefusedError             an engine said no before launching anything    HTTP 422
+    ├── UnavailableError         controller, agent or engine cannot be reached  HTTP 503
+    └── VersionMismatchError     two sides speak different protocols            HTTP 426
+
+The codes are the ones of SageMaker's API where it has one.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, ClassVar
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class ErrorBody(Struct, frozen=True, kw_only=True):
+    """An error as it travels in an HTTP answer."""
+
+    code: str
+    message: str
+    field: str = ""
+    value: str = ""
+    rule: str = ""
+    cure: str = ""
+    transient: bool = False
+
+
+class SmxError(Exception):
+    """Base of everything that this package raises on purpose."""
+
+    code: ClassVar[str] = "InternalServerError"
+    status: ClassVar[int] = 500
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        field: str = "",
+        value: object = "",
+        rule: str = "",
+        cure: str = "",
+        transient: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+        self.value = str(value)
+        self.rule = rule
+        self.cure = cure
+        self.transient = transient
+
+    def __str__(self) -> str:
+        """Message, then the rule that was broken, then the cure, as one paragraph."""
+        return " ".join(part for part in (self.message, self.rule, self.cure) if part)
+
+    def body(self) -> ErrorBody:
+        """Give the error in the form in which it crosses a process border."""
+        return ErrorBody(
+            code=self.code,
+            message=self.message,
+            field=self.field,
+            value=self.value,
+            rule=self.rule,
+            cure=self.cure,
+            transient=self.transient,
+        )
+
+
+class ValidationError(SmxError):
+    """A field of the wish has a value that no engine could honour."""
+
+    code = "ValidationException"
+    status = 400
+
+
+class ResourceNotFoundError(SmxError):
+    """Nothing of that name is known here."""
+
+    code = "ResourceNotFound"
+    status = 404
+
+
+class ResourceInUseError(SmxError):
+    """The thing exists and is busy, or its name is taken."""
+
+    code = "ResourceInUse"
+    status = 409
+
+
+class ResourceLimitError(SmxError):
+    """A quota or cap that the administrator set would be exceeded."""
+
+    code = "ResourceLimitExceeded"
+    status = 422
+
+
+class RefusedError(SmxError):
+    """An engine refused before it launched anything; ``transient`` says whether asking again may help."""
+
+    code = "Refused"
+    status = 422
+
+
+class UnavailableError(SmxError):
+    """A process that should answer does not."""
+
+    code = "ServiceUnavailable"
+    status = 503
+
+
+class VersionMismatchError(SmxError):
+    """Two sides speak different versions of a protocol."""
+
+    code = "VersionMismatch"
+    status = 426
+
+
+_BY_CODE: dict[str, type[SmxError]] = {
+    kind.code: kind
+    for kind in (
+        ValidationError,
+        ResourceNotFoundError,
+        ResourceInUseError,
+        ResourceLimitError,
+        RefusedError,
+        UnavailableError,
+        VersionMismatchError,
+    )
+}
+
+
+def from_body(body: ErrorBody) -> SmxError:
+    """Raise-able error for an answer that came over the wire; an unknown code gives the base class."""
+    kind = _BY_CODE.get(body.code, SmxError)
+    return kind(
+        body.message,
+        field=body.field,
+        value=body.value,
+        rule=body.rule,
+        cure=body.cure,
+        transient=body.transient,
+    )
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Say which known names lie nearest to ``word``: a cure for a typing error, empty when none is near."""
+    matches = get_close_matches(word, list(known), n=3, cutoff=0.5)
+    if not matches:
+        return ""
+    return f"Did you mean {' or '.join(matches)}?"

@@ -1,0 +1,47 @@
+"""One change of a job or a pool, with a sequence number; what the bus, the browser and ``changes?since=`` carry."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from jupyter_smx.model.job import JobSummary
+
+
+class PoolSummary(Struct, frozen=True, kw_only=True):
+    """What lists and events show of a pool. ``expires_at`` is seconds since the epoch, None while in use."""
+
+    id: str
+    name: str
+    engine: str
+    instances: str
+    state: str
+    created_at: float
+    expires_at: float | None = None
+    job: str = ""
+    last_job: str = ""
+    jobs_served: int = 0
+    saved_seconds: float = 0.0
+    idle_seconds: float = 0.0
+    idle_cost: float | None = None
+    isolation: str = ""
+    preloaded: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """One change; exactly one of ``job`` and ``pool`` is set. ``seq`` grows by one over the life of the store."""
+
+    seq: int
+    at: float
+    job: JobSummary | None = None
+    pool: PoolSummary | None = None
+
+
+class Changes(Struct, frozen=True, kw_only=True):
+    """Answer to ``changes?since=``: the events after it, the newest number, and whether older ones were dropped."""
+
+    events: tuple[Event, ...]
+    seq: int
+    reset: bool = False

@@ -1,0 +1,107 @@
+"""The record of a job: its wish, where it is, where it should be, and everything that was learnt on the way."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from jupyter_smx.model.channel import Artifact
+from jupyter_smx.model.cluster import WarmPool
+from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.status import Goal, SecondaryStatus, Status, status_of
+from jupyter_smx.model.why import Why
+
+
+class Transition(Struct, frozen=True, kw_only=True):
+    """One row of SageMaker's ``SecondaryStatusTransitions``; the last of a running job has no end."""
+
+    status: SecondaryStatus
+    start_time: float
+    end_time: float | None = None
+    status_message: str = ""
+
+
+class RemoteException(Struct, frozen=True, kw_only=True):
+    """An exception of the user's code: class name, text, the whole traceback, and the line of the cell it names."""
+
+    type: str
+    message: str
+    traceback: str
+    line: int | None = None
+
+
+class HostEnd(Struct, frozen=True, kw_only=True):
+    """How the job ended on one host, as that host's agent wrote it down.
+
+    ``exit_code`` is None when a signal ended it, then ``signal`` is its number. ``cause`` is ``exit``, ``signal``,
+    ``stopped``, ``max_runtime``, ``memory`` or ``host`` (ours: the host was lost).
+    """
+
+    host: str
+    cause: str
+    exit_code: int | None = None
+    signal: int | None = None
+    failure: str = ""
+    exception: RemoteException | None = None
+    left_behind: tuple[str, ...] = ()
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """A job; changed only by ``msgspec.structs.replace``. Times are seconds since the epoch.
+
+    ``timings`` are moments on the way to the first line of user code, seconds since the epoch by the clock of whoever
+    saw them: ``magic, accepted, committed, sent, received, awake, first_line, exited, ended, final``.
+    """
+
+    id: str
+    name: str
+    spec: JobSpec
+    state: SecondaryStatus = SecondaryStatus.PENDING
+    goal: Goal = Goal.RUN
+    cluster: str = ""
+    lease: int = 0
+    attempt: int = 1
+    created_at: float = 0.0
+    started_at: float | None = None
+    ended_at: float | None = None
+    modified_at: float = 0.0
+    transitions: tuple[Transition, ...] = ()
+    why: Why | None = None
+    failure_reason: str = ""
+    hosts: tuple[HostEnd, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    received: dict[str, int] = {}
+    """Sizes in bytes of the variables that came back."""
+    warm_pool: WarmPool | None = None
+    timings: dict[str, float] = {}
+
+    def status(self) -> Status:
+        """SageMaker's ``Status`` for the step the job is at."""
+        return status_of(self.state)
+
+
+class JobSummary(Struct, frozen=True, kw_only=True):
+    """What lists and events show of a job: no source, no path, no value of a variable."""
+
+    id: str
+    name: str
+    base_name: str
+    kind: Literal["train", "process"]
+    engine: str
+    instances: str
+    status: Status
+    secondary_status: SecondaryStatus
+    message: str
+    created_at: float
+    started_at: float | None = None
+    ended_at: float | None = None
+    pool: str = ""
+    start: str = ""
+    queue_position: int | None = None
+    warm_pool_status: str = ""
+    first_line_seconds: float | None = None
+    """From submission to the first line of user code."""
+    cost: float | None = None
+    failure_type: str = ""
+    failure_line: int | None = None

@@ -1,0 +1,52 @@
+"""Names and ids: what a job may be called, and how an unused name is made from a wish."""
+
+from __future__ import annotations
+
+import re
+
+from jupyter_smx.model.errors import ValidationError
+
+MAX_NAME = 63
+NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9])*")
+_ID = re.compile(r"[0-9a-f]{12,32}")
+_SUFFIX = 6
+
+
+def check_base_name(name: str) -> str:
+    """Give ``name`` back when SageMaker would take it with our suffix on.
+
+    :raises ValidationError: characters or length outside ``[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}``.
+    """
+    limit = MAX_NAME - _SUFFIX - 1
+    if len(name) <= limit and NAME.fullmatch(name):
+        return name
+    suggestion = slug(name)[:limit].strip("-") or "job"
+    raise ValidationError(
+        f"--name: {name!r} cannot name a job.",
+        field="name",
+        value=name,
+        rule=f"A name has letters, digits and single inner hyphens, {limit} characters at most.",
+        cure=f"{suggestion!r} would do.",
+    )
+
+
+def slug(text: str) -> str:
+    """Make a name of any text: letters and digits stay, everything else becomes one hyphen."""
+    return re.sub(r"[^a-zA-Z0-9]+", "-", text).strip("-")
+
+
+def job_name(base_name: str, job_id: str) -> str:
+    """Name of a job: what the user called it and the first digits of its id, so that it is used once only."""
+    return f"{base_name}-{job_id[:_SUFFIX]}"
+
+
+def check_id(job_id: str) -> str:
+    """Give ``job_id`` back when it has the form of an id.
+
+    :raises ValidationError: not 12 to 32 hexadecimal digits.
+    """
+    if _ID.fullmatch(job_id):
+        return job_id
+    raise ValidationError(
+        f"id: {job_id!r} is not a job id.", field="id", value=job_id, rule="An id is 12 to 32 hexadecimal digits."
+    )

@@ -1,0 +1,52 @@
+"""The wish: everything that a user asks for with one job, frozen and independent of where it will run."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from jupyter_smx.model.channel import Channel, Output, Payload
+from jupyter_smx.model.instance import InstanceGroup
+
+DAY = 86_400
+
+
+class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to run, with what, on what, and for how long.
+
+    ``hyperparameters`` values are strings, JSON where they are not plain text (SageMaker's encoding).
+    ``keep_alive`` and ``max_run`` are seconds. ``imports`` are the modules that the code imports at its top, a hint
+    for the zygote, never a promise.
+    """
+
+    kind: Literal["train", "process"]
+    source: str
+    base_name: str = ""
+    filename: str = ""
+    engine: str = "local"
+    instance_groups: tuple[InstanceGroup, ...] = (InstanceGroup(),)
+    keep_alive: int = 0
+    hyperparameters: dict[str, str] = {}
+    environment: dict[str, str] = {}
+    channels: tuple[Channel, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    send: Payload | None = None
+    receive: tuple[str, ...] = ()
+    role: str = ""
+    max_run: int = DAY
+    python: str = ""
+    python_version: str = ""
+    imports: tuple[str, ...] = ()
+    notebook: str = ""
+    working_directory: str = ""
+    submitted_at: float = 0.0
+    """Seconds since the epoch on the submitter's clock, when its magic began to run."""
+
+    def instance_count(self) -> int:
+        """Count the hosts of all groups."""
+        return sum(group.instance_count for group in self.instance_groups)
+
+    def instances(self) -> str:
+        """Say the hosts in a few words, as ``ml.m5.xlarge × 2 + local × 1``."""
+        return " + ".join(f"{group.instance_type} × {group.instance_count}" for group in self.instance_groups)

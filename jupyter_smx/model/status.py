@@ -1,0 +1,78 @@
+"""Where a job is: SageMaker's ``Status`` and ``SecondaryStatus`` words and which may follow which.
+
+Source: ``DescribeTrainingJob`` (``TrainingJobStatus``, ``SecondaryStatus``). *Intention is not state*: what a
+job should do is its :class:`Goal`, a field of its own.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Status(str, Enum):
+    """What a list of jobs shows; SageMaker's ``TrainingJobStatus`` and ``ProcessingJobStatus``."""
+
+    IN_PROGRESS = "InProgress"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    STOPPING = "Stopping"
+    STOPPED = "Stopped"
+
+
+class SecondaryStatus(str, Enum):
+    """The exact step; SageMaker's ``SecondaryStatus``. Processing jobs have the same steps here."""
+
+    PENDING = "Pending"
+    STARTING = "Starting"
+    DOWNLOADING = "Downloading"
+    TRAINING = "Training"
+    STOPPING = "Stopping"
+    UPLOADING = "Uploading"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    STOPPED = "Stopped"
+    MAX_RUNTIME_EXCEEDED = "MaxRuntimeExceeded"
+
+
+class Goal(str, Enum):
+    """Where a job should be."""
+
+    RUN = "run"
+    STOP = "stop"
+
+
+# One row per step: its rank (news of a lower rank is stale), the status it belongs to, what the user reads.
+_TABLE: dict[SecondaryStatus, tuple[int, Status, str]] = {
+    SecondaryStatus.PENDING: (0, Status.IN_PROGRESS, "Waiting for room on the engine."),
+    SecondaryStatus.STARTING: (1, Status.IN_PROGRESS, "Launching requested instances."),
+    SecondaryStatus.DOWNLOADING: (2, Status.IN_PROGRESS, "Copying the input channels."),
+    SecondaryStatus.TRAINING: (3, Status.IN_PROGRESS, "Running the code."),
+    SecondaryStatus.STOPPING: (4, Status.STOPPING, "Stopping the job."),
+    SecondaryStatus.UPLOADING: (5, Status.IN_PROGRESS, "Bringing the outputs home."),
+    SecondaryStatus.COMPLETED: (9, Status.COMPLETED, "The job completed."),
+    SecondaryStatus.FAILED: (9, Status.FAILED, "The job failed."),
+    SecondaryStatus.STOPPED: (9, Status.STOPPED, "The job was stopped."),
+    SecondaryStatus.MAX_RUNTIME_EXCEEDED: (9, Status.STOPPED, "The job reached its maximum run time."),
+}
+
+_FINAL_RANK = 9
+
+
+def status_of(step: SecondaryStatus) -> Status:
+    """Give the ``Status`` that a step belongs to."""
+    return _TABLE[step][1]
+
+
+def message_of(step: SecondaryStatus) -> str:
+    """Give the sentence that a step shows when nothing better is known."""
+    return _TABLE[step][2]
+
+
+def is_final(step: SecondaryStatus) -> bool:
+    """Say whether a verdict was given; verdicts never change."""
+    return _TABLE[step][0] == _FINAL_RANK
+
+
+def may_become(old: SecondaryStatus, new: SecondaryStatus) -> bool:
+    """Say whether ``new`` is news: later in the table, and nothing follows a verdict."""
+    return not is_final(old) and _TABLE[new][0] > _TABLE[old][0]

@@ -1,0 +1,33 @@
+"""What the administrator allows: caps, quotas and the machine's capacity, as plain values."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+HARD_KEEP_ALIVE = 21_600
+"""Seconds; SageMaker's own maximum of ``KeepAlivePeriodInSeconds``, which no administrator can raise."""
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """The administrator's choices. Durations are seconds, memory is GiB; an empty tuple or None means no limit.
+
+    ``max_hosts, cpus, memory_gib, gpus`` are the capacity of this machine for engines that share it.
+    ``warm_pool_quota`` maps an instance type (or ``*``) to the number of instances that may be kept warm.
+    """
+
+    allowed_instance_types: tuple[str, ...] = ()
+    allowed_engines: tuple[str, ...] = ()
+    keep_alive_cap: int = 3_600
+    max_keep_alive_chain: int = 28 * 86_400
+    max_run_cap: int = 28 * 86_400
+    max_jobs_running: int | None = None
+    max_jobs_queued: int = 10_000
+    warm_pool_quota: dict[str, int] = {}
+    max_hosts: int = 8
+    cpus: int = 2
+    memory_gib: float = 4.0
+    gpus: int = 0
+    grace: float = 120.0
+    """Seconds between SIGTERM and SIGKILL."""
+    launch_limit: float = 300.0
+    """Seconds that an engine may take to bring a cluster up."""

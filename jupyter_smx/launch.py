@@ -1,4 +1,4 @@
-"""Where the controller lives and how it is started; whoever may need one imports this, so this imports almost nothing."""
+"""Where the controller lives and how it is started; everyone may import this, so it imports almost nothing."""
 
 from __future__ import annotations
 

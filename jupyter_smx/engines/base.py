@@ -94,7 +94,7 @@ class Engine(LoggingConfigurable):
         """Find a cluster again from a fresh process; answers until :meth:`release`."""
 
     @abstractmethod
-    async def observe(self, handles: Sequence[Handle]) -> list[Observation]:
+    async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
         """Look at many clusters at once, same order; an outage is ``UNKNOWN``; never raises for one cluster."""
 
     @abstractmethod

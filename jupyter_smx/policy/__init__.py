@@ -1,1 +1,1 @@
-"""Pure decisions: what is next for a job or a cluster, what may be reused, what it costs. No clock, no input, no output."""
+"""Pure decisions: what is next for a job or a cluster, what may be reused, what it costs; no clock, no input."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
+
+from jupyter_smx.model.instance import Catalogue, catalogue
 
 HARD_KEEP_ALIVE = 21_600
 """Seconds; SageMaker's own maximum of ``KeepAlivePeriodInSeconds``, which no administrator can raise."""
@@ -15,6 +17,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     ``warm_pool_quota`` maps an instance type (or ``*``) to the number of instances that may be kept warm.
     """
 
+    catalogue: Catalogue = field(default_factory=catalogue)
     allowed_instance_types: tuple[str, ...] = ()
     allowed_engines: tuple[str, ...] = ()
     keep_alive_cap: int = 3_600
@@ -29,5 +32,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     gpus: int = 0
     grace: float = 120.0
     """Seconds between SIGTERM and SIGKILL."""
+    unreachable_limit: float = 300.0
+    """Seconds for which an agent may be silent while its engine does not say that it is gone."""
     launch_limit: float = 300.0
     """Seconds that an engine may take to bring a cluster up."""

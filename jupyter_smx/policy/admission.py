@@ -1,0 +1,176 @@
+"""Whether a wish may become a job at all: form, catalogue, the administrator's list, caps."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model import instance, name
+from jupyter_smx.model.errors import ResourceLimitError, ValidationError, nearest
+from jupyter_smx.policy import keep_alive
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from jupyter_smx.model.spec import JobSpec
+    from jupyter_smx.policy.limits import Limits
+
+MAX_SOURCE = 16 * 1024 * 1024
+MAX_GROUPS = 5
+MAX_CHANNELS = 20
+MAX_HYPERPARAMETERS = 100
+MAX_VALUE = 2_500
+_CHANNEL = re.compile(r"[A-Za-z0-9.\-_]{1,64}")
+_VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,511}")
+
+
+def check(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
+    """Let a wish pass, or say what is wrong with it.
+
+    :raises ValidationError: a field that no engine could honour.
+    :raises ResourceLimitError: the administrator does not allow it.
+    """
+    _check_engine(spec, limits, engines)
+    _check_instances(spec, limits)
+    name.check_base_name(spec.base_name)
+    keep_alive.check(spec.keep_alive, limits)
+    _check_run_time(spec, limits)
+    _check_parameters(spec)
+    _check_channels(spec)
+
+
+def _check_engine(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
+    if spec.engine not in engines:
+        raise ValidationError(
+            f"--engine: {spec.engine!r} is not an engine.",
+            field="engine",
+            value=spec.engine,
+            rule=f"Installed engines: {', '.join(sorted(engines))}.",
+            cure=nearest(spec.engine, engines),
+        )
+    if limits.allowed_engines and spec.engine not in limits.allowed_engines:
+        raise ResourceLimitError(
+            f"--engine: {spec.engine!r} is not allowed here.",
+            field="engine",
+            value=spec.engine,
+            rule=f"The administrator allows {', '.join(limits.allowed_engines)} (ControllerApp.allowed_engines).",
+        )
+
+
+def _check_instances(spec: JobSpec, limits: Limits) -> None:
+    if not 1 <= len(spec.instance_groups) <= MAX_GROUPS:
+        raise ValidationError(
+            f"--group: {len(spec.instance_groups)} instance groups.",
+            field="instance_groups",
+            value=len(spec.instance_groups),
+            rule=f"A job has 1 to {MAX_GROUPS} groups.",
+        )
+    names = [group.name for group in spec.instance_groups]
+    if len(set(names)) != len(names):
+        raise ValidationError("--group: two groups have one name.", field="instance_groups", value=", ".join(names))
+    for group in spec.instance_groups:
+        instance.look_up(group.instance_type, limits.catalogue)
+        if group.instance_count < 1:
+            raise ValidationError(
+                f"--instance-count: {group.instance_count} hosts of {group.instance_type}.",
+                field="instance_count",
+                value=group.instance_count,
+                rule="A group has one host or more.",
+            )
+        if limits.allowed_instance_types and group.instance_type not in limits.allowed_instance_types:
+            raise ResourceLimitError(
+                f"--instance-type: {group.instance_type} is not allowed here.",
+                field="instance_type",
+                value=group.instance_type,
+                rule=f"The administrator allows {', '.join(limits.allowed_instance_types)} "
+                "(ControllerApp.allowed_instance_types).",
+            )
+
+
+def check_hosts(spec: JobSpec, limits: Limits) -> None:
+    """Refuse a job that could never fit on this machine, however long it waits.
+
+    :raises ResourceLimitError: more hosts than the machine may have.
+    """
+    if spec.instance_count() > limits.max_hosts:
+        raise ResourceLimitError(
+            f"--instance-count: {spec.instance_count()} hosts.",
+            field="instance_count",
+            value=spec.instance_count(),
+            rule=f"This machine runs {limits.max_hosts} hosts at most (ControllerApp.max_hosts).",
+            cure="Ask for fewer hosts, or for another engine.",
+        )
+
+
+def _check_run_time(spec: JobSpec, limits: Limits) -> None:
+    if not 1 <= spec.max_run <= limits.max_run_cap:
+        raise ValidationError(
+            f"--max-run: {spec.max_run} seconds.",
+            field="max_run",
+            value=spec.max_run,
+            rule=f"A job runs for 1 to {limits.max_run_cap} seconds.",
+        )
+    if spec.keep_alive < 0:
+        raise ValidationError(
+            f"--keep-alive: {spec.keep_alive} seconds.", field="keep_alive", value=spec.keep_alive, rule="0 or more."
+        )
+
+
+def _check_parameters(spec: JobSpec) -> None:
+    if len(spec.source) > MAX_SOURCE:
+        raise ValidationError(
+            f"The code has {len(spec.source)} characters.", field="source", rule=f"{MAX_SOURCE} at most."
+        )
+    if len(spec.hyperparameters) > MAX_HYPERPARAMETERS:
+        raise ValidationError(
+            f"--hp: {len(spec.hyperparameters)} hyperparameters.",
+            field="hyperparameters",
+            value=len(spec.hyperparameters),
+            rule=f"{MAX_HYPERPARAMETERS} at most.",
+        )
+    for key, value in spec.hyperparameters.items():
+        if len(value) > MAX_VALUE:
+            raise ValidationError(
+                f"--hp {key}: the value has {len(value)} characters.",
+                field="hyperparameters",
+                value=key,
+                rule=f"A hyperparameter has {MAX_VALUE} characters at most.",
+                cure="Pass it with --send.",
+            )
+    for key in spec.environment:
+        if not _VARIABLE.fullmatch(key):
+            raise ValidationError(
+                f"--env: {key!r} is not a name of a variable.",
+                field="environment",
+                value=key,
+                rule="Letters, digits and underscores, not a digit first, 512 characters at most.",
+            )
+
+
+def _check_channels(spec: JobSpec) -> None:
+    names = [channel.name for channel in spec.channels]
+    if len(names) > MAX_CHANNELS:
+        raise ValidationError(
+            f"--input: {len(names)} channels.", field="channels", value=len(names), rule=f"{MAX_CHANNELS} at most."
+        )
+    for word in names:
+        if not _CHANNEL.fullmatch(word) or word in {".", ".."}:
+            raise ValidationError(
+                f"--input: {word!r} cannot name a channel.",
+                field="channels",
+                value=word,
+                rule="1 to 64 letters, digits, dots, hyphens and underscores.",
+            )
+    repeated = next((word for word in names if names.count(word) > 1), None)
+    if repeated is not None:
+        raise ValidationError(f"--input: channel {repeated!r} is given twice.", field="channels", value=repeated)
+    groups = {group.name for group in spec.instance_groups}
+    for channel in spec.channels:
+        unknown = set(channel.groups) - groups
+        if unknown:
+            raise ValidationError(
+                f"--input {channel.name}: no group is named {', '.join(sorted(unknown))}.",
+                field="channels",
+                value=channel.name,
+                rule=f"The groups of this job are {', '.join(sorted(groups))}.",
+            )

@@ -1,0 +1,31 @@
+"""Names of a job's hosts: ``algo-1 … algo-N`` over all groups, in the groups' order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jupyter_smx.model.instance import InstanceGroup
+
+
+class NamedHost(Struct, frozen=True, kw_only=True):
+    """One host: its name in the job, its group and its instance type."""
+
+    name: str
+    group: str
+    instance_type: str
+
+
+def named_hosts(groups: Iterable[InstanceGroup]) -> tuple[NamedHost, ...]:
+    """Name the hosts of all groups."""
+    rows: list[NamedHost] = []
+    for group in groups:
+        rows.extend(
+            NamedHost(name=f"algo-{len(rows) + 1 + index}", group=group.name, instance_type=group.instance_type)
+            for index in range(group.instance_count)
+        )
+    return tuple(rows)

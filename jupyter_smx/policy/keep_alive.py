@@ -1,0 +1,84 @@
+"""For how long hosts are kept: the job's own wish, the administrator's cap, the quota, and the chain's end.
+
+========================  ==========================================================
+wish                      answer
+========================  ==========================================================
+0 or none                 the pool ends with the job; nothing is inherited
+up to the cap             granted
+over the cap              refused at submission, with the cap and who sets it
+quota of the type full    granted at submission, said in ``why``; not kept at the end
+chain older than its end  not kept
+========================  ==========================================================
+
+Source: SageMaker managed warm pools; there the missing quota is silent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from jupyter_smx.model import duration
+from jupyter_smx.model.cluster import Cluster, ClusterState
+from jupyter_smx.model.errors import ResourceLimitError
+from jupyter_smx.policy.limits import HARD_KEEP_ALIVE, Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jupyter_smx.model.instance import InstanceGroup
+
+
+class Keep(Struct, frozen=True):
+    """Seconds to keep the hosts idle (0: release them) and the reason in a sentence."""
+
+    seconds: int
+    reason: str = ""
+
+
+def check(seconds: int, limits: Limits) -> None:
+    """Refuse a keep-alive that no pool may have.
+
+    :raises ResourceLimitError: over the administrator's cap or SageMaker's maximum.
+    """
+    cap = min(limits.keep_alive_cap, HARD_KEEP_ALIVE)
+    if seconds > cap:
+        raise ResourceLimitError(
+            f"--keep-alive: {duration.words(seconds)} is over the cap of {duration.words(cap)}.",
+            field="keep_alive",
+            value=seconds,
+            rule="The administrator sets the cap by ControllerApp.keep_alive_cap in jupyter_smx_config.py.",
+            cure=f"Ask for {cap} seconds or less, or extend the pool later.",
+        )
+
+
+def over_quota(groups: Iterable[InstanceGroup], kept: Iterable[Cluster], limits: Limits) -> str:
+    """Say which instance type has no room in the warm-pool quota; empty when there is room or no quota."""
+    held: dict[str, int] = {}
+    for cluster in kept:
+        if cluster.state is ClusterState.AVAILABLE:
+            for group in cluster.key.instance_groups:
+                held[group.instance_type] = held.get(group.instance_type, 0) + group.instance_count
+    for group in groups:
+        kind = group.instance_type
+        quota = limits.warm_pool_quota.get(kind, limits.warm_pool_quota.get("*"))
+        if quota is not None and held.get(kind, 0) + group.instance_count > quota:
+            return (
+                f"The quota for warm {kind} instances is {quota} and {held.get(kind, 0)} are kept now; "
+                "the administrator sets it by ControllerApp.warm_pool_quota."
+            )
+    return ""
+
+
+def after_job(cluster: Cluster, seconds: int, others: Iterable[Cluster], limits: Limits, now: float) -> Keep:
+    """Decide at the end of a job whether its hosts stay, and for how long."""
+    if seconds <= 0:
+        return Keep(0, "The job asked for no keep-alive.")
+    full = over_quota(cluster.key.instance_groups, others, limits)
+    if full:
+        return Keep(0, full)
+    left = cluster.created_at + limits.max_keep_alive_chain - now
+    if left <= 0:
+        return Keep(0, f"The pool reached its maximum age of {duration.words(limits.max_keep_alive_chain)}.")
+    return Keep(min(seconds, int(left)))

@@ -1,0 +1,101 @@
+"""What is next: one step for a job, one step for a cluster, from what is recorded and what was seen."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from jupyter_smx.model.cluster import Cluster, ClusterState
+from jupyter_smx.model.status import Goal, is_final
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.job import Job
+
+
+class JobStep(Enum):
+    """The one thing to do for a job."""
+
+    NOTHING = "nothing"
+    PLACE = "find a pool or launch hosts, or stay in the queue"
+    STOP_UNSTARTED = "end a job whose code never ran"
+    DISPATCH = "give the job to its hosts"
+    SEND_STOP = "ask the hosts to stop"
+    FINISH = "bring the outputs home and give the verdict"
+    REPLACE = "the hosts are gone and the code never began: place it again"
+    FINISH_LOST = "the hosts are gone and the code had begun"
+
+
+class ClusterStep(Enum):
+    """The one thing to do for a cluster."""
+
+    NOTHING = "nothing"
+    ACQUIRE = "ask the engine for the hosts"
+    CONNECT = "open streams to the agents"
+    LOSE = "the engine says that it is gone while a job is on it"
+    FORGET = "it ended by itself while idle"
+    RELEASE = "free what costs"
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """What is known of a job on its hosts, from the agents' own words; never stored.
+
+    ``ended`` of ``hosts`` have given their record; ``failed`` says that one of them ended badly; ``lost`` that the
+    engine knows the hosts no more; ``ran`` that, there, the code may have begun.
+    """
+
+    hosts: int = 0
+    connected: bool = False
+    dispatched: bool = False
+    stop_sent: bool = False
+    ended: int = 0
+    failed: bool = False
+    lost: bool = False
+    ran: bool = False
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """What is known of a cluster now: streams open, the engine's clear no, an action of ours under way."""
+
+    connected: bool = False
+    gone: bool = False
+    busy: bool = False
+
+
+def next_job_step(job: Job, cluster: Cluster | None, progress: Progress) -> JobStep:
+    """Decide the next step of a job; the same facts always give the same step."""
+    if is_final(job.state):
+        return JobStep.NOTHING
+    if cluster is None:
+        return JobStep.STOP_UNSTARTED if job.goal is Goal.STOP else JobStep.PLACE
+    if progress.hosts and progress.ended == progress.hosts:
+        return JobStep.FINISH
+    if progress.lost:
+        return JobStep.FINISH_LOST if progress.ran or job.goal is Goal.STOP else JobStep.REPLACE
+    if cluster.state is not ClusterState.IN_USE or not progress.connected:
+        return JobStep.NOTHING
+    return _next_on_hosts(job, progress)
+
+
+def _next_on_hosts(job: Job, progress: Progress) -> JobStep:
+    if not progress.dispatched:
+        return JobStep.STOP_UNSTARTED if job.goal is Goal.STOP else JobStep.DISPATCH
+    if (job.goal is Goal.STOP or progress.failed) and not progress.stop_sent:
+        return JobStep.SEND_STOP
+    return JobStep.NOTHING
+
+
+def next_cluster_step(cluster: Cluster, seen: Seen, now: float) -> ClusterStep:
+    """Decide the next step of a cluster; one action at a time."""
+    if seen.busy or cluster.state is ClusterState.TERMINATED:
+        return ClusterStep.NOTHING
+    if cluster.state is ClusterState.PROVISIONING:
+        return ClusterStep.ACQUIRE
+    if cluster.state is ClusterState.RELEASING:
+        return ClusterStep.RELEASE
+    if seen.gone:
+        return ClusterStep.LOSE if cluster.state is ClusterState.IN_USE else ClusterStep.FORGET
+    if cluster.state is ClusterState.AVAILABLE and cluster.expires_at is not None and cluster.expires_at <= now:
+        return ClusterStep.RELEASE
+    return ClusterStep.NOTHING if seen.connected else ClusterStep.CONNECT

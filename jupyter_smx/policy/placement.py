@@ -1,0 +1,131 @@
+"""Where a job goes: into a warm pool, onto new hosts, or into the queue; oldest first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from jupyter_smx.model.cluster import Cluster, ClusterState, ReuseKey
+from jupyter_smx.model.why import Why
+from jupyter_smx.policy import capacity, reuse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jupyter_smx.model.spec import JobSpec
+    from jupyter_smx.policy.limits import Limits
+
+
+class World(Struct, frozen=True, kw_only=True):
+    """What a placement looks at: live clusters of the engine, those with an open stream, older waiting jobs."""
+
+    clusters: tuple[Cluster, ...] = ()
+    reachable: frozenset[str] = frozenset()
+    ahead: int = 0
+    running: int = 0
+    bounded: bool = True
+    """Whether the engine's hosts share this machine."""
+
+
+class Reuse(Struct, frozen=True):
+    """Take this warm pool."""
+
+    cluster: Cluster
+    why: Why
+
+
+class Launch(Struct, frozen=True):
+    """Acquire new hosts."""
+
+    why: Why
+
+
+class Wait(Struct, frozen=True):
+    """Stay in the queue; ``evict`` names idle pools that must end first to make room."""
+
+    why: Why
+    evict: tuple[str, ...] = ()
+
+
+Placement = Reuse | Launch | Wait
+
+
+def place(spec: JobSpec, key: ReuseKey, world: World, limits: Limits, now: float) -> Placement:
+    """Decide for the job at hand; ``world.ahead`` older jobs of the same engine wait before it."""
+    need = capacity.demand(spec.instance_groups, limits)
+    used = capacity.taken(world.clusters, limits)
+    missing = _reason_to_wait(need, used, world, limits)
+    if missing:
+        return Wait(_queued(missing, world.ahead))
+    pool = reuse.best_pool(key, world.clusters, world.reachable, spec.imports, now)
+    if pool is not None:
+        return Reuse(pool, _warm(pool, spec))
+    notes = capacity.notes(spec.instance_groups, limits) if world.bounded else ()
+    if world.bounded and capacity.lacks_hosts(need, used, limits):
+        evict = _evictable(need, used, world.clusters, limits)
+        return Wait(_queued(f"All {limits.max_hosts} hosts of this machine are taken.", world.ahead), evict)
+    return Launch(_cold(key, world, notes))
+
+
+def _reason_to_wait(need: capacity.Share, used: capacity.Share, world: World, limits: Limits) -> str:
+    if world.ahead:
+        return f"{world.ahead} older job{'s wait' if world.ahead > 1 else ' waits'} before it."
+    if limits.max_jobs_running is not None and world.running >= limits.max_jobs_running:
+        return f"The administrator allows {limits.max_jobs_running} jobs at a time (max_jobs_running)."
+    return capacity.shortage(need, used, limits) if world.bounded else ""
+
+
+def _evictable(
+    need: capacity.Share, used: capacity.Share, clusters: Sequence[Cluster], limits: Limits
+) -> tuple[str, ...]:
+    """Choose the idle pools that end soonest anyway, as few as make room; none when that would not be enough."""
+    over = used.hosts + need.hosts - limits.max_hosts
+    chosen: list[str] = []
+    idle = [cluster for cluster in clusters if cluster.state is ClusterState.AVAILABLE]
+    for cluster in sorted(idle, key=lambda c: c.expires_at or 0.0):
+        if over <= 0:
+            break
+        chosen.append(cluster.id)
+        over -= sum(group.instance_count for group in cluster.key.instance_groups)
+    leaving = sum(
+        sum(group.instance_count for group in cluster.key.instance_groups)
+        for cluster in clusters
+        if cluster.state is ClusterState.RELEASING
+    )
+    return tuple(chosen) if over <= leaving else ()
+
+
+def _queued(reason: str, ahead: int) -> Why:
+    return Why(start="queued", sentence=f"Queued, number {ahead + 1} in line. {reason}")
+
+
+def _warm(pool: Cluster, spec: JobSpec) -> Why:
+    ready = sorted(set(pool.hosts[0].preloaded) & set(spec.imports)) if pool.hosts else []
+    failed = pool.hosts[0].preload_failures if pool.hosts else {}
+    notes = []
+    if ready:
+        notes.append(f"Already imported: {', '.join(ready)}.")
+    notes.extend(f"Not preloaded: {name}, {reason}" for name, reason in failed.items() if name in spec.imports)
+    after = f" after {pool.last_job}" if pool.last_job else ""
+    return Why(
+        start="warm",
+        sentence=f"Warm: reused pool {pool.name()}{after}.",
+        pool=pool.name(),
+        reused_from=pool.last_job,
+        isolation=pool.hosts[0].isolation if pool.hosts else "",
+        notes=tuple(notes),
+    )
+
+
+def _cold(key: ReuseKey, world: World, notes: tuple[str, ...]) -> Why:
+    unlike = reuse.passed_over(key, world.clusters, world.reachable)
+    if not unlike:
+        return Why(start="cold", sentence="Cold: there was no warm pool.", notes=notes)
+    first = unlike[0]
+    return Why(
+        start="cold",
+        sentence=f"Cold: pool {first.pool} has {first.field} {first.found}, this job wants {first.wanted}.",
+        differences=unlike,
+        notes=notes,
+    )

@@ -1,0 +1,47 @@
+"""What jobs and idle pools cost: instance-hours by the catalogue's price, in US dollars.
+
+``Σ groups count · price · seconds / 3600``, for the billable seconds of a job and apart from them for the seconds in
+which its pool was retained. An instance type without a known price makes the sum unknown, never zero.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jupyter_smx.model.instance import Catalogue, InstanceGroup
+    from jupyter_smx.model.job import Job
+
+HOUR = 3_600.0
+
+
+def rate(groups: Iterable[InstanceGroup], known: Catalogue) -> float | None:
+    """Add up dollars per hour of all hosts; None when one price is not known."""
+    total = 0.0
+    for group in groups:
+        kind = known.get(group.instance_type)
+        if kind is None or kind.price_per_hour is None:
+            return None
+        total += kind.price_per_hour * group.instance_count
+    return total
+
+
+def cost(groups: Iterable[InstanceGroup], seconds: float, known: Catalogue) -> float | None:
+    """Dollars for that many seconds on those hosts; None when a price is not known."""
+    per_hour = rate(groups, known)
+    return None if per_hour is None else per_hour * seconds / HOUR
+
+
+def billable_seconds(job: Job, now: float) -> float:
+    """Wall-clock seconds per instance from the start of the job's hosts to its end, or to now."""
+    if job.started_at is None:
+        return 0.0
+    return max(0.0, (job.ended_at or now) - job.started_at)
+
+
+def job_cost(job: Job, known: Catalogue, now: float) -> float | None:
+    """Dollars for a job, with the idle time that its pool was retained after it."""
+    retained = job.warm_pool.resource_retained_billable_seconds if job.warm_pool else 0
+    return cost(job.spec.instance_groups, billable_seconds(job, now) + retained, known)

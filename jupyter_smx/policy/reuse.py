@@ -1,0 +1,94 @@
+"""Which warm pool a job may take: equal keys, and for every pool passed over the field that differed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model.cluster import Cluster, ClusterState, ReuseKey
+from jupyter_smx.model.why import Difference
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from jupyter_smx.model.instance import InstanceGroup
+    from jupyter_smx.model.spec import JobSpec
+
+
+def reuse_key(spec: JobSpec, user: str) -> ReuseKey:
+    """Take from a wish everything in which a pool must be equal."""
+    return ReuseKey(
+        engine=spec.engine,
+        user=user,
+        role=spec.role,
+        instance_groups=spec.instance_groups,
+        python=spec.python,
+    )
+
+
+def _groups(groups: tuple[InstanceGroup, ...]) -> dict[str, str]:
+    if len(groups) == 1:
+        return {
+            "group name": groups[0].name,
+            "instance type": groups[0].instance_type,
+            "instance count": str(groups[0].instance_count),
+        }
+    return {"instance groups": ", ".join(f"{g.name}:{g.instance_type}:{g.instance_count}" for g in groups)}
+
+
+def _fields(key: ReuseKey) -> dict[str, str]:
+    return {
+        "engine": key.engine,
+        "user": key.user,
+        "role": key.role,
+        "python": key.python,
+        **_groups(key.instance_groups),
+    }
+
+
+def differences(wanted: ReuseKey, cluster: Cluster) -> tuple[Difference, ...]:
+    """Name every field in which a cluster is not what is wanted; empty when the keys are equal."""
+    if wanted == cluster.key:
+        return ()
+    mine, other = _fields(wanted), _fields(cluster.key)
+    names = list(dict.fromkeys([*mine, *other]))
+    return tuple(
+        Difference(pool=cluster.name(), field=name, wanted=mine.get(name, "none"), found=other.get(name, "none"))
+        for name in names
+        if mine.get(name) != other.get(name)
+    )
+
+
+def passed_over(wanted: ReuseKey, clusters: Iterable[Cluster], reachable: Collection[str]) -> tuple[Difference, ...]:
+    """Say for every live cluster why it was not taken: fields of the key, or that it was busy, or not reachable."""
+    found: list[Difference] = []
+    for cluster in clusters:
+        if not cluster.is_live():
+            continue
+        unlike = differences(wanted, cluster)
+        if unlike:
+            found.extend(unlike)
+            continue
+        state = cluster.state.value if cluster.state is not ClusterState.AVAILABLE else "not reachable"
+        if cluster.state is not ClusterState.AVAILABLE or cluster.id not in reachable:
+            found.append(Difference(pool=cluster.name(), field="status", wanted="Available", found=state))
+    return tuple(found)
+
+
+def best_pool(
+    wanted: ReuseKey, clusters: Iterable[Cluster], reachable: Collection[str], imports: Collection[str], now: float
+) -> Cluster | None:
+    """Choose among the idle, reachable, equal pools the one that has most of the imports ready, then the last used."""
+    fitting = [
+        cluster
+        for cluster in clusters
+        if cluster.state is ClusterState.AVAILABLE
+        and cluster.key == wanted
+        and cluster.id in reachable
+        and (cluster.expires_at is None or cluster.expires_at > now)
+    ]
+
+    def warmth(cluster: Cluster) -> tuple[int, float]:
+        ready = set(cluster.hosts[0].preloaded) if cluster.hosts else set()
+        return len(ready & set(imports)), cluster.available_since or 0.0
+
+    return max(fitting, key=warmth, default=None)

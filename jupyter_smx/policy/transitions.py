@@ -1,0 +1,114 @@
+"""Pure changes of records: a job moves on, a cluster is taken, given back, released, ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from jupyter_smx.model.cluster import Cluster, ClusterState, WarmPool, WarmPoolStatus
+from jupyter_smx.model.job import Job, Transition
+from jupyter_smx.model.status import SecondaryStatus, is_final, may_become, message_of
+
+if TYPE_CHECKING:
+    from jupyter_smx.policy.keep_alive import Keep
+
+_BILLED_FROM = (SecondaryStatus.DOWNLOADING, SecondaryStatus.TRAINING)
+
+
+def advance(job: Job, state: SecondaryStatus, now: float, message: str = "") -> Job:
+    """Move a job on; stale news gives the same record back."""
+    if not may_become(job.state, state):
+        return job
+    final = is_final(state)
+    entry = Transition(
+        status=state,
+        start_time=now,
+        end_time=now if final else None,
+        status_message=message or message_of(state),
+    )
+    return replace(
+        job,
+        state=state,
+        transitions=(*_closed(job.transitions, now), entry),
+        modified_at=now,
+        started_at=now if job.started_at is None and state in _BILLED_FROM else job.started_at,
+        ended_at=now if final else job.ended_at,
+    )
+
+
+def _closed(rows: tuple[Transition, ...], now: float) -> tuple[Transition, ...]:
+    if not rows or rows[-1].end_time is not None:
+        return rows
+    return (*rows[:-1], replace(rows[-1], end_time=now))
+
+
+def idle_seconds(cluster: Cluster, now: float) -> float:
+    """Count the seconds since the pool became idle; 0 while in use."""
+    if cluster.available_since is None:
+        return 0.0
+    return max(0.0, now - cluster.available_since)
+
+
+def take(cluster: Cluster, job_id: str, now: float) -> Cluster:
+    """Give a pool to a job under a new lease."""
+    return replace(
+        cluster,
+        state=ClusterState.IN_USE,
+        lease=cluster.lease + 1,
+        job=job_id,
+        retained_seconds=cluster.retained_seconds + idle_seconds(cluster, now),
+        available_since=None,
+        expires_at=None,
+    )
+
+
+def give_back(cluster: Cluster, job_name: str, keep: Keep, now: float) -> Cluster:
+    """Keep the hosts for a while after a job, or begin to release them."""
+    served = replace(cluster, job="", last_job=job_name, jobs_served=cluster.jobs_served + 1)
+    if keep.seconds <= 0:
+        return replace(served, state=ClusterState.RELEASING, reason=keep.reason)
+    return replace(
+        served,
+        state=ClusterState.AVAILABLE,
+        available_since=now,
+        expires_at=now + keep.seconds,
+        reason=keep.reason,
+    )
+
+
+def release(cluster: Cluster, reason: str, now: float) -> Cluster:
+    """Begin to free a cluster."""
+    return replace(
+        cluster,
+        state=ClusterState.RELEASING,
+        reason=reason,
+        retained_seconds=cluster.retained_seconds + idle_seconds(cluster, now),
+        available_since=None,
+        expires_at=None,
+    )
+
+
+def end(cluster: Cluster, reason: str, now: float) -> Cluster:
+    """Write down that nothing of the cluster is left."""
+    gone = release(cluster, reason or cluster.reason, now)
+    return replace(gone, state=ClusterState.TERMINATED, job="", ended_at=now)
+
+
+def pool_of_job(keep: Keep) -> WarmPool:
+    """Say on the record of a finished job what became of its hosts."""
+    if keep.seconds > 0:
+        return WarmPool(status=WarmPoolStatus.AVAILABLE, reason=keep.reason)
+    return WarmPool(status=WarmPoolStatus.TERMINATED, reason=keep.reason)
+
+
+def pool_reused(job: Job, by: str, retained: float) -> Job:
+    """Say on the record of the last job that another one took its pool over; ``retained`` is seconds idle."""
+    pool = WarmPool(status=WarmPoolStatus.REUSED, reused_by_job=by, resource_retained_billable_seconds=round(retained))
+    return replace(job, warm_pool=pool)
+
+
+def pool_ended(job: Job, reason: str, retained: float) -> Job:
+    """Say on the record of the last job that its pool is gone; ``retained`` is seconds idle."""
+    pool = WarmPool(status=WarmPoolStatus.TERMINATED, reason=reason, resource_retained_billable_seconds=round(retained))
+    return replace(job, warm_pool=pool)

@@ -1,0 +1,147 @@
+"""Opens the file with the records: its mode, its pragmas, its version, and the reasons to refuse it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool
+
+from jupyter_smx.controller.tables import REVISIONS
+from jupyter_smx.model.errors import UnavailableError, ValidationError, VersionMismatchError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+MOUNTS = Path("/proc/self/mounts")
+CURE = "Set JUPYTER_SMX_DATA_DIR to a folder on a disk of this machine."
+NEW_FILE_ONLY_OWNER = 0o600
+BUSY_SECONDS = 5.0
+
+_NETWORK_FILE_SYSTEMS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "beegfs", "lustre", "gpfs"}
+)
+
+
+def connect(path: Path, mounts: Path = MOUNTS) -> Connection:
+    """Open the records at ``path``, made or brought to this version first.
+
+    :raises ValidationError: a network file system, where SQLite's write-ahead log loses records.
+    :raises VersionMismatchError: a newer version of this package wrote them.
+    :raises UnavailableError: the folder cannot be written, the disk is full, or the file is no database.
+    """
+    _refuse_network(path, mounts)
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, NEW_FILE_ONLY_OWNER))
+        path.chmod(NEW_FILE_ONLY_OWNER)
+        raw = _open(path)
+    except (OSError, sqlite3.Error) as error:
+        raise unwritable(path, error) from error
+    try:
+        return _prepare(path, raw)
+    except sqlite3.Error as error:
+        raw.close()
+        raise unwritable(path, error) from error
+    except BaseException:
+        raw.close()
+        raise
+
+
+def unwritable(path: Path, error: BaseException) -> UnavailableError:
+    """Say that the records at ``path`` cannot be written, and why."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return UnavailableError(
+        f"The records at {path} cannot be written: {reason}.",
+        field="data_dir",
+        value=path.parent,
+        rule="The controller writes every step down before it takes it.",
+        cure=f"Make the folder writable and free some space, or: {CURE[0].lower()}{CURE[1:]}",
+    )
+
+
+def network_file_system(path: Path, mounts: str) -> str:
+    """Give the type of the network file system that holds ``path``, empty when it is a local one.
+
+    ``mounts`` is the text of ``/proc/self/mounts``.
+    """
+    best, kind = "", ""
+    for line in mounts.splitlines():
+        _, point, found, *_ = line.split(" ")
+        point = point.replace("\\040", " ")
+        if path.is_relative_to(point) and len(point) >= len(best):
+            best, kind = point, found
+    return kind if kind in _NETWORK_FILE_SYSTEMS else ""
+
+
+def _refuse_network(path: Path, mounts: Path) -> None:
+    try:
+        text = mounts.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        # Only Linux has this file; elsewhere nobody says cheaply what a folder lies on.
+        return
+    kind = network_file_system(path.parent.resolve(), text)
+    if kind:
+        raise ValidationError(
+            f"The records cannot lie in {path.parent}, because that is a network folder ({kind}).",
+            field="data_dir",
+            value=path.parent,
+            rule="SQLite's write-ahead log needs memory that is shared between processes of one machine.",
+            cure=CURE,
+        )
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    raw = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS, cached_statements=256)
+    try:
+        raw.execute("PRAGMA journal_mode=WAL")
+        raw.execute("PRAGMA synchronous=NORMAL")
+        # A checkpoint syncs the disk; it waits for an idle moment (Store.checkpoint).
+        raw.execute("PRAGMA wal_autocheckpoint=0")
+    except BaseException:
+        raw.close()
+        raise
+    return raw
+
+
+def _prepare(path: Path, raw: sqlite3.Connection) -> Connection:
+    version = _version(raw)
+    if version and version not in REVISIONS:
+        raise VersionMismatchError(
+            f"The records at {path} were written by a newer jupyter-smx (version {version}, this one knows up to "
+            f"{REVISIONS[-1]}).",
+            field="version",
+            value=version,
+            cure="Update jupyter-smx here, or set JUPYTER_SMX_DATA_DIR to another folder.",
+        )
+    engine = create_engine("sqlite://", creator=lambda: raw, poolclass=NullPool)
+    connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+    if version != REVISIONS[-1]:
+        _upgrade(connection, raw)
+    return connection
+
+
+def _version(raw: sqlite3.Connection) -> str:
+    known = raw.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
+    row = raw.execute("SELECT version_num FROM alembic_version").fetchone() if known else None
+    return str(row[0]) if row else ""
+
+
+def _upgrade(connection: Connection, raw: sqlite3.Connection) -> None:
+    # Alembic takes as long to import as everything else here together, and is needed once per version.
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config(stdout=sys.stderr)
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    # Leaving the block commits; inside it Alembic sees that the transaction is not its own.
+    with connection.begin():
+        raw.execute("BEGIN EXCLUSIVE")
+        # Another controller may have done it while this one waited for the file.
+        if _version(raw) != REVISIONS[-1]:
+            command.upgrade(config, "head")

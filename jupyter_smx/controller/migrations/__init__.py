@@ -1,0 +1,1 @@
+"""Alembic's versions of the records, and how they run on the store's own connection."""

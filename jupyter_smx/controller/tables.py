@@ -1,0 +1,155 @@
+"""The tables, and every statement that the store says, built once: compiling one costs more than running it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Select,
+    String,
+    Table,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.dialects.sqlite import Insert, insert
+
+from jupyter_smx.model.cluster import ClusterState
+from jupyter_smx.model.status import SecondaryStatus, Status, is_final, status_of
+
+REVISIONS = ("0001",)
+"""Alembic's versions, oldest first; the last one is what this code speaks."""
+
+metadata = MetaData()
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("epoch", Integer, nullable=False),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("name", String, nullable=False, unique=True),
+    Column("base_name", String, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("status", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("cluster", String, nullable=False),
+    Column("lease", Integer, nullable=False),
+    # The blobs stand last, so that a look at the columns before them reads no overflow page.
+    Column("summary", LargeBinary, nullable=False),
+    Column("record", LargeBinary, nullable=False),
+    Index("jobs_newest", "created_at", "id"),
+    Index("jobs_status_newest", "status", "created_at", "id"),
+    Index("jobs_base_name", "base_name", "created_at"),
+)
+
+clusters = Table(
+    "clusters",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("state", String, nullable=False),
+    Column("lease", Integer, nullable=False),
+    Column("record", LargeBinary, nullable=False),
+    Index("clusters_state", "state"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("seq", Integer, primary_key=True),
+    Column("at", Float, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    # A number is never given twice, not even when the newest event was dropped.
+    sqlite_autoincrement=True,
+)
+
+_LIVE = sorted({status_of(step).value for step in SecondaryStatus if not is_final(step)})
+_LAST_CHARACTER = "\U0010ffff"
+
+
+def _upsert_job() -> Insert:
+    row = insert(jobs).values({column.name: bindparam(column.name) for column in jobs.columns})
+    changed = {column.name: row.excluded[column.name] for column in jobs.columns if not column.primary_key}
+    is_news = or_(*(jobs.c.status == live for live in _LIVE), jobs.c.state == row.excluded.state)
+    return row.on_conflict_do_update(index_elements=["id"], set_=changed, where=is_news)
+
+
+def _upsert_cluster() -> Insert:
+    row = insert(clusters).values({column.name: bindparam(column.name) for column in clusters.columns})
+    changed = {name: row.excluded[name] for name in ("state", "lease", "record")}
+    ended = ClusterState.TERMINATED.value
+    is_news = (row.excluded.lease >= clusters.c.lease) & or_(clusters.c.state != ended, row.excluded.state == ended)
+    return row.on_conflict_do_update(index_elements=["id"], set_=changed, where=is_news)
+
+
+def _starts_with(column: Column[Any]) -> Any:
+    return column.between(bindparam("ref"), bindparam("ref_end"))
+
+
+READ_EPOCH = select(meta.c.epoch)
+BUMP_EPOCH = update(meta).values(epoch=meta.c.epoch + 1)
+UPSERT_JOB = _upsert_job()
+UPSERT_CLUSTER = _upsert_cluster()
+ADD_EVENT = insert(events).values(at=bindparam("at"), body=bindparam("body"))
+DELETE_JOB = delete(jobs).where(jobs.c.id == bindparam("ref"), jobs.c.status.not_in(_LIVE))
+PRUNE_EVENTS = delete(events).where(events.c.seq <= bindparam("upto"))
+
+LIVE_JOBS = select(jobs.c.record).where(jobs.c.status.in_(_LIVE)).order_by(jobs.c.created_at, jobs.c.id)
+LIVE_CLUSTERS = (
+    select(clusters.c.record).where(clusters.c.state != ClusterState.TERMINATED.value).order_by(clusters.c.id)
+)
+JOB = select(jobs.c.record).where(jobs.c.id == bindparam("ref"))
+CLUSTER = select(clusters.c.record).where(clusters.c.id == bindparam("ref"))
+JOB_BY_NAME = select(jobs.c.record).where(jobs.c.name == bindparam("ref"))
+NEWEST_OF_BASE_NAME = (
+    select(jobs.c.record)
+    .where(jobs.c.base_name == bindparam("ref"))
+    .order_by(jobs.c.created_at.desc(), jobs.c.id.desc())
+    .limit(1)
+)
+JOBS_BY_PREFIX = (
+    select(jobs.c.name, jobs.c.record)
+    .where(or_(_starts_with(jobs.c.id), _starts_with(jobs.c.name)))
+    .order_by(jobs.c.created_at.desc(), jobs.c.id.desc())
+    .limit(5)
+)
+NEWEST_NAMES = select(jobs.c.name, jobs.c.base_name).order_by(jobs.c.created_at.desc()).limit(500)
+
+EVENTS_SINCE = (
+    select(events.c.seq, events.c.body)
+    .where(events.c.seq > bindparam("since"))
+    .order_by(events.c.seq)
+    .limit(bindparam("count"))
+)
+OLDEST_EVENT = select(func.min(events.c.seq))
+
+
+def prefix(ref: str) -> dict[str, str]:
+    """Give the bounds of everything that starts with ``ref``, for a search that an index can answer."""
+    return {"ref": ref, "ref_end": ref + _LAST_CHARACTER}
+
+
+def page(column: Column[bytes], status: Status | None, *, after_start: bool) -> Select[Any]:
+    """Build the question for one page of jobs, newest first; ``after_start`` when it is not the first page."""
+    query = select(column).order_by(jobs.c.created_at.desc(), jobs.c.id.desc()).limit(bindparam("count"))
+    if after_start:
+        mark = select(jobs.c.created_at, jobs.c.id).where(jobs.c.id == bindparam("before")).subquery()
+        query = query.where(tuple_(jobs.c.created_at, jobs.c.id) < select(mark).scalar_subquery())
+    if status is not None:
+        query = query.where(jobs.c.status == status.value)
+    return query

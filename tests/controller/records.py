@@ -1,0 +1,31 @@
+"""Records for tests: valid ones of everything, each field replaceable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyter_smx.model.cluster import Cluster, ReuseKey
+from jupyter_smx.model.instance import InstanceGroup
+from jupyter_smx.model.job import Job
+from jupyter_smx.model.name import job_name
+from jupyter_smx.model.spec import JobSpec
+
+
+def an_id(number: int) -> str:
+    """Give an id whose first digits already differ from those of other small numbers."""
+    return f"{number * 2654435761 % 2**32:08x}{number:08x}"
+
+
+def a_spec(**fields: Any) -> JobSpec:
+    return JobSpec(**{"kind": "train", "source": "print('hello')\n", "base_name": "train"} | fields)
+
+
+def a_job(number: int = 1, *, spec: JobSpec | None = None, **fields: Any) -> Job:
+    spec = spec or a_spec()
+    made: dict[str, Any] = {"id": an_id(number), "name": job_name(spec.base_name or "train", an_id(number))}
+    return Job(**made | {"spec": spec, "created_at": float(number)} | fields)
+
+
+def a_cluster(number: int = 1, **fields: Any) -> Cluster:
+    key = ReuseKey(engine="local", user="me", role="", instance_groups=(InstanceGroup(),), python="/usr/bin/python3")
+    return Cluster(**{"id": an_id(1000 + number), "key": key} | fields)

@@ -1,0 +1,400 @@
+"""The local engine: hosts are agents on this machine, each in its own session with its own folder."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+from traitlets import Bool, Enum, Float, List, Unicode, default
+
+from jupyter_smx.engines import interpreter, pack, processes
+from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
+from jupyter_smx.engines.local_host import RELEASED, Birth, HostFolder, description, hosts_of
+from jupyter_smx.engines.local_start import LOST_THE_CLAIM, AgentStart, Children, in_words
+from jupyter_smx.launch import DATA_DIR_VARIABLE, controller_environment, data_dir
+from jupyter_smx.model.cluster import Handle, HostHandle
+from jupyter_smx.model.errors import RefusedError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+
+    from jupyter_smx.engines.base import HostPlan
+
+_LINUX = sys.platform == "linux"
+_PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_SOCKET_LIMIT = 100
+"""Bytes; Linux takes 107 and macOS 103."""
+_LOOK_AGAIN = 0.05
+
+
+class LocalEngine(Engine):
+    """Runs agents on this machine, under this user, with the Python that the notebook uses."""
+
+    name: ClassVar[str] = "local"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        shared_folder=True, extend=True, gpu=True, bounded_by_machine=True
+    )
+
+    data_dir = Unicode(
+        help="Folder under which each host has its own; empty means Jupyter's data folder, ``smx`` in it."
+    ).tag(config=True)
+    isolate = Bool(
+        default_value=True,
+        help="Whether hosts get their own /opt/ml, /tmp and /etc/hosts where this kernel allows mount namespaces.",
+    ).tag(config=True)
+    start_method = Enum(
+        ("fork", "spawn"), help="How an agent starts jobs: fork of a warmed process, or spawn of a fresh one."
+    ).tag(config=True)
+    launch_timeout = Float(60.0, min=0.1, help="Seconds that an agent may take from its start until it listens.").tag(
+        config=True
+    )
+    release_timeout = Float(
+        20.0, min=0.1, help="Seconds that the processes of a host may take to vanish after they were killed."
+    ).tag(config=True)
+    grace = Float(
+        120.0, min=0.0, help="Seconds between the polite and the certain end of a job that a host gives by itself."
+    ).tag(config=True)
+    hidden_variables = List(
+        Unicode(), help="Names of environment variables of this process that no host shall see."
+    ).tag(config=True)
+
+    @default("data_dir")
+    def _default_data_dir(self) -> str:
+        return os.fspath(data_dir())
+
+    @default("start_method")
+    def _default_start_method(self) -> str:
+        return "fork" if _LINUX else "spawn"
+
+    def __init__(self, **traits: object) -> None:
+        super().__init__(**traits)
+        self._children: Children = {}
+
+    def plan(self, request: ClusterRequest) -> dict[str, object]:
+        """Give what would be started for each host, and the ``host.json`` that it would read; pure."""
+        archive = self._root / pack.file_name()
+        return {
+            "engine": self.name,
+            "hosts": {
+                host.host: {
+                    "command": self._command(request.python, archive, self._folder(request.cluster, host.host)),
+                    "host.json": self._description(request, host),
+                }
+                for host in request.hosts
+            },
+        }
+
+    async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle]:
+        """Start an agent for each host that nobody has claimed yet, and yield a handle for each one that listens.
+
+        :raises RefusedError: before anything was launched.
+        :raises UnavailableError: a host did not come up; the others were released.
+        """
+        self._refuse_impossible(request)
+        archive = await asyncio.to_thread(self._prepare, request)
+        ready: dict[str, HostHandle] = {}
+        pending = {asyncio.create_task(self._bring_up(request, host.host, archive)) for host in request.hosts}
+        try:
+            while pending:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                ready |= {task.result().host: task.result() for task in done}
+                hosts = tuple(ready[host.host] for host in request.hosts if host.host in ready)
+                yield Handle(engine=self.name, cluster=request.cluster, hosts=hosts)
+        except UnavailableError:
+            await _give_up(pending)
+            await self.release(Handle(engine=self.name, cluster=request.cluster))
+            raise
+        finally:
+            await _give_up(pending)
+
+    async def find(self, cluster: str) -> Handle | None:
+        """Read from the disk which hosts a cluster has; None when it never was or was released.
+
+        :raises UnavailableError: the folder cannot be read, which does not mean that there is no cluster.
+        """
+        try:
+            return self._find(cluster)
+        except (OSError, ValueError) as problem:
+            raise UnavailableError(
+                f"data_dir: the records of cluster {cluster!r} cannot be read ({problem}).",
+                field="data_dir",
+                value=self.data_dir,
+                transient=True,
+            ) from problem
+
+    async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
+        """Compare each host's process id, start time and boot with the process table."""
+        self._reap()
+        return [self._look(handle) for handle in handles]
+
+    async def release(self, handle: Handle) -> None:
+        """Kill the agents' sessions, their descendants and every process that carries a host's mark.
+
+        :raises UnavailableError: a process is still there after ``release_timeout`` seconds.
+        """
+        if _PLAIN.fullmatch(handle.cluster):
+            # A release that has begun goes on to its end, even when the caller is cancelled: killing takes a thread.
+            await asyncio.to_thread(self._release, handle)
+
+    async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to the agent's unix socket.
+
+        :raises UnavailableError: nobody listens there now.
+        """
+        folder = self._folder(handle.cluster, host)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.setblocking(False)
+            with _short_name(folder) as path:
+                connection.connect(path)  # a unix socket answers at once: yes, no, or its queue is full
+            return await asyncio.open_unix_connection(sock=connection)
+        except OSError as problem:
+            connection.close()
+            raise UnavailableError(
+                f"Host {host} of cluster {handle.cluster} does not answer ({problem}).", transient=True
+            ) from problem
+
+    def remains(self, cluster: str, host: str) -> Path:
+        """Give the folder with a host's spool; it is read without the agent."""
+        return self._folder(cluster, host).path / "spool"
+
+    @property
+    def _root(self) -> Path:
+        return Path(self.data_dir)
+
+    @property
+    def _clusters(self) -> Path:
+        return self._root / "clusters"
+
+    def _folder(self, cluster: str, host: str) -> HostFolder:
+        return HostFolder(self._clusters / cluster / host)
+
+    def _is_released(self, cluster: str) -> bool:
+        return _exists(self._clusters / cluster / RELEASED)
+
+    def _description(self, request: ClusterRequest, plan: HostPlan) -> dict[str, object]:
+        return description(
+            request,
+            plan,
+            start_method=str(self.start_method),
+            isolate=bool(self.isolate),
+            grace=float(self.grace),
+        )
+
+    def _command(self, python: str, archive: Path, folder: HostFolder) -> list[str]:
+        return [python, "-I", os.fspath(archive), "serve", os.fspath(folder.path)]
+
+    # --- acquire ------------------------------------------------------------------------------------------------
+
+    def _refuse_impossible(self, request: ClusterRequest) -> None:
+        names = [host.host for host in request.hosts]
+        for field, value in [("cluster", request.cluster), *(("hosts", name) for name in names)]:
+            if not _PLAIN.fullmatch(value):
+                raise RefusedError(
+                    f"{field}: {value!r} cannot name a folder.",
+                    field=field,
+                    value=value,
+                    rule="Letters, digits, dots, hyphens and underscores, 63 characters at most.",
+                )
+        if not names or len(set(names)) != len(names):
+            raise RefusedError(
+                f"hosts: {names} is not a set of hosts.",
+                field="hosts",
+                value=names,
+                rule="A cluster has at least one host and each has a name of its own.",
+            )
+        longest = max((self._folder(request.cluster, name).socket for name in names), key=_length)
+        if not hasattr(socket, "AF_UNIX") or (not _LINUX and _length(longest) > _SOCKET_LIMIT):
+            raise RefusedError(
+                f"data_dir: {self.data_dir!r} cannot hold an agent's socket.",
+                field="data_dir",
+                value=self.data_dir,
+                rule=f"This system needs unix sockets, and their paths have {_SOCKET_LIMIT} bytes at most.",
+                cure=f"Set {DATA_DIR_VARIABLE} to a folder with a short path; on Windows run Jupyter in WSL.",
+            )
+
+    def _prepare(self, request: ClusterRequest) -> Path:
+        """Check what needs a look at the machine and write all that agents will read. Launches nothing. Blocks."""
+        interpreter.check(request.python)
+        if self._is_released(request.cluster):
+            raise RefusedError(
+                f"cluster: {request.cluster!r} was released.",
+                field="cluster",
+                value=request.cluster,
+                rule="The id of a cluster is used once.",
+            )
+        try:
+            self._clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
+            archive = pack.place(self._root)
+            for plan in request.hosts:
+                self._folder(request.cluster, plan.host).make(self._description(request, plan))
+        except OSError as problem:
+            raise RefusedError(
+                f"data_dir: {self.data_dir!r} cannot be written ({problem}).",
+                field="data_dir",
+                value=self.data_dir,
+                rule="Every host of the local engine has a folder there.",
+                cure=f"Give yourself the right to write there, or set {DATA_DIR_VARIABLE} to another folder.",
+            ) from problem
+        return archive
+
+    async def _bring_up(self, request: ClusterRequest, host: str, archive: Path) -> HostHandle:
+        try:
+            return await asyncio.wait_for(self._launch_or_join(request, host, archive), float(self.launch_timeout))
+        except asyncio.TimeoutError:
+            raise self._did_not_start(request.cluster, host, f"said nothing for {self.launch_timeout:g} s") from None
+
+    async def _launch_or_join(self, request: ClusterRequest, host: str, archive: Path) -> HostHandle:
+        folder = self._folder(request.cluster, host)
+        if not folder.is_claimed():
+            start = AgentStart(self._command(request.python, archive, folder), folder, self._environment(folder))
+            code = await start.ending(self._children)
+            if code not in (None, LOST_THE_CLAIM):
+                raise self._did_not_start(request.cluster, host, f"ended with {in_words(code)}")
+        # Either our agent is ready, or another engine's agent has the folder and is as good as ours.
+        while True:
+            birth = await asyncio.to_thread(folder.birth)
+            if self._is_released(request.cluster):
+                raise self._did_not_start(request.cluster, host, "was released meanwhile")
+            if birth is not None and birth.is_alive():
+                return HostHandle(host=host, data=_data(birth))
+            known = await asyncio.to_thread(processes.table)
+            if birth is not None or not await asyncio.to_thread(processes.carriers, [folder.mark], known):
+                raise self._did_not_start(request.cluster, host, "died")
+            await asyncio.sleep(_LOOK_AGAIN)
+
+    def _environment(self, folder: HostFolder) -> dict[str, str]:
+        hidden = {*self.hidden_variables, DATA_DIR_VARIABLE}
+        kept = {name: value for name, value in controller_environment(os.environ).items() if name not in hidden}
+        name, _, value = folder.mark.partition("=")
+        return {**kept, name: value}
+
+    def _did_not_start(self, cluster: str, host: str, what: str) -> UnavailableError:
+        folder = self._folder(cluster, host)
+        words = folder.last_words()
+        return UnavailableError(
+            f"Host {host} of cluster {cluster} did not start: its agent {what}.",
+            field="host",
+            value=host,
+            rule=f"agent.log ends with: {words}" if words else "It wrote nothing into agent.log.",
+            cure=f"The whole log is {folder.log}.",
+            transient=True,
+        )
+
+    # --- find and survey -----------------------------------------------------------------------------------------
+
+    def _find(self, cluster: str) -> Handle | None:
+        if not _PLAIN.fullmatch(cluster) or self._is_released(cluster):
+            return None
+        try:
+            names = hosts_of(self._clusters / cluster)
+        except FileNotFoundError:
+            return None
+        hosts = (self._folder(cluster, name).handle() for name in names)
+        return Handle(engine=self.name, cluster=cluster, hosts=tuple(host for host in hosts if host is not None))
+
+    def _look(self, handle: Handle) -> Observation:
+        if not _PLAIN.fullmatch(handle.cluster):
+            return Observation.GONE
+        try:
+            # When the folder of all clusters is missing a disk is away, which says nothing about one of them.
+            self._clusters.stat()
+            found = self._find(handle.cluster)
+            if found is None:
+                return Observation.GONE
+            hosts = handle.hosts or found.hosts
+            if not hosts:
+                return Observation.UNKNOWN
+            alive = all(_birth(host).is_alive() for host in hosts)
+        except (OSError, ValueError, TypeError):
+            return Observation.UNKNOWN
+        return Observation.RUNNING if alive else Observation.GONE
+
+    # --- release --------------------------------------------------------------------------------------------------
+
+    def _release(self, handle: Handle) -> None:
+        folders = self._close(handle)
+        births = [_birth(host) for host in handle.hosts] + [birth for folder in folders if (birth := folder.birth())]
+        boot = processes.boot_id()
+        roots = [(birth.pid, birth.start_time) for birth in births if birth.boot_id == boot]
+        marks = [self._folder(handle.cluster, host.host).mark for host in handle.hosts]
+        marks += [folder.mark for folder in folders]
+
+        def select(known: processes.Table) -> set[int]:
+            self._reap()
+            return processes.family(roots, known) | processes.carriers(marks, known)
+
+        if left := processes.end_all(select, float(self.release_timeout)):
+            raise UnavailableError(
+                f"Cluster {handle.cluster}: processes {sorted(left)} do not end although they were killed.",
+                rule="The system holds a process that waits for a device or a network disk.",
+                cure="The release is tried again until they are gone.",
+                transient=True,
+            )
+        self._reap()
+        for folder in folders:
+            folder.sweep()
+
+    def _close(self, handle: Handle) -> list[HostFolder]:
+        """Make sure that nothing can start in the cluster's folders any more, and list them."""
+        cluster = self._clusters / handle.cluster
+        try:
+            (cluster / RELEASED).touch(mode=0o600)
+            folders = [HostFolder(cluster / name) for name in hosts_of(cluster)]
+        except FileNotFoundError:
+            return []
+        for folder in folders:
+            folder.claim()
+        return folders
+
+    def _reap(self) -> None:
+        for pid, child in list(self._children.items()):
+            if child.poll() is not None:
+                self._children.pop(pid, None)
+
+
+async def _give_up(tasks: set[asyncio.Task[HostHandle]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextmanager
+def _short_name(folder: HostFolder) -> Iterator[str]:
+    """Give a name of the folder's socket that fits into a socket address."""
+    if _length(folder.socket) <= _SOCKET_LIMIT or not _LINUX:
+        yield os.fspath(folder.socket)
+        return
+    descriptor = os.open(folder.path, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{folder.socket.name}"
+    finally:
+        os.close(descriptor)
+
+
+def _length(path: Path) -> int:
+    return len(os.fsencode(path))
+
+
+def _exists(path: Path) -> bool:
+    """Say whether a file is there; unlike :meth:`Path.exists` an unreadable folder is an error and not a no."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _birth(host: HostHandle) -> Birth:
+    return msgspec.convert(host.data, Birth)
+
+
+def _data(birth: Birth) -> dict[str, str | int | float]:
+    return {"pid": birth.pid, "start_time": birth.start_time, "boot_id": birth.boot_id}

@@ -1,0 +1,185 @@
+"""One host of the local engine: its folder, what is written there, and what that says of its agent."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from jupyter_smx.engines import processes
+from jupyter_smx.model.cluster import HostHandle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jupyter_smx.engines.base import ClusterRequest, HostPlan
+
+MARK = "JUPYTER_SMX_HOST"
+"""Environment variable of an agent and of everything that it starts: ``<cluster>/<host>``."""
+
+RELEASED = "released"
+"""File in a cluster's folder: the cluster was given back, its id is never used again."""
+
+_PRIVATE = 0o700
+_REMOVED = ("ml", "tmp", "slots", "trash")
+_LOG_TAIL = 4096
+_LOG_LINES = 5
+
+
+class Birth(Struct, frozen=True):
+    """What ``agent.json`` says of the process that claimed the host's folder."""
+
+    pid: int
+    start_time: int
+    boot_id: str
+
+    def is_alive(self) -> bool:
+        """Say whether the agent lives; after a reboot none does."""
+        return self.boot_id == processes.boot_id() and processes.is_alive((self.pid, self.start_time))
+
+
+class HostFolder(Struct, frozen=True):
+    """The folder of one host, ``<data_dir>/clusters/<cluster>/<host>``."""
+
+    path: Path
+
+    @property
+    def socket(self) -> Path:
+        """Give the unix socket that the agent listens on."""
+        return self.path / "agent.sock"
+
+    @property
+    def log(self) -> Path:
+        """Give the file that holds what the agent itself says."""
+        return self.path / "agent.log"
+
+    @property
+    def mark(self) -> str:
+        """Give the line in the environment of every process of this host."""
+        return f"{MARK}={self.path.parent.name}/{self.path.name}"
+
+    def make(self, description: dict[str, object]) -> None:
+        """Make the folder and write ``host.json`` as a whole, unless an earlier acquire did. Blocks."""
+        self.path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        target = self.path / "host.json"
+        if target.exists():
+            return
+        temporary = self.path / f".host.json.{os.getpid()}-{os.urandom(4).hex()}"
+        temporary.write_text(json.dumps(description, indent=1), encoding="utf-8")
+        temporary.replace(target)
+
+    def is_claimed(self) -> bool:
+        """Say whether an agent, or a release, has taken the folder for good."""
+        return (self.path / "claim").exists()
+
+    def claim(self) -> None:
+        """Take the folder so that no agent can start here from now on; quiet when it is taken."""
+        try:
+            os.close(os.open(self.path / "claim", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            return
+
+    def birth(self) -> Birth | None:
+        """Read who the agent is, None while there was none.
+
+        :raises OSError: the folder cannot be read, which says nothing about the agent.
+        """
+        try:
+            return msgspec.json.decode((self.path / "agent.json").read_bytes(), type=Birth)
+        except FileNotFoundError:
+            return None
+
+    def handle(self) -> HostHandle | None:
+        """Give what finds this host again, None while it has no agent."""
+        birth = self.birth()
+        if birth is None:
+            return None
+        return HostHandle(host=self.path.name, data=msgspec.structs.asdict(birth))
+
+    def last_words(self) -> str:
+        """Give the last lines of ``agent.log`` for the sentence that says why an agent did not start."""
+        try:
+            with self.log.open("rb") as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_TAIL))
+                text = log.read().decode(errors="replace")
+        except OSError:
+            return ""
+        return " | ".join([line.strip() for line in text.splitlines() if line.strip()][-_LOG_LINES:])
+
+    def sweep(self) -> None:
+        """Remove what only a living host needs; the spool, ``agent.log`` and ``host.json`` stay. Blocks."""
+        self.socket.unlink(missing_ok=True)
+        for name in _REMOVED:
+            _remove_tree(self.path / name)
+
+
+def _remove_tree(path: Path) -> None:
+    def make_writable(again: Callable[[str], object], name: str, problem: BaseException) -> None:
+        if isinstance(problem, FileNotFoundError):
+            return
+        # A job may take the right to write from its own folders, and with it ours.
+        for folder in (Path(name).parent, Path(name)):
+            if stat.S_ISDIR(folder.lstat().st_mode):
+                folder.chmod(_PRIVATE)
+        if again in (os.unlink, os.rmdir):
+            again(name)
+        elif path.exists():
+            shutil.rmtree(name, ignore_errors=True)
+
+    def on_error(again: Callable[[str], object], name: str, problem: tuple[object, BaseException, object]) -> None:
+        make_writable(again, name, problem[1])
+
+    if path.is_symlink():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path, onerror=on_error)
+
+
+def hosts_of(cluster: Path) -> list[str]:
+    """List the hosts that a cluster's folder describes, in the job's order.
+
+    :raises OSError: the folder cannot be read.
+    """
+    found = sorted(entry.name for entry in os.scandir(cluster) if entry.is_dir(follow_symlinks=False))
+    for name in found:
+        try:
+            order = json.loads((cluster / name / "host.json").read_text(encoding="utf-8"))["hosts"]
+        except FileNotFoundError:
+            continue
+        return [host for host in order if host in found] + [host for host in found if host not in order]
+    return found
+
+
+def description(
+    request: ClusterRequest, plan: HostPlan, *, start_method: str, isolate: bool, grace: float
+) -> dict[str, object]:
+    """Say to an agent which host it is and which hosts there are: the content of ``host.json``; pure."""
+    return {
+        "protocol": 1,
+        "cluster": request.cluster,
+        "host": plan.host,
+        "hosts": [host.host for host in request.hosts],
+        "groups": [
+            {
+                "instance_group_name": group.name,
+                "instance_type": group.instance_type,
+                "hosts": [host.host for host in request.hosts if host.group == group.name],
+            }
+            for group in request.instance_groups
+        ],
+        "group": plan.group,
+        "instance_type": plan.instance_type,
+        "idle_limit": request.idle_limit,
+        "preload": list(request.preload),
+        "threads": plan.vcpus,
+        "gpus": plan.gpus,
+        "start_method": start_method,
+        "isolate": isolate,
+        "grace": grace,
+    }

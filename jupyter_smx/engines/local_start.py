@@ -1,0 +1,84 @@
+"""One start of one agent on this machine, from the fork until it listens or has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jupyter_smx.engines.local_host import HostFolder
+
+LOST_THE_CLAIM = 3
+"""Exit code of an agent whose folder another agent has."""
+
+_LOOK_AGAIN = 0.01
+
+Children = dict[int, "subprocess.Popen[bytes]"]
+"""Agents that this process started and must wait for when they end, so that none stays a zombie."""
+
+
+class AgentStart(NamedTuple):
+    """What to start, for which host, with which environment."""
+
+    command: list[str]
+    folder: HostFolder
+    environment: Mapping[str, str]
+
+    async def ending(self, children: Children) -> int | None:
+        """Start the agent, put it among ``children``, wait until it listens; the exit code when it ended instead."""
+        # The thread makes the pipe: when we are cancelled meanwhile the file object closes it, not we.
+        child, listening = await asyncio.to_thread(self._start, children)
+        with listening:
+            if await _first_byte(listening.fileno()):
+                return None
+        # End of file means that the agent has closed the pipe without a word: it is about to end.
+        while child.poll() is None:
+            await asyncio.sleep(_LOOK_AGAIN)
+        return child.returncode
+
+    def _start(self, children: Children) -> tuple[subprocess.Popen[bytes], BinaryIO]:
+        listening, ready = os.pipe()
+        try:
+            log = os.open(self.folder.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                child = subprocess.Popen(
+                    [*self.command, "--ready-fd", str(ready)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=self.folder.path,
+                    env=dict(self.environment),
+                    pass_fds=(ready,),
+                    start_new_session=True,
+                )
+            finally:
+                os.close(log)
+        except OSError:
+            os.close(listening)
+            raise
+        finally:
+            os.close(ready)
+        children[child.pid] = child
+        return child, os.fdopen(listening, "rb", buffering=0)
+
+
+async def _first_byte(descriptor: int) -> bytes:
+    """Wait until a pipe has a byte, or nobody has its other end; empty then."""
+    loop = asyncio.get_running_loop()
+    readable = loop.create_future()
+    loop.add_reader(descriptor, lambda: None if readable.done() else readable.set_result(None))
+    try:
+        await readable
+    finally:
+        loop.remove_reader(descriptor)
+    return os.read(descriptor, 1)
+
+
+def in_words(code: int) -> str:
+    """Say how a process ended, from the number that its parent got."""
+    return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"

@@ -1,0 +1,160 @@
+"""The processes of this machine: who lives, who carries a mark, who belongs to whom, and how they are all ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+Identity = tuple[int, int]
+"""Process id and start time. A pid alone may by now belong to a stranger."""
+
+Table = dict[int, "Process"]
+
+_PROC = Path("/proc")
+_LINUX = sys.platform == "linux"
+_DEAD = ("Z", "X", "x")
+_PAUSE = 0.005
+
+
+class Process(NamedTuple):
+    """One living process; ``started`` is in clock ticks since boot on Linux, elsewhere in milliseconds of the epoch."""
+
+    pid: int
+    started: int
+    parent: int
+    session: int
+
+    def identity(self) -> Identity:
+        """Give what no other process will ever have while this machine is up."""
+        return self.pid, self.started
+
+
+def parse_stat(text: str) -> tuple[Process, str]:
+    """Read one ``/proc/<pid>/stat`` line: the process and the letter of its state; a name may hold any character."""
+    head, _, tail = text.rpartition(")")
+    fields = tail.split()
+    pid = int(head.split("(", 1)[0])
+    return Process(pid=pid, started=int(fields[19]), parent=int(fields[1]), session=int(fields[3])), fields[0]
+
+
+def boot_id() -> str:
+    """Give what differs after each boot, so that a process id on disk from before it is never believed."""
+    if _LINUX:
+        return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+    return str(int(psutil.boot_time()))
+
+
+def _look_linux(pid: int) -> Process | None:
+    try:
+        process, state = parse_stat((_PROC / str(pid) / "stat").read_text(errors="replace"))
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if state in _DEAD else process
+
+
+def _look_elsewhere(pid: int) -> Process | None:
+    try:
+        found = psutil.Process(pid)
+        if found.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+            return None
+        return Process(pid=pid, started=int(found.create_time() * 1000), parent=found.ppid(), session=os.getsid(pid))
+    except (psutil.Error, OSError):
+        return None
+
+
+def look(pid: int) -> Process | None:
+    """Look at one process; None when it is gone or only waits for its parent to notice that it is dead.
+
+    :raises OSError: the process table cannot be read.
+    """
+    return _look_linux(pid) if _LINUX else _look_elsewhere(pid)
+
+
+def is_alive(identity: Identity) -> bool:
+    """Say whether exactly this process lives, and not another one that got its number."""
+    found = look(identity[0])
+    return found is not None and found.identity() == identity
+
+
+def table() -> Table:
+    """Look at all living processes."""
+    pids = (int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdecimal()) if _LINUX else psutil.pids()
+    return {process.pid: process for process in map(look, pids) if process is not None}
+
+
+def _environment(pid: int) -> bytes:
+    """Give the environment that a process started with, empty when it is hidden from us."""
+    try:
+        if _LINUX:
+            return (_PROC / str(pid) / "environ").read_bytes()
+        pairs = psutil.Process(pid).environ().items()
+        return b"\0".join(f"{name}={value}".encode(errors="surrogateescape") for name, value in pairs)
+    except (OSError, psutil.Error):
+        return b""
+
+
+def carriers(marks: Iterable[str], known: Table) -> set[int]:
+    """Find the processes in whose environment one of the ``NAME=value`` lines stands; children inherit it."""
+    wanted = {mark.encode(errors="surrogateescape") for mark in marks}
+    return {pid for pid in known if not wanted.isdisjoint(_environment(pid).split(b"\0"))}
+
+
+def family(roots: Iterable[Identity], known: Table) -> set[int]:
+    """Find living roots, the members of their sessions, and everything that descends from any of these; pure."""
+    alive = {pid for pid, started in roots if pid in known and known[pid].started == started}
+    members = alive | {process.pid for process in known.values() if process.session in alive}
+    while True:
+        more = {process.pid for process in known.values() if process.parent in members} - members
+        if not more:
+            return members
+        members |= more
+
+
+def send(process: Process, number: signal.Signals) -> None:
+    """Signal this process and never another one that got its number; quiet when it is gone."""
+    try:
+        if _LINUX:
+            descriptor = os.pidfd_open(process.pid)
+            try:
+                if is_alive(process.identity()):
+                    signal.pidfd_send_signal(descriptor, number)
+            finally:
+                os.close(descriptor)
+        elif is_alive(process.identity()):
+            os.kill(process.pid, number)
+    except ProcessLookupError:
+        return
+
+
+def end_all(select: Callable[[Table], set[int]], seconds: float) -> set[int]:
+    """Kill what ``select`` finds in the process table until it finds nothing more; blocks ``seconds`` at most.
+
+    Everything is stopped before anything is killed, so that nothing forks away between the look and the kill.
+
+    :return: pids that are still there when the time is over.
+    """
+    end = time.monotonic() + seconds
+    spared = {os.getpid(), 1}
+    while True:
+        stopped: Table = {}
+        known = table()
+        while new := {pid: known[pid] for pid in select(known) - spared - stopped.keys() if pid in known}:
+            for process in new.values():
+                send(process, signal.SIGSTOP)
+            stopped |= new
+            known = table()
+        for process in stopped.values():
+            send(process, signal.SIGKILL)
+        if not stopped or time.monotonic() >= end:
+            return {process.pid for process in stopped.values() if is_alive(process.identity())}
+        while any(is_alive(process.identity()) for process in stopped.values()) and time.monotonic() < end:
+            time.sleep(_PAUSE)

@@ -23,7 +23,7 @@ from jupyter_smx.model.event import Event
 from jupyter_smx.model.job import Job, JobSummary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from sqlalchemy import Connection, Executable
@@ -46,9 +46,8 @@ class Store:
     ``epoch`` grows by one each time the records are opened; an owner that sees another number has been replaced.
     """
 
-    def __init__(self, path: Path, connection: Connection, summarise: Callable[[Job], JobSummary]) -> None:
+    def __init__(self, path: Path, connection: Connection) -> None:
         self.path = path
-        self._summarise = summarise
         self._connection = connection
         raw = connection.connection.driver_connection
         if not isinstance(raw, sqlite3.Connection):
@@ -62,14 +61,14 @@ class Store:
         self._seq = self._stored_seq()
 
     @classmethod
-    def open(cls, path: Path, summarise: Callable[[Job], JobSummary] = summary_of) -> Store:
-        """Open the records at ``path`` and become their owner; ``summarise`` makes what pages of jobs show.
+    def open(cls, path: Path) -> Store:
+        """Open the records at ``path`` and become their owner.
 
         :raises ValidationError: a network file system.
         :raises VersionMismatchError: a newer version of this package wrote them.
         :raises UnavailableError: they cannot be written.
         """
-        return cls(path, connect(path), summarise)
+        return cls(path, connect(path))
 
     def close(self) -> None:
         """Close the file; what was written stays. Idempotent."""
@@ -88,6 +87,7 @@ class Store:
     ) -> tuple[Event, ...]:
         """Write all of it or nothing, and give the events back with their numbers.
 
+        What pages show of a job is the summary in its event here, or one made of its record alone.
         ``durable`` waits until the disk has it: for whatever precedes a launch that outlives this machine's power.
         Without it a crash of the controller still loses nothing.
 
@@ -96,9 +96,10 @@ class Store:
         :raises ResourceInUseError: a new job has the name of another one.
         :raises UnavailableError: disk full, or the file is away.
         """
+        told = {event.job.id: event.job for event in events if event.job is not None}
         with self._transaction(durable=durable):
             for job in jobs:
-                self._write_job(job)
+                self._write_job(job, told.get(job.id) or summary_of(job))
             for cluster in clusters:
                 self._write_cluster(cluster)
             return tuple([self._write_event(event) for event in events])
@@ -209,7 +210,7 @@ class Store:
         row = self._raw.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchone()
         return int(row[0]) if row else 0
 
-    def _write_job(self, job: Job) -> None:
+    def _write_job(self, job: Job, summary: JobSummary) -> None:
         row = {
             "id": job.id,
             "name": job.name,
@@ -219,7 +220,7 @@ class Store:
             "state": job.state.value,
             "cluster": job.cluster,
             "lease": job.lease,
-            "summary": _encode(self._summarise(job)),
+            "summary": _encode(summary),
             "record": _encode(job),
         }
         try:

@@ -1,0 +1,51 @@
+"""Waiting in tests: until something is so, with a deadline, never for a number of seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from typing import TYPE_CHECKING, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+T = TypeVar("T")
+
+_PAUSE = 0.005
+
+
+async def eventually(condition: Callable[[], T | Awaitable[T]], what: str = "", *, within: float = 15.0) -> T:
+    """Ask again and again until ``condition``, which may be a coroutine function, gives something true; give that.
+
+    :raises AssertionError: it was never true for ``within`` seconds; the text has ``what`` and the last answer.
+    """
+    end = time.monotonic() + within
+    while True:
+        answer = condition()
+        value = cast("T", await answer) if inspect.isawaitable(answer) else answer
+        if value:
+            return value
+        if time.monotonic() >= end:
+            raise AssertionError(_never(condition, what, within, value))
+        await asyncio.sleep(_PAUSE)
+
+
+def eventually_blocking(condition: Callable[[], T], what: str = "", *, within: float = 15.0) -> T:
+    """Do as :func:`eventually` where no event loop runs.
+
+    :raises AssertionError: it was never true for ``within`` seconds.
+    """
+    end = time.monotonic() + within
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() >= end:
+            raise AssertionError(_never(condition, what, within, value))
+        time.sleep(_PAUSE)
+
+
+def _never(condition: object, what: str, within: float, last: object) -> str:
+    name = what or getattr(condition, "__qualname__", repr(condition))
+    return f"It was never so within {within:g} s: {name}; the last answer was {last!r}."

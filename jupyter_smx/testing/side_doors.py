@@ -1,0 +1,113 @@
+"""Looks at this machine that ask no engine and no agent: processes by their mark, sockets, folders."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import NamedTuple
+
+MARK = "JUPYTER_SMX_HOST"
+_PROC = Path("/proc")
+_LISTENS = "00010000"
+_UNIX_FIELDS = 8
+
+
+class Seen(NamedTuple):
+    """One living process as ``/proc`` shows it."""
+
+    pid: int
+    started: str
+    environment: frozenset[bytes]
+    command: str
+
+    def has(self, line: str) -> bool:
+        """Say whether it started with this ``NAME=value`` in its environment."""
+        return line.encode() in self.environment
+
+    def host(self) -> str:
+        """Give ``<cluster>/<host>`` that it belongs to, empty when to none."""
+        prefix = f"{MARK}=".encode()
+        return next((line[len(prefix) :].decode() for line in self.environment if line.startswith(prefix)), "")
+
+
+def see(pid: int) -> Seen | None:
+    """Look at one process; None when it is gone, a zombie, or hidden."""
+    folder = _PROC / str(pid)
+    try:
+        stat = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        if stat[0] in "ZX":
+            return None
+        environment = frozenset((folder / "environ").read_bytes().split(b"\0"))
+        command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except (OSError, IndexError):
+        return None
+    return Seen(pid, stat[19], environment, command)
+
+
+def processes() -> list[Seen]:
+    """List all living processes that this user may look at."""
+    found = (see(int(entry.name)) for entry in os.scandir(_PROC) if entry.name.isdecimal())
+    return [seen for seen in found if seen is not None]
+
+
+def of_cluster(cluster: str) -> list[Seen]:
+    """List the living processes that carry the mark of one of the cluster's hosts."""
+    return [seen for seen in processes() if seen.host().partition("/")[0] == cluster]
+
+
+def agents(cluster: str) -> dict[str, int]:
+    """Find the agents that live now, by host: marked processes whose command says ``serve``."""
+    found: dict[str, int] = {}
+    for seen in of_cluster(cluster):
+        words = seen.command.split(" ")
+        if "serve" in words and _leads_its_session(seen.pid):
+            found[seen.host().partition("/")[2]] = seen.pid
+    return found
+
+
+def _leads_its_session(pid: int) -> bool:
+    try:
+        return os.getsid(pid) == pid
+    except ProcessLookupError:
+        return False
+
+
+def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Kill a process that may have ended already."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def listening_sockets(pid: int) -> set[str]:
+    """List the unix sockets with a name that a process listens on."""
+    inodes = set()
+    try:
+        for entry in os.scandir(_PROC / str(pid) / "fd"):
+            target = _target(entry.path)
+            if target.startswith("socket:["):
+                inodes.add(target[len("socket:[") : -1])
+        lines = (_PROC / str(pid) / "net/unix").read_text(errors="replace").splitlines()[1:]
+    except OSError:
+        return set()
+    rows = [line.split(maxsplit=_UNIX_FIELDS - 1) for line in lines]
+    return {row[7] for row in rows if len(row) == _UNIX_FIELDS and row[3] == _LISTENS and row[6] in inodes}
+
+
+def _target(path: str) -> str:
+    try:
+        return str(Path(path).readlink())
+    except OSError:
+        return ""
+
+
+def read_json(path: Path) -> dict[str, object] | None:
+    """Read a file that holds a JSON object, None when there is none."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return content if isinstance(content, dict) else None

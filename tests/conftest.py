@@ -1,0 +1,84 @@
+"""What all tests share: waiting for an event, names that break careless code, and a check that nothing stays behind."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jupyter_smx.testing import eventually as waiting
+from jupyter_smx.testing import side_doors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+RUN = "JUPYTER_SMX_TEST_RUN"
+"""Environment variable that all processes of this test run inherit, so that two runs on one machine never mix."""
+
+
+def pytest_configure() -> None:
+    os.environ[RUN] = f"{os.getpid()}-{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def eventually() -> object:
+    """Give ``await eventually(condition, what, within=15.0)``."""
+    return waiting.eventually
+
+
+@pytest.fixture
+def eventually_blocking() -> object:
+    """Give ``eventually_blocking(condition, what, within=15.0)`` for tests without an event loop."""
+    return waiting.eventually_blocking
+
+
+@pytest.fixture
+def nasty_path(tmp_path: Path) -> Path:
+    """Give an existing folder whose name has spaces, quotes, shell syntax, a percent sign and Unicode."""
+    folder = tmp_path / 'it\'s a "nasty" $(name) %s & 日本 ünï'
+    folder.mkdir()
+    return folder
+
+
+def _ours() -> dict[tuple[int, str], side_doors.Seen]:
+    """Find agents, jobs and controllers of this test run."""
+    line = f"{RUN}={os.environ[RUN]}"
+    return {
+        (seen.pid, seen.started): seen
+        for seen in side_doors.processes()
+        if seen.pid != os.getpid() and seen.has(line) and (seen.host() or "jupyter_smx.controller" in seen.command)
+    }
+
+
+def _listening() -> set[str]:
+    return side_doors.listening_sockets(os.getpid())
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_behind() -> Iterator[None]:
+    """Fail a test that leaves an agent, a job, a controller or a listening unix socket (bug 33 of the catalogue).
+
+    What a fixture of a wider scope started before the test may stay.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    before, sockets = _ours(), _listening()
+    yield
+
+    def is_clean() -> bool:
+        return _ours().keys() <= before.keys() and _listening() <= sockets
+
+    try:
+        waiting.eventually_blocking(is_clean, within=3.0)
+    except AssertionError:
+        left = [seen for key, seen in _ours().items() if key not in before]
+        for seen in left:
+            side_doors.kill(seen.pid)
+        names = [f"process {seen.pid} of {seen.host() or 'no host'}: {seen.command}" for seen in left]
+        names += [f"socket {name}" for name in _listening() - sockets]
+        pytest.fail("The test left behind:\n" + "\n".join(names), pytrace=False)

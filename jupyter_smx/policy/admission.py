@@ -174,3 +174,14 @@ def _check_channels(spec: JobSpec) -> None:
                 value=channel.name,
                 rule=f"The groups of this job are {', '.join(sorted(groups))}.",
             )
+
+
+def queue_full(limits: Limits) -> ResourceLimitError:
+    """Make the refusal of a job that would be one too many."""
+    return ResourceLimitError(
+        f"{limits.max_jobs_queued} jobs are waiting or running.",
+        field="job",
+        value=limits.max_jobs_queued,
+        rule="The administrator sets the number by ControllerApp.max_jobs_queued.",
+        cure="Wait until some of them are done.",
+    )

@@ -1,0 +1,151 @@
+"""The books: live jobs and clusters in memory, written through to the store, and an event for every change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from jupyter_smx.controller.summary import summary_of
+from jupyter_smx.model.cluster import Cluster, ClusterState
+from jupyter_smx.model.event import Event, PoolSummary
+from jupyter_smx.model.status import SecondaryStatus, is_final
+from jupyter_smx.policy import price, transitions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from jupyter_smx.controller.bell import Bell
+    from jupyter_smx.controller.store import Store
+    from jupyter_smx.model.job import Job, JobSummary
+    from jupyter_smx.policy.limits import Limits
+
+
+class Books:
+    """Everything that is not over yet, and the one way to write it down.
+
+    ``holders`` maps an idle pool to the finished job whose record speaks of it (``WarmPoolStatus``).
+    """
+
+    def __init__(self, store: Store, limits: Limits, clock: Callable[[], float], bell: Bell) -> None:
+        self.store = store
+        self.limits = limits
+        self.clock = clock
+        self.bell = bell
+        self.jobs: dict[str, Job] = {job.id: job for job in store.live_jobs()}
+        self.clusters: dict[str, Cluster] = {cluster.id: cluster for cluster in store.live_clusters()}
+        self.holders: dict[str, Job] = {}
+        for cluster in self.clusters.values():
+            self._find_holder(cluster)
+
+    def _find_holder(self, cluster: Cluster) -> None:
+        if cluster.state is ClusterState.AVAILABLE and cluster.last_job:
+            self.holders[cluster.id] = self.store.find_job(cluster.last_job)
+
+    def save(self, *, jobs: Sequence[Job] = (), clusters: Sequence[Cluster] = (), durable: bool = False) -> None:
+        """Write records and their events in one transaction; what ended leaves the memory.
+
+        :raises FencedError: another controller owns the store now.
+        """
+        now = self.clock()
+        events = [Event(seq=0, at=now, job=self.summary(job)) for job in jobs]
+        events += [Event(seq=0, at=now, pool=self.pool_summary(cluster)) for cluster in clusters]
+        self.store.write(jobs, clusters, events, durable=durable)
+        for job in jobs:
+            if is_final(job.state):
+                self.jobs.pop(job.id, None)
+            else:
+                self.jobs[job.id] = job
+        for cluster in clusters:
+            if cluster.is_live():
+                self.clusters[cluster.id] = cluster
+            else:
+                self.clusters.pop(cluster.id, None)
+        self.bell.ring()
+
+    def job(self, ref: str) -> Job:
+        """Find a job by id, name, prefix or base name.
+
+        :raises ResourceNotFoundError: none or several.
+        """
+        return self.jobs.get(ref) or self.store.find_job(ref)
+
+    def cluster_of(self, job: Job) -> Cluster | None:
+        """Give the live cluster that a job is on."""
+        return self.clusters.get(job.cluster)
+
+    def waiting(self, engine: str) -> list[Job]:
+        """Give the jobs of an engine that have no hosts yet, oldest first."""
+        return [job for job in self.jobs.values() if not job.cluster and job.spec.engine == engine]
+
+    def queue_position(self, job: Job) -> int | None:
+        """Count from 1 where a job stands in its engine's queue; None when it is not waiting."""
+        if job.state is not SecondaryStatus.PENDING or job.id not in self.jobs:
+            return None
+        ahead = 0
+        for other in self.jobs.values():
+            if other.id == job.id:
+                break
+            ahead += other.state is SecondaryStatus.PENDING and other.spec.engine == job.spec.engine
+        return ahead + 1
+
+    def summary(self, job: Job) -> JobSummary:
+        """Say of a job what lists show, with its place in the queue and its cost so far."""
+        position = self.queue_position(job) if job.state is SecondaryStatus.PENDING else None
+        return summary_of(job, queue_position=position, cost=price.job_cost(job, self.limits.catalogue, self.clock()))
+
+    def pool_summary(self, cluster: Cluster) -> PoolSummary:
+        """Say of a cluster what the list of pools shows."""
+        idle = cluster.retained_seconds + transitions.idle_seconds(cluster, self.clock())
+        first = cluster.hosts[0] if cluster.hosts else None
+        saved = (cluster.cold_start_seconds or 0.0) * max(0, cluster.jobs_served - 1)
+        job = self.jobs.get(cluster.job)
+        return PoolSummary(
+            id=cluster.id,
+            name=cluster.name(),
+            engine=cluster.key.engine,
+            instances=" + ".join(f"{g.instance_type} × {g.instance_count}" for g in cluster.key.instance_groups),
+            state=cluster.state.value,
+            created_at=cluster.created_at,
+            expires_at=cluster.expires_at,
+            job=job.name if job else cluster.job,
+            last_job=cluster.last_job,
+            jobs_served=cluster.jobs_served,
+            saved_seconds=saved,
+            idle_seconds=idle,
+            idle_cost=price.cost(cluster.key.instance_groups, idle, self.limits.catalogue),
+            isolation=first.isolation if first else "",
+            preloaded=first.preloaded if first else (),
+            reason=cluster.reason,
+        )
+
+    def pool(self, ref: str, live: Iterable[Cluster] | None = None) -> Cluster | None:
+        """Find a live pool by id, name, or the beginning of either."""
+        clusters = list(live if live is not None else self.clusters.values())
+        exact = [cluster for cluster in clusters if ref in {cluster.id, cluster.name()}]
+        near = exact or [c for c in clusters if ref and (c.id.startswith(ref) or c.name().startswith(ref))]
+        return near[0] if len(near) == 1 else None
+
+    def end_cluster(self, cluster: Cluster, reason: str) -> None:
+        """Write down that a cluster is gone, on its own record and on the last job's."""
+        now = self.clock()
+        gone = transitions.end(cluster, reason, now)
+        holder = self.holders.pop(cluster.id, None)
+        told = [transitions.pool_ended(holder, gone.reason, transitions.idle_seconds(cluster, now))] if holder else []
+        self.save(jobs=told, clusters=[gone])
+
+    def take(self, cluster: Cluster, job: Job) -> tuple[Cluster, list[Job]]:
+        """Lease an idle pool to a job: the cluster's new record, and the last job's that says ``Reused``."""
+        now = self.clock()
+        holder = self.holders.pop(cluster.id, None)
+        told = [transitions.pool_reused(holder, job.name, transitions.idle_seconds(cluster, now))] if holder else []
+        return transitions.take(cluster, job.id, now), told
+
+    def amend_cluster(self, cluster_id: str, *, durable: bool = False, **changes: Any) -> Cluster | None:
+        """Change fields of a live cluster and write it; None when it is not live any more."""
+        cluster = self.clusters.get(cluster_id)
+        if cluster is None:
+            return None
+        changed = replace(cluster, **changes)
+        self.save(clusters=[changed], durable=durable)
+        return changed

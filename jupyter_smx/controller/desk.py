@@ -1,0 +1,250 @@
+"""The desk: what anybody may ask the controller, in the words of the API; it checks, finds and hands over."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict, replace
+
+from jupyter_smx.model.cluster import Cluster, ClusterState
+from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, nearest
+from jupyter_smx.model.event import Changes, PoolSummary
+from jupyter_smx.model.job import Job, JobSummary, Transition
+from jupyter_smx.model.name import check_id, job_name
+from jupyter_smx.model.status import SecondaryStatus, Status, is_final, message_of
+from jupyter_smx.policy import admission, capacity, keep_alive, placement, reuse, transitions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from jupyter_smx.controller.agents import Agents
+    from jupyter_smx.controller.books import Books
+    from jupyter_smx.controller.reconcile import Reconciler
+    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.spec import JobSpec
+
+
+class Desk:
+    """Answers requests; every change is the reconciler's."""
+
+    def __init__(
+        self,
+        books: Books,
+        agents: Agents,
+        reconciler: Reconciler,
+        engine_of: Callable[[str], Engine],
+        engines: Collection[str],
+    ) -> None:
+        self._books = books
+        self._agents = agents
+        self._reconciler = reconciler
+        self._engine_of = engine_of
+        self._engines = engines
+
+    # Jobs
+
+    def submit(self, job_id: str, spec: JobSpec) -> tuple[Job, bool]:
+        """Admit a wish under the id that its submitter made; the same wish again gives the same job.
+
+        :raises ResourceInUseError: the id belongs to another wish.
+        """
+        check_id(job_id)
+        spec = self._completed(spec)
+        known = self._books.jobs.get(job_id) or self._books.store.job(job_id)
+        if known is not None:
+            if known.spec != spec:
+                raise ResourceInUseError(
+                    f"id: job {known.name} has this id.", field="id", value=job_id, cure="Make a new id for a new job."
+                )
+            return known, False
+        self._check(spec)
+        return self._reconciler.admit(self._new_job(job_id, spec)), True
+
+    def _completed(self, spec: JobSpec) -> JobSpec:
+        python = spec.python or sys.executable
+        base_name = spec.base_name or spec.kind
+        if (python, base_name) == (spec.python, spec.base_name):
+            return spec
+        return replace(spec, python=python, base_name=base_name)
+
+    def _check(self, spec: JobSpec) -> None:
+        limits = self._books.limits
+        admission.check(spec, limits, self._engines)
+        if self._engine_of(spec.engine).capabilities.bounded_by_machine:
+            admission.check_hosts(spec, limits)
+
+    def _new_job(self, job_id: str, spec: JobSpec) -> Job:
+        now = self._books.clock()
+        pending = SecondaryStatus.PENDING
+        first = Transition(status=pending, start_time=now, status_message=message_of(pending))
+        return Job(
+            id=job_id,
+            name=job_name(spec.base_name, job_id),
+            spec=spec,
+            created_at=now,
+            modified_at=now,
+            transitions=(first,),
+            timings={"magic": spec.submitted_at, "accepted": now} if spec.submitted_at else {"accepted": now},
+        )
+
+    def plan(self, spec: JobSpec) -> dict[str, Any]:
+        """Say where a job would go and what the engine would be asked; nothing is created."""
+        spec = self._completed(spec)
+        self._check(spec)
+        job = self._new_job("0" * 12, spec)
+        decision = self._reconciler.placement_of(job)
+        cluster = Cluster(id="0" * 12, key=reuse.reuse_key(spec, getpass.getuser()))
+        request = self._reconciler.fleet.request(cluster.id, cluster, spec.imports)
+        warm = isinstance(decision, placement.Reuse)
+        asked = {} if warm else self._engine_of(spec.engine).plan(request)
+        others = self._books.clusters.values()
+        full = keep_alive.over_quota(spec.instance_groups, others, self._books.limits) if spec.keep_alive else ""
+        return {"sentence": decision.why.sentence, "why": asdict(decision.why), "quota": full, "engine_request": asked}
+
+    def job(self, ref: str) -> Job:
+        """Find a job.
+
+        :raises ResourceNotFoundError: none or several.
+        """
+        return self._books.job(ref)
+
+    def summary(self, job: Job) -> JobSummary:
+        """Say of a job what lists show."""
+        return self._books.summary(job)
+
+    def jobs(self, limit: int, before: str, status: Status | None) -> list[JobSummary]:
+        """Give one page of jobs, newest first; what is live is told as of now."""
+        page = self._books.store.summaries(limit, before, status)
+        live = self._books.jobs
+        return [self._books.summary(live[row.id]) if row.id in live else row for row in page]
+
+    def stop(self, ref: str) -> Job:
+        """Set the goal of a job to stop; a finished job is given back as it is."""
+        return self._reconciler.stop(self._books.job(ref))
+
+    def delete(self, ref: str) -> Job:
+        """Forget a finished job, as SageMaker allows it.
+
+        :raises ResourceInUseError: it is not finished, or its warm pool is available.
+        """
+        job = self._books.job(ref)
+        if not is_final(job.state):
+            raise ResourceInUseError(f"{job.name} is {job.state.value}.", field="job", value=ref, cure="Stop it first.")
+        held = next((k for k, holder in self._books.holders.items() if holder.id == job.id), None)
+        if held is not None:
+            raise ResourceInUseError(
+                f"{job.name} retains a warm pool.", field="job", value=ref, cure="Release the pool first."
+            )
+        self._books.store.delete_job(job.id)
+        return job
+
+    async def wait_job(self, ref: str, until: str, timeout: float) -> Job:
+        """Give a job as soon as it is final, or its first line ran, or when the seconds are over."""
+        deadline = self._books.clock() + timeout
+        job = self._books.job(ref)
+        while not _reached(job, until):
+            left = deadline - self._books.clock()
+            if left <= 0:
+                break
+            await self._books.bell.wait(left)
+            job = self._books.job(job.id)
+        return job
+
+    # Pools
+
+    def pools(self) -> list[PoolSummary]:
+        """Give all live clusters."""
+        return [self._books.pool_summary(cluster) for cluster in self._books.clusters.values()]
+
+    def _idle_pool(self, ref: str) -> Cluster:
+        cluster = self._books.pool(ref)
+        if cluster is None:
+            names = [each.name() for each in self._books.clusters.values()]
+            raise ResourceNotFoundError(
+                f"There is no pool {ref!r}.",
+                field="pool",
+                value=ref,
+                rule=f"Live pools: {', '.join(names) or 'none'}.",
+                cure=nearest(ref, names),
+            )
+        if cluster.state is not ClusterState.AVAILABLE:
+            raise ResourceInUseError(
+                f"Pool {cluster.name()} is {cluster.state.value}.",
+                field="pool",
+                value=ref,
+                rule="A keep-alive changes only while the pool is Available.",
+                cure="Wait for its job, or stop it." if cluster.job else "",
+            )
+        return cluster
+
+    async def extend(self, ref: str, seconds: int) -> PoolSummary:
+        """Let an idle pool live for ``seconds`` from now; 0 releases it.
+
+        :raises ResourceInUseError: it is not idle.
+        :raises ResourceLimitError: over the cap.
+        """
+        cluster = self._idle_pool(ref)
+        if seconds <= 0:
+            return self.release(ref)
+        limits = self._books.limits
+        keep_alive.check(seconds, limits)
+        now = self._books.clock()
+        seconds = min(seconds, max(1, int(cluster.created_at + limits.max_keep_alive_chain - now)))
+        # The agents first: they end by their own clock, and a longer promise here would be a lie.
+        for host in cluster.hosts:
+            await self._agents.stream(cluster.id, host.name).request("deadline", seconds=seconds)
+        current = self._idle_pool(cluster.id)
+        changed = self._books.amend_cluster(current.id, expires_at=now + seconds)
+        return self._books.pool_summary(changed or current)
+
+    def release(self, ref: str) -> PoolSummary:
+        """Begin to end an idle pool.
+
+        :raises ResourceInUseError: it is not idle.
+        """
+        cluster = self._idle_pool(ref)
+        ending = transitions.release(cluster, "Released by the user.", self._books.clock())
+        self._books.save(clusters=[ending])
+        self._reconciler.fleet.step(cluster.id)
+        return self._books.pool_summary(ending)
+
+    # The rest
+
+    def changes(self, since: int, limit: int) -> Changes:
+        """Give the events after a number."""
+        events, newest, reset = self._books.store.events_since(since, limit)
+        return Changes(events=tuple(events), seq=newest, reset=reset)
+
+    async def wait_for_change(self, timeout: float) -> None:
+        """Return at the next change, or when the seconds are over."""
+        await self._books.bell.wait(timeout)
+
+    def doctor(self) -> dict[str, Any]:
+        """Say what a doctor's page shows of the controller."""
+        limits = self._books.limits
+        used = capacity.taken(self._books.clusters.values(), limits)
+        isolation = {host.isolation: host.isolation_reason for c in self._books.clusters.values() for host in c.hosts}
+        return {
+            "pid": os.getpid(),
+            "python": sys.version.split()[0],
+            "epoch": self._books.store.epoch,
+            "jobs": len(self._books.jobs),
+            "pools": len(self._books.clusters),
+            "engines": sorted(self._engines),
+            "instance_types": sorted(limits.catalogue),
+            "capacity": {
+                "hosts": [used.hosts, limits.max_hosts],
+                "cpus": [used.cpus, limits.cpus],
+                "memory_gib": [round(used.memory_gib, 2), round(limits.memory_gib, 2)],
+                "gpus": [used.gpus, limits.gpus],
+            },
+            "keep_alive_cap": limits.keep_alive_cap,
+            "isolation": isolation,
+        }
+
+
+def _reached(job: Job, until: str) -> bool:
+    return is_final(job.state) or (until == "first_line" and "first_line" in job.timings)

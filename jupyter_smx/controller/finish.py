@@ -1,0 +1,185 @@
+"""The end of a job: outputs home, the verdict, and what becomes of its hosts, in one transaction."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from jupyter_smx.controller import staging
+from jupyter_smx.model.cluster import Cluster, ClusterState
+from jupyter_smx.model.errors import SmxError, UnavailableError
+from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.policy import keep_alive, transitions
+from jupyter_smx.policy.keep_alive import Keep
+from jupyter_smx.policy.verdict import Verdict, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from jupyter_smx.controller.agents import Agents, LogPump
+    from jupyter_smx.controller.books import Books
+    from jupyter_smx.controller.staging import Staging
+    from jupyter_smx.controller.trail import Trail
+    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.channel import Artifact
+    from jupyter_smx.model.job import Job
+
+_NOT_LAUNCHED = Keep(0, "No hosts were launched.")
+
+
+class Finisher:
+    """Gives verdicts."""
+
+    def __init__(
+        self, books: Books, agents: Agents, pump: LogPump, store: Staging, engine_of: Callable[[str], Engine]
+    ) -> None:
+        self._books = books
+        self._agents = agents
+        self._pump = pump
+        self._staging = store
+        self._engine_of = engine_of
+
+    async def finish(self, job_id: str, trail: Trail) -> None:
+        """Bring everything home and write the verdict.
+
+        :raises UnavailableError: a host that still has outputs does not answer; try again.
+        """
+        job = self._books.jobs[job_id]
+        if any(record.get("artifacts") for record in trail.records.values()):
+            job = self._uploading(job)
+        home, trouble = await self._bring_home(job, trail)
+        job = self._books.jobs[job_id]
+        ends = trail.ends()
+        judged = trouble or verdict(job.goal, ends)
+        now = self._books.clock()
+        at = {key: value for record in trail.records.values() for key, value in record.get("at", {}).items()}
+        finished = transitions.advance(
+            replace(
+                job,
+                hosts=ends,
+                artifacts=home,
+                failure_reason=judged.reason,
+                received={k: v for record in trail.records.values() for k, v in record.get("received", {}).items()},
+                started_at=job.started_at or at.get("received"),
+                timings={**at, **job.timings, **trail.moments, "final": now},
+            ),
+            judged.state,
+            now,
+            judged.reason,
+        )
+        self._write(finished, healthy=judged.healthy, idle_from=min(now, at.get("ended", now)))
+        if trouble is None:
+            self._forget(job, trail)
+
+    def _uploading(self, job: Job) -> Job:
+        moved = transitions.advance(job, SecondaryStatus.UPLOADING, self._books.clock())
+        if moved is not job and job.state is not SecondaryStatus.STOPPING:
+            self._books.save(jobs=[moved])
+            return moved
+        return job
+
+    async def _bring_home(self, job: Job, trail: Trail) -> tuple[tuple[Artifact, ...], Verdict | None]:
+        home: tuple[Artifact, ...] = ()
+        try:
+            for host, record in trail.records.items():
+                remains = self._remains(job, host)
+                stream = None if trail.lost else self._agents.stream(job.cluster, host)
+                await self._pump.drain(job, host, int(record.get("log", 0)), stream, remains)
+                if record.get("artifacts"):
+                    home += await self._staging.bring_home(job, host, record, stream=stream, remains=remains)
+        except UnavailableError:
+            raise
+        except SmxError as error:
+            said = f"ClientError: The outputs could not be brought home: {error}"
+            return home, Verdict(state=SecondaryStatus.FAILED, reason=said[:1024])
+        return home, None
+
+    def _remains(self, job: Job, host: str) -> Any:
+        folder = self._engine_of(job.spec.engine).remains(job.cluster, host)
+        return None if folder is None else folder / job.id
+
+    def _write(self, job: Job, *, healthy: bool, idle_from: float) -> None:
+        cluster = self._books.clusters.get(job.cluster)
+        if cluster is None:
+            self._books.save(jobs=[replace(job, warm_pool=transitions.pool_of_job(Keep(0, "The host was lost.")))])
+            return
+        if healthy:
+            others = [other for other in self._books.clusters.values() if other.id != cluster.id]
+            limits = self._books.limits
+            keep = keep_alive.after_job(cluster, job.spec.keep_alive, others, limits, idle_from)
+        else:
+            keep = Keep(0, "Its hosts may not be healthy.")
+        job = replace(job, warm_pool=transitions.pool_of_job(keep))
+        given = transitions.give_back(cluster, job.name, keep, idle_from)
+        self._books.save(jobs=[job], clusters=[given])
+        if given.state is ClusterState.AVAILABLE:
+            self._books.holders[cluster.id] = job
+
+    def _forget(self, job: Job, trail: Trail) -> None:
+        for host in trail.hosts:
+            if self._agents.is_open(job.cluster):
+                self._agents.stream(job.cluster, host).send_now("forget", job=job.id, lease=job.lease)
+
+    def stop_unstarted(self, job: Job) -> None:
+        """End a job whose code never ran; hosts that were launched for it are kept as after any stop."""
+        now = self._books.clock()
+        stopped = transitions.advance(job, SecondaryStatus.STOPPED, now, "Stopped before the code began.")
+        if job.cluster:
+            self._write(stopped, healthy=True, idle_from=now)
+            self._agree_on_deadline(job)
+        else:
+            self._books.save(jobs=[replace(stopped, warm_pool=transitions.pool_of_job(_NOT_LAUNCHED))])
+
+    def _agree_on_deadline(self, job: Job) -> None:
+        cluster = self._books.clusters.get(job.cluster)
+        if cluster is None or cluster.expires_at is None:
+            return
+        for host in cluster.hosts:
+            stream = self._agents.stream(cluster.id, host.name)
+            stream.send_now("deadline", seconds=cluster.expires_at - self._books.clock())
+
+    def fail_unstarted(self, job: Job, reason: str) -> None:
+        """End a job for which no hosts could be had."""
+        now = self._books.clock()
+        failed = transitions.advance(replace(job, failure_reason=reason[:1024]), SecondaryStatus.FAILED, now, reason)
+        self._books.save(jobs=[replace(failed, warm_pool=transitions.pool_of_job(_NOT_LAUNCHED))])
+
+    async def fetch_record(self, job: Job, host: str) -> dict[str, Any]:
+        """Read the end record of a job from the agent that has it.
+
+        :raises UnavailableError: the agent does not answer.
+        """
+        stream = self._agents.stream(job.cluster, host)
+        _, payload = await stream.request("read", job=job.id, lease=job.lease, name="end.json", offset=0, limit=262_144)
+        found: dict[str, Any] = json.loads(payload)
+        return found
+
+    async def read_remains(self, job: Job, host: str) -> tuple[bool, dict[str, Any] | None]:
+        """Say whether the code may have begun on a host that is gone, and read its record if it left one."""
+        folder = self._remains(job, host)
+        if folder is None:
+            return True, None
+        return folder.exists(), staging.read_record(folder)
+
+    def adopt_deadline(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
+        """Believe the agents about how long an idle pool has left: they end by their own clock."""
+        left = [said["deadline"] for said in greetings.values() if said.get("deadline") is not None]
+        if left and cluster.expires_at is not None:
+            expires = self._books.clock() + min(left)
+            if abs(expires - cluster.expires_at) > 1.0:
+                self._books.amend_cluster(cluster.id, expires_at=expires)
+
+    def preloaded(self, cluster_id: str, host: str, said: Mapping[str, Any]) -> None:
+        """Write down what a host has imported for the jobs to come, and what it could not."""
+        cluster = self._books.clusters.get(cluster_id)
+        if cluster is None:
+            return
+        hosts = tuple(
+            replace(h, preloaded=tuple(said.get("loaded", ())), preload_failures=dict(said.get("failed", {})))
+            if h.name == host
+            else h
+            for h in cluster.hosts
+        )
+        self._books.amend_cluster(cluster_id, hosts=hosts)

@@ -1,0 +1,290 @@
+"""The fleet: does for each cluster the one step that policy names, one action per cluster at a time.
+
+It knows engines and streams and no jobs; what concerns a job is told to its :class:`Crew`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jupyter_smx.controller.fencing import FencedError
+from jupyter_smx.engines.base import ClusterRequest, Engine, HostPlan, Observation
+from jupyter_smx.model.cluster import Cluster, ClusterState, Host
+from jupyter_smx.model.errors import RefusedError, SmxError
+from jupyter_smx.policy import capacity
+from jupyter_smx.policy.hosts import named_hosts
+from jupyter_smx.policy.lifecycle import ClusterStep, Seen, next_cluster_step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from jupyter_smx.controller.agents import Agents
+    from jupyter_smx.controller.books import Books
+
+_log = logging.getLogger(__name__)
+
+SURVEY_PERIOD = 5.0
+"""Seconds between two looks at an engine, whatever the number of clusters."""
+MAX_PAUSE = 30.0
+"""Seconds between two tries of something that fails, at most."""
+
+
+class Crew(Protocol):
+    """Who is told what happened to a cluster."""
+
+    def cluster_ready(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
+        """Learn that streams to all hosts are open; ``greetings`` say what the agents know."""
+
+    def cluster_refused(self, cluster: Cluster, error: SmxError) -> None:
+        """Learn that the engine could not bring the hosts up; the cluster is ended."""
+
+    async def cluster_lost(self, cluster: Cluster) -> None:
+        """Learn that the engine knows the hosts no more while a job was on them."""
+
+    def room_made(self) -> None:
+        """Learn that hosts were freed or became idle."""
+
+    def fenced(self) -> None:
+        """Learn that another controller owns the records; this one ends."""
+
+
+@dataclass
+class _Watch:
+    """What is known of one cluster right now; nothing of it is stored."""
+
+    gone: bool = False
+    action: asyncio.Task[None] | None = None
+    failures: int = 0
+    not_before: float = 0.0
+    silent_since: float | None = None
+
+
+class Fleet:
+    """Clusters and what is being done to them."""
+
+    def __init__(self, books: Books, agents: Agents, engine_of: Callable[[str], Engine], crew: Crew) -> None:
+        self._books = books
+        self._agents = agents
+        self._engine_of = engine_of
+        self._crew = crew
+        self._watches: dict[str, _Watch] = {}
+        self._surveyed: dict[str, float] = {}
+        self._surveys: set[asyncio.Task[None]] = set()
+        self._steps: dict[ClusterStep, Callable[[Cluster], Coroutine[Any, Any, None]]] = {
+            ClusterStep.ACQUIRE: self._acquire,
+            ClusterStep.CONNECT: self._connect,
+            ClusterStep.LOSE: self._lose,
+            ClusterStep.FORGET: self._forget,
+            ClusterStep.RELEASE: self._release,
+        }
+
+    def reachable(self) -> frozenset[str]:
+        """Give the ids of clusters whose every host has an open stream."""
+        return frozenset(cluster for cluster in self._books.clusters if self._agents.is_open(cluster))
+
+    def step(self, cluster_id: str) -> None:
+        """Look at one cluster, ask policy, and begin that one action."""
+        cluster = self._books.clusters.get(cluster_id)
+        if cluster is None:
+            self._watches.pop(cluster_id, None)
+            return
+        watch = self._watches.setdefault(cluster_id, _Watch())
+        now = self._books.clock()
+        busy = watch.action is not None or now < watch.not_before
+        gone = watch.gone or self._silent_too_long(cluster, watch, now)
+        seen = Seen(connected=self._agents.is_open(cluster_id), gone=gone, busy=busy)
+        act = self._steps.get(next_cluster_step(cluster, seen, now))
+        if act is not None:
+            watch.action = asyncio.create_task(self._run(act, cluster, watch), name=f"cluster {cluster_id}")
+
+    def _silent_too_long(self, cluster: Cluster, watch: _Watch, now: float) -> bool:
+        if cluster.handle is None or self._agents.is_open(cluster.id):
+            watch.silent_since = None
+            return False
+        if watch.silent_since is None:
+            watch.silent_since = now
+        return now - watch.silent_since > self._books.limits.unreachable_limit
+
+    async def _run(self, act: Callable[[Cluster], Coroutine[Any, Any, None]], cluster: Cluster, watch: _Watch) -> None:
+        try:
+            await act(cluster)
+            watch.failures = 0
+        except FencedError:
+            self._crew.fenced()
+            raise
+        except SmxError as error:
+            watch.failures += 1
+            watch.not_before = self._books.clock() + min(MAX_PAUSE, 0.2 * 2**watch.failures)
+            _log.warning("Cluster %s: %s", cluster.id, error)
+        finally:
+            watch.action = None
+        if not watch.failures:
+            self.step(cluster.id)
+
+    def step_all(self) -> None:
+        """Look at every cluster, and at every engine whose turn it is."""
+        for cluster_id in [*self._books.clusters]:
+            self.step(cluster_id)
+        now = self._books.clock()
+        for engine in {cluster.key.engine for cluster in self._books.clusters.values()}:
+            if now - self._surveyed.get(engine, 0.0) >= SURVEY_PERIOD:
+                self.survey(engine)
+
+    def survey(self, engine: str) -> None:
+        """Begin one look at all clusters of an engine."""
+        self._surveyed[engine] = self._books.clock()
+        task = asyncio.create_task(self._survey(engine), name=f"survey {engine}")
+        self._surveys.add(task)
+        task.add_done_callback(self._surveys.discard)
+
+    async def _survey(self, engine: str) -> None:
+        clusters = [c for c in self._books.clusters.values() if c.key.engine == engine and c.handle is not None]
+        handles = [cluster.handle for cluster in clusters if cluster.handle is not None]
+        for cluster, seen in zip(clusters, await self._engine_of(engine).survey(handles), strict=True):
+            if seen is Observation.GONE and cluster.id in self._watches:
+                self._watches[cluster.id].gone = True
+                self.step(cluster.id)
+
+    def request(self, cluster_id: str, key_groups: Cluster, preload: tuple[str, ...] = ()) -> ClusterRequest:
+        """Build what an engine is asked for a cluster."""
+        limits = self._books.limits
+        groups = key_groups.key.instance_groups
+        hosts = []
+        for host in named_hosts(groups):
+            share = capacity.host_share(limits.catalogue[host.instance_type], limits)
+            hosts.append(
+                HostPlan(
+                    host=host.name,
+                    group=host.group,
+                    instance_type=host.instance_type,
+                    vcpus=int(share.cpus),
+                    gpus=share.gpus,
+                )
+            )
+        return ClusterRequest(
+            cluster=cluster_id,
+            hosts=tuple(hosts),
+            instance_groups=groups,
+            python=key_groups.key.python,
+            preload=preload,
+        )
+
+    # The five actions
+
+    async def _acquire(self, cluster: Cluster) -> None:
+        engine = self._engine_of(cluster.key.engine)
+        job = self._books.jobs.get(cluster.job)
+        request = self.request(cluster.id, cluster, job.spec.imports if job else ())
+        limit = self._books.limits.launch_limit
+        try:
+            await asyncio.wait_for(self._collect_handles(engine, request), limit)
+            greetings = await self._open(self._books.clusters[cluster.id])
+        except asyncio.TimeoutError:
+            late = RefusedError(f"The engine {engine.name} gave no hosts within {limit:g} s.", transient=True)
+            await self._give_up(cluster, late)
+        except SmxError as error:
+            await self._give_up(cluster, error)
+        else:
+            ready = self._books.amend_cluster(cluster.id, state=ClusterState.IN_USE, hosts=_hosts(cluster, greetings))
+            if ready is not None:
+                self._crew.cluster_ready(ready, greetings)
+
+    async def _collect_handles(self, engine: Engine, request: ClusterRequest) -> None:
+        async for handle in engine.acquire(request):
+            changed = self._books.clusters[request.cluster]
+            # On disk before anything more is done: from here on the cluster costs.
+            self._books.amend_cluster(changed.id, durable=True, handle=handle)
+
+    async def _give_up(self, cluster: Cluster, error: SmxError) -> None:
+        now = self._books.clusters.get(cluster.id, cluster)
+        if now.handle is not None:
+            await self._engine_of(cluster.key.engine).release(now.handle)
+        self._agents.close(cluster.id)
+        self._books.end_cluster(now, str(error))
+        self._crew.cluster_refused(now, error)
+
+    async def _open(self, cluster: Cluster) -> dict[str, dict[str, Any]]:
+        if cluster.handle is None:
+            raise RefusedError(f"The engine {cluster.key.engine} gave no handle.", transient=True)
+        engine = self._engine_of(cluster.key.engine)
+        return await self._agents.open(engine, cluster.handle, self._books.store.epoch)
+
+    async def _connect(self, cluster: Cluster) -> None:
+        if cluster.handle is None:
+            self._watches[cluster.id].gone = True
+            return
+        try:
+            greetings = await self._open(cluster)
+        except SmxError:
+            seen = await self._engine_of(cluster.key.engine).survey([cluster.handle])
+            if seen[0] is not Observation.GONE:
+                raise
+            self._watches[cluster.id].gone = True
+            return
+        changed = self._books.clusters.get(cluster.id)
+        if changed is not None:
+            self._crew.cluster_ready(changed, greetings)
+
+    async def _lose(self, cluster: Cluster) -> None:
+        # First everything of it is ended, then its remains are read: nothing can begin in between.
+        await self._free(cluster)
+        self._books.end_cluster(self._books.clusters[cluster.id], "The host was lost.")
+        await self._crew.cluster_lost(cluster)
+        self._crew.room_made()
+
+    async def _forget(self, cluster: Cluster) -> None:
+        await self._free(cluster)
+        reason = "The keep-alive ran out." if self._expired(cluster) else "The idle host ended by itself."
+        self._books.end_cluster(self._books.clusters[cluster.id], reason)
+        self._crew.room_made()
+
+    async def _release(self, cluster: Cluster) -> None:
+        await self._free(cluster)
+        now = self._books.clusters[cluster.id]
+        reason = now.reason or ("The keep-alive ran out." if self._expired(now) else "Released.")
+        self._books.end_cluster(now, reason)
+        self._crew.room_made()
+
+    async def _free(self, cluster: Cluster) -> None:
+        self._agents.close(cluster.id)
+        if cluster.handle is not None:
+            await self._engine_of(cluster.key.engine).release(cluster.handle)
+
+    def _expired(self, cluster: Cluster) -> bool:
+        return cluster.expires_at is not None and cluster.expires_at <= self._books.clock() + 1.0
+
+    async def settle(self) -> None:
+        """Wait until no action is under way; for tests and an orderly end."""
+        while tasks := [w.action for w in self._watches.values() if w.action is not None] + [*self._surveys]:
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def close(self) -> None:
+        """Drop every action; hosts live on and are found again."""
+        for watch in self._watches.values():
+            if watch.action is not None:
+                watch.action.cancel()
+        for survey in self._surveys:
+            survey.cancel()
+
+
+def _hosts(cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> tuple[Host, ...]:
+    rows = []
+    for host in named_hosts(cluster.key.instance_groups):
+        said = greetings[host.name]
+        isolation, preload = said.get("isolation", {}), said.get("preload", {})
+        rows.append(
+            Host(
+                name=host.name,
+                group=host.group,
+                instance_type=host.instance_type,
+                isolation=isolation.get("mode", ""),
+                isolation_reason=isolation.get("reason", ""),
+                python_version=str(said.get("python", "")),
+                preloaded=tuple(preload.get("loaded", ())),
+                preload_failures=dict(preload.get("failed", {})),
+            )
+        )
+    return tuple(rows)

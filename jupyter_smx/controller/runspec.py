@@ -1,0 +1,43 @@
+"""What an agent is told about a job: the ``spec`` of the wire's ``run``, made of a job's record. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.job import Job
+
+
+def run_spec(job: Job, group: str, grace: float, keep_alive: int) -> dict[str, Any]:
+    """Build the run specification for one host of ``group``; durations in seconds, see docs/architecture.md."""
+    spec = job.spec
+    return {
+        "name": job.name,
+        "kind": spec.kind,
+        "source": spec.source,
+        "filename": spec.filename or f"<{spec.base_name}>",
+        "hyperparameters": spec.hyperparameters,
+        "environment": spec.environment,
+        "channels": [
+            {
+                "name": channel.name,
+                "source": channel.source,
+                "mode": channel.mode,
+                "distribution": channel.distribution,
+                "files": None,
+            }
+            for channel in spec.channels
+            if not channel.groups or group in channel.groups
+        ],
+        "outputs": [{"name": output.name, "path": output.path} for output in spec.outputs],
+        "send": None
+        if spec.send is None
+        else {"path": spec.send.path, "sha256": spec.send.sha256, "protocol": spec.send.protocol},
+        "receive": list(spec.receive),
+        "max_run": spec.max_run,
+        "grace": grace,
+        "keep_alive": keep_alive,
+        "python_version": spec.python_version,
+        "submitted_at": spec.submitted_at,
+        "imports": list(spec.imports),
+    }

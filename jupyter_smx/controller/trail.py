@@ -1,0 +1,68 @@
+"""What is known of one live job on its hosts, gathered from the agents' frames; never stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_smx.model.job import HostEnd, RemoteException
+from jupyter_smx.policy.lifecycle import Progress
+from jupyter_smx.policy.verdict import ended_well
+
+
+@dataclass
+class Trail:
+    """The steps of one job: which hosts have it, which have ended it, and how."""
+
+    hosts: tuple[str, ...] = ()
+    dispatched: set[str] = field(default_factory=set)
+    stop_sent: bool = False
+    records: dict[str, dict[str, Any]] = field(default_factory=dict)
+    lost: bool = False
+    ran: bool = False
+    finishing: bool = False
+    refusals: int = 0
+    not_before: float = 0.0
+    moments: dict[str, float] = field(default_factory=dict)
+    """Moments on the way to the first line that the controller saw, seconds since the epoch."""
+
+    def ends(self) -> tuple[HostEnd, ...]:
+        """Give the records of all hosts that have one; a lost host without one ended by our fault."""
+        return tuple(host_end(host, self.records.get(host)) for host in self.hosts if self.lost or host in self.records)
+
+    def progress(self, *, connected: bool) -> Progress:
+        """Say what policy wants to know."""
+        ends = [host_end(host, record) for host, record in self.records.items()]
+        return Progress(
+            hosts=len(self.hosts),
+            connected=connected,
+            dispatched=bool(self.hosts) and self.dispatched.issuperset(self.hosts),
+            stop_sent=self.stop_sent,
+            ended=len(self.records),
+            failed=any(not ended_well(end) for end in ends),
+            lost=self.lost,
+            ran=self.ran,
+        )
+
+
+def host_end(host: str, record: dict[str, Any] | None) -> HostEnd:
+    """Read an agent's end record; None gives the end of a host that was lost."""
+    if record is None:
+        return HostEnd(host=host, cause="host", failure=f"Host {host} was lost while the job ran.")
+    said = record.get("exception")
+    return HostEnd(
+        host=host,
+        cause=record.get("cause", "exit"),
+        exit_code=record.get("exit_code"),
+        signal=record.get("signal"),
+        failure=record.get("failure") or "",
+        exception=RemoteException(
+            type=said.get("type", ""),
+            message=said.get("message", ""),
+            traceback=said.get("traceback", ""),
+            line=said.get("line"),
+        )
+        if said
+        else None,
+        left_behind=tuple(record.get("left_behind", ())),
+    )

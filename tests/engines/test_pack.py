@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import threading
+import zipfile
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_smx.engines import pack
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONTENTS = st.dictionaries(
+    st.from_regex(r"[a-z]{1,8}(/[a-z]{1,8}){0,2}\.py", fullmatch=True), st.binary(max_size=64), max_size=6
+)
+
+
+@given(CONTENTS)
+def test_the_same_content_gives_the_same_bytes_and_name_in_any_order(content: dict[str, bytes]) -> None:
+    other = dict(reversed(content.items()))
+    assert pack.pack(content) == pack.pack(other)
+    assert pack.content_hash(content) == pack.content_hash(other)
+
+
+@given(CONTENTS, CONTENTS)
+def test_different_contents_have_different_names(one: dict[str, bytes], two: dict[str, bytes]) -> None:
+    assert (pack.content_hash(one) == pack.content_hash(two)) == (one == two)
+
+
+@given(CONTENTS)
+def test_what_goes_in_comes_out(content: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(io.BytesIO(pack.pack(content))) as archive:
+        assert {name: archive.read(name) for name in archive.namelist()} == content
+
+
+def test_only_the_agent_is_in_the_archive() -> None:
+    names = set(pack.members())
+    assert {"__main__.py", "jupyter_smx/__init__.py", "jupyter_smx/agent/__main__.py"} <= names
+    assert all(name.startswith("jupyter_smx/agent/") for name in names - {"__main__.py", "jupyter_smx/__init__.py"})
+    assert pack.members()["jupyter_smx/__init__.py"] == b""
+
+
+def test_placing_twice_writes_once_and_leaves_no_other_file(tmp_path: Path) -> None:
+    first = pack.place(tmp_path)
+    stamp = first.stat().st_mtime_ns
+    assert pack.place(tmp_path) == first
+    assert first.stat().st_mtime_ns == stamp
+    assert list(tmp_path.iterdir()) == [first]
+
+
+def test_many_that_place_at_once_agree(tmp_path: Path) -> None:
+    threads = [threading.Thread(target=pack.place, args=(tmp_path,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [path.name for path in tmp_path.iterdir()] == [pack.file_name()]
+    assert zipfile.ZipFile(tmp_path / pack.file_name()).testzip() is None
+
+
+def test_the_archive_runs_with_nothing_else_on_the_path(tmp_path: Path) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-I", "-S", pack.place(tmp_path)], cwd="/", capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("usage:")

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from traitlets.config import Config, Configurable
+
+from jupyter_smx.engines import registry
+from jupyter_smx.engines.local import LocalEngine
+from jupyter_smx.model.errors import RefusedError, ValidationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENTRY_POINTS = """[jupyter_smx.engines]
+local = jupyter_smx.engines.local:LocalEngine
+moon = far_engines:Moon [moon]
+bare = far_engines_without_extra:Bare
+broken = far_engines_broken:Broken
+word = far_engines_word:WORD
+"""
+
+
+@pytest.fixture(autouse=True)
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that is really installed, with engines that cannot be imported for four reasons."""
+    info = tmp_path / "far_engines-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: far-engines\nVersion: 1.0\nProvides-Extra: moon\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    (tmp_path / "far_engines.py").write_text("import moon_client_that_nobody_has\n")
+    (tmp_path / "far_engines_without_extra.py").write_text("import bare_client_that_nobody_has\n")
+    (tmp_path / "far_engines_broken.py").write_text("raise OSError('no driver')\n")
+    (tmp_path / "far_engines_word.py").write_text("WORD = 'hello'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_the_local_engine_is_found_and_configured_by_its_parent(tmp_path: Path) -> None:
+    parent = Configurable(config=Config({"LocalEngine": {"data_dir": str(tmp_path), "launch_timeout": 7.0}}))
+    engine = registry.create("local", parent=parent)
+    assert isinstance(engine, LocalEngine)
+    assert (engine.data_dir, engine.launch_timeout) == (str(tmp_path), 7.0)
+
+
+def test_an_unknown_engine_is_told_with_the_known_ones_and_the_nearest() -> None:
+    with pytest.raises(ValidationError) as told:
+        registry.engine_class("locla")
+    assert told.value.field == "engine"
+    assert "bare, broken, local, moon, word" in told.value.rule
+    assert told.value.cure == "Did you mean local?"
+
+
+def test_a_missing_extra_is_told_with_the_command_that_installs_it() -> None:
+    with pytest.raises(RefusedError) as told:
+        registry.engine_class("moon")
+    assert told.value.cure == f"Install it with: {sys.executable} -m pip install 'far-engines[moon]'"
+    assert "moon_client_that_nobody_has" in told.value.message
+
+
+def test_a_missing_module_without_an_extra_is_told_by_its_own_name() -> None:
+    with pytest.raises(RefusedError, match="pip install 'bare_client_that_nobody_has'"):
+        registry.engine_class("bare")
+
+
+def test_an_engine_whose_import_fails_is_refused_with_the_reason() -> None:
+    with pytest.raises(RefusedError, match="OSError: no driver"):
+        registry.engine_class("broken")
+
+
+def test_an_entry_point_that_is_no_engine_is_refused() -> None:
+    with pytest.raises(RefusedError, match="far_engines_word:WORD, which is no subclass"):
+        registry.engine_class("word")
+
+
+def test_listing_engines_imports_none() -> None:
+    assert "moon" in registry.installed()
+    assert "far_engines" not in sys.modules

@@ -1,0 +1,52 @@
+import eslint from '@eslint/js';
+import jupyter from '@jupyter/eslint-plugin';
+import prettier from 'eslint-config-prettier';
+import tseslint from 'typescript-eslint';
+
+export default tseslint.config(
+  {
+    ignores: [
+      '**/*.d.ts',
+      '**/node_modules/**',
+      '.venv/**',
+      'build/**',
+      'coverage/**',
+      'dist/**',
+      'jupyter_smx/**',
+      'lib/**',
+      'src/_types.ts',
+      'ui-tests/**'
+    ]
+  },
+  eslint.configs.recommended,
+  {
+    files: ['src/**/*.{ts,tsx}'],
+    extends: [...tseslint.configs.recommendedTypeChecked],
+    languageOptions: {
+      parserOptions: { project: './tsconfig.test.json', tsconfigRootDir: import.meta.dirname }
+    },
+    rules: {
+      '@typescript-eslint/no-explicit-any': 'error',
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_' }],
+      '@typescript-eslint/consistent-type-imports': 'error',
+      complexity: ['error', 10],
+      curly: ['error', 'all'],
+      eqeqeq: 'error',
+      'max-lines': ['error', 400],
+      'max-lines-per-function': ['error', 50],
+      'no-console': 'error',
+      'prefer-arrow-callback': 'error'
+    }
+  },
+  {
+    files: ['src/__tests__/**'],
+    rules: { 'max-lines-per-function': 'off' }
+  },
+  {
+    files: ['*.js'],
+    languageOptions: { globals: { __dirname: 'readonly', module: 'writable', require: 'readonly' } }
+  },
+  { plugins: { jupyter } },
+  ...jupyter.configs.recommended,
+  prettier
+);

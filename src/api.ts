@@ -1,0 +1,99 @@
+// The server extension's routes, typed; nothing is remembered here.
+
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+
+import type { Changes, ErrorBody, JobSummary, PoolSummary } from './_types';
+
+const ROOT = 'jupyter-smx';
+
+/** No answer that was meant: `status` is the HTTP status, 0 when the server could not be reached. */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string
+  ) {
+    super(message);
+    this.name = 'ApiError';
+  }
+}
+
+/** Where the controller is in the sequence of changes. */
+export interface IControllerInfo {
+  version: string;
+  seq: number;
+}
+
+/** A body, and the server's clock (seconds since the epoch) when it answered, null if it did not say. */
+export interface IAnswer<T> {
+  body: T;
+  now: number | null;
+}
+
+export class Api {
+  constructor(private readonly settings: ServerConnection.ISettings) {}
+
+  controller(): Promise<IAnswer<IControllerInfo>> {
+    return this.request('controller');
+  }
+
+  startController(): Promise<IAnswer<IControllerInfo>> {
+    return this.request('controller', { method: 'POST' });
+  }
+
+  jobs(limit: number): Promise<IAnswer<{ jobs: JobSummary[] }>> {
+    return this.request(`jobs?limit=${limit}`);
+  }
+
+  pools(): Promise<IAnswer<{ pools: PoolSummary[] }>> {
+    return this.request('pools');
+  }
+
+  changes(since: number): Promise<IAnswer<Changes>> {
+    return this.request(`changes?since=${since}`);
+  }
+
+  stopJob(id: string): Promise<IAnswer<unknown>> {
+    return this.request(`jobs/${encodeURIComponent(id)}/stop`, { method: 'POST' });
+  }
+
+  keepPool(id: string, seconds: number): Promise<IAnswer<PoolSummary>> {
+    const body = JSON.stringify({ keep_alive: seconds });
+    return this.request(`pools/${encodeURIComponent(id)}`, { method: 'PATCH', body });
+  }
+
+  releasePool(id: string): Promise<IAnswer<PoolSummary>> {
+    return this.request(`pools/${encodeURIComponent(id)}`, { method: 'DELETE' });
+  }
+
+  private async request<T>(path: string, init: RequestInit = {}): Promise<IAnswer<T>> {
+    const url = URLExt.join(this.settings.baseUrl, ROOT, path);
+    let response: Response;
+    try {
+      response = await ServerConnection.makeRequest(url, init, this.settings);
+    } catch (reason) {
+      throw new ApiError(
+        0,
+        'NetworkError',
+        reason instanceof Error ? reason.message : String(reason)
+      );
+    }
+    if (!response.ok) {
+      throw await errorOf(response);
+    }
+    const now = Number(response.headers.get('X-Smx-Now'));
+    return { body: (await response.json()) as T, now: now > 0 ? now : null };
+  }
+}
+
+async function errorOf(response: Response): Promise<ApiError> {
+  let body: Partial<ErrorBody> = {};
+  try {
+    body = (await response.json()) as Partial<ErrorBody>;
+  } catch {
+    // Not ours: a proxy's page, or the server's own 404.
+  }
+  const sentence = [body.message, body.rule, body.cure].filter(Boolean).join(' ');
+  return new ApiError(response.status, body.code ?? '', sentence || response.statusText);
+}

@@ -1,0 +1,135 @@
+// The card under a cell: one line about one job, live from the model, else the snapshot that the notebook holds.
+
+import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+import type { ReadonlyPartialJSONValue } from '@lumino/coreutils';
+import React from 'react';
+
+import type { JobSummary } from './_types';
+import { CommandIDs } from './commands';
+import { JobTime, StatusMark, StopButton } from './components/jobs';
+import { startWords, stepWords } from './format';
+import { LiveWidget } from './live';
+import { isFinal } from './state';
+import type { IJobsModel } from './tokens';
+
+export const CARD_MIME_TYPE = 'application/vnd.jupyter-smx.card+json';
+
+/** What the kernel put into the cell's output. */
+export interface ICard {
+  id: string;
+  name: string;
+  summary: JobSummary | null;
+}
+
+/**
+ * Read a card from a notebook, where anything may stand; null when it is none.
+ */
+export function readCard(data: ReadonlyPartialJSONValue | undefined): ICard | null {
+  if (typeof data !== 'object' || data === null || Array.isArray(data)) {
+    return null;
+  }
+  const { id, name, summary } = data as Record<string, unknown>;
+  if (typeof id !== 'string' || typeof name !== 'string') {
+    return null;
+  }
+  return { id, name, summary: isSummary(summary) ? summary : null };
+}
+
+const TEXTS: (keyof JobSummary)[] = [
+  'id',
+  'name',
+  'status',
+  'secondary_status',
+  'instances',
+  'start'
+];
+
+function isSummary(value: unknown): value is JobSummary {
+  if (typeof value !== 'object' || value === null) {
+    return false;
+  }
+  const fields = value as Record<string, unknown>;
+  return (
+    typeof fields.created_at === 'number' && TEXTS.every(name => typeof fields[name] === 'string')
+  );
+}
+
+/**
+ * Renders one card; nothing in it comes from the notebook as HTML, so it needs no trust.
+ */
+export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
+  constructor(
+    model: IJobsModel,
+    private readonly commands: CommandRegistry,
+    private readonly trans: TranslationBundle
+  ) {
+    super(model);
+    this.addClass('jp-smx-card');
+  }
+
+  renderModel(model: IRenderMime.IMimeModel): Promise<void> {
+    this._card = readCard(model.data[CARD_MIME_TYPE]);
+    this.update();
+    return this.renderPromise ?? Promise.resolve();
+  }
+
+  protected isTicking(): boolean {
+    const job = this._live();
+    return job !== undefined && !isFinal(job);
+  }
+
+  protected render(): JSX.Element {
+    if (this._card === null) {
+      return <span>{this.trans.__('This card cannot be read: it has no id or no name.')}</span>;
+    }
+    const live = this._live();
+    const job = live ?? this._card.summary;
+    if (!job) {
+      return <span className="jp-smx-name">{this._card.name}</span>;
+    }
+    return <CardLine job={job} isLive={live !== undefined} {...this._props()} />;
+  }
+
+  private _props(): Omit<ICardLineProps, 'job' | 'isLive'> {
+    return {
+      now: this.model.now(),
+      trans: this.trans,
+      onStop: job => void this.commands.execute(CommandIDs.stopJob, { id: job.id })
+    };
+  }
+
+  private _live(): JobSummary | undefined {
+    return this._card === null ? undefined : this.model.state.jobs.get(this._card.id);
+  }
+
+  private _card: ICard | null = null;
+}
+
+interface ICardLineProps {
+  job: JobSummary;
+  isLive: boolean;
+  now: number;
+  trans: TranslationBundle;
+  onStop: (job: JobSummary) => void;
+}
+
+function CardLine({ job, isLive, now, trans, onStop }: ICardLineProps): JSX.Element {
+  const isRunning = !isFinal(job);
+  const words = [stepWords(job, trans), job.instances, startWords(job, trans)];
+  return (
+    <div className="jp-smx-card-line" role="group" aria-label={trans.__('Job %1', job.name)}>
+      <StatusMark job={job} />
+      <span className="jp-smx-name">{job.name}</span>
+      <span className="jp-smx-words" role="status" aria-live="polite">
+        {words.filter(Boolean).join(' · ')}
+      </span>
+      {isLive || !isRunning ? <JobTime job={job} now={now} trans={trans} /> : null}
+      {isLive || !isRunning ? null : (
+        <span className="jp-smx-stale">{trans.__('as it was when the notebook was saved')}</span>
+      )}
+      {isLive && isRunning ? <StopButton job={job} trans={trans} onStop={onStop} /> : null}
+    </div>
+  );
+}

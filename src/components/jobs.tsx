@@ -1,0 +1,119 @@
+// Rows of jobs: the running ones with a stop button, the finished ones with their outcome.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { stopIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import type { JobSummary } from '../_types';
+import { clock, elapsed, measured, spoken, startWords, stepWords } from '../format';
+import { isFinal } from '../state';
+
+interface IJobRowProps {
+  job: JobSummary;
+  now: number;
+  trans: TranslationBundle;
+  onStop: (job: JobSummary) => void;
+}
+
+export interface IJobListProps {
+  jobs: readonly JobSummary[];
+  now: number;
+  trans: TranslationBundle;
+  /** The accessible name of the list. */
+  label: string;
+  /** What stands there when there is no job. */
+  empty: string;
+  onStop: (job: JobSummary) => void;
+}
+
+export function JobList(props: IJobListProps): JSX.Element {
+  const { jobs, label, empty, ...row } = props;
+  if (jobs.length === 0) {
+    return <p className="jp-smx-empty">{empty}</p>;
+  }
+  return (
+    <ul className="jp-smx-list" aria-label={label}>
+      {jobs.map(job => (
+        <JobRow key={job.id} job={job} {...row} />
+      ))}
+    </ul>
+  );
+}
+
+function JobRow({ job, now, trans, onStop }: IJobRowProps): JSX.Element {
+  const start = startWords(job, trans);
+  return (
+    <li className="jp-smx-row" data-status={job.status} data-job={job.id}>
+      <StatusMark job={job} />
+      <div className="jp-smx-row-text">
+        <div className="jp-smx-row-title">
+          <span className="jp-smx-name" title={job.name}>
+            {job.name}
+          </span>
+          <JobTime job={job} now={now} trans={trans} />
+        </div>
+        <div className="jp-smx-row-detail">
+          {[stepWords(job, trans), job.instances, start].filter(Boolean).join(' · ')}
+        </div>
+      </div>
+      {isFinal(job) ? null : <StopButton job={job} trans={trans} onStop={onStop} />}
+    </li>
+  );
+}
+
+/** How long a job took, or takes so far: a clock while it runs, the measured time afterwards. */
+export function JobTime(props: {
+  job: JobSummary;
+  now: number;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { job, now, trans } = props;
+  const seconds = elapsed(job, now);
+  const words = isFinal(job)
+    ? trans.__('took %1', spoken(seconds, trans))
+    : trans.__('for %1', spoken(seconds, trans));
+  return (
+    <span className="jp-smx-time">
+      <span aria-hidden="true">{isFinal(job) ? measured(seconds, trans) : clock(seconds)}</span>
+      <span className="jp-smx-spoken">{words}</span>
+    </span>
+  );
+}
+
+const MARKS: Record<JobSummary['status'], string> = {
+  InProgress: '●',
+  Stopping: '◌',
+  Completed: '✓',
+  Failed: '✗',
+  Stopped: '■'
+};
+
+/** The state as one sign; the words beside it say the same. */
+export function StatusMark({ job }: { job: JobSummary }): JSX.Element {
+  return (
+    <span className="jp-smx-mark" data-status={job.status} aria-hidden="true">
+      {MARKS[job.status]}
+    </span>
+  );
+}
+
+export function StopButton(props: {
+  job: JobSummary;
+  trans: TranslationBundle;
+  onStop: (job: JobSummary) => void;
+}): JSX.Element {
+  const { job, trans, onStop } = props;
+  const label = trans.__('Stop %1', job.name);
+  return (
+    <button
+      type="button"
+      className="jp-smx-button jp-smx-icon-button"
+      aria-label={label}
+      title={label}
+      disabled={job.status === 'Stopping'}
+      onClick={() => onStop(job)}
+    >
+      <stopIcon.react tag="span" width="14px" height="14px" />
+    </button>
+  );
+}

@@ -1,0 +1,61 @@
+// What stands above the lists when the server half does not answer, with what to do about it.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import type { IState } from '../state';
+
+export interface INoticeProps {
+  state: IState;
+  trans: TranslationBundle;
+  onRefresh: () => void;
+  onWake: () => void;
+}
+
+export function Notice({ state, trans, onRefresh, onWake }: INoticeProps): JSX.Element | null {
+  switch (state.reach) {
+    case 'missing':
+      return <MissingNotice trans={trans} onRefresh={onRefresh} />;
+    case 'asleep':
+      return (
+        <div className="jp-smx-notice">
+          <p>{trans.__('No job has run for a while, so nothing of jupyter_smx is running.')}</p>
+          <p>{trans.__('It starts with the next %%train or %%process cell.')}</p>
+          <button type="button" className="jp-smx-button" onClick={onWake}>
+            {trans.__('Show earlier jobs')}
+          </button>
+        </div>
+      );
+    case 'failing':
+      return (
+        <div className="jp-smx-notice" role="alert">
+          <p>{trans.__('The list may be out of date: %1', state.problem)}</p>
+          <button type="button" className="jp-smx-button" onClick={onRefresh}>
+            {trans.__('Try again')}
+          </button>
+        </div>
+      );
+    default:
+      return null;
+  }
+}
+
+function MissingNotice(props: { trans: TranslationBundle; onRefresh: () => void }): JSX.Element {
+  const { trans, onRefresh } = props;
+  return (
+    <div className="jp-smx-notice" role="alert">
+      <p>{trans.__('The server half of jupyter_smx is not active on this Jupyter server.')}</p>
+      <p>
+        {trans.__(
+          'Install it into the environment that the server runs in, then restart the server:'
+        )}
+      </p>
+      <pre>pip install jupyter-smx</pre>
+      <p>{trans.__('This command says whether it is enabled:')}</p>
+      <pre>jupyter server extension list</pre>
+      <button type="button" className="jp-smx-button" onClick={onRefresh}>
+        {trans.__('Look again')}
+      </button>
+    </div>
+  );
+}

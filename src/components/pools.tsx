@@ -1,0 +1,121 @@
+// Rows of warm pools: what they are, how long they stay, and the two things that one can do about that.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import type { PoolSummary } from '../_types';
+import { clock, measured, remaining, spoken } from '../format';
+
+interface IPoolActions {
+  onExtend: (pool: PoolSummary) => void;
+  onRelease: (pool: PoolSummary) => void;
+}
+
+export interface IPoolListProps extends IPoolActions {
+  pools: readonly PoolSummary[];
+  now: number;
+  trans: TranslationBundle;
+}
+
+export function PoolList({ pools, ...row }: IPoolListProps): JSX.Element {
+  const { trans } = row;
+  if (pools.length === 0) {
+    return (
+      <p className="jp-smx-empty">
+        {trans.__('No pool is warm. A job with --keep-alive 10m leaves one behind.')}
+      </p>
+    );
+  }
+  return (
+    <ul className="jp-smx-list" aria-label={trans.__('Warm pools')}>
+      {pools.map(pool => (
+        <PoolRow key={pool.id} pool={pool} {...row} />
+      ))}
+    </ul>
+  );
+}
+
+function PoolRow(
+  props: IPoolActions & Omit<IPoolListProps, 'pools'> & { pool: PoolSummary }
+): JSX.Element {
+  const { pool, now, trans } = props;
+  const left = remaining(pool, now);
+  return (
+    <li className="jp-smx-row" data-state={pool.state} data-pool={pool.id}>
+      <div className="jp-smx-row-text">
+        <div className="jp-smx-row-title">
+          <span className="jp-smx-name" title={pool.name}>
+            {pool.instances}
+          </span>
+          <Countdown left={left} trans={trans} />
+        </div>
+        <div className="jp-smx-row-detail">{poolWords(pool, trans)}</div>
+        {left === null ? null : <PoolButtons {...props} />}
+      </div>
+    </li>
+  );
+}
+
+function Countdown(props: { left: number | null; trans: TranslationBundle }): JSX.Element | null {
+  const { left, trans } = props;
+  if (left === null) {
+    return null;
+  }
+  return (
+    <span className="jp-smx-time" role="timer" aria-live="off" data-soon={left <= 120}>
+      <span aria-hidden="true">{clock(left)}</span>
+      <span className="jp-smx-spoken">{trans.__('ends in %1', spoken(left, trans))}</span>
+    </span>
+  );
+}
+
+function PoolButtons(
+  props: IPoolActions & { pool: PoolSummary; trans: TranslationBundle }
+): JSX.Element {
+  const { pool, trans, onExtend, onRelease } = props;
+  return (
+    <div className="jp-smx-buttons">
+      <button
+        type="button"
+        className="jp-smx-button"
+        aria-label={trans.__('Keep pool %1 15 minutes longer', pool.name)}
+        onClick={() => onExtend(pool)}
+      >
+        {trans.__('+15 min')}
+      </button>
+      <button
+        type="button"
+        className="jp-smx-button"
+        aria-label={trans.__('Release pool %1', pool.name)}
+        onClick={() => onRelease(pool)}
+      >
+        {trans.__('Release')}
+      </button>
+    </div>
+  );
+}
+
+function poolWords(pool: PoolSummary, trans: TranslationBundle): string {
+  const saved = pool.saved_seconds;
+  return [
+    pool.engine,
+    stateWords(pool, trans),
+    trans._n('%1 job', '%1 jobs', pool.jobs_served),
+    saved > 0 ? trans.__('saved %1', measured(saved, trans)) : ''
+  ]
+    .filter(Boolean)
+    .join(' · ');
+}
+
+function stateWords(pool: PoolSummary, trans: TranslationBundle): string {
+  switch (pool.state) {
+    case 'Provisioning':
+      return trans.__('Provisioning');
+    case 'InUse':
+      return trans.__('In use');
+    case 'Available':
+      return trans.__('Available');
+    default:
+      return pool.state;
+  }
+}

@@ -1,0 +1,140 @@
+// Numbers and states in words: pure functions, so that every view says the same thing in the same way.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import type { JobSummary, PoolSummary } from './_types';
+import { isFinal } from './state';
+
+/** `mm:ss`, or `h:mm:ss` from one hour on; never negative. */
+export function clock(seconds: number): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  const [h, m, s] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60), whole % 60];
+  const two = (n: number): string => String(n).padStart(2, '0');
+  return h > 0 ? `${h}:${two(m)}:${two(s)}` : `${two(m)}:${two(s)}`;
+}
+
+/** A duration that is spoken: `7 minutes 52 seconds`. */
+export function spoken(seconds: number, trans: TranslationBundle): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  const [h, m, s] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60), whole % 60];
+  const parts: string[] = [];
+  if (h > 0) {
+    parts.push(trans._n('%1 hour', '%1 hours', h));
+  }
+  if (m > 0) {
+    parts.push(trans._n('%1 minute', '%1 minutes', m));
+  }
+  if (h === 0 && (s > 0 || m === 0)) {
+    parts.push(trans._n('%1 second', '%1 seconds', s));
+  }
+  return parts.join(' ');
+}
+
+/** A measured time with the unit that suits it: `6 ms`, `1.9 s`, `02:14`. */
+export function measured(seconds: number, trans: TranslationBundle): string {
+  if (seconds < 1) {
+    return trans.__('%1 ms', Math.round(seconds * 1000));
+  }
+  return seconds < 60 ? trans.__('%1 s', seconds.toFixed(1)) : clock(seconds);
+}
+
+/** Seconds that a job took until its end, or until `now`. */
+export function elapsed(job: JobSummary, now: number): number {
+  return Math.max(0, (job.ended_at ?? now) - job.created_at);
+}
+
+/** Seconds until a pool ends; null while a job uses it. */
+export function remaining(pool: PoolSummary, now: number): number | null {
+  return pool.expires_at === null ? null : Math.max(0, pool.expires_at - now);
+}
+
+/** The step that a job is at, in the words of SageMaker's `SecondaryStatus`, translated. */
+export function stepWords(job: JobSummary, trans: TranslationBundle): string {
+  if (job.queue_position !== null && !isFinal(job)) {
+    return trans.__('Queued, position %1', job.queue_position);
+  }
+  switch (job.secondary_status) {
+    case 'Pending':
+      return trans.__('Pending');
+    case 'Starting':
+      return trans.__('Starting');
+    case 'Downloading':
+      return trans.__('Downloading');
+    case 'Training':
+      return job.kind === 'process' ? trans.__('Processing') : trans.__('Training');
+    case 'Stopping':
+      return trans.__('Stopping');
+    case 'Uploading':
+      return trans.__('Uploading');
+    default:
+      return verdictWords(job, trans);
+  }
+}
+
+function verdictWords(job: JobSummary, trans: TranslationBundle): string {
+  switch (job.secondary_status) {
+    case 'Completed':
+      return trans.__('Completed');
+    case 'MaxRuntimeExceeded':
+      return trans.__('Stopped at its maximum run time');
+    case 'Stopped':
+      return trans.__('Stopped');
+    default:
+      return failureWords(job, trans);
+  }
+}
+
+function failureWords(job: JobSummary, trans: TranslationBundle): string {
+  if (!job.failure_type) {
+    return trans.__('Failed');
+  }
+  return job.failure_line === null
+    ? trans.__('Failed: %1', job.failure_type)
+    : trans.__('Failed: %1, line %2', job.failure_type, job.failure_line);
+}
+
+/** Warm or cold, with the time to the first line of user code when it is known; empty before that. */
+export function startWords(job: JobSummary, trans: TranslationBundle): string {
+  if (job.start !== 'warm' && job.start !== 'cold') {
+    return '';
+  }
+  if (job.first_line_seconds === null) {
+    return job.start === 'warm' ? trans.__('warm') : trans.__('cold');
+  }
+  const time = measured(job.first_line_seconds, trans);
+  return job.start === 'warm' ? trans.__('warm, %1', time) : trans.__('cold, %1', time);
+}
+
+/** The one sentence of a toast about a job that ended. */
+export function endSentence(job: JobSummary, trans: TranslationBundle): string {
+  const time = measured(elapsed(job, job.ended_at ?? job.created_at), trans);
+  switch (job.status) {
+    case 'Completed':
+      return trans.__('%1 completed after %2', job.name, time);
+    case 'Stopped':
+      return trans.__('%1 was stopped after %2', job.name, time);
+    default:
+      return trans.__('%1: %2', job.name, failureWords(job, trans));
+  }
+}
+
+/** The one sentence of a toast about many jobs that ended together. */
+export function batchSentence(jobs: readonly JobSummary[], trans: TranslationBundle): string {
+  const count = (status: string): number => jobs.filter(job => job.status === status).length;
+  return trans.__(
+    '%1 jobs ended: %2 completed, %3 failed, %4 stopped',
+    jobs.length,
+    count('Completed'),
+    count('Failed'),
+    count('Stopped')
+  );
+}
+
+/** What a screen reader is told when the counts change. */
+export function countSentence(jobs: number, pools: number, trans: TranslationBundle): string {
+  return trans.__(
+    '%1, %2',
+    trans._n('%1 job running', '%1 jobs running', jobs),
+    trans._n('%1 pool', '%1 pools', pools)
+  );
+}

@@ -1,0 +1,232 @@
+// One list of jobs and pools per page: listed once, then followed by the numbers that Jupyter events announce.
+
+import type { Event } from '@jupyterlab/services';
+import type { IDisposable } from '@lumino/disposable';
+import type { ISignal, IStream } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+
+import type { JobSummary, PoolSummary } from './_types';
+import type { Api, IAnswer } from './api';
+import { ApiError } from './api';
+import type { IState, IStep } from './state';
+import { changed, extended, FINISHED_LIMIT, listed, NOTHING } from './state';
+import type { IJobsModel } from './tokens';
+
+export const CHANGE_SCHEMA = 'https://events.jupyter.org/jupyter_smx/change/v1';
+
+/** Milliseconds until a failed request is tried again while the page is visible. */
+const RETRY_MS = 5000;
+
+type Wish = 'nothing' | 'changes' | 'list';
+
+/**
+ * Events are hints: they may be lost, and whoever holds a token can forge them. So an event only says that there
+ * is something new; what it is comes from `changes?since=`, and one request is under way at most.
+ */
+export class JobsModel implements IJobsModel, IDisposable {
+  constructor(options: JobsModel.IOptions) {
+    this._api = options.api;
+    this._page = options.page;
+    this._clock = options.clock;
+    options.events.connect(this._onEvent, this);
+    this._page.addEventListener('visibilitychange', this._onVisible);
+  }
+
+  get state(): IState {
+    return this._state;
+  }
+
+  get changed(): ISignal<this, IState> {
+    return this._changed;
+  }
+
+  get ended(): ISignal<this, JobSummary[]> {
+    return this._ended;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    this._page.removeEventListener('visibilitychange', this._onVisible);
+    clearTimeout(this._retry);
+    Signal.clearData(this);
+  }
+
+  now(): number {
+    return this._clock() + this._state.skew;
+  }
+
+  refresh(): Promise<void> {
+    return this._want('list');
+  }
+
+  async wake(): Promise<void> {
+    await this._api.startController();
+    await this.refresh();
+  }
+
+  async stop(job: JobSummary): Promise<void> {
+    await this._api.stopJob(job.id);
+    await this._want('changes');
+  }
+
+  async extend(pool: PoolSummary, seconds: number): Promise<void> {
+    const keepAlive = extended(pool, seconds, this.now());
+    if (keepAlive === null) {
+      return;
+    }
+    await this._api.keepPool(pool.id, keepAlive);
+    await this._want('changes');
+  }
+
+  async release(pool: PoolSummary): Promise<void> {
+    await this._api.releasePool(pool.id);
+    await this._want('changes');
+  }
+
+  private _onEvent(_sender: Event.IManager, event: Event.Emission): void {
+    if (event.schema_id !== CHANGE_SCHEMA) {
+      return;
+    }
+    const isNews = typeof event.seq === 'number' && event.seq > this._state.seq;
+    if (event.kind === 'reset') {
+      void this._want('list');
+    } else if (isNews || this._state.reach !== 'ready') {
+      void this._want('changes');
+    }
+  }
+
+  private readonly _onVisible = (): void => {
+    // Events are lost while a browser freezes a hidden tab, and nothing says so.
+    if (this._page.visibilityState === 'visible') {
+      void this._want(this._state.reach === 'ready' ? 'changes' : 'list');
+    }
+  };
+
+  private _want(wish: Wish): Promise<void> {
+    if (this._wish !== 'list') {
+      this._wish = wish;
+    }
+    this._working ??= this._work().finally(() => {
+      this._working = null;
+    });
+    return this._working;
+  }
+
+  private async _work(): Promise<void> {
+    clearTimeout(this._retry);
+    while (this._wish !== 'nothing' && !this._isDisposed) {
+      const wish = this._wish;
+      this._wish = 'nothing';
+      try {
+        if (wish === 'list' || this._state.reach !== 'ready') {
+          await this._list();
+        } else {
+          await this._follow();
+        }
+      } catch (reason) {
+        this._fail(reason);
+        return;
+      }
+    }
+  }
+
+  private async _list(): Promise<void> {
+    // The number first: a change between the requests comes again by number and is then applied twice, not lost.
+    const info = await this._api.controller();
+    const [jobs, pools] = await Promise.all([this._api.jobs(FINISHED_LIMIT), this._api.pools()]);
+    this._take(info, listed(this._state, jobs.body.jobs, pools.body.pools, info.body.seq));
+  }
+
+  private async _follow(): Promise<void> {
+    const answer = await this._api.changes(this._state.seq);
+    if (answer.body.reset) {
+      await this._list();
+    } else {
+      this._take(answer, changed(this._state, answer.body));
+    }
+  }
+
+  private _take(answer: IAnswer<unknown>, step: IStep): void {
+    if (this._isDisposed) {
+      return;
+    }
+    const skew = answer.now === null ? this._state.skew : answer.now - this._clock();
+    this._state = { ...step.state, skew };
+    this._changed.emit(this._state);
+    if (step.ended.length > 0) {
+      this._ended.emit(step.ended);
+    }
+  }
+
+  private _fail(reason: unknown): void {
+    if (this._isDisposed) {
+      return;
+    }
+    const problem = reason instanceof Error ? reason.message : String(reason);
+    const reach = reachOf(reason);
+    this._state = { ...this._state, reach, problem };
+    this._changed.emit(this._state);
+    if (reach === 'failing' && this._page.visibilityState === 'visible') {
+      this._retry = setTimeout(() => void this._want('list'), RETRY_MS);
+    }
+  }
+
+  private readonly _api: JobsModel.IApi;
+  private readonly _page: JobsModel.IPage;
+  private readonly _clock: () => number;
+  private readonly _changed = new Signal<this, IState>(this);
+  private readonly _ended = new Signal<this, JobSummary[]>(this);
+  private _state: IState = NOTHING;
+  private _wish: Wish = 'nothing';
+  private _working: Promise<void> | null = null;
+  private _retry: ReturnType<typeof setTimeout> | undefined;
+  private _isDisposed = false;
+}
+
+function reachOf(reason: unknown): IState['reach'] {
+  if (!(reason instanceof ApiError)) {
+    return 'failing';
+  }
+  if (reason.status === 404) {
+    return 'missing';
+  }
+  return reason.code === 'ServiceUnavailable' ? 'asleep' : 'failing';
+}
+
+/**
+ * What a model needs from outside.
+ */
+export namespace JobsModel {
+  export type IApi = Pick<
+    Api,
+    | 'controller'
+    | 'startController'
+    | 'jobs'
+    | 'pools'
+    | 'changes'
+    | 'stopJob'
+    | 'keepPool'
+    | 'releasePool'
+  >;
+
+  /** The part of `document` that says whether anybody looks. */
+  export type IPage = Pick<
+    Document,
+    'visibilityState' | 'addEventListener' | 'removeEventListener'
+  >;
+
+  export interface IOptions {
+    api: IApi;
+    events: IStream<Event.IManager, Event.Emission>;
+    page: IPage;
+    /** Seconds since the epoch by this browser's clock. */
+    clock: () => number;
+  }
+}

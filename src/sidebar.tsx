@@ -1,0 +1,155 @@
+// The panel "Jobs and pools" of the left sidebar.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { SidePanel } from '@jupyterlab/ui-components';
+import type { CommandRegistry } from '@lumino/commands';
+import React from 'react';
+
+import { CommandIDs } from './commands';
+import { JobList } from './components/jobs';
+import { Notice } from './components/notice';
+import { PoolList } from './components/pools';
+import { countSentence } from './format';
+import { jobsIcon } from './icons';
+import { LiveWidget } from './live';
+import { finished, livePools, running } from './state';
+import type { IJobsModel } from './tokens';
+
+interface IViewOptions {
+  model: IJobsModel;
+  commands: CommandRegistry;
+  trans: TranslationBundle;
+}
+
+/**
+ * A notice when the server half does not answer, then running jobs, warm pools and finished jobs.
+ */
+export class JobsPanel extends SidePanel {
+  constructor(options: IViewOptions) {
+    super();
+    const { trans } = options;
+    this.id = 'jupyter-smx-panel';
+    this.addClass('jp-smx-panel');
+    this.title.icon = jobsIcon;
+    this.title.caption = trans.__('Jobs and pools');
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('aria-label', trans.__('Jobs and pools'));
+    this.header.addWidget(new HeaderView(options));
+    this.addWidget(new RunningView(options));
+    this.addWidget(new PoolsView(options));
+    this.addWidget(new FinishedView(options));
+  }
+}
+
+abstract class SectionView extends LiveWidget {
+  constructor(options: IViewOptions, title: string) {
+    super(options.model);
+    this.trans = options.trans;
+    this.commands = options.commands;
+    this.title.label = title;
+    this.addClass('jp-smx-section');
+  }
+
+  protected run(id: string, target: string): void {
+    void this.commands.execute(id, { id: target });
+  }
+
+  protected readonly trans: TranslationBundle;
+  protected readonly commands: CommandRegistry;
+}
+
+class HeaderView extends SectionView {
+  constructor(options: IViewOptions) {
+    super(options, '');
+  }
+
+  protected isTicking(): boolean {
+    return false;
+  }
+
+  protected render(): JSX.Element {
+    const { state } = this.model;
+    const [jobs, pools] = [running(state).length, state.pools.size];
+    return (
+      <>
+        <Notice
+          state={state}
+          trans={this.trans}
+          onRefresh={() => void this.model.refresh()}
+          onWake={() => void this.model.wake()}
+        />
+        <p className="jp-smx-counts" role="status" aria-live="polite">
+          {state.reach === 'ready' ? countSentence(jobs, pools, this.trans) : ''}
+        </p>
+      </>
+    );
+  }
+}
+
+class RunningView extends SectionView {
+  constructor(options: IViewOptions) {
+    super(options, options.trans.__('Running'));
+  }
+
+  protected isTicking(): boolean {
+    return running(this.model.state).length > 0;
+  }
+
+  protected render(): JSX.Element {
+    return (
+      <JobList
+        jobs={running(this.model.state)}
+        now={this.model.now()}
+        trans={this.trans}
+        label={this.trans.__('Running jobs')}
+        empty={this.trans.__('No job is running. A cell that begins with %%train starts one.')}
+        onStop={job => this.run(CommandIDs.stopJob, job.id)}
+      />
+    );
+  }
+}
+
+class PoolsView extends SectionView {
+  constructor(options: IViewOptions) {
+    super(options, options.trans.__('Pools'));
+  }
+
+  protected isTicking(): boolean {
+    return this.model.state.pools.size > 0;
+  }
+
+  protected render(): JSX.Element {
+    return (
+      <PoolList
+        pools={livePools(this.model.state)}
+        now={this.model.now()}
+        trans={this.trans}
+        onExtend={pool => this.run(CommandIDs.extendPool, pool.id)}
+        onRelease={pool => this.run(CommandIDs.releasePool, pool.id)}
+      />
+    );
+  }
+}
+
+class FinishedView extends SectionView {
+  constructor(options: IViewOptions) {
+    super(options, options.trans.__('Finished'));
+  }
+
+  protected isTicking(): boolean {
+    return false;
+  }
+
+  protected render(): JSX.Element {
+    return (
+      <JobList
+        jobs={finished(this.model.state)}
+        now={this.model.now()}
+        trans={this.trans}
+        label={this.trans.__('Finished jobs')}
+        empty={this.trans.__('No job has finished yet.')}
+        onStop={job => this.run(CommandIDs.stopJob, job.id)}
+      />
+    );
+  }
+}

@@ -1,0 +1,166 @@
+// What is known of jobs and pools, and how a change is applied to it: pure functions over one immutable value.
+
+import type { Changes, Event, JobSummary, PoolSummary, Status } from './_types';
+
+/**
+ * How the server half answers: not asked yet, its routes do not exist, no controller runs, answering, or failing.
+ */
+export type Reach = 'unknown' | 'missing' | 'asleep' | 'ready' | 'failing';
+
+/**
+ * Everything that the views show. `seq` is the number of the last change that is in it.
+ */
+export interface IState {
+  readonly reach: Reach;
+  readonly seq: number;
+  readonly jobs: ReadonlyMap<string, JobSummary>;
+  readonly pools: ReadonlyMap<string, PoolSummary>;
+  /** Seconds to add to this browser's clock in order to have the server's. */
+  readonly skew: number;
+  /** The sentence that goes with `failing`. */
+  readonly problem: string;
+}
+
+export const NOTHING: IState = {
+  reach: 'unknown',
+  seq: 0,
+  jobs: new Map(),
+  pools: new Map(),
+  skew: 0,
+  problem: ''
+};
+
+/** Finished jobs that are kept in the page; the controller has all of them. */
+export const FINISHED_LIMIT = 200;
+
+const FINAL: ReadonlySet<Status> = new Set<Status>(['Completed', 'Failed', 'Stopped']);
+
+export function isFinal(job: JobSummary): boolean {
+  return FINAL.has(job.status);
+}
+
+/** A new state, and the jobs that were known to run and have their verdict in it. */
+export interface IStep {
+  state: IState;
+  ended: JobSummary[];
+}
+
+/**
+ * The state after a listing; `seq` is the number that was newest before the listing was made.
+ */
+export function listed(
+  state: IState,
+  jobs: readonly JobSummary[],
+  pools: readonly PoolSummary[],
+  seq: number
+): IStep {
+  const ended = jobs.filter(job => {
+    const before = state.jobs.get(job.id);
+    return isFinal(job) && before !== undefined && !isFinal(before);
+  });
+  return {
+    state: {
+      ...state,
+      reach: 'ready',
+      problem: '',
+      seq,
+      jobs: new Map(jobs.map(job => [job.id, job])),
+      pools: new Map(pools.filter(isLive).map(pool => [pool.id, pool]))
+    },
+    ended
+  };
+}
+
+/**
+ * The state after some changes, and the jobs that got their verdict in them. Old news changes nothing.
+ */
+export function changed(state: IState, changes: Changes): IStep {
+  const fresh = changes.events.filter(event => event.seq > state.seq);
+  const jobs = new Map(state.jobs);
+  const pools = new Map(state.pools);
+  const ended = new Map<string, JobSummary>();
+  for (const event of [...fresh].sort((a, b) => a.seq - b.seq)) {
+    const job = applyEvent(event, jobs, pools);
+    if (job) {
+      ended.set(job.id, job);
+    }
+  }
+  return {
+    state: {
+      ...state,
+      reach: 'ready',
+      problem: '',
+      seq: Math.max(state.seq, changes.seq),
+      jobs: forgetOldest(jobs),
+      pools
+    },
+    ended: [...ended.values()]
+  };
+}
+
+function applyEvent(
+  event: Event,
+  jobs: Map<string, JobSummary>,
+  pools: Map<string, PoolSummary>
+): JobSummary | null {
+  if (event.pool) {
+    if (isLive(event.pool)) {
+      pools.set(event.pool.id, event.pool);
+    } else {
+      pools.delete(event.pool.id);
+    }
+  }
+  if (!event.job) {
+    return null;
+  }
+  const before = jobs.get(event.job.id);
+  jobs.set(event.job.id, event.job);
+  // A short job may be seen for the first time when it is over already.
+  const wasOver = before !== undefined && isFinal(before);
+  return isFinal(event.job) && !wasOver ? event.job : null;
+}
+
+function forgetOldest(jobs: Map<string, JobSummary>): Map<string, JobSummary> {
+  const over = [...jobs.values()].filter(isFinal).sort(newestFirst).slice(FINISHED_LIMIT);
+  for (const job of over) {
+    jobs.delete(job.id);
+  }
+  return jobs;
+}
+
+function isLive(pool: PoolSummary): boolean {
+  return pool.state !== 'Terminated' && pool.state !== 'Releasing';
+}
+
+function newestFirst(a: JobSummary, b: JobSummary): number {
+  return (b.ended_at ?? b.created_at) - (a.ended_at ?? a.created_at);
+}
+
+/** Jobs without a verdict, oldest first. */
+export function running(state: IState): JobSummary[] {
+  return [...state.jobs.values()]
+    .filter(job => !isFinal(job))
+    .sort((a, b) => a.created_at - b.created_at);
+}
+
+/** Jobs with a verdict, newest first. */
+export function finished(state: IState): JobSummary[] {
+  return [...state.jobs.values()].filter(isFinal).sort(newestFirst);
+}
+
+/** Pools: the one that ends soonest first, those in use last. */
+export function livePools(state: IState): PoolSummary[] {
+  return [...state.pools.values()].sort(
+    (a, b) => (a.expires_at ?? Infinity) - (b.expires_at ?? Infinity) || a.created_at - b.created_at
+  );
+}
+
+/**
+ * The keep-alive in seconds from now that moves a pool's end by `seconds`; null while it has no end.
+ */
+export function extended(pool: PoolSummary, seconds: number, now: number): number | null {
+  if (pool.expires_at === null) {
+    return null;
+  }
+  return Math.max(0, Math.ceil(pool.expires_at - now + seconds));
+}

@@ -1,0 +1,33 @@
+// What other extensions may ask for.
+
+import { Token } from '@lumino/coreutils';
+import type { ISignal } from '@lumino/signaling';
+
+import type { JobSummary, PoolSummary } from './_types';
+import type { IState } from './state';
+
+/**
+ * The jobs and pools of this user, kept up to date for as long as the page is open.
+ */
+export interface IJobsModel {
+  readonly state: IState;
+  /** Emitted after every change of the state. */
+  readonly changed: ISignal<IJobsModel, IState>;
+  /** Emitted with the jobs that got their verdict since this page looked last. */
+  readonly ended: ISignal<IJobsModel, JobSummary[]>;
+  /** The server's clock, in seconds since the epoch. */
+  now(): number;
+  /** List everything again. */
+  refresh(): Promise<void>;
+  /** Start the controller, then list everything. */
+  wake(): Promise<void>;
+  stop(job: JobSummary): Promise<void>;
+  /** Move the end of an idle pool by some seconds. */
+  extend(pool: PoolSummary, seconds: number): Promise<void>;
+  release(pool: PoolSummary): Promise<void>;
+}
+
+export const IJobsModel = new Token<IJobsModel>(
+  'jupyter-smx:IJobsModel',
+  'The jobs and warm pools of this user, followed through Jupyter events.'
+);

@@ -18,8 +18,9 @@ from jupyter_smx.policy.verdict import Verdict, verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from jupyter_smx.controller.agents import Agents, LogPump
+    from jupyter_smx.controller.agents import Agents
     from jupyter_smx.controller.books import Books
+    from jupyter_smx.controller.log_pump import LogPump
     from jupyter_smx.controller.staging import Staging
     from jupyter_smx.controller.trail import Trail
     from jupyter_smx.engines.base import Engine
@@ -86,7 +87,10 @@ class Finisher:
             for host, record in trail.records.items():
                 remains = self._remains(job, host)
                 stream = None if trail.lost else self._agents.stream(job.cluster, host)
-                await self._pump.drain(job, host, int(record.get("log", 0)), stream, remains)
+                if stream is None:
+                    await self._pump.copy(job, host, remains / "log")
+                else:
+                    await self._pump.drain(job, host, int(record.get("log", 0)))
                 if record.get("artifacts"):
                     home += await self._staging.bring_home(job, host, record, stream=stream, remains=remains)
         except UnavailableError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -26,9 +27,10 @@ from jupyter_smx.policy.lifecycle import JobStep, next_job_step
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from jupyter_smx.controller.agents import Agents, LogPump
+    from jupyter_smx.controller.agents import Agents
     from jupyter_smx.controller.books import Books
     from jupyter_smx.controller.finish import Finisher
+    from jupyter_smx.controller.log_pump import LogPump
     from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.why import Why
@@ -229,7 +231,7 @@ class Reconciler:
             spec = run_spec(job, host.group, grace, keep_alive)
             answer = stream.send_now("run", job=job.id, lease=job.lease, spec=spec)
             trail.dispatched.add(host.name)
-            answer.add_done_callback(lambda done, host=host.name: self._run_answered(job, host, done))
+            answer.add_done_callback(partial(self._run_answered, job, host.name))
         trail.moments.setdefault("sent", self.books.clock())
 
     def _run_answered(self, job: Job, host: str, answer: asyncio.Future[Any]) -> None:
@@ -353,6 +355,12 @@ class Reconciler:
 
     def agent_said(self, cluster_id: str, host: str, header: Mapping[str, Any]) -> None:
         """Take one event frame of an agent; frames of another lease are stale and dropped."""
+        try:
+            self._take_event(cluster_id, host, header)
+        except FencedError:
+            self.fenced()
+
+    def _take_event(self, cluster_id: str, host: str, header: Mapping[str, Any]) -> None:
         event = header.get("event")
         if event == "preload":
             self._finisher.preloaded(cluster_id, host, header)

@@ -1,0 +1,171 @@
+"""Cold and warm starts from the magic to the user's first line, hop by hop, as a table with ratios.
+
+    python bench/warm_path.py [--jobs 100] [--preload bare sklearn torch] [--rounds 3]
+
+Every figure of a row comes from one run on one machine; quote the ratios, not the milliseconds. The p99 is the median
+of the p99 of the rounds, because one burst of a neighbour ruins a single one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+HOPS = (
+    ("magic to accepted", "magic", "accepted"),
+    ("accepted to sent", "accepted", "sent"),
+    ("sent to agent", "sent", "received"),
+    ("agent to child", "received", "awake"),
+    ("child to first line", "awake", "first_line"),
+)
+PRELOADS = {
+    "bare": (),
+    "numpy+pandas+sklearn": ("numpy", "pandas", "sklearn.ensemble"),
+    "torch": ("torch",),
+}
+PRELOAD_LIMIT = 120.0
+
+
+def percentile(values: list[float], share: float) -> float:
+    """Give the value below which ``share`` of the values lie."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def cell(modules: tuple[str, ...]) -> str:
+    """Write the job: its imports and one line."""
+    return "\n".join([*(f"import {name}" for name in modules), "print('here')"])
+
+
+def run_one(shell: Any, modules: tuple[str, ...], python_name: str) -> dict[str, float]:
+    """Run one job through the magic and give its moments, seconds since the epoch."""
+    shell.run_cell(f"%%train --name {python_name} --keep-alive 10m --as job\n{cell(modules)}")
+    record = shell.user_ns["job"].wait(120).record
+    if record.status().value != "Completed":
+        raise SystemExit(f"{record.name}: {record.failure_reason}")
+    return {**record.timings, "warm": float(record.why.start == "warm")}
+
+
+def wait_for_preload(client: Any, modules: tuple[str, ...]) -> None:
+    """Wait until the idle pool says that the modules are there."""
+    deadline = time.monotonic() + PRELOAD_LIMIT
+    wanted = {name.split(".")[0] for name in modules}
+    while time.monotonic() < deadline:
+        pools = client.pools()
+        if pools and wanted <= {name.split(".")[0] for name in pools[0].preloaded}:
+            return
+        time.sleep(0.1)
+    raise SystemExit(f"The pool never preloaded {sorted(wanted)}: {client.pools()}")
+
+
+def measure(shell: Any, modules: tuple[str, ...], count: int, pause: float) -> list[dict[str, float]]:
+    """Run ``count`` warm jobs with a pause in seconds between them."""
+    rows = []
+    for _ in range(count):
+        time.sleep(pause)
+        row = run_one(shell, modules, "bench")
+        if not row["warm"]:
+            raise SystemExit("A job was cold.")
+        rows.append(row)
+    return rows
+
+
+def spans(rows: list[dict[str, float]], start: str, end: str) -> list[float]:
+    """Milliseconds between two moments of every job."""
+    return [(row[end] - row[start]) * 1000 for row in rows]
+
+
+def print_hops(rows: list[dict[str, float]]) -> None:
+    """Print every hop, so that the next one to mend is seen."""
+    for name, start, end in HOPS:
+        values = spans(rows, start, end)
+        print(f"    {name:22} {percentile(values, 0.5):8.2f} {percentile(values, 0.9):8.2f} {percentile(values, 0.99):8.2f}")
+
+
+def floor(modules: tuple[str, ...]) -> float:
+    """Measure a bare fork with the same imports: median milliseconds."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    command = [sys.executable, str(Path(__file__).with_name("floor.py")), *modules]
+    told = subprocess.run(command, env=environment, capture_output=True, check=True)
+    return statistics.median(json.loads(told.stdout))
+
+
+def busy_core() -> subprocess.Popen[bytes]:
+    """Start one spinner, as a neighbour that never sleeps."""
+    return subprocess.Popen([sys.executable, "-c", "while True: pass"])
+
+
+def bench(shell: Any, name: str, options: argparse.Namespace) -> None:
+    """Measure one preload set: cold start, warm starts with and without pauses and with a busy core, the floor."""
+    from jupyter_smx.kernel import standby  # noqa: PLC0415 - after the data folder is set
+
+    client = standby.client()
+    modules = PRELOADS[name]
+    cold = []
+    for _ in range(options.rounds):
+        for pool in client.pools():
+            client.release(pool.id)
+        while client.pools():
+            time.sleep(0.02)
+        cold.append(spans([run_one(shell, modules, "bench")], "magic", "first_line")[0])
+    end_of_imports = statistics.median(cold)
+    wait_for_preload(client, modules)
+    measure(shell, modules, 10, 0.0)
+    low = floor(modules)
+    print(f"{name}: cold start {end_of_imports:.0f} ms, bare fork {low:.2f} ms")
+    for label, pause, spin in (("pauses of 150 ms", 0.15, False), ("back to back", 0.0, False), ("one core busy", 0.05, True)):
+        spinner = busy_core() if spin else None
+        try:
+            rounds = [measure(shell, modules, options.jobs, pause) for _ in range(options.rounds)]
+        finally:
+            if spinner is not None:
+                spinner.kill()
+                spinner.wait()
+        each = [spans(rows, "magic", "first_line") for rows in rounds]
+        middle = statistics.median(percentile(values, 0.5) for values in each)
+        tail = statistics.median(percentile(values, 0.99) for values in each)
+        print(f"  {label:18} p50 {middle:6.2f} ms  p99 {tail:6.2f} ms  = {middle / low:5.1f} bare forks, cold/warm {end_of_imports / middle:6.0f}")
+        print_hops([row for rows in rounds for row in rows])
+
+
+def main() -> None:
+    """Run the chosen sets in a data folder of their own."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--preload", nargs="*", default=[*PRELOADS], choices=[*PRELOADS])
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="smx-bench-") as folder:
+        os.environ["JUPYTER_SMX_DATA_DIR"] = folder
+        os.environ["SMX_WAIT"] = "0"
+        from IPython.core.interactiveshell import InteractiveShell  # noqa: PLC0415 - after the folder is set
+
+        from jupyter_smx.kernel import standby  # noqa: PLC0415 - the same
+
+        shell = InteractiveShell.instance()
+        shell.run_cell("%load_ext jupyter_smx")
+        try:
+            for name in options.preload:
+                if all(importlib.util.find_spec(module.split(".")[0]) for module in PRELOADS[name]):
+                    bench(shell, name, options)
+                else:
+                    print(f"{name}: not installed here, not measured")
+        finally:
+            client = standby.client()
+            for pool in client.pools():
+                client.release(pool.id)
+            os.kill(client.greet().pid, signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Bells: somebody rings when there is news, everybody who waits wakes up and looks."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Bell:
+    """One bell. Look first, then wait: nothing can ring between the two as long as nothing is awaited there."""
+
+    def __init__(self) -> None:
+        self._next_ring: asyncio.Future[None] | None = None
+
+    def ring(self) -> None:
+        """Wake everybody who waits now; who comes later waits for the next ring."""
+        if self._next_ring is not None and not self._next_ring.done():
+            self._next_ring.set_result(None)
+        self._next_ring = None
+
+    async def wait(self, timeout: float) -> bool:
+        """Wait for the next ring, ``timeout`` seconds at most; False when there was none."""
+        if self._next_ring is None:
+            self._next_ring = asyncio.get_running_loop().create_future()
+        done, _ = await asyncio.wait({self._next_ring}, timeout=max(0.0, timeout))
+        return bool(done)
+
+
+class Bells:
+    """A bell for each key, there only while somebody waits for it."""
+
+    def __init__(self) -> None:
+        self._bells: dict[str, tuple[Bell, int]] = {}
+
+    def ring(self, key: str) -> None:
+        """Wake everybody who waits for ``key``."""
+        if key in self._bells:
+            self._bells[key][0].ring()
+
+    async def wait(self, key: str, timeout: float) -> bool:
+        """Wait for the next ring of ``key``, ``timeout`` seconds at most; False when there was none."""
+        bell, waiting = self._bells.get(key, (Bell(), 0))
+        self._bells[key] = (bell, waiting + 1)
+        try:
+            return await bell.wait(timeout)
+        finally:
+            left = self._bells[key][1] - 1
+            if left:
+                self._bells[key] = (bell, left)
+            else:
+                del self._bells[key]

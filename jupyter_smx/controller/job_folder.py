@@ -1,0 +1,90 @@
+"""The folder of one job: where its files lie, and how a file gets there whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model.errors import SmxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_ONLY_OWNER = 0o700
+
+
+class StagingError(SmxError):
+    """A file could not be put where it belongs."""
+
+    code = "ClientError"
+    status = 422
+
+
+class JobFolder:
+    """Paths under ``jobs/<job id>/``."""
+
+    def __init__(self, jobs_folder: Path, job_id: str) -> None:
+        self.path = jobs_folder / job_id
+        self.cell = self.path / "cell.py"
+        self.logs = self.path / "logs"
+        self.artifacts = self.path / "artifacts"
+        self.result = self.path / "result.pkl"
+
+    def make(self) -> None:
+        """Make the folder, for this user only.
+
+        :raises StagingError: the disk refuses.
+        """
+        with or_say(self.path):
+            self.path.mkdir(mode=_ONLY_OWNER, parents=True, exist_ok=True)
+
+    def log(self, host: str) -> Path:
+        """Give the file that holds the log of a host."""
+        return self.logs / f"{host}.log"
+
+    def delete(self) -> None:
+        """Delete the folder with everything in it; idempotent.
+
+        :raises StagingError: something in it cannot be deleted.
+        """
+        with or_say(self.path):
+            try:
+                shutil.rmtree(self.path)
+            except FileNotFoundError:
+                return
+
+
+@contextmanager
+def or_say(path: Path) -> Iterator[None]:
+    """Turn what the disk refuses inside the block into a sentence that names ``path``.
+
+    :raises StagingError: disk full, no permission, no such folder.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise StagingError(
+            f"{path} cannot be written: {error.strerror or error}.",
+            field="destination",
+            value=path,
+            cure="Free some space or choose another folder; the job's own folder keeps what arrived.",
+        ) from error
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a new name beside ``path`` to write to; at the end it takes ``path``'s place, or nothing happened.
+
+    :raises StagingError: the disk refuses.
+    """
+    part = path.with_name(f".{path.name}.part")
+    with or_say(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield part
+            os.replace(part, path)  # noqa: PTH105 - the word that the house uses for it
+        finally:
+            part.unlink(missing_ok=True)

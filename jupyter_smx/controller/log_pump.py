@@ -1,0 +1,146 @@
+"""Pulls the logs of running jobs home, piece by piece, from where the file here ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from jupyter_smx.controller.job_folder import JobFolder, StagingError
+from jupyter_smx.model.errors import SmxError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from jupyter_smx.controller.agent_stream import AgentStream
+    from jupyter_smx.controller.agents import Agents
+    from jupyter_smx.model.job import Job
+
+_log = logging.getLogger(__name__)
+
+PIECE = 262_144
+"""Bytes in memory at once for each job and host."""
+
+
+class LogPump:
+    """One puller for each job and host.
+
+    The cursor is the size of ``<jobs folder>/<job id>/logs/<host>.log``, so that a new controller reads on. Every
+    piece that arrived is told by ``on_bytes(job id)``.
+    """
+
+    def __init__(self, jobs_folder: Path, agents: Agents, on_bytes: Callable[[str], None]) -> None:
+        self._jobs_folder = jobs_folder
+        self._agents = agents
+        self._on_bytes = on_bytes
+        self._wanted: dict[tuple[str, str], int] = {}
+        self._pullers: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    def grew(self, job: Job, host: str, total: int) -> None:
+        """Take note that the log is ``total`` bytes long there, and pull what is missing; errors are logged."""
+        key = (job.id, host)
+        self._wanted[key] = max(total, self._wanted.get(key, 0))
+        if key not in self._pullers and self.size(job.id, host) < total:
+            self._start(job, host, lambda offset: self._ask(job, host, None, offset))
+
+    async def drain(
+        self, job: Job, host: str, total: int, stream: AgentStream | None = None, remains: Path | None = None
+    ) -> None:
+        """Wait until all ``total`` bytes are here, from the agent or from the files it left in ``remains``.
+
+        A host that is gone and left no files gives what arrived before: no bytes are made up, nothing is raised.
+
+        :raises UnavailableError: the agent does not answer now.
+        :raises StagingError: the disk here is full.
+        """
+        key = (job.id, host)
+        left = remains / "log" if remains is not None and (remains / "log").is_file() else None
+        self._wanted[key] = max(total, self._wanted.get(key, 0))
+        while (before := self.size(job.id, host)) < total:
+            await self._rest(key, patient=left is None)
+            if left is not None:
+                await self._start(job, host, lambda offset: _read(left, offset))
+            elif stream is not None:
+                await self._start(job, host, lambda offset: self._ask(job, host, stream, offset))
+            if self.size(job.id, host) == before:
+                _log.warning("The log of %s on %s ends at %d of %d bytes", job.name, host, before, total)
+                break
+        self._wanted.pop(key, None)
+
+    async def _rest(self, key: tuple[str, str], *, patient: bool) -> None:
+        # Two pullers of one log would write every byte twice.
+        while (running := self._pullers.get(key)) is not None:
+            if not patient:
+                running.cancel()
+            await asyncio.wait({running})
+
+    def size(self, job_id: str, host: str) -> int:
+        """Count the bytes that are here."""
+        try:
+            return JobFolder(self._jobs_folder, job_id).log(host).stat().st_size
+        except OSError:
+            return 0
+
+    async def close(self) -> None:
+        """Stop pulling; a new pump reads on from the same byte."""
+        pullers = list(self._pullers.values())
+        for puller in pullers:
+            puller.cancel()
+        await asyncio.gather(*pullers, return_exceptions=True)
+
+    def _start(self, job: Job, host: str, read: Callable[[int], Awaitable[bytes]]) -> asyncio.Task[None]:
+        puller = asyncio.get_running_loop().create_task(self._pull(job, host, read), name=f"log {job.id} {host}")
+        self._pullers[(job.id, host)] = puller
+        puller.add_done_callback(lambda done: self._pulled(job, host, done))
+        return puller
+
+    async def _ask(self, job: Job, host: str, stream: AgentStream | None, offset: int) -> bytes:
+        stream = stream or self._agents.stream(job.cluster, host)
+        asked = stream.request("read", job=job.id, lease=job.lease, name="log", offset=offset, limit=PIECE)
+        return (await asked).body
+
+    async def _pull(self, job: Job, host: str, read: Callable[[int], Awaitable[bytes]]) -> None:
+        path = JobFolder(self._jobs_folder, job.id).log(host)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _full(path, error) from error
+        try:
+            cursor = os.fstat(log).st_size
+            while cursor < self._wanted.get((job.id, host), 0):
+                piece = await read(cursor)
+                if not piece:
+                    return
+                cursor += os.write(log, piece)
+                self._on_bytes(job.id)
+        except OSError as error:
+            raise _full(path, error) from error
+        finally:
+            os.close(log)
+
+    def _pulled(self, job: Job, host: str, done: asyncio.Task[None]) -> None:
+        if self._pullers.get((job.id, host)) is done:
+            del self._pullers[(job.id, host)]
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, UnavailableError):
+            # The stream's end is told elsewhere; the next greeting says how long the log is.
+            _log.info("The log of %s waits: %s", job.name, error)
+        elif isinstance(error, SmxError):
+            _log.warning("The log of %s: %s", job.name, error)
+        elif error is not None:
+            _log.error("The log of %s on %s could not be pulled", job.name, host, exc_info=error)
+
+
+async def _read(path: Path, offset: int) -> bytes:
+    # Lets others run between two pieces of a long log.
+    await asyncio.sleep(0)
+    with path.open("rb", buffering=0) as log:
+        log.seek(offset)
+        return log.read(PIECE)
+
+
+def _full(path: Path, error: OSError) -> StagingError:
+    return StagingError(f"The log {path} cannot be written: {error.strerror}.", value=path, cure="Free some space.")

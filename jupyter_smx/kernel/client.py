@@ -1,0 +1,219 @@
+"""The kernel's client of the controller: typed requests, the controller started on demand."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+from msgspec import Struct
+
+from jupyter_smx.kernel.connection import Answer, Connection
+from jupyter_smx.model.errors import ErrorBody, UnavailableError, from_body
+from jupyter_smx.model.event import Changes, PoolSummary
+from jupyter_smx.model.job import Job, JobSummary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from jupyter_smx.model.spec import JobSpec
+
+PATIENCE = 30.0
+"""Seconds for an answer that needs no waiting."""
+
+_ERROR = 400
+_Model = TypeVar("_Model")
+
+
+class Jobs(Struct, frozen=True):
+    """Answer to ``GET /v1/jobs``."""
+
+    jobs: tuple[JobSummary, ...]
+
+
+class Pools(Struct, frozen=True):
+    """Answer to ``GET /v1/pools``."""
+
+    pools: tuple[PoolSummary, ...]
+
+
+class Plan(Struct, frozen=True):
+    """Answer to ``POST /v1/plan``."""
+
+    sentence: str
+    why: Any = None
+    engine_request: Any = None
+
+
+class Greeting(Struct, frozen=True):
+    """Answer to ``GET /v1/``."""
+
+    seq: int
+    version: str = ""
+    protocol: int = 1
+    pid: int = 0
+    data_dir: str = ""
+
+
+class Log(Struct, frozen=True):
+    """A piece of a host's log: the bytes, where the next piece starts, the size so far, whether more can come."""
+
+    data: bytes
+    offset: int
+    total: int
+    final: bool
+    host: str
+
+
+class Client:
+    """Talks to one controller; quick requests share a connection, each waiting thread has one of its own."""
+
+    def __init__(self, path: Path, start: Callable[[], None]) -> None:
+        self.path = path
+        self._start = start
+        self._quick = Connection(path)
+        self._waiting = threading.local()
+
+    def greet(self) -> Greeting:
+        """Ask who is there and what the newest sequence number is."""
+        return self._ask("GET", "/v1/", Greeting)
+
+    def submit(self, job_id: str, spec: JobSpec) -> Job:
+        """Hand a job in; the same id and wish again give the same job.
+
+        :raises SmxError: the controller refuses the wish (see its class), or cannot be reached.
+        """
+        return self._ask("POST", "/v1/jobs", Job, {"id": job_id, "spec": spec})
+
+    def plan(self, spec: JobSpec) -> Plan:
+        """Ask what would happen to a wish, without anything happening."""
+        return self._ask("POST", "/v1/plan", Plan, {"spec": spec})
+
+    def job(self, ref: str) -> Job:
+        """Read a job by id, name, prefix or base name."""
+        return self._ask("GET", f"/v1/jobs/{_path(ref)}", Job)
+
+    def wait(self, ref: str, seconds: float, until: Literal["first_line", "final"] = "final") -> Job:
+        """Read a job when it gets there, or as it is after ``seconds``."""
+        target = f"/v1/jobs/{_path(ref)}?{_query(wait=seconds, until=until)}"
+        return self._ask("GET", target, Job, wait=seconds)
+
+    def jobs(self, limit: int = 20) -> tuple[JobSummary, ...]:
+        """List jobs, newest first."""
+        return self._ask("GET", f"/v1/jobs?{_query(limit=limit)}", Jobs).jobs
+
+    def stop(self, ref: str) -> Job:
+        """Ask a job to stop."""
+        return self._ask("POST", f"/v1/jobs/{_path(ref)}/stop", Job)
+
+    def log(self, ref: str, host: str, offset: int, wait: float = 0.0, limit: int = 262_144) -> Log:
+        """Read a host's log from a byte on; with ``wait`` seconds for more when there is none. "" is the first host."""
+        wanted = {"offset": offset, "limit": limit, "wait": wait} | ({"host": host} if host else {})
+        answer = self._send("GET", f"/v1/jobs/{_path(ref)}/logs?{urlencode(wanted)}", None, wait)
+        headers = {name.lower(): value for name, value in answer.headers.items()}
+        following = int(headers.get("x-smx-offset", offset + len(answer.body)))
+        return Log(
+            data=answer.body,
+            offset=following,
+            total=int(headers.get("x-smx-total", following)),
+            final=headers.get("x-smx-final") == "1",
+            host=headers.get("x-smx-host", host),
+        )
+
+    def pools(self) -> tuple[PoolSummary, ...]:
+        """List live pools."""
+        return self._ask("GET", "/v1/pools", Pools).pools
+
+    def keep(self, ref: str, seconds: int) -> PoolSummary:
+        """Keep an available pool for ``seconds`` from now; 0 releases it."""
+        return self._ask("PATCH", f"/v1/pools/{_path(ref)}", PoolSummary, {"keep_alive": seconds})
+
+    def release(self, ref: str) -> PoolSummary:
+        """Let a pool go."""
+        return self._ask("DELETE", f"/v1/pools/{_path(ref)}", PoolSummary)
+
+    def changes(self, since: int, seconds: float) -> Changes:
+        """Wait for what happened after ``since``, ``seconds`` at most."""
+        return self._ask("GET", f"/v1/changes?{_query(since=since, wait=seconds)}", Changes, wait=seconds)
+
+    def doctor(self) -> dict[str, Any]:
+        """Read the controller's part of the doctor's page."""
+        return self._ask("GET", "/v1/doctor", dict[str, Any])
+
+    def close(self) -> None:
+        """Close the shared connection and this thread's own."""
+        self._quick.close()
+        self.close_waiting()
+
+    def close_waiting(self) -> None:
+        """Close the connection on which this thread waits."""
+        waiting: Connection | None = getattr(self._waiting, "connection", None)
+        if waiting is not None:
+            waiting.close()
+
+    def _ask(self, method: str, target: str, kind: type[_Model], body: object = None, wait: float = 0.0) -> _Model:
+        answer = self._send(method, target, None if body is None else msgspec.json.encode(body), wait)
+        try:
+            return _decode(answer.body, kind)
+        except msgspec.DecodeError as error:
+            raise UnavailableError(
+                f"The controller answered {method} {target} with something else than a {kind.__name__}: {error}.",
+                cure="It may be of another version: `%smx doctor` says which.",
+            ) from error
+
+    def _send(self, method: str, target: str, body: bytes | None, wait: float) -> Answer:
+        connection = self._connection(waits=wait > 0)
+        try:
+            try:
+                answer = connection.exchange(method, target, body, PATIENCE + wait)
+            except (FileNotFoundError, ConnectionRefusedError):
+                self._start()
+                answer = connection.exchange(method, target, body, PATIENCE + wait)
+        except (OSError, http.client.HTTPException) as error:
+            raise UnavailableError(
+                f"The controller at {self.path} does not answer: {type(error).__name__}: {error}.",
+                cure="Its log is controller.log in the same folder; `%smx doctor` starts a new one.",
+                transient=True,
+            ) from error
+        if answer.status >= _ERROR:
+            raise from_body(_error_body(answer))
+        return answer
+
+    def _connection(self, *, waits: bool) -> Connection:
+        if not waits:
+            return self._quick
+        found: Connection | None = getattr(self._waiting, "connection", None)
+        if found is None:
+            found = self._waiting.connection = Connection(self.path)
+        return found
+
+
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+"""Making a decoder costs more than using it."""
+
+
+def _decode(body: bytes, kind: type[_Model]) -> _Model:
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    found: _Model = decoder.decode(body)
+    return found
+
+
+def _error_body(answer: Answer) -> ErrorBody:
+    try:
+        return msgspec.json.decode(answer.body, type=ErrorBody)
+    except msgspec.DecodeError:
+        text = answer.body[:200].decode(errors="replace")
+        return ErrorBody(code="InternalServerError", message=f"The controller answered {answer.status}: {text}")
+
+
+def _path(ref: str) -> str:
+    return quote(ref, safe="")
+
+
+def _query(**values: object) -> str:
+    return urlencode(values)

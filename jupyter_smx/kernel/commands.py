@@ -1,0 +1,149 @@
+"""What ``%smx`` and ``jupyter smx`` can do: one table of subcommands for both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from jupyter_smx.kernel import log
+from jupyter_smx.kernel.client import Client
+from jupyter_smx.kernel.doctor import examine
+from jupyter_smx.kernel.failures import StillRunning
+from jupyter_smx.kernel.handle import write
+from jupyter_smx.kernel.page import facts_page, jobs_page, note, pools_page
+from jupyter_smx.kernel.why import why_text
+from jupyter_smx.model import duration
+from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError, nearest
+
+
+class Desk(Struct, frozen=True):
+    """What a subcommand works with: the controller, where its page goes, which job a word means, who is asked."""
+
+    client: Client
+    show: Callable[[str, str], None]
+    refer: Callable[[str], str]
+    prog: str = "%smx"
+
+
+class Command(Struct, frozen=True):
+    """One subcommand: its arguments, what it does, and the function that does it."""
+
+    usage: str
+    help: str
+    run: Callable[[list[str], Desk], None]
+
+
+def run(words: list[str], desk: Desk) -> None:
+    """Run one subcommand; none shows the manual.
+
+    :raises ValidationError: there is no such subcommand, or its arguments are not what it takes.
+    :raises SmxError: whatever the controller answers.
+    """
+    if not words or words[0] in ("-h", "--help", "help"):
+        desk.show(*note(manual(desk.prog)))
+        return
+    name, *arguments = words
+    command = COMMANDS.get(name)
+    if command is None:
+        raise ValidationError(
+            f"{desk.prog}: {name!r} is not a subcommand.",
+            field="line",
+            value=name,
+            cure=nearest(name, COMMANDS) or f"There are {', '.join(COMMANDS)}.",
+        )
+    command.run(arguments, desk)
+
+
+def manual(prog: str) -> str:
+    """Write the page that lists the subcommands."""
+    rows = [(f"{prog} {name} {command.usage}".rstrip(), command.help) for name, command in COMMANDS.items()]
+    width = max(len(usage) for usage, _ in rows)
+    return "Jobs and warm pools.\n\n" + "\n".join(f"  {usage.ljust(width)}  {text}" for usage, text in rows)
+
+
+def _jobs(arguments: list[str], desk: Desk) -> None:
+    _take("jobs", arguments, desk, 0)
+    desk.show(*jobs_page(desk.client.jobs(), time.time()))
+
+
+def _logs(arguments: list[str], desk: Desk) -> None:
+    follows = {"-f", "--follow"} & set(arguments)
+    ref = _job_ref("logs", [word for word in arguments if word not in ("-f", "--follow")], desk)
+    job = desk.client.job(ref)
+    if not follows:
+        write(log.whole(desk.client, job))
+        return
+    try:
+        log.follow(desk.client, job, write)
+    except KeyboardInterrupt:
+        raise StillRunning(job.name) from None
+
+
+def _stop(arguments: list[str], desk: Desk) -> None:
+    job = desk.client.stop(_job_ref("stop", arguments, desk))
+    desk.show(*note(f"{job.name}: {job.status().value}."))
+
+
+def _why(arguments: list[str], desk: Desk) -> None:
+    desk.show(*note(why_text(desk.client.job(_job_ref("why", arguments, desk)))))
+
+
+def _pools(arguments: list[str], desk: Desk) -> None:
+    _take("pools", arguments, desk, 0)
+    desk.show(*pools_page(desk.client.pools(), time.time()))
+
+
+def _extend(arguments: list[str], desk: Desk) -> None:
+    ref, period = _take("extend", arguments, desk, 2)
+    pool = desk.client.keep(ref, duration.parse(period))
+    left = 0.0 if pool.expires_at is None else max(0.0, pool.expires_at - time.time())
+    desk.show(*note(f"{pool.name} is kept for {duration.words(round(left))} from now."))
+
+
+def _release(arguments: list[str], desk: Desk) -> None:
+    pool = desk.client.release(_take("release", arguments, desk, 1)[0])
+    desk.show(*note(f"{pool.name}: {pool.state}."))
+
+
+def _doctor(arguments: list[str], desk: Desk) -> None:
+    _take("doctor", arguments, desk, 0)
+    desk.show(*facts_page(examine(desk.client)))
+
+
+COMMANDS = {
+    "jobs": Command("", "the newest jobs", _jobs),
+    "logs": Command("[JOB] [-f]", "the log of a job; -f follows it", _logs),
+    "stop": Command("[JOB]", "stop a job", _stop),
+    "why": Command("[JOB]", "why its start was warm or cold", _why),
+    "pools": Command("", "the warm pools", _pools),
+    "extend": Command("POOL DURATION", "keep a pool so long from now, as 15m", _extend),
+    "release": Command("POOL", "let a pool go", _release),
+    "doctor": Command("", "what is found and what works here", _doctor),
+}
+
+
+def _take(name: str, arguments: list[str], desk: Desk, count: int) -> list[str]:
+    if len(arguments) == count:
+        return arguments
+    usage = COMMANDS[name].usage
+    raise ValidationError(
+        f"{desk.prog} {name} takes {usage or 'no arguments'}, not {' '.join(arguments)!r}.",
+        field="line",
+        value=" ".join(arguments),
+        cure=f"{desk.prog} help lists the subcommands.",
+    )
+
+
+def _job_ref(name: str, arguments: list[str], desk: Desk) -> str:
+    """Say which job is meant; no word means the last one of this kernel, or the newest of all."""
+    if len(arguments) > 1:
+        _take(name, arguments, desk, 1)
+    ref = desk.refer(arguments[0] if arguments else "")
+    if ref:
+        return ref
+    newest = desk.client.jobs(limit=1)
+    if not newest:
+        raise ResourceNotFoundError(f"{desk.prog} {name}: there is no job yet.", cure="%%train makes one.")
+    return newest[0].id

@@ -1,0 +1,93 @@
+"""One kept HTTP connection over a unix socket."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_STALE = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError, http.client.CannotSendRequest)
+"""The other side closed a kept connection; the request may be sent again, since the ids in it were made here."""
+
+
+class Answer(Struct, frozen=True):
+    """An HTTP answer, read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.settimeout(self.timeout)
+        try:
+            made.connect(os.fspath(self._path))
+        except BaseException:
+            made.close()
+            raise
+        self.sock = made
+
+
+class Connection:
+    """A connection that is opened when it is first used and, when the other side closed it, once more.
+
+    Safe to share between threads (one request at a time) and across a fork (the child opens its own).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._kept: _UnixConnection | None = None
+        self._pid = os.getpid()
+
+    def exchange(self, method: str, target: str, body: bytes | None, timeout: float) -> Answer:
+        """Send one request and read its answer, ``timeout`` seconds at most for each step.
+
+        :raises FileNotFoundError, ConnectionRefusedError: nobody listens.
+        :raises OSError, http.client.HTTPException: it broke off, twice where a kept connection was stale.
+        """
+        if self._pid != os.getpid():
+            self._lock, self._kept, self._pid = threading.Lock(), None, os.getpid()
+        with self._lock:
+            try:
+                return self._once(method, target, body, timeout)
+            except _STALE:
+                self.close()
+                return self._once(method, target, body, timeout)
+
+    def close(self) -> None:
+        """Close the connection; the next request opens one."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.close()
+
+    def _once(self, method: str, target: str, body: bytes | None, timeout: float) -> Answer:
+        kept = self._kept
+        if kept is None:
+            kept = self._kept = _UnixConnection(self._path, timeout)
+        try:
+            if kept.sock is not None:
+                kept.sock.settimeout(timeout)
+            else:
+                kept.timeout = timeout
+            kept.request(method, target, body, {"Content-Type": "application/json"} if body else {})
+            response = kept.getresponse()
+            return Answer(response.status, dict(response.headers), response.read())
+        except BaseException:
+            # Half an answer may still be on its way (Ctrl-C, too): such a connection serves nobody any more.
+            self.close()
+            raise

@@ -1,0 +1,94 @@
+"""What a handle raises for a job that did not complete: the remote exception, as one sentence and a traceback."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.status import SecondaryStatus, Status
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.job import HostEnd, Job, RemoteException
+
+
+class JobError(SmxError):
+    """A job has its verdict and it is not ``Completed``; ``job`` is the record."""
+
+    def __init__(self, message: str, job: Job) -> None:
+        super().__init__(message)
+        self.job = job
+
+    def _render_traceback_(self) -> list[str]:
+        """Give IPython one sentence, since the frames between the user and the socket explain nothing."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class JobFailed(JobError):  # noqa: N818 - the name that the user reads; concurrent.futures has CancelledError beside it
+    """The job failed. ``remote`` is the exception of its code, None when there was none (a signal, a lost host)."""
+
+    def __init__(self, message: str, job: Job, remote: RemoteException | None) -> None:
+        super().__init__(message, job)
+        self.remote = remote
+
+    @property
+    def remote_traceback(self) -> str:
+        """Traceback of the job's own exception, with lines as the cell counts them; "" when there was none."""
+        return self.remote.traceback if self.remote else ""
+
+    def _render_traceback_(self) -> list[str]:
+        trace = self.remote_traceback.rstrip()
+        return [*([trace, ""] if trace else []), f"{type(self).__name__}: {self}"]
+
+
+class JobStopped(JobError):  # noqa: N818 - the name that the user reads
+    """The job was stopped, by somebody or by its maximum run time."""
+
+
+class StillRunning(KeyboardInterrupt):
+    """Ctrl-C ended the waiting; the job goes on."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} goes on. `%smx stop {name}` ends it, `%smx logs {name} -f` follows it.")
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+def failure_of(job: Job) -> JobError | None:
+    """Give what a handle raises for a finished job; None when it completed."""
+    status = job.status()
+    if status is Status.FAILED:
+        end = _guilty(job.hosts)
+        remote = end.exception if end else None
+        return JobFailed(f"{job.name} failed: {_reason(job, end)}", job, remote)
+    if status is Status.STOPPED:
+        over_time = job.state is SecondaryStatus.MAX_RUNTIME_EXCEEDED
+        how = f"reached its maximum run time of {job.spec.max_run} s" if over_time else "was stopped"
+        return JobStopped(f"{job.name} {how}.", job)
+    return None
+
+
+def _guilty(hosts: tuple[HostEnd, ...]) -> HostEnd | None:
+    """Choose the host whose end explains the job's: an exception before a signal before an exit code."""
+    by_blame = sorted(hosts, key=lambda end: (end.exception is None, end.signal is None, end.exit_code in (0, None)))
+    return by_blame[0] if by_blame else None
+
+
+def _reason(job: Job, end: HostEnd | None) -> str:
+    if end is None:
+        return job.failure_reason or "no host reported an end."
+    if end.exception:
+        line = f" (line {end.exception.line})" if end.exception.line else ""
+        return f"{end.exception.type}: {end.exception.message}{line}"
+    if end.signal:
+        return f"{signal_name(end.signal)} ended it on {end.host}. {job.failure_reason}".rstrip()
+    return job.failure_reason or f"exit code {end.exit_code} on {end.host}."
+
+
+def signal_name(number: int) -> str:
+    """Name a signal, as ``SIGKILL``."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,184 @@
+"""What stands behind ``--input``, ``--output``, ``--group`` and ``NAME=VALUE``: text in, nouns out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from jupyter_smx.model.channel import Channel, Output
+from jupyter_smx.model.errors import ValidationError, nearest
+from jupyter_smx.model.instance import InstanceGroup
+
+_CHANNEL = re.compile(r"[A-Za-z0-9._-]{1,64}")  # SageMaker's ChannelName
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z0-9+.-]+::")
+_PROPERTY = re.compile(r",(?=(?:mode|distribution|groups)=)")
+_LOOKS_LIKE_PROPERTY = re.compile(r",(\w+)=")
+
+_MODES: dict[str, Literal["File", "FastFile"]] = {"file": "File", "fastfile": "FastFile"}
+_DISTRIBUTIONS: dict[str, Literal["FullyReplicated", "ShardedByS3Key"]] = {
+    "replicated": "FullyReplicated",
+    "fullyreplicated": "FullyReplicated",
+    "sharded": "ShardedByS3Key",
+    "shardedbys3key": "ShardedByS3Key",
+}
+_MODEL_AND_DATA = ("model", "data")
+_Choice = TypeVar("_Choice", bound=str)
+PROCESSING_OUTPUT = "/opt/ml/processing/output"
+
+
+def pair(text: str, option: str, form: str) -> tuple[str, str]:
+    """Split ``NAME=VALUE``.
+
+    :raises ValidationError: no ``=``, or nothing before it.
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ValidationError(
+            f"{option}: {text!r} has no {'name before' if equals else '='}{' the =' if equals else ''}.",
+            field=option.removeprefix("--"),
+            value=text,
+            rule=f"The form is {form}.",
+        )
+    return name.strip(), value
+
+
+def count(text: str, option: str) -> int:
+    """Read a number of hosts.
+
+    :raises ValidationError: not a whole number from 1.
+    """
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise ValidationError(
+        f"{option}: {text!r} is not a number of hosts.",
+        field="instance_count",
+        value=text,
+        rule="It is a whole number from 1.",
+    )
+
+
+def group(text: str) -> InstanceGroup:
+    """Read ``NAME:TYPE:COUNT``.
+
+    :raises ValidationError: another number of parts, or a count that is none.
+    """
+    parts = text.split(":")
+    if len(parts) != 3 or not all(parts):  # noqa: PLR2004 - name, type, count
+        raise ValidationError(
+            f"--group: {text!r} is not a group.",
+            field="group",
+            value=text,
+            rule="The form is NAME:TYPE:COUNT.",
+            cure="For example data:ml.c5.xlarge:2.",
+        )
+    return InstanceGroup(name=parts[0], instance_type=parts[1], instance_count=count(parts[2], "--group"))
+
+
+def channel(text: str, folder: Path) -> Channel:
+    """Read ``CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b]``; relative paths start at ``folder``.
+
+    :raises ValidationError: the name, a property or its value is not one.
+    """
+    name, rest = pair(text, "--input", "CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b]")
+    check_channel_name(name)
+    source, *properties = _PROPERTY.split(rest)
+    if not source:
+        raise ValidationError(f"--input {name}: no source stands after the =.", field="input", value=text)
+    typed = _LOOKS_LIKE_PROPERTY.search(source)
+    if typed and not (folder / source).exists():
+        raise ValidationError(
+            f"--input {name}: {typed[1]} is not a property of a channel.",
+            field="input",
+            value=typed[1],
+            rule="There are mode, distribution and groups.",
+            cure=nearest(typed[1], ("mode", "distribution", "groups")),
+        )
+    found = dict(part.split("=", 1) for part in properties)
+    return Channel(
+        name=name,
+        source=absolute(source, folder),
+        mode=_choice(found.get("mode", "File"), _MODES, f"--input {name}: mode"),
+        distribution=_choice(
+            found.get("distribution", "FullyReplicated"), _DISTRIBUTIONS, f"--input {name}: distribution"
+        ),
+        groups=tuple(part for part in found.get("groups", "").split("+") if part),
+    )
+
+
+def check_channel_name(name: str) -> str:
+    """Give a channel's name back when SageMaker would take it.
+
+    :raises ValidationError: other characters, or more than 64.
+    """
+    if _CHANNEL.fullmatch(name):
+        return name
+    raise ValidationError(
+        f"--input: {name!r} cannot name a channel.",
+        field="input",
+        value=name,
+        rule="A channel's name has letters, digits, points, hyphens and underscores, 64 at most.",
+    )
+
+
+def output(text: str, kind: str, folder: Path) -> Output:
+    """Read ``NAME=PATH[:DESTINATION]``.
+
+    In a processing job PATH is the folder in the job; empty means ``/opt/ml/processing/output/NAME``. In a training
+    job NAME is ``model`` or ``data`` and PATH is the folder here that the archive is copied to.
+
+    :raises ValidationError: another name in a training job, or a relative folder in the job.
+    """
+    name, rest = pair(text, "--output", "NAME=PATH[:DESTINATION]")
+    return training_output(name, rest, folder) if kind == "train" else processing_output(name, rest, folder)
+
+
+def training_output(name: str, destination: str, folder: Path) -> Output:
+    """Make the output of a training job: ``model`` or ``data``, copied to ``destination``."""
+    if name not in _MODEL_AND_DATA:
+        raise ValidationError(
+            f"--output: {name!r} is not an output of a training job.",
+            field="output",
+            value=name,
+            rule="A training job has model (/opt/ml/model) and data (/opt/ml/output/data).",
+            cure=nearest(name, _MODEL_AND_DATA) or "%%process takes outputs of any name.",
+        )
+    path = {"model": "/opt/ml/model", "data": "/opt/ml/output/data"}[name]
+    return Output(name=name, path=path, destination=absolute(destination, folder) if destination else "")
+
+
+def processing_output(name: str, text: str, folder: Path) -> Output:
+    """Make the output of a processing job from ``PATH[:DESTINATION]``; the first colon divides them."""
+    check_channel_name(name)
+    path, _, destination = text.partition(":")
+    path = path or f"{PROCESSING_OUTPUT}/{name}"
+    if not path.startswith("/"):
+        raise ValidationError(
+            f"--output {name}: {path!r} is not a folder in the job.",
+            field="output",
+            value=path,
+            rule="PATH is absolute, as the job sees it.",
+            cure=f"For example --output {name}={PROCESSING_OUTPUT}/{name}:{path}, "
+            f"or --output {name}=:{path} for the usual folder.",
+        )
+    return Output(name=name, path=path, destination=absolute(destination, folder) if destination else "")
+
+
+def absolute(source: str, folder: Path) -> str:
+    """Make a path absolute from ``folder``; a URL stays as it is."""
+    if _URL.match(source):
+        return source
+    return str(folder / Path(source).expanduser())
+
+
+def _choice(text: str, known: dict[str, _Choice], where: str) -> _Choice:
+    found = known.get(text.lower())
+    if found is None:
+        raise ValidationError(
+            f"{where} {text!r} does not exist.",
+            field="input",
+            value=text,
+            rule=f"There are {', '.join(sorted(set(map(str, known.values()))))}.",
+            cure=nearest(text.lower(), known),
+        )
+    return found

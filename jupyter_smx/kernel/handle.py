@@ -1,0 +1,229 @@
+"""``Job``: the handle that a notebook holds, future-like and awaitable."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.kernel import log, payload
+from jupyter_smx.kernel.failures import JobError, StillRunning, failure_of
+from jupyter_smx.kernel.outage import through_outage
+from jupyter_smx.kernel.why import why_text
+from jupyter_smx.model.errors import SmxError, nearest
+from jupyter_smx.model.status import SecondaryStatus, Status, is_final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from jupyter_smx.kernel.client import Client
+    from jupyter_smx.model.job import Job as Record
+
+RESULT = "result.pkl"
+"""Name of the artefact with the received variables."""
+
+_TURN = 20.0
+"""Seconds that one request waits for the end of a job."""
+
+
+class Job:
+    """A job as the notebook sees it. Two handles of one job are equal; a handle outlives nothing but the kernel."""
+
+    def __init__(self, record: Record, client: Client, watch: Callable[[Job], None]) -> None:
+        self._record = record
+        self._client = client
+        self._watch = watch
+        self._lock = threading.RLock()
+        self._listeners: list[Callable[[Job], None]] = []
+        self._received: payload.Received | None = None
+
+    @property
+    def id(self) -> str:
+        """Id of the job, made in the kernel that submitted it."""
+        return self._record.id
+
+    @property
+    def name(self) -> str:
+        """Name of the job."""
+        return self._record.name
+
+    @property
+    def record(self) -> Record:
+        """The newest record: asked for now, unless the job has its verdict."""
+        if not is_final(self._record.state):
+            self.take(self._client.job(self.id))
+        return self._record
+
+    @property
+    def known(self) -> Record:
+        """The newest record that this kernel has seen; asks nobody."""
+        return self._record
+
+    @property
+    def status(self) -> str:
+        """``InProgress``, ``Completed``, ``Failed``, ``Stopping`` or ``Stopped``."""
+        return self.record.status().value
+
+    @property
+    def secondary_status(self) -> str:
+        """The exact step, as ``Downloading`` or ``Training``."""
+        return self.record.state.value
+
+    @property
+    def why(self) -> str:
+        """Why the start was warm or cold, with the fields that differed."""
+        return why_text(self.record)
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars so far; None where the instance type has no price."""
+        return next((job.cost for job in self._client.jobs(limit=200) if job.id == self.id), None)
+
+    @property
+    def artifacts(self) -> dict[str, Path]:
+        """Files that the job brought home, by name: ``model.tar.gz``, ``output.tar.gz``, ``outputs/<name>/…``."""
+        return {artifact.name: Path(artifact.path) for artifact in self.record.artifacts}
+
+    def take(self, record: Record) -> None:
+        """Take news of the job in, from whoever asked; news after the verdict is dropped. Tells the listeners."""
+        with self._lock:
+            old = self._record
+            if is_final(old.state) or record == old:
+                return
+            self._record = record
+            listeners = tuple(self._listeners)
+        for listener in listeners:
+            listener(self)
+
+    def listen(self, listener: Callable[[Job], None]) -> None:
+        """Call ``listener`` at each change, in the thread that learns of it."""
+        with self._lock:
+            self._listeners.append(listener)
+
+    def done(self) -> bool:
+        """Say whether the job has its verdict."""
+        return is_final(self.record.state)
+
+    def wait(self, timeout: float | None = None) -> Job:
+        """Wait for the verdict and give the handle back, whatever it is. Ctrl-C ends the waiting, not the job.
+
+        :raises TimeoutError: no verdict within ``timeout`` seconds.
+        :raises UnavailableError: no controller can be reached or started any more.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        try:
+            while not is_final(self._record.state):
+                left = _TURN if end is None else min(_TURN, end - time.monotonic())
+                if left <= 0:
+                    raise TimeoutError(f"{self.name} is {self._record.state.value} after {timeout} s and goes on.")
+                self.take(through_outage(partial(self._client.wait, self.id, left)))
+        except KeyboardInterrupt:
+            raise StillRunning(self.name) from None
+        return self
+
+    def result(self, timeout: float | None = None) -> payload.Received:
+        """Wait, and give the variables that came back, by key and by attribute.
+
+        :raises JobFailed: with the remote traceback.
+        :raises JobStopped: stopped by somebody or by its maximum run time.
+        :raises TimeoutError: no verdict within ``timeout`` seconds.
+        """
+        failure = self.exception(timeout)
+        if failure is not None:
+            raise failure
+        if self._received is None:
+            path = self.artifacts.get(RESULT)
+            wanted = self._record.spec.receive
+            self._received = payload.unpack(path, wanted) if path else payload.nothing(wanted)
+        return self._received
+
+    def exception(self, timeout: float | None = None) -> JobError | None:
+        """Wait, and give what :meth:`result` would raise for the job's failure, or None."""
+        return failure_of(self.wait(timeout).known)
+
+    def add_done_callback(self, callback: Callable[[Job], object]) -> None:
+        """Call ``callback(job)`` once when the job has its verdict, from another thread; at once if it has it."""
+        once = threading.Lock()
+
+        def when_final(job: Job) -> None:
+            if is_final(job.known.state) and once.acquire(blocking=False):
+                callback(job)
+
+        self.listen(when_final)
+        when_final(self)
+        self._watch(self)
+
+    def logs(self, host: str = "") -> str:
+        """Read the log so far, of one host (``algo-1``) or of all."""
+        return log.whole(self._client, self.record, host)
+
+    def follow(self) -> None:
+        """Print the log as it comes until the job ends. Ctrl-C ends the printing, not the job."""
+        try:
+            log.follow(self._client, self.record, write)
+        except KeyboardInterrupt:
+            raise StillRunning(self.name) from None
+
+    def stop(self) -> Job:
+        """Ask the job to stop (SIGTERM, then SIGKILL after the grace period); returns at once."""
+        self.take(self._client.stop(self.id))
+        return self
+
+    def __await__(self) -> Generator[Any, None, payload.Received]:
+        """Wait without blocking the event loop; gives what :meth:`result` gives."""
+        return self._wait_async().__await__()
+
+    async def _wait_async(self) -> payload.Received:
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+
+        def tell(_: Job) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(ended.set)
+
+        self.add_done_callback(tell)
+        await ended.wait()
+        return await asyncio.to_thread(self.result)
+
+    def __getitem__(self, name: str) -> Any:
+        """Give a received variable, or the path of an artefact; waits for the job.
+
+        :raises KeyError: neither has that name.
+        """
+        received = self.result()
+        if name in received or name in received.missing:
+            return received[name]
+        artifacts = self.artifacts
+        if name in artifacts:
+            return artifacts[name]
+        hint = nearest(name, [*received, *artifacts])
+        raise KeyError(f"{self.name} brought home no {name!r}. {hint}".strip())
+
+    def __eq__(self, other: object) -> bool:
+        """Two handles of one job are equal."""
+        return isinstance(other, Job) and other.id == self.id
+
+    def __hash__(self) -> int:
+        """Hash by the job's id."""
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        """Say what is known now; asks the controller and says so when it cannot."""
+        try:
+            record = self.record
+        except SmxError:
+            return f"<Job {self.name}: last seen {self._record.state.value}, the controller does not answer>"
+        word = record.state if record.status() is Status.IN_PROGRESS else record.status()
+        reason = f": {failure}" if (failure := failure_of(record)) else ""
+        shown = word.value if isinstance(word, (SecondaryStatus, Status)) else str(word)
+        return f"<Job {self.name}: {shown}{reason}>"
+
+
+def write(text: str) -> None:
+    """Write a piece of log to where the cell's output goes."""
+    sys.stdout.write(text)
+    sys.stdout.flush()

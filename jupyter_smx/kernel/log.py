@@ -1,0 +1,108 @@
+"""The log of a job, read by byte cursor from each of its hosts until nothing more can come."""
+
+from __future__ import annotations
+
+import codecs
+from typing import TYPE_CHECKING
+
+from jupyter_smx.kernel.outage import through_outage
+from jupyter_smx.model.status import is_final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jupyter_smx.kernel.client import Client
+    from jupyter_smx.model.job import Job
+
+WAIT = 10.0
+"""Seconds that one request waits for more log of a job with one host."""
+
+_TURN = 0.5
+"""Seconds between two looks at all hosts of a job with several."""
+
+
+def hosts_of(job: Job) -> tuple[str, ...]:
+    """Name the hosts of a job, as SageMaker numbers them."""
+    return tuple(f"algo-{number + 1}" for number in range(job.spec.instance_count()))
+
+
+class Tail:
+    """A cursor in one host's log: bytes in, whole characters out, with a prefix on each line where there are many."""
+
+    def __init__(self, client: Client, job_id: str, host: str, *, prefix: str = "", offset: int = 0) -> None:
+        self._client = client
+        self._job_id = job_id
+        self._host = host
+        self._prefix = prefix
+        self._offset = offset
+        self._at_line_start = True
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.ended = False
+
+    def read(self, wait: float = 0.0) -> str:
+        """Give what is new, after ``wait`` seconds at most; :attr:`ended` says that nothing can follow."""
+        piece = through_outage(lambda: self._client.log(self._job_id, self._host, self._offset, wait))
+        self._offset = piece.offset
+        self.ended = piece.final and piece.offset >= piece.total
+        return self._mark(self._decoder.decode(piece.data, final=self.ended))
+
+    def _mark(self, text: str) -> str:
+        if not self._prefix or not text:
+            return text
+        body = text[:-1].replace("\n", f"\n{self._prefix}") + text[-1]
+        marked = f"{self._prefix}{body}" if self._at_line_start else body
+        self._at_line_start = text.endswith("\n")
+        return marked
+
+
+def whole(client: Client, job: Job, host: str = "") -> str:
+    """Read what a job has written so far, of one host or of all, host by host."""
+    hosts = (host,) if host else hosts_of(job)
+    parts = []
+    for name in hosts:
+        tail = Tail(client, job.id, name)
+        text = piece = tail.read()
+        while piece:
+            piece = tail.read()
+            text += piece
+        parts.append(text if len(hosts) == 1 else f"==> {name} <==\n{text}")
+    return "\n".join(parts)
+
+
+def last_lines(client: Client, job: Job, count: int) -> tuple[str, ...]:
+    """Read the last lines of the first host's log; lines that are drawn over by a carriage return count once."""
+    host = hosts_of(job)[0]
+    total = client.log(job.id, host, 0, limit=1).total
+    start = max(0, total - 200 * count)
+    text = client.log(job.id, host, start).data.decode(errors="replace")
+    lines = [line.rsplit("\r", 1)[-1] for line in text.rstrip().split("\n")]
+    return tuple(line for line in lines[-count:] if line)
+
+
+def follow(client: Client, job: Job, write: Callable[[str], object]) -> None:
+    """Write a job's log as it comes, until the job has its verdict and everything was written. Blocks."""
+    hosts = hosts_of(job)
+    if len(hosts) == 1:
+        _follow_one(client, job.id, Tail(client, job.id, hosts[0]), write)
+        return
+    tails = [Tail(client, job.id, host, prefix=f"{host} | ") for host in hosts]
+    over = False
+    while not over:
+        over = is_final(through_outage(lambda: client.wait(job.id, _TURN)).state)
+        for tail in tails:
+            _drain(tail, write)
+
+
+def _follow_one(client: Client, job_id: str, tail: Tail, write: Callable[[str], object]) -> None:
+    while not tail.ended:
+        text = tail.read(WAIT)
+        if text:
+            write(text)
+        elif not tail.ended and is_final(client.job(job_id).state):
+            _drain(tail, write)
+            return
+
+
+def _drain(tail: Tail, write: Callable[[str], object]) -> None:
+    while text := tail.read():
+        write(text)

@@ -1,0 +1,148 @@
+"""``%%train``, ``%%process`` and ``%smx``."""
+
+from __future__ import annotations
+
+import time
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
+
+from jupyter_smx.kernel import commands, payload, presence
+from jupyter_smx.kernel.functions import finish
+from jupyter_smx.kernel.handle import Job
+from jupyter_smx.kernel.line import join_continuations
+from jupyter_smx.kernel.options import SPELLINGS, manual, parse
+from jupyter_smx.kernel.page import plan_page
+from jupyter_smx.kernel.session import close_session, current, open_session
+from jupyter_smx.kernel.wish import Kind, check_identifier, from_options
+from jupyter_smx.model.errors import SmxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jupyter_smx.kernel.options import Options
+    from jupyter_smx.kernel.session import Session
+
+_Method = TypeVar("_Method", bound="Callable[..., None]")
+
+
+def _one_sentence(method: _Method) -> _Method:
+    """Let IPython show our errors as their sentence, without the frames that lie between the user and the rule."""
+
+    @wraps(method)
+    def inner(*args: Any, **kwargs: Any) -> None:
+        try:
+            method(*args, **kwargs)
+        except SmxError as error:
+            if not hasattr(error, "_render_traceback_"):
+                lines = [f"{type(error).__name__}: {error}"]
+                error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]  # IPython's hook
+            raise
+
+    return inner  # type: ignore[return-value]
+
+
+@magics_class
+class SmxMagics(Magics):
+    """The magics of one shell."""
+
+    def __init__(self, shell: Any, session: Session) -> None:
+        super().__init__(shell)
+        self._session = session
+
+    @no_var_expand
+    @cell_magic
+    @_one_sentence
+    def train(self, line: str, cell: str) -> None:  # noqa: D102 - its docstring is the manual, set below
+        self._run("train", line, cell, time.time())
+
+    @no_var_expand
+    @cell_magic
+    @_one_sentence
+    def process(self, line: str, cell: str) -> None:  # noqa: D102 - its docstring is the manual, set below
+        self._run("process", line, cell, time.time())
+
+    @no_var_expand
+    @line_magic
+    @_one_sentence
+    def smx(self, line: str) -> None:  # noqa: D102 - its docstring is the manual, set below
+        commands.run(line.split(), commands.Desk(self._session.client, self._show, self._refer))
+
+    def _run(self, kind: Kind, line: str, cell: str, submitted_at: float) -> None:
+        line, code, lines_before = join_continuations(line, cell)
+        options = parse(kind, line)
+        session = self._session
+        if options.help:
+            session.screen.page(manual(kind), f"<pre>{manual(kind)}</pre>")
+            return
+        if options.handle:
+            check_identifier(options.handle, "--as")
+        here = session.surroundings()
+        spec = from_options(kind, options, session.namespace, here.folder).spec(code, lines_before, here, submitted_at)
+        variables = payload.choose(options.send, session.namespace)
+        if options.plan:
+            session.screen.page(*plan_page(session.client.plan(spec)))
+            return
+        waits = self._waits(options)
+        job = session.submit(session.pack(spec, variables))
+        if options.handle:
+            session.namespace[options.handle] = job
+        if spec.receive:
+            session.bind_later(job)
+        if waits:
+            finish(session, job)
+
+    def _waits(self, options: Options) -> bool:
+        return presence.should_wait(
+            option=options.wait, setting=presence.setting(), presence=presence.presence_of(self.shell)
+        )
+
+    def _show(self, text: str, html: str) -> None:
+        self._session.screen.page(text, html)
+
+    def _refer(self, word: str) -> str:
+        """Let a notebook variable with a handle stand for its job, and no word for the last job of this kernel."""
+        if not word:
+            return self._session.last.id if self._session.last else ""
+        found = self._session.namespace.get(word)
+        return found.id if isinstance(found, Job) else word
+
+
+SmxMagics.train.__doc__ = manual("train")
+SmxMagics.process.__doc__ = manual("process")
+SmxMagics.smx.__doc__ = commands.manual("%smx")
+
+
+def load(shell: Any) -> None:
+    """Register the magics, their completion, and the binding of received variables between cells."""
+    session = open_session(shell)
+    shell.register_magics(SmxMagics(shell, session))
+    for event in _EVENTS:
+        shell.events.register(event, session.between_cells)
+    for name in ("%%train", "%%process"):
+        shell.set_hook("complete_command", _complete_option, str_key=name)
+    shell.set_hook("complete_command", _complete_subcommand, str_key="%smx")
+
+
+def unload(shell: Any) -> None:
+    """Take back what :func:`load` registered; jobs go on."""
+    session = current()
+    for event in _EVENTS:
+        shell.events.unregister(event, session.between_cells)
+    for kind, names in {"cell": ("train", "process"), "line": ("smx",)}.items():
+        for name in names:
+            shell.magics_manager.magics[kind].pop(name, None)
+    close_session()
+
+
+_EVENTS = ("pre_run_cell", "post_run_cell")
+
+
+def _complete_option(_: Any, event: Any) -> list[str]:
+    """Complete what stands after a dash; values are not known here."""
+    return [spelling for spelling in SPELLINGS if spelling.startswith(event.symbol or "--")]
+
+
+def _complete_subcommand(_: Any, event: Any) -> list[str]:
+    return [name for name in commands.COMMANDS if name.startswith(event.symbol)]

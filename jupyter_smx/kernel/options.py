@@ -1,0 +1,253 @@
+"""The options of ``%%train`` and ``%%process``: one table, read by argparse, with errors that name the cure."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+import msgspec
+from msgspec import Struct
+
+from jupyter_smx.kernel.line import plain, split
+from jupyter_smx.model.errors import ValidationError, nearest
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """The words behind each option as they were typed; nothing is looked up or checked against a policy yet."""
+
+    instance_type: str | None = None
+    instance_count: str | None = None
+    group: tuple[str, ...] = ()
+    engine: str = "local"
+    keep_alive: str = "0"
+    input: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
+    hp: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    role: str = ""
+    max_run: str | None = None
+    send: tuple[str, ...] = ()
+    receive: tuple[str, ...] = ()
+    handle: str = ""
+    """The notebook variable that gets the handle (``--as``)."""
+    name: str = ""
+    wait: bool = False
+    plan: bool = False
+    help: bool = False
+
+
+class Option(Struct, frozen=True):
+    """One row of the table: the spellings, the value's form, an example of it, what it means."""
+
+    spellings: tuple[str, ...]
+    metavar: str
+    example: str
+    help: str
+    dest: str = ""
+    many: bool = False
+
+
+TABLE = (
+    Option(("-t", "--instance-type"), "TYPE", "ml.m5.xlarge", "instance type of the hosts; default local"),
+    Option(("-n", "--instance-count"), "N", "1", "number of hosts; default 1"),
+    Option(
+        ("-g", "--group"), "NAME:TYPE:COUNT", "data:ml.c5.xlarge:2", "an instance group, instead of -t, -n", many=True
+    ),
+    Option(("-e", "--engine"), "NAME", "local", "where the hosts come from; default local"),
+    Option(
+        ("-k", "--keep-alive"), "DURATION", "10m", "keep the hosts warm so long after the job: 600, 10m, 1h; default 0"
+    ),
+    Option(
+        ("-i", "--input"),
+        "CHANNEL=SOURCE[,mode=File|FastFile][,distribution=replicated|sharded][,groups=a+b]",
+        "train=data/train",
+        "input channel from a path, a glob or a URL",
+        many=True,
+    ),
+    Option(
+        ("-o", "--output"),
+        "NAME=PATH[:DESTINATION]",
+        "report=/opt/ml/processing/output/report",
+        "output of a processing job: the folder in the job and where it goes; "
+        "for %%train NAME is model or data and PATH is the folder that its archive is copied to",
+        many=True,
+    ),
+    Option(
+        ("-p", "--hp"),
+        "NAME=VALUE",
+        "epochs=3",
+        "hyperparameter; {expr} takes a value from the notebook, as a value",
+        many=True,
+    ),
+    Option(("--env",), "NAME=VALUE", "OMP_NUM_THREADS=2", "environment variable of the job", many=True),
+    Option(("--role",), "ROLE", "research", "role that the job runs under; part of what a warm pool is reused by"),
+    Option(("--max-run",), "DURATION", "2h", "stop the job after this time; default 1d"),
+    Option(("--send",), "A,B", "cfg,table", "notebook variables that the job gets", many=True),
+    Option(("--receive",), "C,D", "model,scores", "variables of the job that the notebook gets", many=True),
+    Option(("--as",), "NAME", "job", "notebook variable for the handle of the job", dest="handle"),
+    Option(("--name",), "NAME", "train-digits", "name of the job; its id's first digits are added"),
+    Option(("--wait",), "", "", "wait for the job, show its log, raise its failure here"),
+    Option(("--plan",), "", "", "say what would happen and why, and stop"),
+    Option(("-h", "--help"), "", "", "this page"),
+)
+
+LATER = frozenset(
+    {
+        "--image", "--requirements", "--source-dir", "--entry-point", "--max-wait", "--spot", "--checkpoint",
+        "--retries", "--distribution", "-d", "--metric",
+    }
+)  # fmt: skip
+"""Options of the design that this version does not have yet; naming one is an error, never ignored."""
+
+SPELLINGS = tuple(spelling for option in TABLE for spelling in option.spellings)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises where argparse would print and end the process, which here is the kernel."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValidationError(f"%%{self.prog}: {message}.", field="line", cure=f"%%{self.prog}? is the manual.")
+
+
+def parser(magic: str) -> argparse.ArgumentParser:
+    """Make the parser of one magic, ``train`` or ``process``."""
+    made = _Parser(
+        prog=magic, add_help=False, allow_abbrev=False, exit_on_error=False, usage=f"%%{magic} [options]\ncode"
+    )
+    for option in TABLE:
+        if option.metavar:
+            made.add_argument(
+                *option.spellings,
+                metavar=option.metavar,
+                help=option.help.replace("%", "%%"),
+                action="append",
+                dest=_dest(option),
+            )
+        else:
+            made.add_argument(
+                *option.spellings, help=option.help, action="store_true", default=argparse.SUPPRESS, dest=_dest(option)
+            )
+    return made
+
+
+def parse(magic: str, line: str) -> Options:
+    """Read the line of ``%%train`` or ``%%process``.
+
+    :raises ValidationError: an unknown option (with the nearest right one), a missing value, an option given twice.
+    """
+    words = split(line)
+    _check_spellings(magic, words)
+    try:
+        found, rest = parser(magic).parse_known_args(words)
+    except argparse.ArgumentError as error:
+        raise _missing_value(magic, error) from None
+    if rest:
+        raise _stray(magic, plain(rest[0]))
+    values = {name: value for name, value in vars(found).items() if value is not None}
+    return msgspec.convert({name: _collapse(name, value) for name, value in values.items()}, Options)
+
+
+def _dest(option: Option) -> str:
+    return option.dest or option.spellings[-1].removeprefix("--").replace("-", "_")
+
+
+_ROWS = {_dest(option): option for option in TABLE}
+_LISTS = frozenset({"send", "receive"})
+
+
+def _collapse(name: str, value: list[str] | bool) -> object:
+    """Turn what argparse collected into a field: a tuple where the option repeats, else the only value."""
+    if isinstance(value, bool):
+        return value
+    option = _ROWS[name]
+    if name in _LISTS:
+        return tuple(part.strip() for word in value for part in plain(word).split(",") if part.strip())
+    if option.many:
+        return tuple(value)
+    if len(value) > 1:
+        raise ValidationError(
+            f"{option.spellings[-1]} stands twice on the line: {plain(value[0])} and {plain(value[1])}.",
+            field=name,
+            value=plain(value[1]),
+            rule="It takes one value.",
+            cure="Drop one.",
+        )
+    return plain(value[0])
+
+
+def _check_spellings(magic: str, words: list[str]) -> None:
+    """Refuse unknown options before argparse can take their value for a stray word."""
+    wants_value = {spelling for option in TABLE if option.metavar for spelling in option.spellings}
+    previous = ""
+    for word in words:
+        is_value = previous in wants_value
+        previous = "" if is_value else word
+        if is_value or not _looks_like_option(word):
+            continue
+        spelling = word.split("=", 1)[0] if word.startswith("--") else word[:2]
+        if spelling not in SPELLINGS:
+            raise _unknown(magic, plain(spelling if word.startswith("--") else word))
+
+
+def _looks_like_option(word: str) -> bool:
+    return len(word) > 1 and word.startswith("-")
+
+
+def _unknown(magic: str, spelling: str) -> ValidationError:
+    if spelling in LATER:
+        return ValidationError(
+            f"%%{magic}: {spelling} is not there yet in this version of jupyter_smx.",
+            field="line",
+            value=spelling,
+            cure="Leave it out; nothing was started.",
+        )
+    near = nearest(spelling, [known for known in SPELLINGS if known.startswith("--")])
+    return ValidationError(
+        f"%%{magic}: {spelling} is not an option.",
+        field="line",
+        value=spelling,
+        cure=near or f"%%{magic}? lists them.",
+    )
+
+
+def _missing_value(magic: str, error: argparse.ArgumentError) -> ValidationError:
+    spelling = (error.argument_name or "").split("/")[-1]
+    option = next((row for row in TABLE if spelling in row.spellings), None)
+    if option is None or not option.metavar:
+        return ValidationError(f"%%{magic}: {spelling}: {error.message}.", field="line", value=spelling)
+    return ValidationError(
+        f"%%{magic}: {spelling} needs a value: {option.metavar}.",
+        field=_dest(option),
+        cure=f"For example {spelling} {option.example}.",
+    )
+
+
+def _stray(magic: str, word: str) -> ValidationError:
+    cure = nearest(f"--{word}", [known for known in SPELLINGS if known.startswith("--")])
+    return ValidationError(
+        f"%%{magic}: {word!r} belongs to no option.",
+        field="line",
+        value=word,
+        rule="The code stands under the line; a value with blanks needs quotes.",
+        cure=cure,
+    )
+
+
+def manual(magic: str) -> str:
+    """Write the page that ``%%train?`` and ``%%train --help`` show."""
+    kind = "training" if magic == "train" else "processing"
+    lines = [
+        f"Run this cell as a {kind} job on warm hosts and go on working.",
+        "",
+        "::",
+        "",
+        f"  %%{magic} [options]",
+        "  ... any Python ...",
+        "",
+        "Options:",
+        "",
+    ]
+    for option in TABLE:
+        lines.append(f"  {', '.join(option.spellings)} {option.metavar}".rstrip())
+        lines.append(f"      {option.help}{' (repeat)' if option.many else ''}")
+    return "\n".join([*lines, "", "The line goes on after a backslash. Nothing on it is evaluated."])

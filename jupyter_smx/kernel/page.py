@@ -1,0 +1,133 @@
+"""Pages of ``%smx``: tables and lists as text and as HTML, everything from outside escaped."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.model import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from jupyter_smx.kernel.client import Plan
+    from jupyter_smx.model.event import PoolSummary
+    from jupyter_smx.model.job import JobSummary
+
+Page = tuple[str, str]
+"""The same thing as text and as HTML."""
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Page:
+    """Lay rows out under their headers."""
+    lines = [headers, *rows]
+    widths = [max(len(row[column]) for row in lines) for column in range(len(headers))]
+    padded = ([word.ljust(width) for word, width in zip(row, widths, strict=True)] for row in lines)
+    text = "\n".join("  ".join(words).rstrip() for words in padded)
+    head = "".join(f"<th>{escape(header)}</th>" for header in headers)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(word)}</td>' for word in row)}</tr>" for row in rows)
+    return text, f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def note(text: str) -> Page:
+    """Say something in lines of text."""
+    return text, f"<pre>{escape(text)}</pre>"
+
+
+def jobs_page(jobs: Iterable[JobSummary], now: float) -> Page:
+    """List jobs: name, state, start, instances, how long, what happened."""
+    rows = [
+        (
+            job.name,
+            job.status.value if job.ended_at else job.secondary_status.value,
+            _start(job),
+            job.instances,
+            duration.words(max(0.0, (job.ended_at or now) - job.created_at)),
+            "" if job.cost is None else f"${job.cost:.2f}",
+            _outcome(job),
+        )
+        for job in jobs
+    ]
+    if not rows:
+        return note("No jobs yet.")
+    return table(("JOB", "STATUS", "START", "INSTANCES", "TIME", "COST", ""), rows)
+
+
+def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
+    """List live pools: name, state, how long it is kept, what it did."""
+    rows = [
+        (
+            pool.name,
+            pool.state,
+            "" if pool.expires_at is None else duration.words(max(0, round(pool.expires_at - now))),
+            pool.instances,
+            pool.engine,
+            str(pool.jobs_served),
+            duration.words(pool.saved_seconds) if pool.saved_seconds else "",
+            pool.job or pool.last_job,
+        )
+        for pool in pools
+    ]
+    if not rows:
+        return note("No warm pools. A job leaves one with --keep-alive 10m.")
+    return table(("POOL", "STATUS", "KEPT FOR", "INSTANCES", "ENGINE", "JOBS", "SAVED", "JOB"), rows)
+
+
+def plan_page(plan: Plan) -> Page:
+    """Say what would happen, why, and what the engine would be asked for."""
+    lines = [plan.sentence]
+    why = plan.why.get("sentence", "") if isinstance(plan.why, dict) else str(plan.why or "")
+    if why and why not in plan.sentence:
+        lines.append(why)
+    if plan.engine_request:
+        lines.append(json.dumps(plan.engine_request, indent=2, default=str))
+    lines.append("Nothing was started.")
+    return note("\n".join(lines))
+
+
+def facts_page(facts: dict[str, Any]) -> Page:
+    """List facts by name, those of a group under their group."""
+    return note("\n".join(_fact_lines(facts, "")))
+
+
+def _fact_lines(facts: dict[str, Any], indent: str) -> list[str]:
+    lines = []
+    for name, value in facts.items():
+        if isinstance(value, dict) and value:
+            lines += [f"{indent}{_label(name)}:", *_fact_lines(value, indent + "  ")]
+        elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+            lines.append(f"{indent}{_label(name)}:")
+            for item in value:
+                lines.append(f"{indent}  {_one_line(item)}")
+        else:
+            lines.append(f"{indent}{_label(name)}: {_one_line(value)}")
+    return lines
+
+
+def _label(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _one_line(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{_label(key)} {_one_line(item)}" for key, item in value.items()) or "none"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_one_line(item) for item in value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value in (None, "") else str(value)
+
+
+def _start(job: JobSummary) -> str:
+    if job.first_line_seconds is None:
+        return job.start
+    return f"{job.start} {duration.words(job.first_line_seconds)}".strip()
+
+
+def _outcome(job: JobSummary) -> str:
+    if job.failure_type:
+        return job.failure_type if job.failure_line is None else f"{job.failure_type}, line {job.failure_line}"
+    if job.queue_position:
+        return f"number {job.queue_position} in the queue"
+    return "" if job.status.value == "Completed" else job.message

@@ -1,0 +1,163 @@
+"""``--send`` and ``--receive``: notebook variables into one pickle file, and the job's variables out of one."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pickle
+import platform
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.kernel import culprit
+from jupyter_smx.kernel.expression import visible
+from jupyter_smx.model.channel import Payload
+from jupyter_smx.model.errors import SmxError, ValidationError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+PROTOCOL = 5
+
+
+class Received(dict[str, Any]):
+    """The variables that came back from a job, by key and by attribute; ``missing`` says why others did not."""
+
+    def __init__(self, found: Mapping[str, Any], missing: Mapping[str, str]) -> None:
+        super().__init__(found)
+        self.missing = dict(missing)
+
+    def __missing__(self, name: str) -> Any:
+        """Name the reason, or the nearest variable that came."""
+        raise KeyError(self.missing.get(name) or f"No variable {name!r} came back. {nearest(name, self)}".strip())
+
+    def __getattr__(self, name: str) -> Any:
+        """Give a variable by its name."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except KeyError as error:
+            raise AttributeError(error.args[0]) from None
+
+
+def choose(names: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, Any]:
+    """Take the variables to send out of the notebook.
+
+    :raises ValidationError: the notebook has no such variable.
+    """
+    for name in names:
+        if name not in namespace:
+            raise ValidationError(
+                f"--send: the notebook has no variable {name!r}.",
+                field="send",
+                value=name,
+                cure=nearest(name, visible(namespace)) or "Run the cell that makes it first.",
+            )
+    return {name: namespace[name] for name in names}
+
+
+def pack(variables: Mapping[str, Any], folder: Path) -> Payload:
+    """Pickle variables into ``folder/<sha256>.pkl``, mode 0600; equal content gives the same file.
+
+    :raises ValidationError: one of them cannot be pickled; says which part of it.
+    :raises OSError: the disk is full or the folder cannot be written.
+    """
+    import cloudpickle  # noqa: PLC0415 - 20 ms that only --send pays
+
+    pickles = {name: _dump(name, value, cloudpickle.dumps) for name, value in variables.items()}
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, unfinished = tempfile.mkstemp(dir=folder, suffix=".part")  # mkstemp gives 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            tee = _Tee(file)
+            pickle.dump(pickles, tee, protocol=PROTOCOL)
+        digest = tee.digest.hexdigest()
+        path = folder / f"{digest}.pkl"
+        Path(unfinished).replace(path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            Path(unfinished).unlink()
+        raise
+    return Payload(
+        path=str(path),
+        sha256=digest,
+        sizes={name: len(data) for name, data in pickles.items()},
+        protocol=f"{platform.python_version()}/{cloudpickle.__version__}",
+    )
+
+
+def unpack(path: Path, wanted: Sequence[str] = ()) -> Received:
+    """Load the variables that a job wrote; one that cannot be loaded here is named and the others still come.
+
+    :raises SmxError: the file itself cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            pickles: dict[str, bytes] = pickle.load(file)  # noqa: S301 - written by this user's own job
+    except (OSError, pickle.UnpicklingError, EOFError) as error:
+        raise SmxError(
+            f"The received variables cannot be read: {type(error).__name__}: {error}.",
+            field="receive",
+            cure=f"They were in {path}.",
+        ) from error
+    found: dict[str, Any] = {}
+    missing = nothing(wanted).missing
+    for name, data in pickles.items():
+        reason = _load(name, data, found)
+        missing.pop(name, None)
+        if reason:
+            missing[name] = reason
+    return Received(found, missing)
+
+
+def _load(name: str, data: bytes, found: dict[str, Any]) -> str:
+    """Load one variable into ``found``, or say why that cannot be."""
+    try:
+        found[name] = pickle.loads(data)  # noqa: S301 - written by this user's own job
+    except Exception as error:  # noqa: BLE001 - border: unpickling runs the user's classes, which raise anything
+        return f"{name!r} cannot be loaded in this kernel: {type(error).__name__}: {error}."
+    return ""
+
+
+def nothing(wanted: Sequence[str]) -> Received:
+    """Give the result of a job that brought no variables back."""
+    return Received({}, {name: f"The job had no variable {name!r} that could be pickled." for name in wanted})
+
+
+class _Tee:
+    """Hashes what goes into the file, so that it is read once only."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data)
+        self.digest.update(view)
+        self._file.write(view)
+        return view.nbytes
+
+
+def _dump(name: str, value: Any, dumps: Callable[..., bytes]) -> bytes:
+    try:
+        return dumps(value, protocol=PROTOCOL)
+    except Exception as error:  # border: reducers are the user's code, which may raise anything
+        found = culprit.find(name, value, lambda part: _can_pickle(part, dumps))
+        raise ValidationError(
+            f"--send {name}: {found.path} is a {found.type} and cannot be pickled.",
+            field="send",
+            value=found.path,
+            rule=f"({type(error).__name__}: {error})",
+            cure="Send the parts that the job needs, or make this one inside the job.",
+        ) from error
+
+
+def _can_pickle(part: Any, dumps: Callable[..., bytes]) -> bool:
+    try:
+        dumps(part, protocol=PROTOCOL)
+    except Exception:  # noqa: BLE001 - border: the question is whether it raises
+        return False
+    return True

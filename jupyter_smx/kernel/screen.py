@@ -1,0 +1,55 @@
+"""Where the kernel's user sees things: MIME bundles in a front end, lines of text in a terminal."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jupyter_smx.kernel.card import Card
+
+
+class Screen:
+    """Shows cards and pages of one shell. ``shell`` is None in a plain Python process, where nothing is shown."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._lock = threading.Lock()
+        self._closed: set[str] = set()
+
+    @property
+    def draws(self) -> bool:
+        """Say whether a front end draws displays (a kernel), or there is text only (a terminal)."""
+        return getattr(self._shell, "kernel", None) is not None
+
+    def show(self, card: Card) -> None:
+        """Put a new card under the running cell; in a terminal, its line."""
+        if self.draws:
+            self._publish(card.bundle(), transient={"display_id": _display_id(card)})
+        elif self._shell is not None:
+            print(card.line())  # noqa: T201 - what the user reads in a terminal
+
+    def update(self, card: Card) -> None:
+        """Draw a card anew where it stands, from any thread; nothing overtakes the card of a finished job."""
+        if not self.draws:
+            return
+        with self._lock:
+            if card.id in self._closed:
+                return
+            if card.final:
+                self._closed.add(card.id)
+            self._publish(card.bundle(), transient={"display_id": _display_id(card)}, update=True)
+
+    def page(self, text: str, html: str) -> None:
+        """Show a page that no card belongs to."""
+        if self.draws:
+            self._publish({"text/plain": text, "text/html": html})
+        else:
+            print(text)  # noqa: T201 - what the user reads in a terminal
+
+    def _publish(self, bundle: dict[str, str], **how: Any) -> None:
+        self._shell.display_pub.publish(bundle, **how)
+
+
+def _display_id(card: Card) -> str:
+    return f"smx-{card.id}"

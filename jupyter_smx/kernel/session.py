@@ -1,0 +1,168 @@
+"""What a kernel has of us: one client, one watcher, one screen, and the variables that are on their way back."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+import uuid
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from jupyter_smx import launch
+from jupyter_smx.kernel import log, payload, standby
+from jupyter_smx.kernel.card import card_of
+from jupyter_smx.kernel.handle import Job
+from jupyter_smx.kernel.screen import Screen
+from jupyter_smx.kernel.watcher import Watcher
+from jupyter_smx.kernel.wish import Surroundings
+from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.status import Status, is_final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jupyter_smx.kernel.client import Client
+    from jupyter_smx.model.job import Job as Record
+    from jupyter_smx.model.spec import JobSpec
+
+_TAIL = 8
+"""Lines of log on the last card of a job."""
+
+
+class Session:
+    """Everything that the magics and the functions share in one process."""
+
+    def __init__(self, shell: Any, client: Client) -> None:
+        self.shell = shell
+        self.client = client
+        self.screen = Screen(shell)
+        self.watcher = Watcher(client)
+        self.last: Job | None = None
+        self._arrived: deque[Job] = deque()
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """The notebook's variables; an empty dict where there is no notebook."""
+        return {} if self.shell is None else self.shell.user_ns
+
+    def surroundings(self) -> Surroundings:
+        """Say where a wish is made now."""
+        return Surroundings(
+            python=sys.executable,
+            python_version=".".join(platform.python_version_tuple()[:2]),
+            folder=Path.cwd(),
+            notebook=_notebook(self.namespace),
+        )
+
+    def pack(self, spec: JobSpec, variables: Mapping[str, Any]) -> JobSpec:
+        """Pickle the variables to send, if there are any, and name them in the spec."""
+        if not variables:
+            return spec
+        return msgspec.structs.replace(spec, send=payload.pack(variables, launch.data_dir() / "payloads"))
+
+    def submit(self, spec: JobSpec) -> Job:
+        """Hand a job in, show its card and keep the card true from then on.
+
+        :raises SmxError: the controller refuses it; nothing was created.
+        """
+        record = self.client.submit(uuid.uuid4().hex, spec)
+        job = self.attach(record)
+        self.last = job
+        self.screen.show(card_of(record, time.time()))
+        job.listen(self._draw)
+        self.watcher.watch(job)
+        return job
+
+    def attach(self, record: Record) -> Job:
+        """Make a handle of a job that exists."""
+        return Job(record, self.client, self.watcher.watch)
+
+    def bind_later(self, job: Job) -> None:
+        """Bind the received variables of a job between two cells, once it has completed."""
+        job.add_done_callback(self._arrived.append)
+
+    def bind_arrived(self) -> None:
+        """Bind what has come, oldest first."""
+        while self._arrived:
+            self.bind(self._arrived.popleft())
+
+    def between_cells(self, _: object = None) -> None:
+        """Do what waits for the end of a cell; IPython calls it before and after each."""
+        self.bind_arrived()
+
+    def bind(self, job: Job) -> None:
+        """Bind the received variables of a finished job in the notebook, and name those that did not come."""
+        if job.known.status() is not Status.COMPLETED:
+            return
+        try:
+            found = job.result()
+        except SmxError as error:
+            _complain(str(error))
+            return
+        self.namespace.update(found)
+        for reason in found.missing.values():
+            _complain(f"{job.name}: {reason}")
+
+    def close(self) -> None:
+        """Let the thread and the connections go; jobs go on."""
+        self.watcher.close()
+        self.client.close()
+
+    def _draw(self, job: Job) -> None:
+        record = job.known
+        tail: tuple[str, ...] = ()
+        if is_final(record.state) and self.screen.draws:
+            tail = self._tail(record)
+        card = card_of(record, time.time(), queue_position=self.watcher.queue_position(job.id), tail=tail)
+        self.screen.update(card)
+
+    def _tail(self, record: Record) -> tuple[str, ...]:
+        try:
+            return log.last_lines(self.client, record, _TAIL)
+        except SmxError:
+            return ()  # the card is worth drawing without it
+
+
+_opened: list[Session] = []
+"""The session of this process, once there is one."""
+
+
+def open_session(shell: Any) -> Session:
+    """Make the session of this process anew, for ``shell`` (None: a plain Python process)."""
+    close_session()
+    _opened.append(Session(shell, standby.client()))
+    return _opened[0]
+
+
+def close_session() -> None:
+    """End the session of this process, if there is one."""
+    while _opened:
+        _opened.pop().close()
+
+
+def current() -> Session:
+    """Give the session of this process, made at the first call for the shell that runs, if one does."""
+    if _opened:
+        return _opened[0]
+    shell = None
+    if "IPython" in sys.modules:
+        from IPython.core.getipython import get_ipython  # noqa: PLC0415 - loaded already, or not wanted
+
+        shell = get_ipython()
+    return open_session(shell)
+
+
+def _notebook(namespace: Mapping[str, Any]) -> str:
+    """Give the notebook's path as Jupyter's server or VS Code say it; "" elsewhere."""
+    name = os.environ.get("JPY_SESSION_NAME") or namespace.get("__vsc_ipynb_file__") or ""
+    return str(name)
+
+
+def _complain(sentence: str) -> None:
+    """Write a sentence where the user sees it without ending the cell that runs."""
+    print(sentence, file=sys.stderr)  # noqa: T201 - what the user reads

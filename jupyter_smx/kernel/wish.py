@@ -1,0 +1,182 @@
+"""From options or arguments to a :class:`JobSpec`: one builder for the magics and the functions, pure."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+
+from jupyter_smx.kernel import cell, fields
+from jupyter_smx.kernel.expression import hyperparameter, text_of, value_of
+from jupyter_smx.model import duration
+from jupyter_smx.model.channel import Channel, Output
+from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.instance import InstanceGroup
+from jupyter_smx.model.name import MAX_NAME, check_base_name, slug
+from jupyter_smx.model.spec import DAY, JobSpec
+
+if TYPE_CHECKING:
+    from jupyter_smx.kernel.options import Options
+
+Kind = Literal["train", "process"]
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LONGEST_DEFAULT = MAX_NAME - 7  # a hyphen and six digits of the id follow
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """Where a wish is made: the interpreter, the folder that relative paths start from, the notebook ("" if none)."""
+
+    python: str
+    python_version: str
+    folder: Path
+    notebook: str = ""
+
+
+class Wish(Struct, frozen=True, kw_only=True):
+    """What the user asked for, read and typed. Durations are seconds or text like ``10m``; None means the default."""
+
+    kind: Kind
+    name: str = ""
+    instance_type: str | None = None
+    instance_count: int | None = None
+    groups: tuple[InstanceGroup, ...] = ()
+    engine: str = "local"
+    keep_alive: int | str = 0
+    hyperparameters: Mapping[str, Any] = {}
+    environment: Mapping[str, str] = {}
+    channels: tuple[Channel, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    receive: tuple[str, ...] = ()
+    role: str = ""
+    max_run: int | str | None = None
+
+    def spec(self, code: str, lines_before: int, here: Surroundings, submitted_at: float) -> JobSpec:
+        """Make the spec, with the code placed under ``lines_before`` lines of the cell; variables are not packed yet.
+
+        :raises CellSyntaxError: the code is no Python.
+        :raises ValidationError: one of the fields; says which.
+        """
+        base_name = check_base_name(self.name) if self.name else _default_name(self.kind, here.notebook)
+        filename = f"<{base_name}>"
+        source = cell.place(code, lines_before)
+        return JobSpec(
+            kind=self.kind,
+            source=source,
+            base_name=base_name,
+            filename=filename,
+            engine=self.engine,
+            instance_groups=self._instance_groups(),
+            keep_alive=_seconds(self.keep_alive, "keep_alive"),
+            hyperparameters={name: hyperparameter(name, value) for name, value in self.hyperparameters.items()},
+            environment={_variable_name(name, "--env"): value for name, value in self.environment.items()},
+            channels=_once(self.channels, "--input"),
+            outputs=_once(self.outputs, "--output"),
+            receive=tuple(dict.fromkeys(check_identifier(name, "--receive") for name in self.receive)),
+            role=self.role,
+            max_run=DAY if self.max_run is None else _seconds(self.max_run, "max_run"),
+            python=here.python,
+            python_version=here.python_version,
+            imports=cell.imports(cell.check(source, filename)),
+            notebook=here.notebook,
+            working_directory=str(here.folder),
+            submitted_at=submitted_at,
+        )
+
+    def _instance_groups(self) -> tuple[InstanceGroup, ...]:
+        if not self.groups:
+            only = InstanceGroup(instance_type=self.instance_type or "local", instance_count=self.instance_count or 1)
+            return (only,)
+        if self.instance_type or self.instance_count:
+            raise ValidationError(
+                "--group stands beside --instance-type or --instance-count.",
+                field="group",
+                rule="Groups name their own types and counts.",
+                cure="Drop one of the two.",
+            )
+        names = [found.name for found in self.groups]
+        if len(set(names)) < len(names):
+            raise ValidationError(f"--group: two groups have the same name: {', '.join(names)}.", field="group")
+        return self.groups
+
+
+def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], folder: Path) -> Wish:
+    """Read the words of a magic's line; ``{expr}`` is looked up in ``namespace`` and never evaluated.
+
+    :raises ValidationError: a word that is not what its option takes.
+    """
+
+    def texts(words: tuple[str, ...], option: str) -> tuple[str, ...]:
+        return tuple(text_of(word, namespace, option) for word in words)
+
+    return Wish(
+        kind=kind,
+        name=options.name,
+        instance_type=options.instance_type,
+        instance_count=fields.count(options.instance_count, "--instance-count") if options.instance_count else None,
+        groups=tuple(fields.group(text) for text in texts(options.group, "--group")),
+        engine=options.engine,
+        keep_alive=options.keep_alive,
+        hyperparameters=_hyperparameters(options.hp, namespace),
+        environment=dict(fields.pair(text, "--env", "NAME=VALUE") for text in texts(options.env, "--env")),
+        channels=tuple(fields.channel(text, folder) for text in texts(options.input, "--input")),
+        outputs=tuple(fields.output(text, kind, folder) for text in texts(options.output, "--output")),
+        receive=options.receive,
+        role=options.role,
+        max_run=options.max_run,
+    )
+
+
+def _hyperparameters(words: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, Any]:
+    pairs = (fields.pair(word, "--hp", "NAME=VALUE") for word in words)
+    return {name: value_of(word, namespace, f"--hp {name}") for name, word in pairs}
+
+
+def check_identifier(name: str, option: str) -> str:
+    """Give back what can name a variable.
+
+    :raises ValidationError: it cannot.
+    """
+    if name.isidentifier() and not keyword.iskeyword(name):
+        return name
+    raise ValidationError(
+        f"{option}: {name!r} cannot name a variable.",
+        field=option.removeprefix("--"),
+        value=name,
+        rule="A variable's name has letters, digits and underscores and does not begin with a digit.",
+        cure="Several names are joined by commas." if " " in name else "",
+    )
+
+
+def _variable_name(name: str, option: str) -> str:
+    if _VARIABLE.fullmatch(name):
+        return name
+    raise ValidationError(
+        f"{option}: {name!r} cannot name an environment variable.",
+        field="environment",
+        value=name,
+        rule="Its name has letters, digits and underscores and does not begin with a digit.",
+    )
+
+
+def _seconds(value: int | str, field: str) -> int:
+    return duration.parse(str(value), field)
+
+
+def _once(items: tuple[Any, ...], option: str) -> tuple[Any, ...]:
+    names = [item.name for item in items]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is None:
+        return items
+    raise ValidationError(
+        f"{option}: {twice} stands twice.", field=option.removeprefix("--"), value=twice, cure="Give each its own name."
+    )
+
+
+def _default_name(kind: Kind, notebook: str) -> str:
+    stem = slug(Path(notebook).stem) if notebook else ""
+    return f"{kind}-{stem}"[:_LONGEST_DEFAULT].strip("-")

@@ -1,0 +1,34 @@
+"""Entry of the agent's processes: ``serve DIR`` is the agent itself, the other words are processes that it starts."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if __package__ in (None, ""):  # run as `python <package folder>`: make the package importable by its own name
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from typing import List, Optional
+
+
+def main(arguments: Optional[List[str]] = None) -> None:
+    """Run the process that the first argument names; leaves through ``SystemExit``."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["serve"] and len(words) > 1:
+        from jupyter_smx.agent import serve
+
+        sys.exit(serve.main(words[1:]))
+    if words[:1] == ["zygote"]:
+        from jupyter_smx.agent import zygote
+
+        sys.exit(zygote.main(words[1:]))
+    if words[:1] == ["spawned"]:
+        from jupyter_smx.agent import zygote
+
+        sys.exit(zygote.spawned(words[1:]))
+    sys.stderr.write("usage: python -m jupyter_smx.agent serve DIR [--ready-fd N]\n")
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

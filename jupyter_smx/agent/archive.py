@@ -1,0 +1,103 @@
+"""What a job made, packed as SageMaker packs it: archives whose members lie at the root, and outputs as they are."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import tarfile
+from typing import Any, Dict, List, Tuple
+
+_CHUNK_LEVEL = 1
+"""Compression of models rarely pays: the fastest level."""
+
+
+def is_empty(folder: str) -> bool:
+    """Say whether a folder has nothing in it, or is not there."""
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is None
+    except OSError:
+        return True
+
+
+def _members(folder: str) -> List[str]:
+    found = []
+    for top, folders, names in os.walk(folder):
+        folders.sort()
+        relative = os.path.relpath(top, folder)
+        found += [os.path.normpath(os.path.join(relative, name)) for name in names + folders]
+    return sorted(found)
+
+
+def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    info.mtime = 0
+    return info
+
+
+def pack(folder: str, path: str) -> List[str]:
+    """Write a ``tar.gz`` that depends on names and contents only; gives a sentence for each file left out.
+
+    :raises OSError: the archive cannot be written.
+    """
+    errors = []
+    with open(path + ".part", "wb") as raw:
+        with gzip.GzipFile("", "wb", _CHUNK_LEVEL, raw, mtime=0) as zipped:
+            with tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive:
+                for name in _members(folder):
+                    source = os.path.join(folder, name)
+                    if not (os.path.islink(source) or os.path.isfile(source) or os.path.isdir(source)):
+                        errors.append(f"{name} is neither a file nor a folder and was left out.")
+                    elif not os.path.islink(source) and not os.access(source, os.R_OK):
+                        errors.append(f"{name} cannot be read and was left out.")
+                    else:
+                        archive.add(source, arcname=name, recursive=False, filter=_anonymous)
+    os.replace(path + ".part", path)
+    return errors
+
+
+def _take_output(folder: str, target: str) -> None:
+    """Move an output's content; a rename where both lie on one file system."""
+    os.makedirs(target, exist_ok=True)
+    for name in sorted(os.listdir(folder)):
+        shutil.move(os.path.join(folder, name), os.path.join(target, name))
+
+
+def _listing(folder: str) -> List[Dict[str, Any]]:
+    found = []
+    for name in _members(folder):
+        path = os.path.join(folder, name)
+        if os.path.isfile(path) and not os.path.islink(path):
+            found.append({"name": name, "path": path, "size": os.path.getsize(path)})
+    return found
+
+
+def archive(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> Dict[str, Any]:
+    """Fill the job's ``artifacts``: gives their list (path within the job's folder) and sentences about trouble.
+
+    :raises OSError: the spool cannot be written.
+    """
+    target = os.path.join(job_folder, "artifacts")
+    os.makedirs(target, exist_ok=True)
+    errors = []  # type: List[str]
+    for source, name in (("model", "model.tar.gz"), (os.path.join("output", "data"), "output.tar.gz")):
+        folder = os.path.join(ml, source)
+        if not is_empty(folder):
+            errors += [f"{name}: {text}" for text in pack(folder, os.path.join(target, name))]
+    for name, folder in outputs:
+        if os.path.isdir(folder):
+            _take_output(folder, os.path.join(target, "outputs", name))
+        else:
+            errors.append(f"output {name}: {folder} is not a folder at the end of the job.")
+    artifacts = _listing(target)
+    for artifact in artifacts:
+        artifact["path"] = os.path.relpath(artifact["path"], job_folder)
+    return {"artifacts": artifacts, "errors": errors}
+
+
+def has_work(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> bool:
+    """Say whether there is anything to archive."""
+    folders = [os.path.join(ml, "model"), os.path.join(ml, "output", "data"), os.path.join(job_folder, "artifacts")]
+    return bool(outputs) or not all(is_empty(folder) for folder in folders)

@@ -1,0 +1,238 @@
+"""The user's code: executed as ``__main__``, ended as Python ends a program, and described in a report."""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import contextlib
+import ctypes
+import hashlib
+import io
+import linecache
+import os
+import pickle
+import sys
+import threading
+import time
+import traceback
+import types
+from typing import Any, Callable, Dict, List, Optional
+
+_LIMIT = 64 * 1024
+_MESSAGE_LIMIT = 4096
+
+
+class Refusal(Exception):
+    """The job cannot begin here; the text is a sentence for the user."""
+
+
+def versions() -> str:
+    """Give the versions of Python and cloudpickle here, as they are written in ``send.protocol``."""
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    cloudpickle = _pickler()
+    return f"{python}/{getattr(cloudpickle, '__version__', '')}"
+
+
+def _pickler() -> Any:
+    try:
+        import cloudpickle  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError:
+        return pickle
+    return cloudpickle
+
+
+def new_main(path: str) -> types.ModuleType:
+    """Make an empty ``__main__`` and put it in the place of the zygote's."""
+    main = types.ModuleType("__main__")
+    main.__dict__.update({"__builtins__": builtins, "__file__": path})
+    sys.modules["__main__"] = main
+    return main
+
+
+def unpack(send: Optional[Dict[str, Any]]) -> Dict[str, Any]:
+    """Read the variables that the notebook sent.
+
+    :raises Refusal: the file is missing or damaged, or a value cannot be read by this Python.
+    """
+    if not send:
+        return {}
+    theirs, ours = str(send.get("protocol") or ""), versions()
+    if theirs and theirs.split("/")[0] != ours.split("/")[0]:
+        raise Refusal(f"send: the variables were packed by Python {theirs.split('/')[0]}, this host runs {ours}.")
+    try:
+        with open(send["path"], "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise Refusal(f"send: {send['path']} cannot be read on this host ({error.strerror}).") from error
+    if send.get("sha256") and hashlib.sha256(data).hexdigest() != send["sha256"]:
+        raise Refusal(f"send: {send['path']} is not the file that was packed; its SHA-256 differs.")
+    values = {}
+    name = "the packed file"
+    try:
+        for name, value in pickle.loads(data).items():  # noqa: S301 - the user's own variables
+            values[name] = pickle.loads(value)  # noqa: S301
+    except Exception as error:  # border: unpickling runs code of any library
+        kind = type(error).__name__
+        raise Refusal(
+            f"send: {name} cannot be read here ({kind}: {error}). It was packed by {theirs or 'an unknown version'}, "
+            f"this host has {ours} (Python/cloudpickle)."
+        ) from error
+    return values
+
+
+def load(source: str, filename: str, main: types.ModuleType) -> types.CodeType:
+    """Compile the cell and let tracebacks and :mod:`inspect` see its lines.
+
+    :raises SyntaxError: the cell is not Python.
+    """
+    lines = source.splitlines(keepends=True)
+    linecache.cache[filename] = (len(source), None, lines, filename)
+    code = compile(source, filename, "exec", dont_inherit=True)
+    main.__dict__.setdefault("__annotations__", {})
+    return code
+
+
+def _line(error: BaseException, filename: str) -> Optional[int]:
+    found = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_filename == filename:
+            found = line
+    if found is None and isinstance(error, SyntaxError) and error.filename == filename:
+        return error.lineno
+    return found
+
+
+def describe(error: BaseException, filename: str) -> Dict[str, Any]:
+    """Tell class, text, traceback, and the last line of the cell that an exception went through."""
+    try:
+        message = str(error)
+    except Exception as second:  # noqa: BLE001 - border: str() of a user's class
+        message = f"<{type(second).__name__} while the message was made>"
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return {
+        "type": type(error).__name__,
+        "message": message[:_MESSAGE_LIMIT],
+        "traceback": text[-_LIMIT:],
+        "line": _line(error, filename),
+    }
+
+
+def _without_us(error: BaseException) -> BaseException:
+    """Take our own frames from the top of the traceback: the user's program begins at the user's code."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    return error.with_traceback(trace)
+
+
+def _exit_code(error: SystemExit) -> int:
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code & 0xFF
+    sys.stderr.write(str(error.code) + "\n")
+    return 1
+
+
+class Ending:
+    """What is known when the user's code has ended: exit code, exception, and sentences about what went wrong."""
+
+    def __init__(self) -> None:
+        self.exit_code = 0
+        self.report = {"refused": None, "exception": None, "errors": [], "received": {}, "modules": []}  # type: Dict[str, Any]
+
+    def refuse(self, sentence: str) -> None:
+        """End a job that never began."""
+        self.exit_code = 1
+        self.report["refused"] = sentence
+        sys.stderr.write(sentence + "\n")
+
+    def fail(self, error: BaseException, filename: str) -> None:
+        """Print an exception as Python would and keep it."""
+        self.exit_code = 1
+        self.report["exception"] = describe(_without_us(error), filename)
+        try:
+            sys.excepthook(type(error), error, error.__traceback__)
+        except Exception:  # noqa: BLE001 - border: a hook that the user's code installed
+            traceback.print_exception(type(error), error, error.__traceback__)
+
+
+def execute(code: types.CodeType, main: types.ModuleType, first_line: Callable[[], None], ending: Ending) -> None:
+    """Run the code; ``first_line`` is called as the very last thing before it."""
+    try:
+        first_line()
+        exec(code, main.__dict__)  # noqa: S102 - this is what jobs are
+    except SystemExit as error:
+        ending.exit_code = _exit_code(error)
+    except BaseException as error:  # noqa: BLE001 - border: the user's code
+        ending.fail(error, code.co_filename)
+
+
+def forget_handlers() -> None:
+    """Drop the exit handlers of the zygote's modules, except those that work for any program."""
+    atexit._clear()  # noqa: SLF001 - there is no public way
+    logging = sys.modules.get("logging")
+    if logging is not None:
+        atexit.register(logging.shutdown)
+    processes = sys.modules.get("multiprocessing.util")
+    if processes is not None:
+        atexit.register(processes._exit_function)  # noqa: SLF001
+
+
+def finish() -> None:
+    """Do what Python does at the end of a program: join threads, run exit handlers, flush."""
+    with contextlib.suppress(Exception):
+        threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 - what Python itself calls
+    with contextlib.suppress(Exception):
+        atexit._run_exitfuncs()  # noqa: SLF001 - what Python itself calls
+    flush()
+
+
+def flush() -> None:
+    """Write out everything that is buffered, C libraries included."""
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        with contextlib.suppress(Exception):
+            stream.flush()  # type: ignore[union-attr]
+    with contextlib.suppress(Exception):
+        ctypes.CDLL(None).fflush(None)
+
+
+def collect(names: List[str], main: types.ModuleType, path: str, ending: Ending) -> None:
+    """Pickle the variables that the notebook wants back; one that is missing or cannot be pickled is a sentence."""
+    pickler = _pickler()
+    packed = {}
+    for name in names:
+        if name not in main.__dict__:
+            if ending.report["exception"] is None:
+                ending.report["errors"].append(f"receive: {name!r} is not defined at the end of the cell.")
+            continue
+        buffer = io.BytesIO()
+        try:
+            pickler.dump(main.__dict__[name], buffer)
+        except Exception as error:  # noqa: BLE001 - border: pickling runs code of any library
+            kind = type(error).__name__
+            ending.report["errors"].append(f"receive: {name!r} cannot be pickled ({kind}: {error}).")
+            continue
+        packed[name] = buffer.getvalue()
+    if packed:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path + ".part", "wb") as file:
+            pickle.dump(packed, file)
+        os.replace(path + ".part", path)
+    ending.report["received"] = {name: len(data) for name, data in packed.items()}
+
+
+def modules() -> List[str]:
+    """Name the installed top-level modules that are imported now: what a zygote could import before the next job."""
+    ours = set(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
+    found = set()
+    for name, module in list(sys.modules.items()):
+        top = name.partition(".")[0]
+        if name == top and top not in ours and not top.startswith("_") and getattr(module, "__spec__", None):
+            found.add(top)
+    return sorted(found - {"jupyter_smx", "cloudpickle"})
+
+
+def now() -> float:
+    """Seconds since the epoch."""
+    return time.time()

@@ -1,0 +1,94 @@
+"""Input channels: put in the job's folder before it starts, as copies or as links."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+from typing import Any, Dict, List, Tuple
+
+Pairs = List[Tuple[str, str]]
+"""Name inside the channel, and the file it comes from."""
+
+
+class ChannelError(Exception):
+    """A source that is not there; the text says which and what to do."""
+
+
+def _inside(name: str) -> str:
+    clean = os.path.normpath(name)
+    if os.path.isabs(clean) or clean == ".." or clean.startswith(".." + os.sep):
+        raise ChannelError(f"channel file {name!r} leads out of its channel.")
+    return clean
+
+
+def entries(channel: Dict[str, Any]) -> Pairs:
+    """Give what a channel consists of: the files that were chosen for this host, or what its source names now.
+
+    :raises ChannelError: the source names nothing on this host.
+    """
+    files = channel.get("files")
+    if files is not None:
+        return [(_inside(name), path) for name, path in files]
+    source = channel["source"]
+    if os.path.isdir(source):
+        return [(name, os.path.join(source, name)) for name in sorted(os.listdir(source))]
+    if os.path.isfile(source):
+        return [(os.path.basename(source), source)]
+    found = sorted(glob.glob(source, recursive=True))
+    if not found:
+        raise ChannelError(f"channel {channel['name']}: {source!r} is no file, folder or pattern on this host.")
+    return [(os.path.basename(path.rstrip(os.sep)), path) for path in found]
+
+
+def _copy(source: str, target: str) -> None:
+    if os.path.isdir(source):
+        shutil.copytree(source, target, symlinks=False)
+    else:
+        shutil.copy2(source, target)
+
+
+def _present(channel: Dict[str, Any], folder: str, *, link: bool) -> None:
+    os.makedirs(folder, exist_ok=True)
+    for name, source in entries(channel):
+        target = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if not os.path.exists(source):
+            raise ChannelError(f"channel {channel['name']}: {source!r} is not there any more.")
+        if link:
+            os.symlink(os.path.abspath(source), target)
+        else:
+            _copy(source, target)
+
+
+def stage(channels: List[Dict[str, Any]], folders: Dict[str, str], hidden: Tuple[Tuple[str, str], ...]) -> Dict[str, Any]:
+    """Present every channel in its folder; File copies, FastFile links.
+
+    ``hidden`` names folders of the machine that jobs of this host cannot see, and where this process still finds them;
+    what lies there is copied in either mode.
+
+    :raises ChannelError: a source is not there.
+    :raises OSError: it cannot be read, or the host's disk is full.
+    """
+    for channel in channels:
+        link = channel.get("mode") == "FastFile"
+        whole, moved = _reachable(channel, hidden)
+        _present(whole, folders[channel["name"]], link=link and not moved)
+    return {}
+
+
+def _reachable(channel: Dict[str, Any], hidden: Tuple[Tuple[str, str], ...]) -> Tuple[Dict[str, Any], bool]:
+    moved = False
+
+    def reach(path: str) -> str:
+        nonlocal moved
+        for prefix, real in hidden:
+            if path == prefix or path.startswith(prefix + os.sep):
+                moved = True
+                return real + path[len(prefix) :]
+        return path
+
+    found = dict(channel, source=reach(channel.get("source") or ""))
+    if channel.get("files") is not None:
+        found["files"] = [[name, reach(path)] for name, path in channel["files"]]
+    return found, moved

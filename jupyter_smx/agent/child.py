@@ -1,0 +1,198 @@
+"""One job process: born early, made ready while nobody waits, it blocks on its socket until it is told what to run."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import sys
+import traceback
+from typing import Any, Dict, List, NamedTuple
+
+from jupyter_smx.agent import cell, process, scriptmode, threads, wire
+
+_NICE = 5
+_OOM_SCORE = 500
+_BROKEN = 70
+
+# The only message of a running job to the agent: two doubles, awake and first line. Binary, for it delays the user.
+FIRST_LINE = struct.Struct(">Bdd")
+FIRST_LINE_TAG = 1
+ENDING = b"\x02"
+
+_REHEARSAL = {"source": "pass\n", "hyperparameters": {"a": "1"}, "environment": {}, "receive": []}
+
+
+class Cradle(NamedTuple):
+    """What a child knows before its job: a folder to rehearse in, its log, the host, and its threads.
+
+    The log comes as a descriptor, for the job's folder may be renamed at any time: a job does not wait for its child.
+    """
+
+    stage: str
+    log: int
+    place: scriptmode.Place
+    threads: int
+
+
+def _redirect(log: int) -> None:
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.close(log)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(line_buffering=True, encoding="utf-8", errors="backslashreplace")
+
+
+def _stand_alone() -> None:
+    with contextlib.suppress(OSError):
+        os.setsid()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with contextlib.suppress(OSError):
+        os.nice(_NICE)
+    process.set_oom_score(_OOM_SCORE)
+
+
+def _leave_our_modules(cradle: Cradle) -> None:
+    """Let the job see neither our package nor its archive: its own jupyter_smx may be another one."""
+    for name in [name for name in sys.modules if name.split(".")[0] == "jupyter_smx"]:
+        del sys.modules[name]
+    if sys.path:
+        sys.path[0] = cradle.place.path("code")
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        entry for entry in (cradle.place.path("code"), os.environ.get("PYTHONPATH", "")) if entry
+    )
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _rehearse(cradle: Cradle) -> None:
+    """Walk the way that the job will take, so that its pages are copied and its lazy parts are loaded already."""
+    spec = scriptmode.complete(dict(_REHEARSAL, kind="train"))
+    scriptmode.variables(spec, cradle.place)
+    scriptmode.argv(spec)
+    os.mkdir(cradle.stage)
+    for name, text in scriptmode.config_files(spec, cradle.place).items():
+        _write(os.path.join(cradle.stage, os.path.basename(name)), text)
+    shutil.rmtree(cradle.stage)
+    main = cell.new_main("")
+    code = cell.load(spec["source"], "<rehearsal>", main)
+    cell.execute(code, main, lambda: None, cell.Ending())
+    cell.unpack(None)
+    json.loads(json.dumps(_REHEARSAL))
+
+
+def prepare(cradle: Cradle) -> None:
+    """Do everything that needs no knowledge of the job."""
+    _stand_alone()
+    _redirect(cradle.log)
+    os.chdir(cradle.place.path("code"))
+    threads.limit(cradle.threads)
+    threads.reseed()
+    cell.forget_handlers()
+    _rehearse(cradle)
+    _leave_our_modules(cradle)
+    gc.enable()
+
+
+class _Job:
+    """A job in its own process, from the message to the exit code."""
+
+    def __init__(self, sock: socket.socket, message: Dict[str, Any], cradle: Cradle) -> None:
+        self.sock = sock
+        self.spec = message["spec"]  # type: Dict[str, Any]
+        self.folder = message["folder"]  # type: str
+        self.place = cradle.place
+        self.awake = cell.now()
+        self.ending = cell.Ending()
+        self.main = cell.new_main(self.place.path("code", scriptmode.script_name(self.spec)))
+
+    def furnish(self) -> None:
+        """Write the files and set the variables of the contract."""
+        os.chdir(self.place.path("code"))
+        for name, text in scriptmode.config_files(self.spec, self.place).items():
+            _write(self.place.path(name), text)
+        _write(str(self.main.__file__), self.spec["source"])
+        for _name, path in scriptmode.outputs(self.spec, self.place):
+            os.makedirs(path, exist_ok=True)
+        environment = self.spec["environment"]
+        os.environ.update(scriptmode.variables(self.spec, self.place))
+        wanted = environment.get("OMP_NUM_THREADS", "")
+        if wanted.isdecimal():
+            threads.limit(int(wanted))
+            os.environ.update(environment)
+        sys.argv = scriptmode.argv(self.spec)
+
+    def first_line(self) -> None:
+        """Tell the agent that the user's code begins now; what it says is two moments."""
+        with contextlib.suppress(OSError):
+            self.sock.send(FIRST_LINE.pack(FIRST_LINE_TAG, self.awake, cell.now()))
+
+    def run(self) -> int:
+        """Run the job and write its report; gives the exit code."""
+        try:
+            self.furnish()
+            self.main.__dict__.update(cell.unpack(self.spec["send"]))
+        except cell.Refusal as refusal:
+            self.ending.refuse(str(refusal))
+        except OSError as error:
+            self.ending.refuse(f"host: {error.filename or 'a file of the job'} cannot be written ({error.strerror}).")
+        else:
+            self._execute()
+        cell.finish()
+        self._report()
+        return self.ending.exit_code
+
+    def _execute(self) -> None:
+        filename = self.spec["filename"]
+        try:
+            code = cell.load(self.spec["source"], filename, self.main)
+        except (SyntaxError, ValueError) as error:
+            self.ending.fail(error, filename)
+            return
+        cell.execute(code, self.main, self.first_line, self.ending)
+        names = self.spec["receive"]  # type: List[str]
+        if names:
+            cell.collect(names, self.main, os.path.join(self.folder, "artifacts", "result.pkl"), self.ending)
+
+    def _report(self) -> None:
+        self.ending.report["modules"] = cell.modules()
+        path = os.path.join(self.folder, "report.json")
+        try:
+            with open(path + ".part", "w", encoding="utf-8") as file:
+                json.dump(self.ending.report, file)
+            os.replace(path + ".part", path)
+        except OSError:
+            traceback.print_exc()
+
+
+def live(sock: socket.socket, cradle: Cradle) -> None:
+    """Be a parked child and then a job; never returns."""
+    code = _BROKEN
+    try:
+        prepare(cradle)
+        try:
+            message = wire.receive(sock).header
+        except (EOFError, OSError):
+            os._exit(0)
+        code = _Job(sock, message, cradle).run()
+        with contextlib.suppress(OSError):
+            sock.send(ENDING)
+    except BaseException:  # noqa: BLE001 - border: whatever happens, this process must not go on as a second zygote
+        traceback.print_exc()
+        cell.flush()
+    finally:
+        os._exit(code)

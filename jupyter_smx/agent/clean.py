@@ -1,0 +1,160 @@
+"""A host's birth certificate: what a job left behind is found, removed and named before the next job comes."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+from typing import Dict, List, NamedTuple, Set
+
+from jupyter_smx.agent import process
+from jupyter_smx.agent.folder import RENEWED, HostFolder, keeps
+
+SHM = "/dev/shm"  # noqa: S108 - POSIX shared memory lives there, it is no place for temporary files
+_IPC_RMID = 0
+_SYSV = (("shm", "shmctl", 2), ("msg", "msgctl", 2), ("sem", "semctl", 3))
+_NAMED = 5
+
+
+class Certificate(NamedTuple):
+    """What was there before the job: shared memory files, and System V objects as ``kind/id``."""
+
+    shm: Set[str]
+    sysv: Set[str]
+
+
+def _shm_files() -> Set[str]:
+    try:
+        return {entry.name for entry in os.scandir(SHM) if entry.stat(follow_symlinks=False).st_uid == os.getuid()}
+    except OSError:
+        return set()
+
+
+def _sysv_rows(kind: str) -> List[Dict[str, str]]:
+    try:
+        with open(f"/proc/sysvipc/{kind}", encoding="ascii") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return []
+    names = lines[0].split() if lines else []
+    return [dict(zip(names, line.split())) for line in lines[1:]]
+
+
+def _sysv_objects(*, private: bool) -> Set[str]:
+    found = set()
+    for kind, _call, _arguments in _SYSV:
+        if kind != "shm" and not private:
+            continue  # nothing tells whose they are when other programs share the tables
+        for row in _sysv_rows(kind):
+            idle = row.get("nattch", "0") == "0" and not process.is_alive(int(row.get("cpid", "0")))
+            if row.get("uid") == str(os.getuid()) and (private or idle):
+                found.add(f"{kind}/{row[kind + 'id']}")
+    return found
+
+
+def certify(*, private: bool) -> Certificate:
+    """Write down the state of the host; ``private`` says that it shares memory tables with nobody."""
+    return Certificate(_shm_files(), _sysv_objects(private=private))
+
+
+def _in_use(names: Set[str]) -> Set[str]:
+    """Find which shared memory files a living process has mapped or open; only asked where others share them."""
+    used = set()
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        with contextlib.suppress(OSError), open(f"/proc/{entry}/maps", encoding="utf-8", errors="replace") as file:
+            text = file.read()
+            used |= {name for name in names if f"{SHM}/{name}\n" in text}
+        with contextlib.suppress(OSError):
+            for fd in os.listdir(f"/proc/{entry}/fd"):
+                with contextlib.suppress(OSError):
+                    used.add(os.path.basename(os.readlink(f"/proc/{entry}/fd/{fd}")))
+    return used & names
+
+
+def _remove_shm(before: Certificate, *, private: bool) -> List[str]:
+    new = _shm_files() - before.shm
+    if new and not private:
+        new -= _in_use(new)
+    for name in new:
+        with contextlib.suppress(OSError):
+            path = os.path.join(SHM, name)
+            shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+    return [f"shared memory {SHM}/{name} was removed." for name in sorted(new)]
+
+
+def _remove_sysv(before: Certificate, *, private: bool) -> List[str]:
+    sentences = []
+    for item in sorted(_sysv_objects(private=private) - before.sysv):
+        kind, _, number = item.partition("/")
+        for name, call, arguments in _SYSV:
+            if name == kind:
+                words = [int(number), 0, _IPC_RMID] if arguments == 3 else [int(number), _IPC_RMID]  # noqa: PLR2004
+                getattr(process.libc(), call)(*words, ctypes.c_void_p(None))
+                sentences.append(f"System V {kind} {number} was removed.")
+    return sentences
+
+
+def _temporary(folder: HostFolder) -> List[str]:
+    try:
+        names = sorted(os.listdir(folder.tmp))
+    except OSError:
+        return []
+    if not names:
+        return []
+    shown = ", ".join(names[:_NAMED]) + (" …" if len(names) > _NAMED else "")
+    return [f"{len(names)} temporary file(s) or folder(s) were removed: {shown}"]
+
+
+def sweep(folder: HostFolder, before: Certificate, *, private: bool) -> List[str]:
+    """Remove what a job left in memory, and say it; its processes have to be gone."""
+    return _remove_shm(before, private=private) + _remove_sysv(before, private=private) + _temporary(folder)
+
+
+def name_processes(pids: List[int]) -> List[str]:
+    """Say which processes were still running, and on which ports they listened; to be asked before they are killed."""
+    sentences = []
+    for pid in pids:
+        ports = process.listening_ports([pid])
+        where = f", which listened on port {ports[0]}," if ports else ""
+        sentences.append(f"process {pid} ({process.name(pid)}){where} was still running and was killed.")
+    return sentences
+
+
+def _move(source: str, target: str) -> None:
+    try:
+        os.rename(source, target)
+    except OSError:  # another file system, as the small one that holds the config files
+        if os.path.isdir(source) and not os.path.islink(source):
+            shutil.rmtree(source)
+        else:
+            os.unlink(source)
+
+
+def renew(folder: HostFolder, batch: str) -> None:
+    """Move everything that a job wrote out of the way, by renames; the folders themselves stay.
+
+    :raises OSError: something cannot be moved, so this host is not clean.
+    """
+    trash = os.path.join(folder.trash, batch)
+    os.makedirs(trash, exist_ok=True)
+    count = 0
+    places = [(os.path.join(folder.ml, name), keeps(name)) for name in RENEWED] + [(folder.tmp, [])]
+    for place, kept in places:
+        if os.path.islink(place) or not os.path.isdir(place):
+            continue
+        for name in os.listdir(place):
+            path = os.path.join(place, name)
+            if name not in kept or os.path.islink(path):
+                count += 1
+                _move(path, os.path.join(trash, str(count)))
+    folder.make_skeleton()
+
+
+def empty_trash(folder: HostFolder) -> Dict[str, object]:
+    """Delete what earlier jobs wrote."""
+    for name in os.listdir(folder.trash):
+        shutil.rmtree(os.path.join(folder.trash, name), ignore_errors=True)
+    return {}

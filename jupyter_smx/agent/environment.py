@@ -1,0 +1,35 @@
+"""The variables that a job may inherit: the host's own, without any secret or trace of the Jupyter server."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Dict, Mapping
+
+MARKER = "JUPYTER_SMX_HOST"
+_SECRET_PREFIXES = ("JUPYTERHUB_", "JPY_", "JUPYTER_SMX_")
+_SECRETS = ("JUPYTER_TOKEN", "JUPYTER_SERVER_TOKEN", "CONFIGPROXY_AUTH_TOKEN")
+# The kernel sets them for output that goes to a notebook; a job writes to a log.
+_NOTEBOOK_ONLY = ("PYDEVD_USE_FRAME_EVAL", "PYTHONSTARTUP", "PYTHONINSPECT")
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def scrub(inherited: Mapping[str, str], marker: str, python: str = sys.executable) -> Dict[str, str]:
+    """Give the environment of the host's processes: no token, the host's mark, and our Python first in ``PATH``."""
+    clean = {}
+    for name, value in inherited.items():
+        if name.startswith(_SECRET_PREFIXES) or name in _SECRETS or name in _NOTEBOOK_ONLY:
+            continue
+        if name == "MPLBACKEND" and "inline" in value:
+            continue
+        clean[name] = value
+    clean[MARKER] = marker
+    first = os.path.dirname(python)
+    rest = [entry for entry in clean.get("PATH", os.defpath).split(os.pathsep) if entry and entry != first]
+    clean["PATH"] = os.pathsep.join([first, *rest])
+    return clean
+
+
+def for_zygote(clean: Mapping[str, str]) -> Dict[str, str]:
+    """Add what keeps a zygote fit for forking: numeric libraries with one thread, raised again in each job."""
+    return dict(clean, **{name: "1" for name in THREAD_VARIABLES})

@@ -1,0 +1,112 @@
+"""Slow work on files, done by a forked process of the agent so that its loop never waits for a disk."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import traceback
+from typing import Any, Callable, Dict, Optional
+
+from jupyter_smx.agent import process
+from jupyter_smx.agent.loop import READ, Loop
+
+_NICE = 10
+
+Done = Callable[[Optional[Dict[str, Any]], str], None]
+"""Called with the result, or with None and a sentence that says what went wrong."""
+
+
+def _close_all_but(fd: int) -> None:
+    try:
+        names = os.listdir("/proc/self/fd")
+    except OSError:
+        os.closerange(3, fd)
+        os.closerange(fd + 1, 4096)
+        return
+    for name in names:
+        if int(name) > 2 and int(name) != fd:  # noqa: PLR2004 - 0, 1 and 2 are the standard streams
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+def _work(work: Callable[[], Dict[str, Any]], fd: int) -> None:
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        process.die_with_parent()
+        _close_all_but(fd)
+        os.nice(_NICE)
+        with open(fd, "w", encoding="utf-8") as pipe:
+            try:
+                json.dump({"result": work()}, pipe)
+            except Exception as error:  # noqa: BLE001 - border: any failure of the work is an answer
+                json.dump({"error": f"{type(error).__name__}: {error}"}, pipe)
+        code = 0
+    except BaseException:  # noqa: BLE001 - border: this process must not go on as a second agent
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+class Errand:
+    """One piece of work under way; :meth:`cancel` kills it, and then nobody is called."""
+
+    def __init__(self, loop: Loop, work: Callable[[], Dict[str, Any]], done: Done) -> None:
+        self._loop = loop
+        self._done = done  # type: Optional[Done]
+        self._answer = b""
+        self._pid = 0
+        try:
+            self._begin(work)
+        except OSError as error:
+            reason = f"no process could be started ({error.strerror})"
+            loop.later(0, lambda: self._finish(None, reason))
+
+    def _begin(self, work: Callable[[], Dict[str, Any]]) -> None:
+        ours, theirs = os.pipe()
+        sys.stderr.flush()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(ours)
+            os.close(theirs)
+            raise
+        if pid == 0:
+            _work(work, theirs)
+        os.close(theirs)
+        self._pid = pid
+        self._loop.on_exit(pid, lambda _status: None)
+        self._loop.watch(ours, READ, lambda: self._read(ours))
+
+    def _read(self, fd: int) -> None:
+        data = os.read(fd, 1 << 20)
+        if data:
+            self._answer += data
+            return
+        self._loop.unwatch(fd)
+        os.close(fd)
+        self._pid = 0
+        try:
+            answer = json.loads(self._answer.decode())
+        except ValueError:
+            answer = {"error": "it was killed before it was done"}
+        self._finish(answer.get("result"), answer.get("error", ""))
+
+    def _finish(self, result: Optional[Dict[str, Any]], error: str) -> None:
+        done, self._done = self._done, None
+        if done is not None:
+            done(result, error)
+
+    def cancel(self) -> None:
+        """End it now."""
+        self._done = None
+        if self._pid:
+            process.kill([self._pid])
+
+

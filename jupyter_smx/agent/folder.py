@@ -1,0 +1,64 @@
+"""The folder of one host: where everything lies that the agent, its jobs and the engine share."""
+
+from __future__ import annotations
+
+import os
+from typing import List
+
+# Folders of /opt/ml that exist before a job starts; the same ones are used by every job of the host.
+SKELETON = (
+    "code",
+    "input/config",
+    "input/data",
+    "model",
+    "output/data",
+    "checkpoints",
+    "config",
+    "processing/input",
+    "processing/output",
+    "sagemaker/warmpoolcache",
+)
+# What a job may leave in and the next job must not see; the cache of the warm pool is not in it.
+RENEWED = ("code", "input/data", "model", "output/data", "output", "checkpoints", "processing/input")
+RENEWED += ("processing/output", "processing", "input/config", "input", "config", "sagemaker", "")
+
+
+class HostFolder:
+    """Paths inside one host's folder, all absolute."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)
+        self.claim = self.path("claim")
+        self.socket = self.path("agent.sock")
+        self.ml = self.path("ml")
+        self.tmp = self.path("tmp")
+        self.slots = self.path("slots")
+        self.spool = self.path("spool")
+        self.trash = self.path("trash")
+
+    def path(self, *names: str) -> str:
+        """Give the path of something in the folder."""
+        return os.path.join(self.root, *names)
+
+    def make(self) -> None:
+        """Make what is missing; existing folders are kept, so this can be called between jobs."""
+        for path in (self.tmp, self.slots, self.spool, self.trash):
+            os.makedirs(path, mode=0o700, exist_ok=True)
+        os.chmod(self.tmp, 0o1777)
+        self.make_skeleton()
+
+    def make_skeleton(self) -> None:
+        """Make the folders of ``/opt/ml`` that are missing or were replaced by something else."""
+        for name in SKELETON:
+            path = os.path.join(self.ml, name)
+            if os.path.islink(path) or not os.path.isdir(path):
+                if os.path.lexists(path):
+                    os.unlink(path)
+                os.makedirs(path, exist_ok=True)
+
+
+def keeps(name: str) -> List[str]:
+    """Say which entries of a renewed folder belong to the skeleton and stay."""
+    prefix = name + "/" if name else ""
+    inside = [entry[len(prefix) :] for entry in SKELETON if entry.startswith(prefix)]
+    return sorted({entry.split("/")[0] for entry in inside if entry})

@@ -1,0 +1,247 @@
+"""The host as a whole: its parts, the job it runs, who listens, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+
+import os
+import shutil
+import sys
+import time
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+
+from jupyter_smx.agent import clean, process, scriptmode
+from jupyter_smx.agent.deadline import Deadline
+from jupyter_smx.agent.errand import Errand
+from jupyter_smx.agent.folder import HostFolder
+from jupyter_smx.agent.hostconfig import HostConfig
+from jupyter_smx.agent.job import Job
+from jupyter_smx.agent.logwatch import LogWatch
+from jupyter_smx.agent.loop import Loop, Timer
+from jupyter_smx.agent.nursery import Nursery
+from jupyter_smx.agent.spool import Spool
+
+_IDLE_BEFORE_SWEEPING = 0.2
+
+Listener = Callable[[Dict[str, Any]], None]
+
+
+class Isolation:
+    """How jobs see this host: ``namespace`` with a real ``/opt/ml``, or ``variables`` and the reason why not."""
+
+    def __init__(self, mode: str, reason: str = "", hidden: Tuple[Tuple[str, str], ...] = ()) -> None:
+        self.mode = mode
+        self.reason = reason
+        self.hidden = hidden
+        self.hosts_file = self._identity()
+
+    @staticmethod
+    def _identity() -> Tuple[int, int]:
+        try:
+            found = os.stat("/etc/hosts")
+        except OSError:
+            return (0, 0)
+        return (found.st_dev, found.st_ino)
+
+    def is_whole(self) -> bool:
+        """Say whether our ``/etc/hosts`` is still in its place; a rename over it from outside takes it away."""
+        return self.mode != "namespace" or self._identity() == self.hosts_file
+
+
+class Host:
+    """Everything that one agent keeps; at most one job at a time."""
+
+    def __init__(self, config: HostConfig, folder: HostFolder, isolation: Isolation, entry: str) -> None:
+        self.config = config
+        self.folder = folder
+        self.isolation = isolation
+        self.hidden = isolation.hidden
+        self.loop = Loop()
+        self.logs = LogWatch(self.loop)
+        self.spool = Spool(folder.spool)
+        self.deadline = Deadline(config.idle_limit)
+        self.place = place_of(config, folder, isolation)
+        self.jobs = {}  # type: Dict[str, Job]
+        self.current = None  # type: Optional[Job]
+        self.listeners = []  # type: List[Listener]
+        self.forgotten = set()  # type: Set[str]
+        self.highest_lease = 0
+        self.spoilt = ""
+        self.ending = False
+        self._watches = {}  # type: Dict[str, List[Any]]
+        self._deadline_timer = None  # type: Optional[Timer]
+        self._certificate = clean.certify(private=self.is_private())
+        begin = {
+            "place": self.place._asdict(),
+            "threads": config.threads,
+            "marker": config.marker(),
+            "start_method": config.start_method,
+            "entry": entry,
+        }
+        self.nursery = Nursery(self.loop, folder.slots, begin, zygote_environment(isolation, folder))
+        self.nursery.on_preload = self._preloaded
+        self.nursery.on_hopeless = lambda: self.end("no zygote can be started here", code=1)
+
+    def is_private(self) -> bool:
+        """Say whether shared memory belongs to this host alone."""
+        return self.isolation.mode == "namespace"
+
+    # News
+
+    def tell(self, event: Dict[str, Any]) -> None:
+        """Send an event to every controller's stream."""
+        for listener in list(self.listeners):
+            listener(event)
+
+    def _preloaded(self) -> None:
+        self.tell(dict(self.nursery.preload.view(), event="preload"))
+
+    def log_watch(self, slot: str, call: Callable[[], None]) -> int:
+        """Watch the log of a job that was made from this slot."""
+        folder = self.spool.root
+        del slot
+        assert self.current is not None
+        return self.logs.add(os.path.join(folder, self.current.id, "log"), call)
+
+    # Jobs
+
+    def begin(self, job: Job) -> None:
+        """Start a job on this idle host."""
+        self.jobs[job.id] = job
+        self.current = job
+        self.highest_lease = max(self.highest_lease, job.lease)
+        self.deadline.begin_job()
+        job.start()
+
+    def strangers(self) -> List[int]:
+        """Give the processes that were left to us: something that a job started and lost sight of."""
+        known = self.loop.known()
+        return [pid for pid in process.children(os.getpid()) if pid not in known and process.is_alive(pid)]
+
+    def sweep(self) -> List[str]:
+        """Remove what the last job left in memory; says what it was."""
+        return clean.sweep(self.folder, self._certificate, private=self.is_private())
+
+    def job_over(self, job: Job) -> None:
+        """Make the host ready for the next job, or end it when it cannot be made clean."""
+        self.current = None
+        self.nursery.park()
+        try:
+            clean.renew(self.folder, job.id)
+        except OSError as error:
+            self.spoilt = f"{error.filename} of job {job.id} cannot be removed ({error.strerror})."
+        self._certificate = clean.certify(private=self.is_private())
+        self.deadline.end_job(float(job.spec["keep_alive"]))
+        self.watch_deadline()
+        if self.spoilt:
+            self.end(self.spoilt, code=4)
+            return
+        self.loop.later(_IDLE_BEFORE_SWEEPING, self._empty_trash)
+
+    def _empty_trash(self) -> None:
+        if self.current is None and os.listdir(self.folder.trash):
+            Errand(self.loop, lambda: dict(clean.empty_trash(self.folder)), lambda _result, _error: None)
+
+    def forget(self, name: str) -> None:
+        """Remove a finished job's folder; it goes to the trash at once and is deleted when there is time."""
+        self.jobs.pop(name, None)
+        self.forgotten.add(name)
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(self.spool.path(name), os.path.join(self.folder.trash, f"forgotten-{name}"))
+        self.loop.later(_IDLE_BEFORE_SWEEPING, self._empty_trash)
+
+    # The end
+
+    def watch_deadline(self) -> None:
+        """Look again at the deadline when it could be reached."""
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+            self._deadline_timer = None
+        left = self.deadline.left()
+        if left is None:
+            return
+        if left <= 0:
+            self.end("the deadline is reached")
+            return
+        # The timer's clock may stand still while the machine sleeps, so it never waits long.
+        self._deadline_timer = self.loop.later(min(left, 10.0), self.watch_deadline)
+
+    def end(self, reason: str, code: int = 0) -> None:
+        """Kill everything that belongs to the host, remove what is of no use any more, and leave."""
+        if self.ending:
+            return
+        self.ending = True
+        say(f"ends: {reason}")
+        running = self.current
+        if running is not None and running.phase != "ended":
+            running.asked = running.asked or "stopped"
+            running.errors.append(f"host: {reason}.")
+            running.at["ended"] = time.time()
+            os.makedirs(self.spool.path(running.id), mode=0o700, exist_ok=True)
+            self.spool.write_record(running.id, running.record([]))
+        roots = self.loop.known() + self.strangers()
+        self.nursery.close()
+        process.kill(process.tree(roots))
+        process.wait_gone(roots, 2.0)
+        for path in (self.folder.socket, self.folder.path("agent.json")):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        for path in (self.folder.slots, self.folder.trash, self.folder.tmp, self.folder.ml):
+            shutil.rmtree(path, ignore_errors=True)
+        self.loop.later(0, lambda: leave(code))
+
+
+def leave(code: int) -> None:
+    """End this process without ceremony."""
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def say(text: str) -> None:
+    """Write a line to the agent's log."""
+    sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} agent {os.getpid()} {text}\n")
+    sys.stderr.flush()
+
+
+def place_of(config: HostConfig, folder: HostFolder, isolation: Isolation) -> scriptmode.Place:
+    """Give what script mode has to know of this host."""
+    interface = "eth0" if os.path.exists("/sys/class/net/eth0") else "lo"
+    return scriptmode.Place(
+        host=config.host,
+        hosts=config.hosts,
+        groups=config.groups,
+        group=config.group,
+        instance_type=config.instance_type,
+        cpus=config.threads,
+        gpus=config.gpus,
+        base=scriptmode.ML if isolation.mode == "namespace" else folder.ml,
+        interface=interface,
+    )
+
+
+def zygote_environment(isolation: Isolation, folder: HostFolder) -> Dict[str, str]:
+    """Give the environment of zygotes; the agent's own was scrubbed when it started."""
+    from jupyter_smx.agent.environment import for_zygote
+
+    found = for_zygote(os.environ)
+    tmp_is_ours = any(prefix == "/tmp" for prefix, _real in isolation.hidden)  # noqa: S108 - asked, not used
+    found["TMPDIR"] = "/tmp" if tmp_is_ours else folder.tmp  # noqa: S108 - bound to the host's own folder
+    return found
+
+
+def describe(host: Host) -> Dict[str, Any]:
+    """Give what a controller reads in the answer to its greeting."""
+    return {
+        "python": ".".join(str(part) for part in sys.version_info[:3]),
+        "pid": os.getpid(),
+        "host": host.config.host,
+        "isolation": {"mode": host.isolation.mode, "reason": host.isolation.reason},
+        "start_method": host.config.start_method,
+        "preload": host.nursery.preload.view(),
+        "deadline": host.deadline.left(),
+        "jobs": {
+            job.id: {"phase": job.phase, "lease": job.lease, "log": host.spool.size(job.id)} for job in host.jobs.values()
+        },
+    }
+
+

@@ -1,0 +1,281 @@
+"""One job on this host: ``staging → running → archiving → ended``, each step on disk or told before the next."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+from jupyter_smx.agent import archive, channel, child, clean, process, scriptmode, spool, wire
+from jupyter_smx.agent.errand import Errand
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.host import Host
+    from jupyter_smx.agent.loop import Timer
+    from jupyter_smx.agent.nursery import Child
+
+_COALESCE = 0.02
+_SEND_PATIENCE = 5.0
+_GONE_PATIENCE = 2.0
+_LOOK_AGAIN = 0.005
+_FAILURE = 1024
+
+
+def cause_of(status: Optional[int], asked: str, *, refused: bool, oom: bool) -> str:
+    """Say why a job ended: a wish that was acted on, else what its process did."""
+    if asked:
+        return asked
+    if refused or status is None:
+        return "refused"
+    if os.WIFSIGNALED(status):
+        return "memory" if oom and os.WTERMSIG(status) == signal.SIGKILL else "signal"
+    return "exit"
+
+
+class Job:
+    """The agent's knowledge of one job and the steps that it takes."""
+
+    def __init__(self, host: Host, job: str, lease: int, spec: Dict[str, Any], received: float) -> None:
+        self.host = host
+        self.id = job
+        self.lease = lease
+        self.spec = spec
+        self.phase = "staging"
+        self.at = {"received": received}  # type: Dict[str, Optional[float]]
+        self.at.update(awake=None, first_line=None, exited=None, ended=None)
+        self.child = None  # type: Optional[Child]
+        self.asked = ""
+        self.errors = []  # type: List[str]
+        self.left_behind = []  # type: List[str]
+        self.report = {}  # type: Dict[str, Any]
+        self.status = None  # type: Optional[int]
+        self._staging = None  # type: Optional[Errand]
+        self._kill_timer = None  # type: Optional[Timer]
+        self._limit_timer = None  # type: Optional[Timer]
+        self._watch = None  # type: Optional[int]
+        self._window = None  # type: Optional[Timer]
+        self._told = 0
+        self._oom_before = 0
+        self._outputs = scriptmode.outputs(spec, host.place)
+
+    # Start
+
+    def start(self) -> None:
+        """Copy the inputs, if there are any, and run."""
+        channels = self.spec["channels"]
+        if not channels:
+            self._launch()
+            return
+        os.makedirs(self.host.spool.path(self.id), mode=0o700)
+        place, kind = self.host.place, self.spec["kind"]
+        folders = {one["name"]: scriptmode.channel_folder(place, kind, one["name"]) for one in channels}
+        hidden = self.host.hidden
+        self._staging = Errand(self.host.loop, lambda: channel.stage(channels, folders, hidden), self._staged)
+
+    def _staged(self, result: Optional[Dict[str, Any]], error: str) -> None:
+        self._staging = None
+        if result is None:
+            self._refuse(error.replace("ChannelError: ", ""))
+            return
+        os.rmdir(self.host.spool.path(self.id))
+        self._launch()
+
+    def _refuse(self, sentence: str) -> None:
+        os.makedirs(self.host.spool.path(self.id), mode=0o700, exist_ok=True)
+        self.errors.append(sentence)
+        self.report["refused"] = sentence
+        self._over()
+
+    def _launch(self) -> None:
+        taken = self.host.nursery.take()
+        if taken is None:
+            self._refuse("host: no process could be parked for this job. Ask again, or for another host.")
+            return
+        self.child = taken
+        taken.on_message, taken.on_exit, taken.on_born = self._heard, self._exited, self._born
+        folder = self.host.spool.adopt(taken.slot, self.id)
+        frame = wire.encode({"spec": self.spec, "folder": folder})
+        self.phase = "running"
+        try:
+            taken.sock.settimeout(_SEND_PATIENCE)
+            taken.sock.sendall(frame)
+            taken.sock.settimeout(None)
+        except OSError as error:
+            # It may be half way in: nothing may run from it, and its end is the job's.
+            self.errors.append(f"host: the job's process could not be told what to run ({error}).")
+            self.report["refused"] = self.errors[-1]
+            self._kill_everything()
+        self._oom_before = process.oom_kills()
+        self._watch = self.host.log_watch(taken.slot, self._grew)
+        if self.spec["max_run"]:
+            self._limit_timer = self.host.loop.later(self.spec["max_run"], self._too_long)
+
+    def _born(self) -> None:
+        if self.asked:
+            self._signal()
+
+    # News of the child
+
+    def _heard(self, tag: int, data: bytes) -> None:
+        if tag == child.FIRST_LINE_TAG:
+            _tag, awake, first_line = child.FIRST_LINE.unpack(data)
+            self.at.update(awake=awake, first_line=first_line)
+            moments = {name: self.at[name] for name in ("received", "awake", "first_line")}
+            self.tell("first_line", at=moments)
+        elif data == child.ENDING:
+            self.host.nursery.park()
+
+    def _grew(self) -> None:
+        if self._window is None:
+            self._tell_size()
+            self._window = self.host.loop.later(_COALESCE, self._window_closed)
+
+    def _window_closed(self) -> None:
+        self._window = None
+        if self._tell_size():
+            self._window = self.host.loop.later(_COALESCE, self._window_closed)
+
+    def _tell_size(self) -> bool:
+        total = self.host.spool.size(self.id)
+        if total == self._told:
+            return False
+        self._told = total
+        self.tell("grew", total=total)
+        return True
+
+    def tell(self, event: str, **fields: Any) -> None:
+        """Send an event of this job to whoever listens."""
+        self.host.tell(dict(fields, event=event, job=self.id, lease=self.lease))
+
+    # Stop
+
+    def stop(self, grace: float, cause: str) -> None:
+        """End it: SIGTERM to its group, after ``grace`` seconds SIGKILL to everything it started. Idempotent."""
+        if self.phase == "staging":
+            if self._staging is not None:
+                self._staging.cancel()
+            self.asked = cause
+            self._over()
+        elif self.phase == "running":
+            self.asked = self.asked or cause
+            self._signal()
+            if self._kill_timer is not None:
+                self._kill_timer.cancel()
+            self._kill_timer = self.host.loop.later(grace, self._kill_everything)
+
+    def _signal(self) -> None:
+        if self.child is not None and self.child.pid and not self.child.gone:
+            process.kill_group(self.child.pid, signal.SIGTERM)
+
+    def _too_long(self) -> None:
+        self.stop(float(self.spec.get("grace", self.host.config.grace)), "max_runtime")
+
+    def _kill_everything(self) -> None:
+        if self.child is None or self.child.gone:
+            return
+        if not self.child.pid:
+            self._kill_timer = self.host.loop.later(_LOOK_AGAIN, self._kill_everything)
+            return
+        everything = process.tree([self.child.pid, *self.host.strangers()])
+        process.kill_group(self.child.pid)
+        process.kill(everything)
+
+    # End
+
+    def _exited(self, status: Optional[int], reason: str) -> None:
+        self.status = status
+        self.at["exited"] = time.time()
+        self.phase = "archiving"
+        for timer in (self._kill_timer, self._limit_timer):
+            if timer is not None:
+                timer.cancel()
+        if reason:
+            self.errors.append(f"host: {reason}.")
+        self.tell("exited", at=self.at["exited"])
+        left = process.tree(self.host.strangers())
+        self.left_behind += clean.name_processes(left)
+        process.kill(left)
+        self._wait_for_silence(time.monotonic() + _GONE_PATIENCE)
+
+    def _wait_for_silence(self, until: float) -> None:
+        left = self.host.strangers()
+        if left and time.monotonic() < until:
+            process.kill(process.tree(left))
+            self.host.loop.later(_LOOK_AGAIN, lambda: self._wait_for_silence(until))
+            return
+        if left:
+            self.left_behind.append(f"process {left[0]} cannot be killed; this host ends.")
+            self.host.spoilt = self.left_behind[-1]
+        self._archive()
+
+    def _archive(self) -> None:
+        self._tell_size()
+        report = spool.read_json(self.host.spool.path(self.id, spool.REPORT))
+        self.report = dict(report or {}, **{name: value for name, value in self.report.items() if value})
+        folder, ml = self.host.spool.path(self.id), self.host.folder.ml
+        if archive.has_work(ml, self._outputs, folder):
+            Errand(self.host.loop, lambda: archive.archive(ml, self._outputs, folder), self._archived)
+        else:
+            self._over([])
+
+    def _archived(self, result: Optional[Dict[str, Any]], error: str) -> None:
+        if result is None:
+            self.errors.append(f"artefacts: {error}.")
+            self._over([])
+            return
+        self.errors += result["errors"]
+        self._over(result["artifacts"])
+
+    def _over(self, artifacts: Optional[List[Dict[str, Any]]] = None) -> None:
+        if self._window is not None:
+            self._window.cancel()
+        if self._watch is not None:
+            self.host.logs.remove(self._watch)
+        if self.child is not None:
+            self.left_behind += self.host.sweep()
+        self.at["ended"] = time.time()
+        record = self.record(artifacts or [])
+        os.makedirs(self.host.spool.path(self.id), mode=0o700, exist_ok=True)
+        self.host.spool.write_record(self.id, record)
+        self.phase = "ended"
+        self.tell("ended", record=record)
+        self.host.job_over(self)
+
+    def _failure(self) -> str:
+        try:
+            with open(os.path.join(self.host.folder.ml, "output", "failure"), encoding="utf-8", errors="replace") as file:
+                text = file.read(_FAILURE)
+        except OSError:
+            text = ""
+        exception = self.report.get("exception")
+        if not text and exception:
+            text = f"{exception['type']}: {exception['message']}"[:_FAILURE]
+        return text or str(self.report.get("refused") or "")[:_FAILURE]
+
+    def record(self, artifacts: List[Dict[str, Any]]) -> Dict[str, Any]:
+        """Give the record of the end, as it is written and sent."""
+        status = self.status
+        refused = bool(self.report.get("refused"))
+        oom = process.oom_kills() > self._oom_before
+        exited = status is not None and os.WIFEXITED(status)
+        errors = self.errors + [text for text in self.report.get("errors", []) if text not in self.errors]
+        if refused and self.report["refused"] not in errors:
+            errors.append(self.report["refused"])
+        return {
+            "job": self.id,
+            "lease": self.lease,
+            "host": self.host.config.host,
+            "cause": cause_of(status, self.asked, refused=refused, oom=oom),
+            "exit_code": os.WEXITSTATUS(status) if exited and not refused else None,  # type: ignore[arg-type]
+            "signal": os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else None,
+            "failure": self._failure(),
+            "exception": self.report.get("exception"),
+            "at": self.at,
+            "log": self.host.spool.size(self.id),
+            "artifacts": artifacts,
+            "received": self.report.get("received", {}),
+            "errors": errors,
+            "left_behind": self.left_behind,
+            "modules": self.report.get("modules", []),
+        }

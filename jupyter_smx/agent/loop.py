@@ -1,0 +1,155 @@
+"""One thread waiting for everything: descriptors, timers, and the ends of processes."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+import traceback
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+READ = selectors.EVENT_READ
+WRITE = selectors.EVENT_WRITE
+# The monotonic clock stops while a laptop sleeps; waking this often lets the deadline's own clock be looked at.
+_LONGEST_WAIT = 10.0
+
+Callback = Callable[[], None]
+OnExit = Callable[[int], None]
+
+
+class Timer:
+    """A call that is due at a moment of the loop's clock, unless it is cancelled before."""
+
+    def __init__(self, call: Callback) -> None:
+        self.call = call  # type: Optional[Callback]
+
+    def cancel(self) -> None:
+        """Never call; harmless when it was called already."""
+        self.call = None
+
+
+class Loop:
+    """Calls back for ready descriptors, due timers, signals and processes that ended."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._timers = []  # type: List[Tuple[float, int, Timer]]
+        self._order = itertools.count()
+        self._on_exit = {}  # type: Dict[int, OnExit]
+        self._on_signal = {}  # type: Dict[int, Callback]
+        self._running = False
+        self._wake_in, self._wake_out = socket.socketpair()
+        for end in (self._wake_in, self._wake_out):
+            end.setblocking(False)
+        self.watch(self._wake_in.fileno(), READ, self._signals)
+
+    def run(self) -> None:
+        """Serve until :meth:`stop`; an error of one callback is written to the log and the others go on."""
+        old = signal.set_wakeup_fd(self._wake_out.fileno(), warn_on_full_buffer=False)
+        self.on_signal(signal.SIGCHLD, self.reap)
+        self._running = True
+        try:
+            while self._running:
+                self._once()
+        finally:
+            signal.set_wakeup_fd(old)
+
+    def stop(self) -> None:
+        """Leave :meth:`run` after the current callback."""
+        self._running = False
+
+    def _once(self) -> None:
+        wait = _LONGEST_WAIT
+        if self._timers:
+            wait = min(wait, max(0.0, self._timers[0][0] - time.monotonic()))
+        for key, events in self._selector.select(wait):
+            # An earlier callback of this round may have stopped watching it.
+            if self._selector.get_map().get(key.fd) is key and self._running:
+                self._call(key.data, events)
+        now = time.monotonic()
+        while self._timers and self._timers[0][0] <= now and self._running:
+            timer = heapq.heappop(self._timers)[2]
+            call, timer.call = timer.call, None
+            if call is not None:
+                self._call(lambda _events, due=call: due(), 0)
+
+    @staticmethod
+    def _call(callback: Callable[[int], None], events: int) -> None:
+        try:
+            callback(events)
+        except Exception:  # noqa: BLE001 - the border of the loop: one job's trouble must not end the host
+            sys.stderr.write(traceback.format_exc())
+            sys.stderr.flush()
+
+    def watch(self, fd: int, events: int, callback: Callback, on_write: Optional[Callback] = None) -> None:
+        """Call back when ``fd`` is readable, and ``on_write`` when it is writable; replaces what was asked before."""
+
+        def ready(which: int) -> None:
+            if which & READ:
+                callback()
+            if which & WRITE and on_write is not None and fd in self._selector.get_map():
+                on_write()
+
+        if fd in self._selector.get_map():
+            self._selector.modify(fd, events, ready)
+        else:
+            self._selector.register(fd, events, ready)
+
+    def unwatch(self, fd: int) -> None:
+        """Forget a descriptor; harmless when it is not watched."""
+        if fd in self._selector.get_map():
+            self._selector.unregister(fd)
+
+    def later(self, seconds: float, call: Callback) -> Timer:
+        """Call once after ``seconds``."""
+        timer = Timer(call)
+        heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._order), timer))
+        return timer
+
+    def on_signal(self, number: int, callback: Callback) -> None:
+        """Call back, outside the signal handler, when the signal came."""
+        self._on_signal[number] = callback
+        signal.signal(number, lambda *_ignored: None)
+
+    def _signals(self) -> None:
+        try:
+            numbers = set(self._wake_in.recv(4096))
+        except BlockingIOError:
+            return
+        for number in sorted(numbers):
+            callback = self._on_signal.get(number)
+            if callback is not None:
+                self._call(lambda _events, call=callback: call(), 0)
+
+    def on_exit(self, pid: int, callback: OnExit) -> None:
+        """Call back with the wait status of a child of this process when it ended."""
+        self._on_exit[pid] = callback
+
+    def known(self) -> List[int]:
+        """Give the processes whose end somebody waits for."""
+        return list(self._on_exit)
+
+    def forget_exit(self, pid: int) -> None:
+        """Let a process end without a call; its status is still collected."""
+        self._on_exit.pop(pid, None)
+
+    def reap(self) -> None:
+        """Collect every child that ended; a stranger that was left to us is buried without a word."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            callback = self._on_exit.pop(pid, None)
+            if callback is not None:
+                self._call(lambda _events, call=callback, code=status: call(code), 0)  # type: ignore[misc]
+
+
+Json = Dict[str, Any]

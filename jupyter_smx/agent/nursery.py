@@ -1,0 +1,383 @@
+"""The agent's side of zygotes and their children: who is parked, who takes over, whose end is whose."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import itertools
+import os
+import shutil
+import socket
+import sys
+from typing import Any, Callable, Dict, List, Optional
+
+from jupyter_smx.agent import child, process, wire
+from jupyter_smx.agent.loop import READ, Loop
+
+_RETRY = 0.05
+_STILLBORN_LIMIT = 3
+
+
+class Child:
+    """One child: parked, then running a job, then gone. ``on_message`` gets its tag and the bytes after it."""
+
+    def __init__(self, serial: int, slot: str, sock: socket.socket, zygote: Zygote) -> None:
+        self.serial = serial
+        self.slot = slot
+        self.sock = sock
+        self.zygote = zygote
+        self.pid = 0
+        self.gone = False
+        self.running = False
+        self.buffer = b""
+        self.on_born = None  # type: Optional[Callable[[], None]]
+        self.on_message = None  # type: Optional[Callable[[int, bytes], None]]
+        self.on_exit = None  # type: Optional[Callable[[Optional[int], str], None]]
+
+
+class Zygote:
+    """One zygote process as the agent knows it."""
+
+    def __init__(self, pid: int, control: socket.socket, modules: List[str]) -> None:
+        self.pid = pid
+        self.control = control
+        self.modules = modules
+        self.decoder = wire.Decoder()
+        self.ready = False
+        self.dead = False
+        self.retiring = False
+        self.children = {}  # type: Dict[int, Child]
+
+
+class Preload:
+    """What the zygote has imported, what it could not import and why, and what is being tried."""
+
+    def __init__(self) -> None:
+        self.loaded = []  # type: List[str]
+        self.failed = {}  # type: Dict[str, str]
+        self.pending = []  # type: List[str]
+
+    def view(self) -> Dict[str, Any]:
+        """Give it as it travels."""
+        return {"loaded": self.loaded, "failed": self.failed, "pending": self.pending}
+
+
+class Nursery:
+    """Keeps one zygote in service and one child parked; a better zygote takes over when it has proved itself."""
+
+    def __init__(self, loop: Loop, slots: str, begin: Dict[str, Any], environment: Dict[str, str]) -> None:
+        self._loop = loop
+        self._slots = slots
+        self._begin = begin
+        self._environment = environment
+        self._serials = itertools.count(1)
+        self._zygotes = []  # type: List[Zygote]
+        self._current = None  # type: Optional[Zygote]
+        self._parked = None  # type: Optional[Child]
+        self._closing = False
+        self._stillborn = 0
+        self.on_ready = None  # type: Optional[Callable[[], None]]
+        self.on_hopeless = None  # type: Optional[Callable[[], None]]
+        self.preload = Preload()
+        self.on_preload = None  # type: Optional[Callable[[], None]]
+        self.on_parked = None  # type: Optional[Callable[[Child], None]]
+
+    # Zygotes
+
+    def start(self, modules: List[str]) -> None:
+        """Start a bare zygote for now, and try out one with the modules beside it."""
+        self._current = self._launch([])
+        self.park()
+        if modules:
+            self.request(modules)
+
+    def request(self, modules: List[str]) -> None:
+        """Try a zygote with these modules and those that are loaded; it takes over when it is ready."""
+        wanted = self.preload.loaded + self.preload.pending
+        wanted += [name for name in modules if name not in wanted]
+        self.preload.failed = {name: why for name, why in self.preload.failed.items() if name not in modules}
+        self.preload.pending = [name for name in wanted if name not in self.preload.loaded]
+        self._try(wanted)
+
+    def _try(self, modules: List[str]) -> None:
+        for zygote in list(self._zygotes):
+            if zygote is not self._current and not zygote.ready:
+                self._retire(zygote)
+        self._launch(modules)
+
+    def _launch(self, modules: List[str]) -> Zygote:
+        ours, theirs = socket.socketpair()
+        theirs.set_inheritable(True)
+        words = [sys.executable, self._begin["entry"], "zygote", str(theirs.fileno())]
+        pid = os.posix_spawn(sys.executable, words, self._environment)
+        theirs.close()
+        ours.sendall(wire.encode(dict(self._begin, modules=modules)))
+        zygote = Zygote(pid, ours, modules)
+        self._zygotes.append(zygote)
+        self._loop.watch(ours.fileno(), READ, lambda: self._hear(zygote))
+        self._loop.on_exit(pid, lambda _status: self._bury(zygote))
+        return zygote
+
+    def _hear(self, zygote: Zygote) -> None:
+        try:
+            data = zygote.control.recv(65_536)
+        except OSError:
+            data = b""
+        if not data:
+            self._bury(zygote)
+            return
+        for frame in zygote.decoder.feed(data):
+            self._on_event(zygote, frame.header)
+
+    def _on_event(self, zygote: Zygote, header: Dict[str, Any]) -> None:
+        event = header["event"]
+        if event == "ready":
+            self._on_ready(zygote, header)
+        elif event == "unfit":
+            self._on_unfit(zygote, header)
+        elif event == "stale":
+            self._on_stale(zygote, header["serial"])
+        elif event == "born":
+            self._on_born(zygote, header)
+        elif event in ("exit", "unborn"):
+            found = zygote.children.get(header["serial"])
+            if found is not None:
+                self._ended(found, header.get("status"), header.get("reason", ""))
+
+    def _on_ready(self, zygote: Zygote, header: Dict[str, Any]) -> None:
+        zygote.ready = True
+        if zygote is self._current and not zygote.modules:
+            if self.on_ready is not None:
+                self.on_ready()
+            return
+        if self._begin["start_method"] == "spawn":
+            # Only a child can tell: it imports for itself. See _on_parked_report.
+            self._take_over(zygote)
+            return
+        self.preload.loaded = header["loaded"]
+        self.preload.failed.update(header["failed"])
+        self.preload.pending = []
+        self._take_over(zygote)
+        if self.on_preload is not None:
+            self.on_preload()
+
+    def _take_over(self, zygote: Zygote) -> None:
+        old, self._current = self._current, zygote
+        self.discard()
+        if old is not None and old is not zygote:
+            self._retire(old)
+        self.park()
+
+    def _on_unfit(self, zygote: Zygote, header: Dict[str, Any]) -> None:
+        self.preload.failed[header["module"]] = header["reason"]
+        culprit = header["module"]
+        rest = [name for name in zygote.modules if name.split(".")[0] != culprit]
+        rest = [name for name in rest if name != culprit]
+        if rest and len(rest) < len(zygote.modules):
+            self._try(rest)
+            return
+        self.preload.pending = []
+        if self.on_preload is not None:
+            self.on_preload()
+
+    def _on_stale(self, zygote: Zygote, serial: int) -> None:
+        """Answer a zygote that has more threads than at birth: nothing is forked from it any more."""
+        lost = zygote.children.pop(serial, None)
+        if lost is not None and lost is self._parked:
+            self._parked = None
+        if zygote is self._current:
+            self._replace(zygote)
+        self._retire(zygote)
+        if lost is not None:
+            self._ended(lost, None, "its zygote was no longer fit to fork")
+
+    def _retire(self, zygote: Zygote) -> None:
+        zygote.retiring = True
+        if not any(one.running for one in zygote.children.values()):
+            self._dismiss(zygote)
+
+    def _dismiss(self, zygote: Zygote) -> None:
+        with contextlib.suppress(OSError):
+            zygote.control.sendall(wire.encode({"op": "retire"}))
+
+    def _bury(self, zygote: Zygote) -> None:
+        """A zygote is gone: its running job goes on as our own child, its parked child is replaced."""
+        if zygote.dead:
+            return
+        zygote.dead = True
+        self._zygotes.remove(zygote)
+        self._loop.unwatch(zygote.control.fileno())
+        zygote.control.close()
+        if self._closing:
+            return
+        if zygote is self._current:
+            self._replace(zygote)
+        elif not zygote.ready and not zygote.retiring and self.preload.pending:
+            for name in self.preload.pending:
+                self.preload.failed.setdefault(name, "the process that imported it died")
+            self.preload.pending = []
+            if self.on_preload is not None:
+                self.on_preload()
+        for orphan in list(zygote.children.values()):
+            self._adopt(orphan)
+
+    def _replace(self, zygote: Zygote) -> None:
+        """Serve with a bare zygote, and try the modules of the old one again beside it."""
+        self.discard()
+        self._stillborn = 0 if zygote.ready else self._stillborn + 1
+        if self._stillborn > _STILLBORN_LIMIT:
+            self._closing = True
+            if self.on_hopeless is not None:
+                self.on_hopeless()
+            return
+        self._current = self._launch([])
+        self.park()
+        if zygote.modules:
+            self.preload.loaded, self.preload.pending = [], list(zygote.modules)
+            self._try(zygote.modules)
+
+    def _adopt(self, orphan: Child) -> None:
+        if orphan.pid == 0:
+            self._ended(orphan, None, "its zygote died before it was born")
+            return
+        self._loop.on_exit(orphan.pid, lambda status: self._ended(orphan, status, ""))
+        if self._current is not None:
+            with contextlib.suppress(OSError):
+                self._current.control.sendall(wire.encode({"op": "adopt", "pid": orphan.pid}))
+        self._loop.reap()
+        if not orphan.gone and not process.is_alive(orphan.pid):
+            self._loop.later(_RETRY, lambda: self._lost(orphan))
+
+    def _lost(self, orphan: Child) -> None:
+        if not orphan.gone and not process.is_alive(orphan.pid):
+            self._ended(orphan, None, "its end was seen by nobody")
+
+    # Children
+
+    def park(self) -> None:
+        """See to it that one child is parked or on its way."""
+        if self._parked is not None or self._closing or self._current is None:
+            return
+        serial = next(self._serials)
+        slot = os.path.join(self._slots, str(serial))
+        ours, theirs = socket.socketpair()
+        parked = Child(serial, slot, ours, self._current)
+        try:
+            os.mkdir(slot, 0o700)
+            with open(os.path.join(slot, "log"), "ab") as log:
+                fds = array.array("i", [theirs.fileno(), log.fileno()])
+                frame = wire.encode({"op": "park", "serial": serial, "stage": slot + ".stage"})
+                self._current.control.sendmsg([frame], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+        except OSError as error:
+            sys.stderr.write(f"park: {error}\n")
+            ours.close()
+            self._loop.later(_RETRY, self.park)
+            return
+        finally:
+            theirs.close()
+        self._current.children[serial] = parked
+        self._parked = parked
+        self._loop.watch(ours.fileno(), READ, lambda: self._listen(parked))
+        if self.on_parked is not None:
+            self.on_parked(parked)
+
+    def take(self) -> Optional[Child]:
+        """Give the parked child to a job; the next one is parked when that job says that it is ending."""
+        taken, self._parked = self._parked, None
+        if taken is not None:
+            taken.running = True
+        return taken
+
+    def discard(self) -> None:
+        """Let the parked child go: it leaves when its socket closes."""
+        parked, self._parked = self._parked, None
+        if parked is not None:
+            self._hang_up(parked)
+            shutil.rmtree(parked.slot, ignore_errors=True)
+
+    def _hang_up(self, one: Child) -> None:
+        if one.sock.fileno() >= 0:
+            self._loop.unwatch(one.sock.fileno())
+            one.sock.close()
+
+    def _on_born(self, zygote: Zygote, header: Dict[str, Any]) -> None:
+        found = zygote.children.get(header["serial"])
+        if found is not None:
+            found.pid = header["pid"]
+            if found.on_born is not None:
+                found.on_born()
+
+    def _listen(self, one: Child) -> None:
+        try:
+            data = one.sock.recv(65_536)
+        except OSError:
+            data = b""
+        if not data:
+            # A job may close every descriptor it has; only its end counts.
+            self._hang_up(one)
+            return
+        one.buffer += data
+        while one.buffer and self._message(one):
+            pass
+
+    def _message(self, one: Child) -> bool:
+        """Take one message from the buffer: a frame begins with 0, the others with their tag."""
+        tag, data = one.buffer[0], one.buffer
+        if tag == 0:
+            size = 4 + int.from_bytes(data[:4], "big")
+            if len(data) < max(4, size):
+                return False
+            one.buffer = data[size:]
+            for frame in wire.Decoder().feed(data[:size]):
+                self._on_imported(one, frame.header)
+            return True
+        size = child.FIRST_LINE.size if tag == child.FIRST_LINE_TAG else 1
+        if len(data) < size:
+            return False
+        one.buffer = data[size:]
+        if one.on_message is not None:
+            one.on_message(tag, data[:size])
+        return True
+
+    def _on_imported(self, one: Child, header: Dict[str, Any]) -> None:
+        """A spawned child has done its imports: the news is ours, for its zygote imported nothing."""
+        if one.zygote.modules and one is self._parked and self.preload.loaded != header["loaded"]:
+            self.preload.loaded = header["loaded"]
+            self.preload.failed.update(header["failed"])
+            self.preload.pending = []
+            if self.on_preload is not None:
+                self.on_preload()
+
+    def _ended(self, one: Child, status: Optional[int], reason: str) -> None:
+        if one.gone:
+            return
+        one.gone = True
+        one.zygote.children.pop(one.serial, None)
+        self._loop.forget_exit(one.pid)
+        self._hang_up(one)
+        if one is self._parked:
+            self._parked = None
+            shutil.rmtree(one.slot, ignore_errors=True)
+            self._loop.later(_RETRY, self.park)
+        if one.on_exit is not None:
+            one.on_exit(status, reason)
+        if one.zygote.retiring and not one.zygote.dead and not any(c.running for c in one.zygote.children.values()):
+            self._dismiss(one.zygote)
+
+    def own_pids(self) -> List[int]:
+        """Give the processes that belong to the host and not to a job."""
+        pids = [zygote.pid for zygote in self._zygotes]
+        for zygote in self._zygotes:
+            pids += [one.pid for one in zygote.children.values() if one.pid and not one.running]
+        return pids
+
+    def close(self) -> None:
+        """End every zygote and with them every child."""
+        self._closing = True
+        for zygote in list(self._zygotes):
+            for one in list(zygote.children.values()):
+                self._hang_up(one)
+                if one.pid:
+                    process.kill_group(one.pid)
+                    process.kill([one.pid])
+            process.kill([zygote.pid])

@@ -1,0 +1,189 @@
+"""Processes of this machine as the agent sees them: descendants, names, priorities; ctypes where Python has no word."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from typing import Any, Dict, Iterable, List, Set
+
+LINUX = sys.platform.startswith("linux")
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def libc() -> Any:
+    """Load the C library of this process."""
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def prctl(option: int, value: int) -> bool:
+    """Call ``prctl``; False where there is none or it refused."""
+    return LINUX and libc().prctl(option, value, 0, 0, 0) == 0
+
+
+def become_subreaper() -> bool:
+    """Make this process the new parent of every descendant whose own parent ended."""
+    return prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent() -> None:
+    """Get SIGKILL when the parent ends (Linux; elsewhere nothing happens)."""
+    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def set_oom_score(score: int) -> None:
+    """Say how gladly the kernel may kill this process when memory runs out (-1000 to 1000), if it lets us."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write(str(score))
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def start_time(pid: int) -> int:
+    """Give what tells two users of one pid apart: clock ticks since boot, or 0 where it cannot be known."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return int(fields[19]) if len(fields) > 19 else 0  # noqa: PLR2004 - field 22 of stat(5), counted after the name
+
+
+def is_alive(pid: int) -> bool:
+    """Say whether a process runs; one that ended and waits to be collected does not."""
+    if LINUX:
+        state = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+        return bool(state) and state[0] not in ("Z", "X")
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def boot_id() -> str:
+    """Give what changes with each boot, or '' where it cannot be known."""
+    return _read("/proc/sys/kernel/random/boot_id").strip()
+
+
+def name(pid: int) -> str:
+    """Give the command line of a process in at most 80 characters."""
+    words = _read(f"/proc/{pid}/cmdline").replace("\0", " ").strip() or _read(f"/proc/{pid}/comm").strip()
+    return words[:80] or "?"
+
+
+def is_running(pid: int, word: str) -> bool:
+    """Say whether the second word of a process's command line after the interpreter is ``word``."""
+    words = _read(f"/proc/{pid}/cmdline").split("\0")
+    return len(words) > 2 and words[2] == word  # noqa: PLR2004 - python, program, word
+
+
+def _children_by_scan() -> Dict[int, List[int]]:
+    found = {}  # type: Dict[int, List[int]]
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            fields = _read(f"/proc/{entry}/stat").rpartition(")")[2].split()
+            if len(fields) > 1:
+                found.setdefault(int(fields[1]), []).append(int(entry))
+    return found
+
+
+def children(pid: int) -> List[int]:
+    """Give the processes whose parent is ``pid`` (Linux; elsewhere none is known)."""
+    if not LINUX:
+        return []
+    found = []  # type: List[int]
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
+                found += [int(word) for word in file.read().split()]
+    except FileNotFoundError:
+        # No such process, or a kernel without that file.
+        return _children_by_scan().get(pid, []) if os.path.isdir(f"/proc/{pid}") else []
+    except OSError:
+        return []
+    return found
+
+
+def tree(roots: Iterable[int]) -> List[int]:
+    """Give the processes and everything that descends from them, parents before children."""
+    found = []  # type: List[int]
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop(0)
+        if pid not in found:
+            found.append(pid)
+            waiting += children(pid)
+    return found
+
+
+def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
+    """Send a signal to each process that is still there."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def kill_group(pid: int, number: int = signal.SIGKILL) -> None:
+    """Send a signal to a process group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def marked(marker: str) -> List[int]:
+    """Find the processes, other than this one, that carry this host's mark in their environment (Linux)."""
+    if not LINUX:
+        return []
+    wanted = b"JUPYTER_SMX_HOST=" + marker.encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != os.getpid():
+            with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as file:
+                if wanted in file.read().split(b"\0"):
+                    found.append(int(entry))
+    return found
+
+
+def listening_ports(pids: Iterable[int]) -> List[int]:
+    """Give the TCP ports on which these processes listen (Linux)."""
+    inodes = set()  # type: Set[str]
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    target = os.readlink(f"/proc/{pid}/fd/{fd}")
+                    if target.startswith("socket:["):
+                        inodes.add(target[8:-1])
+    ports = set()
+    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in _read(path).splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 9 and fields[3] == "0A" and fields[9] in inodes:  # noqa: PLR2004 - 0A is LISTEN
+                ports.add(int(fields[1].rpartition(":")[2], 16))
+    return sorted(ports)
+
+
+def oom_kills() -> int:
+    """Count the processes that the kernel killed for memory since boot, 0 where it does not say."""
+    for line in _read("/proc/vmstat").splitlines():
+        if line.startswith("oom_kill "):
+            return int(line.split()[1])
+    return 0
+
+
+def wait_gone(pids: Iterable[int], seconds: float) -> List[int]:
+    """Wait, at most ``seconds``, until the processes ended; gives those that did not. For processes that are leaving."""
+    until = time.monotonic() + seconds
+    left = [pid for pid in pids if is_alive(pid)]
+    while left and time.monotonic() < until:
+        time.sleep(0.005)
+        left = [pid for pid in left if is_alive(pid)]
+    return left

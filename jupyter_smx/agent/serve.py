@@ -1,0 +1,136 @@
+"""The start of an agent: claim the host's folder, get a world of its own, listen, and say that it is ready."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from typing import Any, Dict, List, Optional
+
+from jupyter_smx.agent import __version__, environment, hostconfig, process, wire
+from jupyter_smx.agent.connection import Door
+from jupyter_smx.agent.folder import HostFolder
+from jupyter_smx.agent.host import Host, Isolation, say
+
+CLAIMED = 3
+"""Exit code of an agent whose host has one already."""
+
+
+def entry() -> str:
+    """Give what Python has to be called with in order to be this program again: our archive, or our folder."""
+    path = os.path.dirname(os.path.abspath(__file__))
+    if os.path.isdir(path):
+        return path
+    while not os.path.isfile(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def claim(folder: HostFolder) -> bool:
+    """Take the host for this process; False when another one has it. A claim is never taken over."""
+    try:
+        fd = os.open(folder.claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return False
+    with open(fd, "w", encoding="utf-8") as file:
+        json.dump({"pid": os.getpid(), "start_time": process.start_time(os.getpid())}, file)
+    return True
+
+
+def listen(folder: HostFolder) -> socket.socket:
+    """Open the host's socket for its owner only; works for paths that are longer than a socket's name may be."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    directory = os.open(folder.root, os.O_RDONLY)
+    mask = os.umask(0o177)
+    try:
+        short = f"/proc/self/fd/{directory}/agent.sock"
+        listener.bind(short if process.LINUX else folder.socket)
+    finally:
+        os.umask(mask)
+        os.close(directory)
+    listener.listen(16)
+    return listener
+
+
+def _write_agent_json(host: Host) -> None:
+    content = {
+        "pid": os.getpid(),
+        "start_time": process.start_time(os.getpid()),
+        "boot_id": process.boot_id(),
+        "protocol": wire.PROTOCOL,
+        "version": __version__,
+        "python": ".".join(str(part) for part in sys.version_info[:3]),
+        "isolation": {"mode": host.isolation.mode, "reason": host.isolation.reason},
+    }  # type: Dict[str, Any]
+    path = host.folder.path("agent.json")
+    with open(path + ".part", "w", encoding="utf-8") as file:
+        json.dump(content, file)
+    os.replace(path + ".part", path)
+
+
+def _option(words: List[str], name: str) -> Optional[str]:
+    return words[words.index(name) + 1] if name in words else None
+
+
+def _stand_alone() -> None:
+    with contextlib.suppress(OSError):
+        os.setsid()
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+
+
+def _isolate(config: hostconfig.HostConfig, folder: HostFolder, words: List[str]) -> Isolation:
+    """Enter the host's own namespaces and become a new program there, or say why jobs only get variables."""
+    inside = _option(words, "--inside")
+    if inside is not None:
+        raw = json.loads(inside)
+        return Isolation(raw["mode"], raw["reason"], tuple((prefix, real) for prefix, real in raw["hidden"]))
+    if not config.isolate:
+        return Isolation("variables", "isolate is off for this host")
+    return Isolation("variables", "not built yet")
+
+
+def _ready(host: Host, ready_fd: Optional[str]) -> None:
+    host.nursery.on_ready = None
+    _write_agent_json(host)
+    say(f"ready: host {host.config.host}, isolation {host.isolation.mode} {host.isolation.reason}")
+    if ready_fd is not None:
+        with contextlib.suppress(OSError):
+            os.write(int(ready_fd), b"1")
+            os.close(int(ready_fd))
+
+
+def main(words: List[str]) -> int:
+    """Serve the host of a folder: ``DIR [--ready-fd N]``; gives the exit code."""
+    folder = HostFolder(words[0])
+    try:
+        config = hostconfig.read(folder.root)
+    except hostconfig.ConfigError as error:
+        say(str(error))
+        return 2
+    if "--inside" not in words:
+        if not claim(folder):
+            say(f"{folder.claim}: this host has an agent already")
+            return CLAIMED
+        _stand_alone()
+        clean = environment.scrub(os.environ, config.marker())
+        os.environ.clear()
+        os.environ.update(clean)
+    process.become_subreaper()
+    process.set_oom_score(-500)
+    folder.make()
+    isolation = _isolate(config, folder, words)
+    host = Host(config, folder, isolation, entry())
+    Door(host, listen(folder))
+    ready_fd = _option(words, "--ready-fd")
+    host.nursery.on_ready = lambda: _ready(host, ready_fd)
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        host.loop.on_signal(number, lambda: host.end("the engine gave notice"))
+    host.nursery.start(list(config.preload))
+    host.watch_deadline()
+    host.loop.run()
+    return 0

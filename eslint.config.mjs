@@ -29,6 +29,10 @@ export default tseslint.config(
       '@typescript-eslint/no-explicit-any': 'error',
       '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_' }],
       '@typescript-eslint/consistent-type-imports': 'error',
+      // A class, an interface or a token may carry the names that belong to it, as everywhere in JupyterLab.
+      '@typescript-eslint/no-namespace': 'off',
+      // Lumino's signals take the receiver as an argument of its own.
+      '@typescript-eslint/unbound-method': 'off',
       complexity: ['error', 10],
       curly: ['error', 'all'],
       eqeqeq: 'error',
@@ -48,5 +52,15 @@ export default tseslint.config(
   },
   { plugins: { jupyter } },
   ...jupyter.configs.recommended,
+  {
+    files: ['src/index.ts'],
+    rules: {
+      'jupyter/prefer-lazy-imports': [
+        'warn',
+        // Each registers something when the application starts, and what is registered is made by a synchronous call.
+        { ignoreImports: ['./card', './model', './sidebar'] }
+      ]
+    }
+  },
   prettier
 );

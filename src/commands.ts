@@ -15,6 +15,7 @@ export namespace CommandIDs {
   export const stopJob = 'jupyter-smx:stop-job';
   export const extendPool = 'jupyter-smx:extend-pool';
   export const releasePool = 'jupyter-smx:release-pool';
+  export const wake = 'jupyter-smx:start-controller';
   export const openPanel = 'jupyter-smx:open-panel';
 }
 
@@ -45,6 +46,7 @@ export function addCommands(
 ): IDisposable {
   const added = new DisposableSet();
   added.add(addRefresh(commands, model, trans));
+  added.add(addWake(commands, model, trans));
   added.add(addStop(commands, model, trans));
   added.add(addExtend(commands, model, trans));
   added.add(addRelease(commands, model, trans));
@@ -62,6 +64,19 @@ function addRefresh(
     icon: refreshIcon,
     describedBy: { args: NO_ARGS },
     execute: () => model.refresh()
+  });
+}
+
+function addWake(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  return commands.addCommand(CommandIDs.wake, {
+    label: trans.__('Show Earlier Jobs'),
+    caption: trans.__('Start the controller, which knows them'),
+    describedBy: { args: NO_ARGS },
+    execute: () => told(model.wake())
   });
 }
 

@@ -13,7 +13,6 @@ import { addCommands, CommandIDs } from './commands';
 import { jobsIcon } from './icons';
 import { JobsModel } from './model';
 import { JobsPanel } from './sidebar';
-import { show, toastsFor } from './toasts';
 import { IJobsModel } from './tokens';
 
 export { IJobsModel } from './tokens';
@@ -101,8 +100,9 @@ const toastsPlugin: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const loaded = settings?.load(toastsPlugin.id).catch(() => null) ?? Promise.resolve(null);
     model.ended.connect((_, jobs) => {
-      void loaded.then(found => {
+      void loaded.then(async found => {
         if (found?.get('jobEnded').composite !== false) {
+          const { show, toastsFor } = await import('./toasts');
           show(toastsFor(jobs, trans), app.commands, trans);
         }
       });

@@ -75,8 +75,8 @@ class HeaderView extends SectionView {
         <Notice
           state={state}
           trans={this.trans}
-          onRefresh={() => void this.model.refresh()}
-          onWake={() => void this.model.wake()}
+          onRefresh={() => void this.commands.execute(CommandIDs.refresh)}
+          onWake={() => void this.commands.execute(CommandIDs.wake)}
         />
         <p className="jp-smx-counts" role="status" aria-live="polite">
           {state.reach === 'ready' ? countSentence(jobs, pools, this.trans) : ''}

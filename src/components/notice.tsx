@@ -5,6 +5,10 @@ import React from 'react';
 
 import type { IState } from '../state';
 
+// Commands, the same in every language.
+const INSTALL = 'pip install jupyter-smx';
+const CHECK = 'jupyter server extension list';
+
 export interface INoticeProps {
   state: IState;
   trans: TranslationBundle;
@@ -50,9 +54,9 @@ function MissingNotice(props: { trans: TranslationBundle; onRefresh: () => void 
           'Install it into the environment that the server runs in, then restart the server:'
         )}
       </p>
-      <pre>pip install jupyter-smx</pre>
+      <pre>{INSTALL}</pre>
       <p>{trans.__('This command says whether it is enabled:')}</p>
-      <pre>jupyter server extension list</pre>
+      <pre>{CHECK}</pre>
       <button type="button" className="jp-smx-button" onClick={onRefresh}>
         {trans.__('Look again')}
       </button>

@@ -1,0 +1,144 @@
+"""HTTP over the controller's unix socket: the only way in which the server extension reaches it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest, HTTPResponse
+from tornado.iostream import StreamClosedError
+from tornado.netutil import Resolver
+from tornado.simple_httpclient import SimpleAsyncHTTPClient
+
+from jupyter_smx import launch
+from jupyter_smx.model.errors import UnavailableError
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Mapping
+
+Chunk = Callable[[bytes], Awaitable[None]]
+
+_PATIENCE = 30.0
+"""Seconds that an answer may take beyond the wait that was asked for."""
+
+_START_LIMIT = 20.0
+"""Seconds that a controller may take until it listens."""
+
+_CONCURRENT = 1000
+"""Requests at once; each long poll of a log is one."""
+
+_NO_LIMIT = 1 << 62
+"""Bytes; an artefact is passed on in chunks, so its size costs no memory."""
+
+
+class _SocketResolver(Resolver):
+    async def resolve(self, host: str, port: int, family: int = 0) -> list[tuple[int, Any]]:
+        del host, port, family
+        return [(socket.AF_UNIX, os.fspath(launch.socket_path()))]
+
+
+class ControllerConnection:
+    """Sends requests to the controller and starts one when it is asked to."""
+
+    def __init__(self) -> None:
+        self._client: AsyncHTTPClient | None = None
+        self._starting = asyncio.Lock()
+        self._started: subprocess.Popen[bytes] | None = None
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        wait: float = 0.0,
+        on_header: Callable[[str], None] | None = None,
+        on_chunk: Chunk | None = None,
+    ) -> HTTPResponse:
+        """Send one request; an answer of any status is an answer. ``wait`` is the seconds of a long poll.
+
+        :raises UnavailableError: nobody listens, or the answer broke off or did not come in time.
+        """
+        url = f"http://localhost{quote(path, safe='/%')}" + (f"?{urlencode(query)}" if query else "")
+        request = HTTPRequest(
+            url,
+            method=method,
+            body=body,
+            headers={"Content-Type": "application/json"} if body is not None else None,
+            allow_nonstandard_methods=True,
+            follow_redirects=False,
+            decompress_response=False,
+            connect_timeout=_PATIENCE,
+            request_timeout=0 if on_chunk else wait + _PATIENCE,
+            header_callback=on_header,
+            streaming_callback=on_chunk,
+        )
+        try:
+            return await self._opened().fetch(request, raise_error=False)
+        except (HTTPClientError, OSError, StreamClosedError) as error:
+            raise unavailable(error) from error
+
+    async def ensure(self) -> None:
+        """Start a controller unless one listens, and wait until it does.
+
+        :raises UnavailableError: it did not come up.
+        """
+        async with self._starting:
+            self.reap()
+            if await asyncio.to_thread(launch.is_listening):
+                return
+            try:
+                self._started = await asyncio.to_thread(launch.start_controller)
+            except OSError as error:
+                raise _not_started(str(error)) from error
+            if not await asyncio.to_thread(launch.wait_ready, _START_LIMIT, self._started):
+                raise _not_started(launch.last_words())
+
+    def reap(self) -> None:
+        """Take note of the end of a controller that this server started, so that no dead process stays behind."""
+        if self._started is not None and self._started.poll() is not None:
+            self._started = None
+
+    def close(self) -> None:
+        """Close the client; requests under way end as unavailable."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        self.reap()
+
+    def _opened(self) -> AsyncHTTPClient:
+        if self._client is None:
+            self._client = SimpleAsyncHTTPClient(
+                force_instance=True, resolver=_SocketResolver(), max_clients=_CONCURRENT, max_body_size=_NO_LIMIT
+            )
+        return self._client
+
+
+def unavailable(error: BaseException) -> UnavailableError:
+    """Say in a sentence why there was no answer."""
+    if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+        return UnavailableError(
+            "No controller is running.",
+            rule="It leaves when nothing is left to do and starts again with the next job.",
+            cure="Run a %%train or %%process cell, or ask for the earlier jobs in the panel.",
+            transient=True,
+        )
+    return UnavailableError(
+        f"The controller did not answer ({type(error).__name__}: {error}).",
+        cure=f"Try again; if that does not help, read {launch.log_path().name} in its data folder.",
+        transient=True,
+    )
+
+
+def _not_started(reason: str) -> UnavailableError:
+    return UnavailableError(
+        f"The controller could not be started: {reason or 'it said nothing'}.",
+        field="controller",
+        cure=f"Read {launch.log_path().name} in its data folder, then try again.",
+    )

@@ -1,0 +1,359 @@
+"""The routes under ``/jupyter-smx/``: each verb authenticated and authorised, then passed on to the controller."""
+
+from __future__ import annotations
+
+import json
+import time
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import msgspec
+from jupyter_server.auth.decorator import authorized
+from jupyter_server.base.handlers import APIHandler
+from jupyter_server.extension.handler import ExtensionHandlerMixin
+from tornado.web import authenticated
+
+from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tornado.httpclient import HTTPResponse
+    from tornado.httputil import HTTPHeaders
+
+    from jupyter_smx.server.app import SmxServerExtension
+
+LONGEST_WAIT = 60.0
+"""Seconds that a browser may hold one request; proxies in between end longer ones."""
+
+_PASSED_BACK = ("X-Smx-Offset", "X-Smx-Total", "X-Smx-Final", "X-Smx-Host")
+_BYTES = "application/octet-stream"
+_TEXT = "text/plain; charset=utf-8"
+_JSON = "application/json"
+
+
+class ControllerHandler(ExtensionHandlerMixin, APIHandler):
+    """What all routes share: the way to the controller, and errors as the controller words them."""
+
+    auth_resource = "jupyter_smx"
+
+    @property
+    def smx(self) -> SmxServerExtension:
+        """The extension that this handler belongs to."""
+        return self.extensionapp  # type: ignore[return-value]
+
+    def asked(self, *names: str) -> dict[str, str]:
+        """Take the query arguments that the controller knows; a token or an XSRF cookie never gets there."""
+        found = {name: self.get_query_argument(name, None) for name in names}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def json_body(self) -> bytes:
+        """Give the body, which must be a JSON object.
+
+        :raises ValidationError: it is none.
+        """
+        try:
+            parsed = json.loads(self.request.body)
+        except ValueError:
+            parsed = None
+        if not isinstance(parsed, dict):
+            raise ValidationError("The body of the request is not a JSON object.", field="body", rule="Send JSON.")
+        return self.request.body
+
+    def wait_of(self, query: dict[str, str]) -> float:
+        """Read the seconds of a long poll from a query, and bound them in it.
+
+        :raises ValidationError: not a number of seconds.
+        """
+        text = query.get("wait", "0")
+        try:
+            wait = min(max(float(text), 0.0), LONGEST_WAIT)
+        except ValueError:
+            raise ValidationError(f"wait: {text!r} is not a number of seconds.", field="wait", value=text) from None
+        if "wait" in query:
+            query["wait"] = f"{wait:g}"
+        return wait
+
+    async def guarded(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run the work of a verb; an error of ours becomes an answer with its status and its sentence."""
+        self.set_header("X-Smx-Now", f"{time.time():.3f}")
+        try:
+            await work()
+        except SmxError as error:
+            self.set_status(error.status)
+            self.finish(msgspec.json.encode(error.body()))
+
+    async def pass_on(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = _JSON,
+    ) -> None:
+        """Send a request to the controller and finish with its answer."""
+        wait = self.wait_of(query) if query else 0.0
+        answer = await self.smx.connection.request(method, path, query=query, body=body, wait=wait)
+        if method != "GET":
+            self.smx.wake()
+        self._finish_with(answer, content_type)
+
+    def _finish_with(self, answer: HTTPResponse, content_type: str) -> None:
+        self.set_status(answer.code)
+        self.pass_headers(answer.headers)
+        is_error = answer.code >= HTTPStatus.BAD_REQUEST
+        if answer.code == HTTPStatus.NO_CONTENT:
+            self.finish()
+        else:
+            self.finish(answer.body, set_content_type=_JSON if is_error else content_type)
+
+    def pass_headers(self, headers: HTTPHeaders) -> None:
+        """Hand on the cursor; everything else that the controller says about itself stays here."""
+        for name in _PASSED_BACK:
+            if name in headers:
+                self.set_header(name, headers[name])
+
+
+class StateHandler(ControllerHandler):
+    """Whether a controller runs and at which number it is; ``POST`` starts one."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        """Answer with the controller's version and newest number; 503 while none runs."""
+        await self.guarded(lambda: self.pass_on("GET", "/v1/"))
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        """Start a controller unless one runs."""
+
+        async def start() -> None:
+            await self.smx.connection.ensure()
+            self.smx.wake()
+            await self.pass_on("GET", "/v1/")
+
+        await self.guarded(start)
+
+
+class JobsHandler(ControllerHandler):
+    """All jobs; ``POST`` submits one, and starts a controller for it."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        """List jobs, newest first."""
+        query = self.asked("limit", "before", "status")
+        await self.guarded(lambda: self.pass_on("GET", "/v1/jobs", query=query))
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        """Submit a job: ``{"id", "spec"}``."""
+
+        async def submit() -> None:
+            body = self.json_body()
+            await self.smx.connection.ensure()
+            await self.pass_on("POST", "/v1/jobs", body=body)
+
+        await self.guarded(submit)
+
+
+class JobHandler(ControllerHandler):
+    """One job."""
+
+    @authenticated
+    @authorized
+    async def get(self, ref: str) -> None:
+        """Give the record; ``wait`` and ``until`` hold the answer back."""
+        query = self.asked("wait", "until")
+        await self.guarded(lambda: self.pass_on("GET", f"/v1/jobs/{segment(ref)}", query=query))
+
+    @authenticated
+    @authorized
+    async def delete(self, ref: str) -> None:
+        """Delete a finished job."""
+        await self.guarded(lambda: self.pass_on("DELETE", f"/v1/jobs/{segment(ref)}"))
+
+
+class StopHandler(ControllerHandler):
+    """The wish that a job stops."""
+
+    @authenticated
+    @authorized
+    async def post(self, ref: str) -> None:
+        """Ask a job to stop."""
+        await self.guarded(lambda: self.pass_on("POST", f"/v1/jobs/{segment(ref)}/stop", body=b"{}"))
+
+
+class LogsHandler(ControllerHandler):
+    """A job's log, by byte cursor."""
+
+    @authenticated
+    @authorized
+    async def get(self, ref: str) -> None:
+        """Give bytes from ``offset`` on; the headers ``X-Smx-*`` say where to go on and whether it was all."""
+        self.set_header("X-Content-Type-Options", "nosniff")
+        query = self.asked("host", "offset", "limit", "wait")
+        path = f"/v1/jobs/{segment(ref)}/logs"
+        await self.guarded(lambda: self.pass_on("GET", path, query=query, content_type=_TEXT))
+
+
+class ArtifactHandler(ControllerHandler):
+    """A file that a job brought home."""
+
+    @authenticated
+    @authorized
+    async def get(self, ref: str, name: str) -> None:
+        """Stream the file as an attachment: what a job wrote is never shown as a page of this server."""
+
+        async def stream() -> None:
+            passage = _Passage(self, file_name(name))
+            path = f"/v1/jobs/{segment(ref)}/artifacts/{quote(name)}"
+            answer = await self.smx.connection.request(
+                "GET", path, on_header=passage.on_header, on_chunk=passage.on_chunk
+            )
+            passage.finish(answer)
+
+        await self.guarded(stream)
+
+
+class PoolsHandler(ControllerHandler):
+    """The live pools."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        """List them."""
+        await self.guarded(lambda: self.pass_on("GET", "/v1/pools"))
+
+
+class PoolHandler(ControllerHandler):
+    """One pool."""
+
+    @authenticated
+    @authorized
+    async def patch(self, ref: str) -> None:
+        """Move its end: ``{"keep_alive": seconds from now}``."""
+
+        async def move() -> None:
+            await self.pass_on("PATCH", f"/v1/pools/{segment(ref)}", body=self.json_body())
+
+        await self.guarded(move)
+
+    @authenticated
+    @authorized
+    async def delete(self, ref: str) -> None:
+        """Release it."""
+        await self.guarded(lambda: self.pass_on("DELETE", f"/v1/pools/{segment(ref)}"))
+
+
+class ChangesHandler(ControllerHandler):
+    """What changed since a number."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        """Give the changes after ``since``."""
+        query = self.asked("since", "wait")
+        await self.guarded(lambda: self.pass_on("GET", "/v1/changes", query=query))
+
+
+class DoctorHandler(ControllerHandler):
+    """What an administrator wants to know about this server's part and the controller's."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        """Give both parts; a controller that is away is a finding, no error."""
+
+        async def examine() -> None:
+            controller, problem = None, ""
+            try:
+                answer = await self.smx.connection.request("GET", "/v1/doctor")
+                controller = json.loads(answer.body)
+            except (UnavailableError, ValueError) as error:
+                problem = str(error)
+            page = {"server": self.smx.examination(), "controller": controller, "problem": problem}
+            self.finish(json.dumps(page))
+
+        await self.guarded(examine)
+
+
+class _Passage:
+    """One artefact on its way through: headers first, then chunks, each waiting until the browser took it."""
+
+    def __init__(self, handler: ControllerHandler, name: str) -> None:
+        self._handler = handler
+        self._name = name
+        self._status = 0
+        self._length = ""
+        self._refusal = bytearray()
+
+    def on_header(self, line: str) -> None:
+        if line.startswith("HTTP/"):
+            self._status = int(line.split(" ", 2)[1])
+        elif line.lower().startswith("content-length:"):
+            self._length = line.split(":", 1)[1].strip()
+
+    async def on_chunk(self, chunk: bytes) -> None:
+        if self._status != HTTPStatus.OK:
+            self._refusal += chunk
+            return
+        if not self._handler._headers_written:  # noqa: SLF001 - tornado's own word for "too late for headers"
+            self._begin()
+        self._handler.write(chunk)
+        await self._handler.flush()
+
+    def finish(self, answer: HTTPResponse) -> None:
+        if answer.code != HTTPStatus.OK:
+            self._handler.set_status(answer.code)
+            self._handler.finish(bytes(self._refusal))
+            return
+        if not self._handler._headers_written:  # noqa: SLF001 - as above: the file is empty
+            self._begin()
+        self._handler.finish(set_content_type=_BYTES)
+
+    def _begin(self) -> None:
+        self._handler.set_header("Content-Type", _BYTES)
+        self._handler.set_header("Content-Disposition", f"attachment; filename*=UTF-8''{quote(self._name, safe='')}")
+        self._handler.set_header("X-Content-Type-Options", "nosniff")
+        if self._length:
+            self._handler.set_header("Content-Length", self._length)
+
+
+def segment(ref: str) -> str:
+    """Quote a reference so that it is one segment of a path and nothing else.
+
+    :raises ResourceNotFoundError: no job or pool can have that name.
+    """
+    if ref in {".", ".."} or "\x00" in ref:
+        raise ResourceNotFoundError(f"Nothing is called {ref!r}.", field="ref", value=ref)
+    return quote(ref, safe="")
+
+
+def file_name(name: str) -> str:
+    """Give the last part of an artefact's name.
+
+    :raises ResourceNotFoundError: the name would leave the job's folder.
+    """
+    parts = name.split("/")
+    if any(part in {"", ".", ".."} for part in parts) or "\x00" in name:
+        raise ResourceNotFoundError(f"No artefact is called {name!r}.", field="name", value=name)
+    return parts[-1]
+
+
+ROUTES: list[tuple[str, type[ControllerHandler]]] = [
+    (r"/jupyter-smx/controller", StateHandler),
+    (r"/jupyter-smx/jobs", JobsHandler),
+    (r"/jupyter-smx/jobs/([^/]+)", JobHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/stop", StopHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/logs", LogsHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/artifacts/(.+)", ArtifactHandler),
+    (r"/jupyter-smx/pools", PoolsHandler),
+    (r"/jupyter-smx/pools/([^/]+)", PoolHandler),
+    (r"/jupyter-smx/changes", ChangesHandler),
+    (r"/jupyter-smx/doctor", DoctorHandler),
+]

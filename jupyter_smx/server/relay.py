@@ -1,0 +1,135 @@
+"""One task that follows the controller's changes and passes each on as a hint on Jupyter's event bus."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from jupyter_smx import launch
+from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.event import Changes
+from jupyter_smx.model.job import JobSummary
+from jupyter_smx.server.notice import Notice, notices, reset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from logging import Logger
+
+    from jupyter_smx.server.activity import Activity
+    from jupyter_smx.server.connection import ControllerConnection
+
+LONG_POLL = 25.0
+"""Seconds that the controller may hold a request for changes."""
+
+COALESCE = 0.1
+"""Seconds between two requests while there is news, so that a storm of changes becomes few events."""
+
+LOOK_AGAIN = 0.5
+"""Seconds between two looks for a controller's socket while there is none."""
+
+RESTART_PAUSE = 10.0
+"""Seconds between two starts of a controller that went away while jobs were in progress."""
+
+
+class Root(msgspec.Struct, frozen=True):
+    """The part of ``GET /v1/`` that is needed here."""
+
+    seq: int
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """Answer to ``GET /v1/jobs``."""
+
+    jobs: tuple[JobSummary, ...]
+
+
+class Relay:
+    """Never starts a controller on its own account, except one that was lost while jobs were in progress."""
+
+    def __init__(
+        self,
+        connection: ControllerConnection,
+        activity: Activity,
+        emit: Callable[[Notice], None],
+        log: Logger,
+    ) -> None:
+        self._connection = connection
+        self._activity = activity
+        self._emit = emit
+        self._log = log
+        self._woken = asyncio.Event()
+        self._restarted_at = float("-inf")
+
+    def wake(self) -> None:
+        """Look for the controller now: somebody just used it."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Follow one controller after the other until cancelled."""
+        while True:
+            try:
+                await self._follow()
+            except (UnavailableError, msgspec.MsgspecError) as error:
+                # A controller that answers nonsense is as good as none: look again a little later.
+                self._log.debug("jupyter_smx: no controller to follow: %s", error)
+            except Exception:
+                # The border of the task: nobody awaits it, so a bug here must not end all news in silence.
+                self._log.exception("jupyter_smx: the relay of events failed; it begins again.")
+            self._connection.reap()
+            await self._replace_lost()
+            await self._wait_for_socket()
+
+    async def _follow(self) -> None:
+        seq = await self._list()
+        while True:
+            query = {"since": str(seq), "wait": f"{LONG_POLL:.0f}"}
+            changes = msgspec.json.decode(await self._get("/v1/changes", query, LONG_POLL), type=Changes)
+            if changes.reset:
+                seq = await self._list()
+                continue
+            self._activity.changed(changes.events, time.monotonic())
+            for notice in notices(changes.events):
+                self._emit(notice)
+            seq = changes.seq
+            if changes.events:
+                await asyncio.sleep(COALESCE)
+
+    async def _list(self) -> int:
+        # The number first: what changes between the requests comes once more, and is not missed.
+        root = msgspec.json.decode(await self._get("/v1/"), type=Root)
+        jobs: list[JobSummary] = []
+        for status in ("InProgress", "Stopping"):
+            answer = await self._get("/v1/jobs", {"status": status, "limit": "1000"})
+            jobs.extend(msgspec.json.decode(answer, type=Listing).jobs)
+        self._activity.listed(jobs, time.monotonic())
+        self._emit(reset(root.seq, time.time()))
+        return root.seq
+
+    async def _get(self, path: str, query: Mapping[str, str] | None = None, wait: float = 0.0) -> bytes:
+        answer = await self._connection.request("GET", path, query=query, wait=wait)
+        if answer.code != 200:  # noqa: PLR2004 - HTTP's word for "here it is"
+            raise UnavailableError(f"The controller answered {answer.code} to {path}.")
+        return answer.body
+
+    async def _replace_lost(self) -> None:
+        now = time.monotonic()
+        if not self._activity.in_progress(now) or now - self._restarted_at < RESTART_PAUSE:
+            return
+        self._restarted_at = now
+        self._log.warning("jupyter_smx: the controller went away while jobs were in progress; starting another.")
+        try:
+            await self._connection.ensure()
+        except UnavailableError as error:
+            self._log.error("jupyter_smx: %s", error)
+
+    async def _wait_for_socket(self) -> None:
+        while True:
+            self._woken.clear()
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), LOOK_AGAIN)
+            if launch.socket_path().exists() or self._activity.in_progress(time.monotonic()):
+                return

@@ -57,14 +57,30 @@ def of_cluster(cluster: str) -> list[Seen]:
     return [seen for seen in processes() if seen.host().partition("/")[0] == cluster]
 
 
+def every_agent(cluster: str) -> list[tuple[str, int]]:
+    """Find the agents that live now, with their host: marked processes that lead a session and whose command serves."""
+    return [
+        (seen.host().partition("/")[2], seen.pid)
+        for seen in of_cluster(cluster)
+        if "serve" in arguments(seen.pid) and _leads_its_session(seen.pid)
+    ]
+
+
 def agents(cluster: str) -> dict[str, int]:
-    """Find the agents that live now, by host: marked processes whose command says ``serve``."""
-    found: dict[str, int] = {}
-    for seen in of_cluster(cluster):
-        words = seen.command.split(" ")
-        if "serve" in words and _leads_its_session(seen.pid):
-            found[seen.host().partition("/")[2]] = seen.pid
-    return found
+    """Find the agents that live now, by host."""
+    return dict(every_agent(cluster))
+
+
+def arguments(pid: int, *, without: str = "") -> list[str]:
+    """Give the words of a process's command; ``without`` names an option that is left out with its value."""
+    try:
+        words = (_PROC / str(pid) / "cmdline").read_bytes().decode(errors="surrogateescape").split("\0")[:-1]
+    except OSError:
+        return []
+    if without in words:
+        place = words.index(without)
+        del words[place : place + 2]
+    return words
 
 
 def _leads_its_session(pid: int) -> bool:

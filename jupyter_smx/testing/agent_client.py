@@ -1,0 +1,204 @@
+"""A client of one agent for tests: speaks the wire over whatever byte stream an engine gives, and remembers events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import secrets
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jupyter_smx.agent import wire
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.cluster import Handle
+
+_PATIENCE = 60.0
+
+
+class AgentError(Exception):
+    """The agent answered with ``ok: false``; ``code`` says which kind."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+
+
+class Outcome(NamedTuple):
+    """How one job ended: the record of ``end.json`` and everything it wrote."""
+
+    record: dict[str, Any]
+    log: bytes
+
+    @property
+    def text(self) -> str:
+        """Give the log as text."""
+        return self.log.decode(errors="replace")
+
+
+def new_job() -> str:
+    """Give an id that no job had."""
+    return secrets.token_hex(8)
+
+
+def spec(source: str, **changes: Any) -> dict[str, Any]:
+    """Write the ``spec`` of a small training job around a cell."""
+    whole: dict[str, Any] = {
+        "name": "contract",
+        "kind": "train",
+        "source": source,
+        "filename": "<train-1>",
+        "hyperparameters": {},
+        "environment": {},
+        "channels": [],
+        "outputs": [],
+        "send": None,
+        "receive": [],
+        "max_run": 120,
+        "grace": 5,
+        "keep_alive": 300,
+        "python_version": "",
+        "submitted_at": time.time(),
+        "imports": [],
+    }
+    unknown = changes.keys() - whole.keys()
+    if unknown:
+        raise TypeError(f"a spec has no {', '.join(sorted(unknown))}")
+    return whole | changes
+
+
+class AgentClient:
+    """One stream to one agent; use as ``async with AgentClient(engine, handle, "algo-1") as agent``."""
+
+    def __init__(self, engine: Engine, handle: Handle, host: str = "algo-1", *, epoch: int = 1) -> None:
+        self._engine = engine
+        self._handle = handle
+        self._host = host
+        self._epoch = epoch
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, asyncio.Future[wire.Frame]] = {}
+        self._news = asyncio.Condition()
+        self.events: list[dict[str, Any]] = []
+        self.greeting: dict[str, Any] = {}
+        self.is_closed = False
+
+    async def __aenter__(self) -> Self:
+        """Connect and greet."""
+        self._reader, self._writer = await self._engine.connect(self._handle, self._host)
+        self._listener = asyncio.create_task(self._listen())
+        self.greeting = (await self.call("hello", protocol=wire.PROTOCOL, epoch=self._epoch)).header
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Hang up."""
+        self._listener.cancel()
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+        await asyncio.gather(self._listener, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        try:
+            while True:
+                frame = await wire.read(self._reader)
+                if "re" in frame.header:
+                    answer = self._answers.pop(frame.header["re"], None)
+                    if answer is not None and not answer.done():
+                        answer.set_result(frame)
+                    continue
+                async with self._news:
+                    self.events.append(frame.header)
+                    self._news.notify_all()
+        except (asyncio.IncompleteReadError, OSError):
+            self.is_closed = True
+            for answer in self._answers.values():
+                if not answer.done():
+                    answer.set_exception(ConnectionError("the agent hung up"))
+            async with self._news:
+                self._news.notify_all()
+
+    async def call(self, op: str, **fields: Any) -> wire.Frame:
+        """Ask and wait for the answer.
+
+        :raises AgentError: the answer is no.
+        :raises ConnectionError: the agent hung up instead.
+        """
+        number = next(self._numbers)
+        answer: asyncio.Future[wire.Frame] = asyncio.get_running_loop().create_future()
+        self._answers[number] = answer
+        self._writer.write(wire.encode({"id": number, "op": op, **fields}))
+        await self._writer.drain()
+        frame = await asyncio.wait_for(answer, _PATIENCE)
+        if not frame.header.get("ok"):
+            raise AgentError(str(frame.header.get("code")), str(frame.header.get("message")))
+        return frame
+
+    async def event(self, kind: str, job: str = "") -> dict[str, Any]:
+        """Wait for an event of that kind, about that job when one is named; an earlier one counts.
+
+        :raises ConnectionError: the agent hung up instead.
+        """
+
+        def found() -> dict[str, Any] | None:
+            fits = (one for one in self.events if one.get("event") == kind and job in ("", one.get("job")))
+            return next(fits, None)
+
+        async with self._news:
+            await asyncio.wait_for(self._news.wait_for(lambda: found() is not None or self.is_closed), _PATIENCE)
+        event = found()
+        if event is None:
+            raise ConnectionError(f"the agent hung up before {kind!r} of job {job!r}")
+        return event
+
+    async def run(self, source: str, *, job: str = "", lease: int = 1, **changes: Any) -> str:
+        """Start a job and give its id."""
+        job = job or new_job()
+        await self.call("run", job=job, lease=lease, spec=spec(source, **changes))
+        return job
+
+    async def outcome(self, job: str) -> Outcome:
+        """Wait until a job that was started over this stream has ended, and read what it wrote."""
+        record = (await self.event("ended", job))["record"]
+        return Outcome(record, await self.read(job, "log"))
+
+    async def do(self, source: str, *, lease: int = 1, **changes: Any) -> Outcome:
+        """Run a cell to its end."""
+        return await self.outcome(await self.run(source, lease=lease, **changes))
+
+    async def read(self, job: str, name: str, offset: int = 0) -> bytes:
+        """Read a file of the job's spool from ``offset`` to its end of now."""
+        pieces: list[bytes] = []
+        while True:
+            frame = await self.call("read", job=job, name=name, offset=offset, limit=wire.MAX_BODY)
+            if not frame.body:
+                return b"".join(pieces)
+            pieces.append(frame.body)
+            offset += len(frame.body)
+
+    async def wait_for_log(self, job: str, wanted: bytes) -> bytes:
+        """Wait until a job has written ``wanted``, and give its log of then.
+
+        :raises ConnectionError: the agent hung up, or the job ended, before.
+        """
+        while True:
+            known = len(self.events)
+            log = await self.read(job, "log")
+            if wanted in log:
+                return log
+            if any(one.get("event") == "ended" and one.get("job") == job for one in self.events[:known]):
+                raise ConnectionError(f"job {job} ended before it wrote {wanted!r}: {log!r}")
+            await self._more_events(known)
+
+    async def _more_events(self, known: int) -> None:
+        async with self._news:
+            await asyncio.wait_for(self._news.wait_for(lambda: len(self.events) > known or self.is_closed), _PATIENCE)
+        if self.is_closed:
+            raise ConnectionError("the agent hung up")

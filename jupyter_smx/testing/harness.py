@@ -1,0 +1,102 @@
+"""What an engine's author supplies to the contract: the engine, its rebirth, and looks at the world past it."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from jupyter_smx.engines.base import ClusterRequest, HostPlan
+from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.cluster import Handle
+
+
+class Harness(ABC):
+    """One engine and its world. The *side doors* must not use the engine: they say whether it tells the truth."""
+
+    engine: Engine
+
+    @abstractmethod
+    def reborn(self) -> Engine:
+        """Give the same country as a fresh process sees it: another instance that shares no memory."""
+
+    @abstractmethod
+    def hosts_alive(self, cluster: str) -> set[str]:
+        """Side door: name the hosts whose agent lives."""
+
+    @abstractmethod
+    def launches(self, cluster: str) -> dict[str, int]:
+        """Side door: count for each host how often the world really started its agent, losers of a race excepted."""
+
+    @abstractmethod
+    def commands(self, cluster: str) -> list[str]:
+        """Side door: give what ``ps`` shows of each living process of the cluster, agents, jobs and orphans."""
+
+    @abstractmethod
+    def commands_with(self, token: str) -> list[str]:
+        """Side door: give what ``ps`` shows of each living process of this world that has ``token`` in its command."""
+
+    @abstractmethod
+    def sent(self, cluster: str) -> dict[str, object]:
+        """Side door: give what was really launched, in the form of the engine's ``plan``."""
+
+    @abstractmethod
+    def leftovers(self, cluster: str) -> list[str]:
+        """Side door: name what the cluster still holds that costs something; records do not."""
+
+    @abstractmethod
+    def told(self, cluster: str) -> bytes:
+        """Side door: give everything that agents said of themselves and that the engine wrote down of the cluster."""
+
+    @abstractmethod
+    def memory(self, cluster: str, host: str) -> int:
+        """Side door: give the resident memory of the host's agent in bytes."""
+
+    @abstractmethod
+    def kill_agent(self, cluster: str, host: str) -> None:
+        """World: end one agent as an out-of-memory killer would."""
+
+    @abstractmethod
+    def forget(self, cluster: str) -> None:
+        """World: lose every trace of a cluster, as a provider does after some days."""
+
+    @abstractmethod
+    def outage(self) -> AbstractContextManager[None]:
+        """World: the engine's platform cannot be reached while this lasts."""
+
+    @abstractmethod
+    def impossible(self) -> ClusterRequest:
+        """Give a request that this engine must refuse before it launches anything."""
+
+    def python(self) -> str:
+        """Give the interpreter that hosts run."""
+        return sys.executable
+
+    def request(self, hosts: int = 1, *, cluster: str = "", preload: tuple[str, ...] = ()) -> ClusterRequest:
+        """Ask for a small cluster with an id that none had."""
+        return ClusterRequest(
+            cluster=cluster or secrets.token_hex(8),
+            hosts=tuple(
+                HostPlan(host=f"algo-{number}", group=HOMOGENEOUS, instance_type="local", vcpus=1)
+                for number in range(1, hosts + 1)
+            ),
+            instance_groups=(InstanceGroup(instance_count=hosts),),
+            python=self.python(),
+            idle_limit=120.0,
+            preload=preload,
+        )
+
+    async def up(self, request: ClusterRequest | None = None, *, engine: Engine | None = None) -> Handle:
+        """Acquire to the end, and give the complete handle."""
+        handle = None
+        async for step in (engine or self.engine).acquire(request or self.request()):
+            handle = step
+        if handle is None:
+            raise AssertionError("acquire ended without a handle")
+        return handle

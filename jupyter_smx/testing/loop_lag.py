@@ -1,0 +1,54 @@
+"""How long an event loop was blocked by what ran in it, with the time taken off in which the machine was busy."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+_BEAT = 0.005
+
+
+class LoopLag:
+    """Measures from ``async with`` on; ``worst`` is the longest time in seconds that the loop was blocked."""
+
+    def __init__(self) -> None:
+        self.worst = 0.0
+
+    async def __aenter__(self) -> Self:
+        """Start to measure."""
+        self._task = asyncio.create_task(self._beat())
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop to measure, after one more beat that sees a block which is just over."""
+        await asyncio.sleep(_BEAT)
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _beat(self) -> None:
+        while True:
+            before, waited = time.monotonic(), _waited_for_a_cpu()
+            await asyncio.sleep(_BEAT)
+            late = time.monotonic() - before - _BEAT
+            # Time on the run queue is the machine's fault, and not the fault of what runs in this loop.
+            self.worst = max(self.worst, late - (_waited_for_a_cpu() - waited))
+
+
+def _waited_for_a_cpu() -> float:
+    """Give the seconds that this thread has waited for a CPU so far; 0 where the system does not say."""
+    try:
+        text = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat").read_text()
+    except OSError:
+        return 0.0
+    return int(text.split()[1]) / 1e9

@@ -1,0 +1,22 @@
+"""The local engine keeps the contract, in a folder whose name breaks careless code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest_asyncio
+
+from jupyter_smx.testing.contract import EngineContract
+from jupyter_smx.testing.local_world import LocalHarness
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+
+class TestLocalEngine(EngineContract):
+    @pytest_asyncio.fixture
+    async def harness(self, nasty_path: Path) -> AsyncIterator[LocalHarness]:
+        harness = LocalHarness(nasty_path / "smx")
+        yield harness
+        await harness.close()

@@ -8,28 +8,29 @@ import os
 import signal
 import sys
 import traceback
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Set
 
 from jupyter_smx.agent import process
 from jupyter_smx.agent.loop import READ, Loop
 
 _NICE = 10
+KEPT = set()  # type: Set[int]
+"""Descriptors that errands need open."""
 
 Done = Callable[[Optional[Dict[str, Any]], str], None]
 """Called with the result, or with None and a sentence that says what went wrong."""
 
 
 def _close_all_but(fd: int) -> None:
+    """Hold nothing of the agent's: a child is let go by closing its socket, which has to be the last one."""
     try:
-        names = os.listdir("/proc/self/fd")
+        numbers = [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:
-        os.closerange(3, fd)
-        os.closerange(fd + 1, 4096)
-        return
-    for name in names:
-        if int(name) > 2 and int(name) != fd:  # noqa: PLR2004 - 0, 1 and 2 are the standard streams
+        numbers = list(range(4096))
+    for number in numbers:
+        if number > 2 and number != fd and number not in KEPT:  # noqa: PLR2004 - 0, 1 and 2 are the standard streams
             with contextlib.suppress(OSError):
-                os.close(int(name))
+                os.close(number)
 
 
 def _work(work: Callable[[], Dict[str, Any]], fd: int) -> None:

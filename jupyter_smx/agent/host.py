@@ -188,7 +188,7 @@ class Host:
                 os.unlink(path)
         for path in (self.folder.slots, self.folder.trash, self.folder.tmp, self.folder.ml):
             shutil.rmtree(path, ignore_errors=True)
-        self.loop.later(0, lambda: leave(code))
+        leave(code)
 
 
 def leave(code: int) -> None:

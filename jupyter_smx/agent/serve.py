@@ -10,7 +10,7 @@ import socket
 import sys
 from typing import Any, Dict, List, Optional
 
-from jupyter_smx.agent import __version__, environment, hostconfig, process, wire
+from jupyter_smx.agent import __version__, environment, errand, hostconfig, namespace, process, wire
 from jupyter_smx.agent.connection import Door
 from jupyter_smx.agent.folder import HostFolder
 from jupyter_smx.agent.host import Host, Isolation, say
@@ -83,15 +83,45 @@ def _stand_alone() -> None:
     os.close(null)
 
 
+def _inside(words: List[str]) -> Optional[Isolation]:
+    """Give what the process that we were before found out, None at the first start."""
+    text = _option(words, "--inside")
+    if text is None:
+        return None
+    hidden = []
+    for prefix, fd in json.loads(text):
+        os.set_inheritable(fd, False)
+        errand.KEPT.add(fd)
+        hidden.append((prefix, f"/proc/self/fd/{fd}"))
+    return Isolation("namespace", "", tuple(hidden))
+
+
 def _isolate(config: hostconfig.HostConfig, folder: HostFolder, words: List[str]) -> Isolation:
-    """Enter the host's own namespaces and become a new program there, or say why jobs only get variables."""
-    inside = _option(words, "--inside")
-    if inside is not None:
-        raw = json.loads(inside)
-        return Isolation(raw["mode"], raw["reason"], tuple((prefix, real) for prefix, real in raw["hidden"]))
+    """Become a new program in the host's own namespaces, or say why jobs only get variables."""
     if not config.isolate:
         return Isolation("variables", "isolate is off for this host")
-    return Isolation("variables", "not built yet")
+    needed = namespace.needed_paths(folder.root, entry(), dict(os.environ), sys.path)
+    plan, reason = namespace.make_plan(folder, config.host, config.hosts, needed)
+    if plan is None:
+        return Isolation("variables", reason)
+    namespace.write_files(plan)
+    reason = namespace.probe(plan, needed)
+    if reason:
+        return Isolation("variables", reason)
+    hidden = []
+    if plan.own_tmp:
+        # Inputs may lie in the machine's /tmp; an open folder stays in reach when its name does not.
+        fd = os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY)  # noqa: S108
+        os.set_inheritable(fd, True)
+        hidden.append(("/tmp", fd))  # noqa: S108
+    namespace.enter(plan)
+    namespace.drop_mount_rights()
+    ready_fd = _option(words, "--ready-fd")
+    if ready_fd is not None:
+        os.set_inheritable(int(ready_fd), True)
+    os.chdir(folder.root)
+    flags = ["-I"] if sys.flags.isolated else []
+    os.execv(sys.executable, [sys.executable, *flags, entry(), "serve", *words, "--inside", json.dumps(hidden)])
 
 
 def _ready(host: Host, ready_fd: Optional[str]) -> None:
@@ -123,7 +153,7 @@ def main(words: List[str]) -> int:
     process.become_subreaper()
     process.set_oom_score(-500)
     folder.make()
-    isolation = _isolate(config, folder, words)
+    isolation = _inside(words) or _isolate(config, folder, words)
     host = Host(config, folder, isolation, entry())
     Door(host, listen(folder))
     ready_fd = _option(words, "--ready-fd")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from jupyter_smx.controller import staging
+from jupyter_smx.controller.staging import Left
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.status import SecondaryStatus
@@ -17,6 +18,7 @@ from jupyter_smx.policy.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from jupyter_smx.controller.agents import Agents
     from jupyter_smx.controller.books import Books
@@ -34,12 +36,12 @@ class Finisher:
     """Gives verdicts."""
 
     def __init__(
-        self, books: Books, agents: Agents, pump: LogPump, store: Staging, engine_of: Callable[[str], Engine]
+        self, books: Books, agents: Agents, pump: LogPump, home: Staging, engine_of: Callable[[str], Engine]
     ) -> None:
         self._books = books
         self._agents = agents
         self._pump = pump
-        self._staging = store
+        self._staging = home
         self._engine_of = engine_of
 
     async def finish(self, job_id: str, trail: Trail) -> None:
@@ -82,25 +84,25 @@ class Finisher:
         return job
 
     async def _bring_home(self, job: Job, trail: Trail) -> tuple[tuple[Artifact, ...], Verdict | None]:
-        home: tuple[Artifact, ...] = ()
+        everything = []
         try:
             for host, record in trail.records.items():
                 remains = self._remains(job, host)
                 stream = None if trail.lost else self._agents.stream(job.cluster, host)
-                if stream is None:
-                    await self._pump.copy(job, host, remains / "log")
-                else:
+                if stream is not None:
                     await self._pump.drain(job, host, int(record.get("log", 0)))
-                if record.get("artifacts"):
-                    home += await self._staging.bring_home(job, host, record, stream=stream, remains=remains)
+                elif remains is not None:
+                    await self._pump.copy(job, host, remains / "log")
+                everything.append(Left(host, record, stream, remains))
+            home = await self._staging.bring_home(job, everything)
         except UnavailableError:
             raise
         except SmxError as error:
             said = f"ClientError: The outputs could not be brought home: {error}"
-            return home, Verdict(state=SecondaryStatus.FAILED, reason=said[:1024])
+            return (), Verdict(state=SecondaryStatus.FAILED, reason=said[:1024])
         return home, None
 
-    def _remains(self, job: Job, host: str) -> Any:
+    def _remains(self, job: Job, host: str) -> Path | None:
         folder = self._engine_of(job.spec.engine).remains(job.cluster, host)
         return None if folder is None else folder / job.id
 

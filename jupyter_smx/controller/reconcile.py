@@ -224,6 +224,7 @@ class Reconciler:
     def _dispatch(self, job: Job) -> None:
         trail = self._trail(job)
         grace, keep_alive = self.books.limits.grace, job.spec.keep_alive
+        trail.moments.setdefault("sent", self.books.clock())
         for host in named_hosts(job.spec.instance_groups):
             if host.name in trail.dispatched:
                 continue
@@ -232,7 +233,6 @@ class Reconciler:
             answer = stream.send_now("run", job=job.id, lease=job.lease, spec=spec)
             trail.dispatched.add(host.name)
             answer.add_done_callback(partial(self._run_answered, job, host.name))
-        trail.moments.setdefault("sent", self.books.clock())
 
     def _run_answered(self, job: Job, host: str, answer: asyncio.Future[Any]) -> None:
         if answer.cancelled() or answer.exception() is None:

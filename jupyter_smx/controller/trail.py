@@ -65,4 +65,5 @@ def host_end(host: str, record: dict[str, Any] | None) -> HostEnd:
         if said
         else None,
         left_behind=tuple(record.get("left_behind", ())),
+        errors=tuple(record.get("errors", ())),
     )

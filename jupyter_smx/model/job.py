@@ -45,6 +45,8 @@ class HostEnd(Struct, frozen=True, kw_only=True):
     failure: str = ""
     exception: RemoteException | None = None
     left_behind: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    """Sentences about what went wrong without ending the job: a variable that could not come back, say."""
 
 
 class Job(Struct, frozen=True, kw_only=True):

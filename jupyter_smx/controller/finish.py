@@ -89,10 +89,7 @@ class Finisher:
             for host, record in trail.records.items():
                 remains = self._remains(job, host)
                 stream = None if trail.lost else self._agents.stream(job.cluster, host)
-                if stream is not None:
-                    await self._pump.drain(job, host, int(record.get("log", 0)))
-                elif remains is not None:
-                    await self._pump.copy(job, host, remains / "log")
+                await self._pump.drain(job, host, int(record.get("log", 0)), stream, remains)
                 everything.append(Left(host, record, stream, remains))
             home = await self._staging.bring_home(job, everything)
         except UnavailableError:

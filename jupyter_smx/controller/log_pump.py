@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import shutil
 from typing import TYPE_CHECKING
 
 from jupyter_smx.controller.job_folder import JobFolder, StagingError
@@ -83,26 +82,6 @@ class LogPump:
             return JobFolder(self._jobs_folder, job_id).log(host).stat().st_size
         except OSError:
             return 0
-
-    async def copy(self, job: Job, host: str, source: Path) -> None:
-        """Take the rest of a log from the remains of a host that is gone; a log that is not there adds nothing.
-
-        :raises UnavailableError: the disk here is full.
-        """
-        await asyncio.to_thread(self._copy, job, host, source)
-
-    def _copy(self, job: Job, host: str, source: Path) -> None:
-        path = self.path(job.id, host)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with source.open("rb") as left, path.open("ab") as log:
-                left.seek(log.tell())
-                shutil.copyfileobj(left, log, PIECE)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise self._unwritable(path, error) from error
-        self._on_bytes(job.id)
 
     async def close(self) -> None:
         """Stop pulling; a new pump reads on from the same byte."""

@@ -39,7 +39,7 @@ class FakeAgent:
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> FakeAgent:
+    async def __aenter__(self) -> FakeAgent:  # noqa: PYI034 - Self is of Python 3.11
         self._server = await asyncio.start_unix_server(self._serve, self.path)
         return self
 

@@ -1,0 +1,218 @@
+"""Brings what jobs wrote home: from the hosts to the job's folder, and from there to where the user wants it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import tarfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.controller.archives import merge
+from jupyter_smx.controller.job_folder import JobFolder, StagingError, or_say, whole_file
+from jupyter_smx.model.channel import Artifact
+from jupyter_smx.model.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from jupyter_smx.controller.agent_stream import AgentStream
+    from jupyter_smx.model.channel import Output
+    from jupyter_smx.model.job import Job
+
+PIECE = 262_144
+RESULT = "result.pkl"
+ARCHIVES = {"model": "model.tar.gz", "data": "output.tar.gz"}
+"""What ``--output`` of a training job calls its two folders, and the archives that they become."""
+UNUSED_PAYLOAD_AGE = 86_400.0
+"""Seconds after which variables that no live job needs are deleted."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """What one host left of a job: its end record, and the two ways to its files."""
+
+    host: str
+    record: Mapping[str, Any]
+    stream: AgentStream | None = None
+    remains: Path | None = None
+    """The job's folder in the spool of the host, where that can be read without the agent."""
+
+
+class Staging:
+    """The folders of jobs under one data folder."""
+
+    def __init__(self, jobs_folder: Path) -> None:
+        self._jobs_folder = jobs_folder
+
+    def folder(self, job_id: str) -> JobFolder:
+        """Give the folder of a job; it need not exist."""
+        return JobFolder(self._jobs_folder, job_id)
+
+    def keep_cell(self, job: Job) -> None:
+        """Write the code as it ran beside the outputs.
+
+        :raises StagingError: the disk refuses.
+        """
+        folder = self.folder(job.id)
+        folder.make()
+        with whole_file(folder.cell) as part:
+            part.write_text(job.spec.source, encoding="utf-8")
+
+    async def bring_home(self, job: Job, everything: Sequence[Left]) -> tuple[Artifact, ...]:
+        """Bring every artefact of every host home and put it where the user wants it; safe to do again.
+
+        Archives of equal names become one; of equal files the later host's stays.
+
+        :raises UnavailableError: a host that has the files does not answer now; nothing is lost.
+        :raises StagingError: the disk refuses, or a file is not there any more.
+        """
+        if not any(left.record.get("artifacts") for left in everything):
+            return ()
+        folder = self.folder(job.id)
+        folder.make()
+        hosts = sorted(everything, key=lambda left: _natural(left.host))
+        incoming = folder.path / "incoming"
+        for left in hosts:
+            for artifact in left.record.get("artifacts", ()):
+                await self._fetch(left, artifact, job, incoming / left.host)
+        return await asyncio.to_thread(_put_away, job, folder, incoming, [left.host for left in hosts])
+
+    async def _fetch(self, left: Left, artifact: Mapping[str, Any], job: Job, into: Path) -> None:
+        name, where, size = _inside(artifact["name"]), _inside(artifact["path"]), int(artifact["size"])
+        target = into / name
+        source = None if left.remains is None else left.remains / where
+        if source is not None and source.is_file():
+            await asyncio.to_thread(_link_or_copy, source, target)
+        elif left.stream is not None:
+            await _download(left.stream, job, str(where), target)
+        found = target.stat().st_size if target.exists() else 0
+        if found != size:
+            raise StagingError(
+                f"{name} of {job.name} on {left.host} is lost: {found} of {size} bytes are here.", value=name
+            )
+
+
+def read_record(remains: Path) -> dict[str, Any] | None:
+    """Read the end record that an agent left in a job's spool folder; None when there is none that is whole."""
+    try:
+        record = json.loads((remains / "end.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def delete_unused_payloads(payloads: Path, needed: Iterable[str], now: float) -> None:
+    """Delete variables that are older than a day and that no live job needs; ``needed`` are paths. Blocks."""
+    kept = {os.path.realpath(path) for path in needed}
+    for file in payloads.glob("*"):
+        # Somebody else may delete it first, or it belongs to somebody else.
+        with suppress(OSError):
+            unused = file.is_file() and os.path.realpath(file) not in kept
+            if unused and now - file.stat().st_mtime > UNUSED_PAYLOAD_AGE:
+                file.unlink()
+
+
+def _inside(name: object) -> PurePosixPath:
+    path = PurePosixPath(str(name))
+    if path.is_absolute() or not path.parts or ".." in path.parts:
+        raise StagingError(f"The agent names a file {name!r} that would lie outside the job's folder.", value=name)
+    return path
+
+
+def _natural(host: str) -> list[int | str]:
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", host)]
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    # The spool's name for it is deleted soon, so a second name is as good as a move, and a crash between is harmless.
+    with whole_file(target) as part:
+        part.unlink(missing_ok=True)
+        try:
+            os.link(source, part, follow_symlinks=False) if not source.is_symlink() else shutil.copyfile(source, part)
+        except OSError:
+            shutil.copyfile(source, part)
+
+
+async def _download(stream: AgentStream, job: Job, name: str, target: Path) -> None:
+    with whole_file(target) as part, part.open("wb", buffering=0) as file:
+        offset, total = 0, 1
+        while offset < total:
+            reply, piece = await stream.request(
+                "read", job=job.id, lease=job.lease, name=name, offset=offset, limit=PIECE
+            )
+            total = int(reply.get("total", 0))
+            if not piece and offset < total:
+                raise UnavailableError(f"{name} of {job.name} on {stream.host} cannot be read on.", transient=True)
+            await asyncio.to_thread(file.write, piece)
+            offset += len(piece)
+
+
+def _put_away(job: Job, folder: JobFolder, incoming: Path, hosts: Sequence[str]) -> tuple[Artifact, ...]:
+    with or_say(folder.path):
+        for name, files in _by_name(incoming, hosts).items():
+            _settle(folder, name, files)
+        shutil.rmtree(incoming)
+    goals = {
+        name: path for output in job.spec.outputs if output.destination for name, path in _goals(job, folder, output)
+    }
+    for name, goal in goals.items():
+        with whole_file(goal) as part:
+            shutil.copyfile(folder.artifacts / name, part)
+    return tuple(
+        Artifact(name=name, path=str(goals.get(name, path)), size=path.stat().st_size)
+        for name, path in _files(folder.artifacts)
+    )
+
+
+def _by_name(incoming: Path, hosts: Sequence[str]) -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for host in hosts:
+        for name, path in _files(incoming / host):
+            found.setdefault(name, []).append(path)
+    return found
+
+
+def _settle(folder: JobFolder, name: str, files: list[Path]) -> None:
+    target = folder.result if name == RESULT else folder.artifacts / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if name in ARCHIVES.values() and len(files) > 1:
+        with whole_file(target) as part:
+            try:
+                merge(files, part)
+            except tarfile.TarError as error:
+                raise StagingError(f"The {name} of the hosts cannot be made one: {error}.", value=name) from error
+        return
+    # Variables come from the first host, everything else from the last that wrote it.
+    files[0 if name == RESULT else -1].replace(target)
+
+
+def _goals(job: Job, folder: JobFolder, output: Output) -> Iterator[tuple[str, Path]]:
+    if "://" in output.destination:
+        raise StagingError(
+            f"--output {output.name}: {output.destination} is not a folder of this machine.",
+            field="output",
+            value=output.destination,
+            cure=f"The files are in {folder.artifacts}.",
+        )
+    destination = Path(job.spec.working_directory or folder.path, output.destination).absolute()
+    if job.spec.kind == "train":
+        archive = ARCHIVES.get(output.name, "")
+        if archive and (folder.artifacts / archive).exists():
+            is_file = destination.name.endswith((".tar.gz", ".tgz")) and not destination.is_dir()
+            yield archive, destination if is_file else destination / archive
+        return
+    tree = folder.artifacts / "outputs" / output.name
+    for name, _ in _files(tree):
+        yield f"outputs/{output.name}/{name}", destination / name
+
+
+def _files(tree: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(tree.rglob("*")):
+        if path.is_file():
+            yield path.relative_to(tree).as_posix(), path

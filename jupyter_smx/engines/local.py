@@ -7,7 +7,8 @@ import os
 import re
 import socket
 import sys
-from contextlib import contextmanager
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,21 +17,19 @@ from traitlets import Bool, Enum, Float, List, Unicode, default
 
 from jupyter_smx.engines import interpreter, pack, processes
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
-from jupyter_smx.engines.local_host import RELEASED, Birth, HostFolder, description, hosts_of
+from jupyter_smx.engines.local_host import RELEASED, SOCKET_LIMIT, Birth, HostFolder, description, hosts_of
 from jupyter_smx.engines.local_start import LOST_THE_CLAIM, AgentStart, Children, in_words
 from jupyter_smx.launch import DATA_DIR_VARIABLE, controller_environment, data_dir
 from jupyter_smx.model.cluster import Handle, HostHandle
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from jupyter_smx.engines.base import HostPlan
 
 _LINUX = sys.platform == "linux"
 _PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_SOCKET_LIMIT = 100
-"""Bytes; Linux takes 107 and macOS 103."""
 _LOOK_AGAIN = 0.05
 
 
@@ -120,8 +119,8 @@ class LocalEngine(Engine):
         :raises UnavailableError: the folder cannot be read, which does not mean that there is no cluster.
         """
         try:
-            return self._find(cluster)
-        except (OSError, ValueError) as problem:
+            return await asyncio.to_thread(self._find, cluster)
+        except (OSError, msgspec.MsgspecError) as problem:
             raise UnavailableError(
                 f"data_dir: the records of cluster {cluster!r} cannot be read ({problem}).",
                 field="data_dir",
@@ -132,7 +131,8 @@ class LocalEngine(Engine):
     async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
         """Compare each host's process id, start time and boot with the process table."""
         self._reap()
-        return [self._look(handle) for handle in handles]
+        # A network disk that is away would hold the thread, never the event loop.
+        return await asyncio.to_thread(self._look_at_all, handles)
 
     async def release(self, handle: Handle) -> None:
         """Kill the agents' sessions, their descendants and every process that carries a host's mark.
@@ -152,7 +152,7 @@ class LocalEngine(Engine):
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connection.setblocking(False)
-            with _short_name(folder) as path:
+            with folder.socket_address() as path:
                 connection.connect(path)  # a unix socket answers at once: yes, no, or its queue is full
             return await asyncio.open_unix_connection(sock=connection)
         except OSError as problem:
@@ -191,8 +191,6 @@ class LocalEngine(Engine):
     def _command(self, python: str, archive: Path, folder: HostFolder) -> list[str]:
         return [python, "-I", os.fspath(archive), "serve", os.fspath(folder.path)]
 
-    # --- acquire ------------------------------------------------------------------------------------------------
-
     def _refuse_impossible(self, request: ClusterRequest) -> None:
         names = [host.host for host in request.hosts]
         for field, value in [("cluster", request.cluster), *(("hosts", name) for name in names)]:
@@ -210,13 +208,12 @@ class LocalEngine(Engine):
                 value=names,
                 rule="A cluster has at least one host and each has a name of its own.",
             )
-        longest = max((self._folder(request.cluster, name).socket for name in names), key=_length)
-        if not hasattr(socket, "AF_UNIX") or (not _LINUX and _length(longest) > _SOCKET_LIMIT):
+        if not all(self._folder(request.cluster, name).can_have_socket() for name in names):
             raise RefusedError(
                 f"data_dir: {self.data_dir!r} cannot hold an agent's socket.",
                 field="data_dir",
                 value=self.data_dir,
-                rule=f"This system needs unix sockets, and their paths have {_SOCKET_LIMIT} bytes at most.",
+                rule=f"Unix sockets are needed, and here their paths have {SOCKET_LIMIT} bytes at most.",
                 cure=f"Set {DATA_DIR_VARIABLE} to a folder with a short path; on Windows run Jupyter in WSL.",
             )
 
@@ -288,40 +285,45 @@ class LocalEngine(Engine):
             transient=True,
         )
 
-    # --- find and survey -----------------------------------------------------------------------------------------
-
     def _find(self, cluster: str) -> Handle | None:
-        if not _PLAIN.fullmatch(cluster) or self._is_released(cluster):
+        folder = self._existing(cluster)
+        if folder is None:
             return None
-        try:
-            names = hosts_of(self._clusters / cluster)
-        except FileNotFoundError:
-            return None
-        hosts = (self._folder(cluster, name).handle() for name in names)
+        hosts = (HostFolder(folder / name).handle() for name in hosts_of(folder))
         return Handle(engine=self.name, cluster=cluster, hosts=tuple(host for host in hosts if host is not None))
 
+    def _existing(self, cluster: str) -> Path | None:
+        """Give the folder of a cluster that was acquired and not released.
+
+        :raises OSError: a disk is away, which says nothing about any cluster.
+        """
+        if not _PLAIN.fullmatch(cluster):
+            return None
+        self._root.stat()
+        folder = self._clusters / cluster
+        return folder if _exists(folder) and not _exists(folder / RELEASED) else None
+
+    def _look_at_all(self, handles: Sequence[Handle]) -> list[Observation]:
+        return [self._look(handle) for handle in handles]
+
     def _look(self, handle: Handle) -> Observation:
-        if not _PLAIN.fullmatch(handle.cluster):
-            return Observation.GONE
         try:
-            # When the folder of all clusters is missing a disk is away, which says nothing about one of them.
-            self._clusters.stat()
-            found = self._find(handle.cluster)
-            if found is None:
+            folder = self._existing(handle.cluster)
+            if folder is None:
                 return Observation.GONE
-            hosts = handle.hosts or found.hosts
-            if not hosts:
-                return Observation.UNKNOWN
-            alive = all(_birth(host).is_alive() for host in hosts)
-        except (OSError, ValueError, TypeError):
+            births = [_birth(host) for host in handle.hosts] or [
+                birth for name in hosts_of(folder) if (birth := HostFolder(folder / name).birth())
+            ]
+            if not births and time.time() - folder.stat().st_mtime < float(self.launch_timeout):
+                return Observation.UNKNOWN  # an acquire may be under way
+            alive = bool(births) and all(birth.is_alive() for birth in births)
+        except (OSError, msgspec.MsgspecError):
             return Observation.UNKNOWN
         return Observation.RUNNING if alive else Observation.GONE
 
-    # --- release --------------------------------------------------------------------------------------------------
-
     def _release(self, handle: Handle) -> None:
         folders = self._close(handle)
-        births = [_birth(host) for host in handle.hosts] + [birth for folder in folders if (birth := folder.birth())]
+        births = _readable(handle, folders)
         boot = processes.boot_id()
         roots = [(birth.pid, birth.start_time) for birth in births if birth.boot_id == boot]
         marks = [self._folder(handle.cluster, host.host).mark for host in handle.hosts]
@@ -366,23 +368,6 @@ async def _give_up(tasks: set[asyncio.Task[HostHandle]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-@contextmanager
-def _short_name(folder: HostFolder) -> Iterator[str]:
-    """Give a name of the folder's socket that fits into a socket address."""
-    if _length(folder.socket) <= _SOCKET_LIMIT or not _LINUX:
-        yield os.fspath(folder.socket)
-        return
-    descriptor = os.open(folder.path, os.O_PATH | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{descriptor}/{folder.socket.name}"
-    finally:
-        os.close(descriptor)
-
-
-def _length(path: Path) -> int:
-    return len(os.fsencode(path))
-
-
 def _exists(path: Path) -> bool:
     """Say whether a file is there; unlike :meth:`Path.exists` an unreadable folder is an error and not a no."""
     try:
@@ -390,6 +375,18 @@ def _exists(path: Path) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def _readable(handle: Handle, folders: list[HostFolder]) -> list[Birth]:
+    """Collect who the agents are; what cannot be read is left out, since their mark finds them too."""
+    births: list[Birth | None] = []
+    for host in handle.hosts:
+        with suppress(msgspec.MsgspecError):
+            births.append(_birth(host))
+    for folder in folders:
+        with suppress(OSError, msgspec.MsgspecError):
+            births.append(folder.birth())
+    return [birth for birth in births if birth is not None]
 
 
 def _birth(host: HostHandle) -> Birth:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import stat
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +19,7 @@ from jupyter_smx.engines import processes
 from jupyter_smx.model.cluster import HostHandle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from jupyter_smx.engines.base import ClusterRequest, HostPlan
 
@@ -26,7 +29,13 @@ MARK = "JUPYTER_SMX_HOST"
 RELEASED = "released"
 """File in a cluster's folder: the cluster was given back, its id is never used again."""
 
+SOCKET_LIMIT = 100
+"""Bytes of a path; Linux takes 107 and macOS 103."""
+
+_LINUX = sys.platform == "linux"
 _PRIVATE = 0o700
+_NEVER = -1
+"""A start time that no process has."""
 _REMOVED = ("ml", "tmp", "slots", "trash")
 _LOG_TAIL = 4096
 _LOG_LINES = 5
@@ -44,6 +53,17 @@ class Birth(Struct, frozen=True):
         return self.boot_id == processes.boot_id() and processes.is_alive((self.pid, self.start_time))
 
 
+def completed(birth: Birth, written: float) -> Birth:
+    """Fill in what an agent could not know of itself, which is so outside Linux, from when it wrote ``agent.json``.
+
+    A process that began after that time, in seconds of the epoch, is a stranger with the agent's number.
+    """
+    found = processes.look(birth.pid)
+    is_agent = found is not None and processes.born_at(found) <= written
+    started = found.started if found is not None and is_agent else _NEVER
+    return Birth(pid=birth.pid, start_time=started, boot_id=processes.boot_id())
+
+
 class HostFolder(Struct, frozen=True):
     """The folder of one host, ``<data_dir>/clusters/<cluster>/<host>``."""
 
@@ -53,6 +73,28 @@ class HostFolder(Struct, frozen=True):
     def socket(self) -> Path:
         """Give the unix socket that the agent listens on."""
         return self.path / "agent.sock"
+
+    def can_have_socket(self) -> bool:
+        """Say whether this system can bind and reach the socket: Linux can whatever its path, others up to a length."""
+        return hasattr(socket, "AF_UNIX") and (_LINUX or self._is_short())
+
+    def _is_short(self) -> bool:
+        return len(os.fsencode(self.socket)) <= SOCKET_LIMIT
+
+    @contextmanager
+    def socket_address(self) -> Iterator[str]:
+        """Give a name of the socket that fits into a socket address, valid inside the ``with``.
+
+        :raises OSError: the folder is not there.
+        """
+        if self._is_short() or not _LINUX:
+            yield os.fspath(self.socket)
+            return
+        descriptor = os.open(self.path, os.O_PATH | os.O_DIRECTORY)
+        try:
+            yield f"/proc/self/fd/{descriptor}/{self.socket.name}"
+        finally:
+            os.close(descriptor)
 
     @property
     def log(self) -> Path:
@@ -90,8 +132,10 @@ class HostFolder(Struct, frozen=True):
 
         :raises OSError: the folder cannot be read, which says nothing about the agent.
         """
+        path = self.path / "agent.json"
         try:
-            return msgspec.json.decode((self.path / "agent.json").read_bytes(), type=Birth)
+            birth = msgspec.json.decode(path.read_bytes(), type=Birth)
+            return birth if birth.start_time and birth.boot_id else completed(birth, path.stat().st_mtime)
         except FileNotFoundError:
             return None
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 LOST_THE_CLAIM = 3
 """Exit code of an agent whose folder another agent has."""
 
-_LOOK_AGAIN = 0.01
+_LAST_MOMENTS = 5.0
+"""Seconds."""
 
 Children = dict[int, "subprocess.Popen[bytes]"]
 """Agents that this process started and must wait for when they end, so that none stays a zombie."""
@@ -36,10 +37,11 @@ class AgentStart(NamedTuple):
         with listening:
             if await _first_byte(listening.fileno()):
                 return None
-        # End of file means that the agent has closed the pipe without a word: it is about to end.
-        while child.poll() is None:
-            await asyncio.sleep(_LOOK_AGAIN)
-        return child.returncode
+        # End of file means that the agent has closed the pipe without a word: it is about to end, or its folder tells.
+        try:
+            return await asyncio.to_thread(child.wait, _LAST_MOMENTS)
+        except subprocess.TimeoutExpired:
+            return None
 
     def _start(self, children: Children) -> tuple[subprocess.Popen[bytes], BinaryIO]:
         listening, ready = os.pipe()

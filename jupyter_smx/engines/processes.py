@@ -79,6 +79,13 @@ def look(pid: int) -> Process | None:
     return _look_linux(pid) if _LINUX else _look_elsewhere(pid)
 
 
+def born_at(process: Process) -> float:
+    """Give the start time in seconds of the epoch."""
+    if _LINUX:
+        return float(psutil.boot_time()) + process.started / os.sysconf("SC_CLK_TCK")
+    return process.started / 1000
+
+
 def is_alive(identity: Identity) -> bool:
     """Say whether exactly this process lives, and not another one that got its number."""
     found = look(identity[0])

@@ -28,6 +28,7 @@ class LocalHarness(Harness):
     """A local engine with a data folder of its own."""
 
     def __init__(self, folder: Path, **traits: object) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # a controller has made it before it asks an engine
         self.folder = folder
         self.traits = {"launch_timeout": 60.0, **traits}
         self.engine = self.reborn()

@@ -72,9 +72,9 @@ class IdentityGroup:
         again = msgspec.json.decode(msgspec.json.encode(handle), type=Handle)
         assert again == handle
         reader, writer = await harness.reborn().connect(again, "algo-1")
+        assert not reader.at_eof()
         writer.close()
         await writer.wait_closed()
-        assert not reader.at_eof()
 
     async def test_the_longest_cluster_id_works(self, harness: Harness) -> None:
         handle = await harness.up(harness.request(cluster="f" * 32))

@@ -1,0 +1,66 @@
+"""Every route and verb of the extension, once, for the tests that go through all of them."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """A request of the browser, and the request that the controller sees for it."""
+
+    verb: str
+    path: str
+    upstream: str
+    upstream_verb: str = ""
+    body: str | None = None
+    query: dict[str, str] = {}
+    upstream_query: dict[str, str] = {}
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.path}"
+
+
+ROUTES = [
+    Route(verb="GET", path="controller", upstream="/v1/"),
+    Route(verb="POST", path="controller", upstream="/v1/", upstream_verb="GET", body=""),
+    Route(
+        verb="GET",
+        path="jobs",
+        upstream="/v1/jobs",
+        query={"limit": "5", "status": "Failed", "_xsrf": "x"},
+        upstream_query={"limit": "5", "status": "Failed"},
+    ),
+    Route(verb="POST", path="jobs", upstream="/v1/jobs", body='{"id": "abc", "spec": {}}'),
+    Route(
+        verb="GET",
+        path="jobs/digits",
+        upstream="/v1/jobs/digits",
+        query={"wait": "999", "until": "final"},
+        upstream_query={"wait": "60", "until": "final"},
+    ),
+    Route(verb="DELETE", path="jobs/digits", upstream="/v1/jobs/digits"),
+    Route(verb="POST", path="jobs/digits/stop", upstream="/v1/jobs/digits/stop", body=""),
+    Route(
+        verb="GET",
+        path="jobs/digits/logs",
+        upstream="/v1/jobs/digits/logs",
+        query={"offset": "7", "limit": "10", "host": "algo-1"},
+        upstream_query={"offset": "7", "limit": "10", "host": "algo-1"},
+    ),
+    Route(
+        verb="GET",
+        path="jobs/digits/artifacts/outputs/a b.csv",
+        upstream="/v1/jobs/digits/artifacts/outputs/a%20b.csv",
+    ),
+    Route(verb="GET", path="pools", upstream="/v1/pools"),
+    Route(verb="PATCH", path="pools/m5-1", upstream="/v1/pools/m5-1", body='{"keep_alive": 900}'),
+    Route(verb="DELETE", path="pools/m5-1", upstream="/v1/pools/m5-1"),
+    Route(
+        verb="GET",
+        path="changes",
+        upstream="/v1/changes",
+        query={"since": "3"},
+        upstream_query={"since": "3"},
+    ),
+    Route(verb="GET", path="doctor", upstream="/v1/doctor"),
+]

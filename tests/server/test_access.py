@@ -1,0 +1,119 @@
+"""Who may do what: authentication, authorisation and XSRF on every route and verb."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_controller import job
+from jupyter_server.auth import Authorizer
+from routes import ROUTES, Route
+from tornado.httpclient import HTTPClientError
+from tornado.httputil import parse_cookie
+
+from jupyter_smx.server import handlers
+
+if TYPE_CHECKING:
+    from fake_controller import FakeController
+    from traitlets.config import Config
+
+WRITING = [route for route in ROUTES if route.verb != "GET"]
+
+
+class Clerk(Authorizer):
+    """Writes down what is asked, and refuses it when told to."""
+
+    asked: list[tuple[str, str]] = []  # noqa: RUF012 - one list for the server's instance and the test
+    refuse = False
+
+    def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
+        del handler, user
+        self.asked.append((action, resource))
+        return not self.refuse
+
+
+@pytest.fixture
+def clerk(jp_server_config: Config) -> type[Clerk]:
+    Clerk.asked.clear()
+    Clerk.refuse = False
+    jp_server_config.ServerApp.authorizer_class = Clerk
+    return Clerk
+
+
+async def status_of(fetch: Any, route: Route, headers: dict[str, str]) -> int:
+    try:
+        answer = await fetch(
+            "jupyter-smx", route.path, method=route.verb, body=route.body, headers=headers, allow_nonstandard_methods=True
+        )
+    except HTTPClientError as error:
+        return error.code
+    return answer.code
+
+
+def test_the_table_of_routes_has_every_verb_of_every_handler() -> None:
+    import re
+
+    verbs = {
+        (pattern, verb.upper())
+        for pattern, handler in handlers.ROUTES
+        for verb in ("get", "post", "patch", "delete", "put")
+        if verb in vars(handler)
+    }
+    tested = {
+        (pattern, route.verb)
+        for pattern, _ in handlers.ROUTES
+        for route in ROUTES
+        if re.fullmatch(pattern, f"/jupyter-smx/{route.path}")
+    }
+    assert tested == verbs
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+@pytest.mark.parametrize("credential", ["", "token wrong", "Bearer wrong", "Basic d3Jvbmc6d3Jvbmc="])
+async def test_nobody_gets_in_without_the_right_token(
+    route: Route, credential: str, jp_fetch: Any, controller: FakeController
+) -> None:
+    controller.answer(route.upstream_verb or route.verb, route.upstream, 200, {})
+    assert await status_of(jp_fetch, route, {"Authorization": credential}) == 403
+    assert controller.seen == []
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+async def test_the_authorizer_is_asked_about_jupyter_smx_and_its_no_is_final(
+    clerk: type[Clerk], route: Route, jp_fetch: Any, controller: FakeController
+) -> None:
+    clerk.refuse = True
+    assert await status_of(jp_fetch, route, {}) == 403
+    assert clerk.asked == [("read" if route.verb == "GET" else "write", "jupyter_smx")]
+    assert controller.seen == []
+
+
+@pytest.mark.parametrize("route", WRITING, ids=str)
+async def test_a_page_elsewhere_cannot_write_with_the_users_cookie(
+    route: Route, jp_fetch: Any, jp_serverapp: Any, controller: FakeController
+) -> None:
+    await controller.happen(job())
+    controller.answer(route.upstream_verb or route.verb, route.upstream, 200, {})
+    cookies = await logged_in(jp_fetch, jp_serverapp)
+    header = "; ".join(f"{name}={value}" for name, value in cookies.items())
+    without = {"Authorization": "", "Cookie": header}
+    assert await status_of(jp_fetch, route, without) == 403
+    assert await status_of(jp_fetch, route, without | {"X-XSRFToken": "guessed"}) == 403
+    assert controller.seen == []
+    assert await status_of(jp_fetch, route, without | {"X-XSRFToken": cookies["_xsrf"]}) == 200
+
+
+async def logged_in(fetch: Any, app: Any) -> dict[str, str]:
+    """Log in as a browser does, and give its cookies."""
+    with pytest.raises(HTTPClientError) as redirect:
+        await fetch(
+            "login",
+            params={"token": app.identity_provider.token},
+            headers={"Authorization": ""},
+            follow_redirects=False,
+        )
+    assert redirect.value.code == 302
+    lines = redirect.value.response.headers.get_list("Set-Cookie")
+    pairs = [parse_cookie(line.split(";", 1)[0]) for line in lines]
+    # A page of the server sets this one; only a page of the server can read it.
+    return {name: value for pair in pairs for name, value in pair.items()} | {"_xsrf": "0123456789abcdef"}

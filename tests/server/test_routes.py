@@ -1,0 +1,211 @@
+"""What reaches the controller, and what comes back from it."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_controller import job, pool
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from routes import ROUTES, Route
+from tornado.httpclient import HTTPClientError
+
+from jupyter_smx.model.errors import ResourceNotFoundError
+from jupyter_smx.server.handlers import file_name, segment
+
+if TYPE_CHECKING:
+    from fake_controller import FakeController
+
+
+async def refused(work: Any) -> tuple[int, dict[str, Any]]:
+    with pytest.raises(HTTPClientError) as caught:
+        await work
+    return caught.value.code, json.loads(caught.value.response.body)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+async def test_a_request_reaches_the_controller_with_the_arguments_it_knows_and_no_credential(
+    route: Route, jp_fetch: Any, controller: FakeController
+) -> None:
+    upstream_verb = route.upstream_verb or route.verb
+    controller.answer(upstream_verb, route.upstream, 200, {"yes": 1})
+    answer = await jp_fetch(
+        "jupyter-smx", route.path, method=route.verb, params=route.query, body=route.body, allow_nonstandard_methods=True
+    )
+    assert answer.code == 200
+    assert abs(float(answer.headers["X-Smx-Now"]) - time.time()) < 60
+    (seen,) = controller.asked(route.upstream)
+    assert seen.method == upstream_verb
+    assert seen.query == route.upstream_query
+    assert "Authorization" not in seen.headers
+    assert "Cookie" not in seen.headers
+    if route.body and upstream_verb == route.verb:
+        assert seen.body == route.body.encode()
+
+
+async def test_lists_come_back_as_the_controller_wrote_them(jp_fetch: Any, controller: FakeController) -> None:
+    await controller.happen(job())
+    await controller.happen(pool())
+    jobs = json.loads((await jp_fetch("jupyter-smx", "jobs")).body)["jobs"]
+    pools = json.loads((await jp_fetch("jupyter-smx", "pools")).body)["pools"]
+    assert [found["name"] for found in jobs] == ["train-digits-1"]
+    assert [found["state"] for found in pools] == ["Available"]
+
+
+async def test_a_submission_is_201_and_a_deletion_has_no_body(jp_fetch: Any, controller: FakeController) -> None:
+    submitted = await jp_fetch("jupyter-smx", "jobs", method="POST", body='{"id": "abc", "spec": {}}')
+    controller.answer("DELETE", "/v1/jobs/abc", 204)
+    deleted = await jp_fetch("jupyter-smx", "jobs", "abc", method="DELETE")
+    assert (submitted.code, deleted.code, deleted.body) == (201, 204, b"")
+
+
+async def test_a_log_comes_as_raw_bytes_with_its_cursor(jp_fetch: Any, controller: FakeController) -> None:
+    raw = b"\x1b[31mepoch 1\xff\r\n<script>"
+    controller.answer(
+        "GET", "/v1/jobs/a/logs", 200, raw, X_Smx_Offset="18", X_Smx_Total="90", X_Smx_Final="0", X_Smx_Host="algo-1"
+    )
+    answer = await jp_fetch("jupyter-smx", "jobs", "a", "logs", params={"offset": "0"})
+    assert answer.body == raw
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    cursor = {name: answer.headers[f"X-Smx-{name}"] for name in ("Offset", "Total", "Final", "Host")}
+    assert cursor == {"Offset": "18", "Total": "90", "Final": "0", "Host": "algo-1"}
+
+
+@pytest.mark.parametrize("size", [0, 1, 3_000_000])
+async def test_an_artefact_arrives_whole_and_is_never_shown_as_a_page(
+    size: int, jp_fetch: Any, controller: FakeController
+) -> None:
+    content = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    controller.answer("GET", "/v1/jobs/a/artifacts/outputs/x.html", 200, content, Content_Type="text/html")
+    answer = await jp_fetch("jupyter-smx", "jobs", "a", "artifacts", "outputs", "x.html")
+    assert answer.body == content
+    assert answer.headers["Content-Length"] == str(size)
+    assert answer.headers["Content-Type"] == "application/octet-stream"
+    assert answer.headers["Content-Disposition"] == "attachment; filename*=UTF-8''x.html"
+
+
+async def test_an_artefact_that_does_not_exist_is_404_with_the_controllers_sentence(
+    jp_fetch: Any, controller: FakeController
+) -> None:
+    controller.refuse("GET", "/v1/jobs/a/artifacts/model.tar.gz", 404, "ResourceNotFound", "It wrote no model.")
+    code, body = await refused(jp_fetch("jupyter-smx", "jobs", "a", "artifacts", "model.tar.gz"))
+    assert (code, body["message"]) == (404, "It wrote no model.")
+
+
+@pytest.mark.parametrize("name", ["../../../etc/passwd", "outputs/../../x", "/etc/passwd", "a//b", "."])
+async def test_an_artefact_outside_the_jobs_folder_is_never_asked_for(
+    name: str, http_server_client: Any, jp_base_url: str, jp_auth_header: dict[str, str], controller: FakeController
+) -> None:
+    quoted = name.replace("/", "%2F").replace(".", "%2E")
+    with pytest.raises(HTTPClientError) as caught:
+        await http_server_client.fetch(
+            f"{jp_base_url}jupyter-smx/jobs/a/artifacts/{quoted}", headers=jp_auth_header
+        )
+    assert caught.value.code == 404
+    assert not [seen for seen in controller.seen if "artifacts" in seen.path]
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(400, "ValidationException"), (404, "ResourceNotFound"), (409, "ResourceInUse"), (422, "ResourceLimitExceeded")],
+)
+async def test_a_refusal_keeps_its_status_and_its_sentence(
+    status: int, code: str, jp_fetch: Any, controller: FakeController
+) -> None:
+    controller.refuse("POST", "/v1/jobs", status, code, "keep_alive: 9999999 is more than the cap.")
+    found, body = await refused(jp_fetch("jupyter-smx", "jobs", method="POST", body='{"id": "a", "spec": {}}'))
+    assert found == status
+    assert (body["code"], body["message"]) == (code, "keep_alive: 9999999 is more than the cap.")
+
+
+@pytest.mark.parametrize("body", ["", "no json", "[]", "3"])
+async def test_a_body_that_is_no_object_never_reaches_the_controller(
+    body: str, jp_fetch: Any, controller: FakeController
+) -> None:
+    code, answer = await refused(jp_fetch("jupyter-smx", "pools", "p", method="PATCH", body=body))
+    assert (code, answer["field"]) == (400, "body")
+    assert controller.seen == []
+
+
+async def test_a_wait_that_is_no_number_is_refused_with_its_name(jp_fetch: Any, controller: FakeController) -> None:
+    code, answer = await refused(jp_fetch("jupyter-smx", "changes", params={"since": "1", "wait": "long"}))
+    assert (code, answer["field"], answer["value"]) == (400, "wait", "long")
+    assert controller.seen == []
+
+
+@pytest.mark.parametrize("path", ["controller", "jobs", "jobs/a", "pools", "changes", "jobs/a/artifacts/m"])
+async def test_without_a_controller_the_answer_is_503_with_a_sentence_and_nothing_is_started(
+    path: str, jp_fetch: Any, started_controllers: list[Any]
+) -> None:
+    code, body = await refused(jp_fetch("jupyter-smx", path))
+    assert (code, body["code"], body["transient"]) == (503, "ServiceUnavailable", True)
+    assert body["message"] == "No controller is running."
+    assert started_controllers == []
+
+
+async def test_the_doctor_answers_without_a_controller_too(jp_fetch: Any) -> None:
+    page = json.loads((await jp_fetch("jupyter-smx", "doctor")).body)
+    assert page["controller"] is None
+    assert "No controller is running" in page["problem"]
+    assert page["server"]["jobs_in_progress"] == 0
+
+
+async def test_a_submission_starts_a_controller_once(jp_fetch: Any, started_controllers: list[Any]) -> None:
+    for number in range(2):
+        body = json.dumps({"id": f"{number:012x}", "spec": {}})
+        answer = await jp_fetch("jupyter-smx", "jobs", method="POST", body=body)
+        assert answer.code == 201
+    assert len(started_controllers) == 1
+
+
+async def test_a_controller_that_does_not_come_up_is_503_with_its_last_words(
+    jp_fetch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jupyter_smx import launch
+
+    real = launch.start_controller
+
+    def start() -> Any:
+        return real("/bin/false")
+
+    monkeypatch.setattr(launch, "start_controller", start)
+    launch.log_path().write_text("sqlite says: the disk is full\n")
+    code, body = await refused(jp_fetch("jupyter-smx", "jobs", method="POST", body='{"id": "a", "spec": {}}'))
+    assert code == 503
+    assert "the disk is full" in body["message"]
+
+
+async def test_an_answer_that_breaks_off_is_503_and_not_a_traceback(
+    jp_fetch: Any, controller: FakeController
+) -> None:
+    controller.answer("GET", "/v1/pools", 200, b"{}", Content_Length="999")
+    code, body = await refused(jp_fetch("jupyter-smx", "pools"))
+    assert code in {500, 503}
+    assert "message" in body
+
+
+@given(st.text())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_quoted_reference_is_one_segment_of_a_path(ref: str) -> None:
+    try:
+        quoted = segment(ref)
+    except (ResourceNotFoundError, UnicodeEncodeError):
+        return
+    assert not set("/?#% ") & set(quoted.replace("%", "", quoted.count("%"))) - set("0123456789ABCDEF")
+    assert "/" not in quoted
+    assert quoted not in {".", ".."}
+
+
+@given(st.lists(st.sampled_from(["a", "..", ".", "", "b.csv", "\x00"]), min_size=1).map("/".join))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_name_of_an_artefact_never_climbs(name: str) -> None:
+    try:
+        last = file_name(name)
+    except ResourceNotFoundError:
+        return
+    assert ".." not in name.split("/")
+    assert last == name.rsplit("/", 1)[-1]

@@ -61,7 +61,9 @@ def _present(channel: Dict[str, Any], folder: str, *, link: bool) -> None:
             _copy(source, target)
 
 
-def stage(channels: List[Dict[str, Any]], folders: Dict[str, str], hidden: Tuple[Tuple[str, str], ...]) -> Dict[str, Any]:
+def stage(
+    channels: List[Dict[str, Any]], folders: Dict[str, str], hidden: Tuple[Tuple[str, str], ...]
+) -> Dict[str, Any]:
     """Present every channel in its folder; File copies, FastFile links.
 
     ``hidden`` names folders of the machine that jobs of this host cannot see, and where this process still finds them;

@@ -158,7 +158,7 @@ class Connection:
             self._may_ask()
             known = self._operations.get(str(operation))
             if known is None:
-                raise Refused("Unknown", f"op: {operation!r} is not an operation of this agent.")
+                raise Refused("ValidationException", f"op: {operation!r} is not an operation of this agent.")
             header["received"] = received
             if operation == "read":
                 self._read(header)
@@ -167,21 +167,21 @@ class Connection:
         except Refused as refused:
             self.send({"re": number, "ok": False, "code": refused.code, "message": refused.message})
         except SpoolError as error:
-            self.send({"re": number, "ok": False, "code": "NotFound", "message": str(error)})
+            self.send({"re": number, "ok": False, "code": "ResourceNotFound", "message": str(error)})
         except (ValueError, TypeError, KeyError) as error:
             text = f"{operation}: the fields of this request cannot be used ({type(error).__name__}: {error})."
-            self.send({"re": number, "ok": False, "code": "Invalid", "message": text})
+            self.send({"re": number, "ok": False, "code": "ValidationException", "message": text})
 
     def _may_ask(self) -> None:
         if self.epoch is None:
-            raise Refused("NotGreeted", "op: the first operation of a stream is hello.")
+            raise Refused("Refused", "op: the first operation of a stream is hello.")
         if self.epoch < self.door.epoch:
             raise Refused("Fenced", f"epoch: {self.epoch} is over; {self.door.epoch} took this host.")
 
     def _hello(self, header: Dict[str, Any]) -> None:
         if header.get("protocol") != wire.PROTOCOL:
             text = f"protocol: {header.get('protocol')!r}; this agent speaks {wire.PROTOCOL}."
-            raise Refused("VersionMismatch", text)
+            raise Refused("Protocol", text)
         epoch = int(header.get("epoch", 0))
         self.door.greet(self, epoch)
         self.epoch = epoch
@@ -193,7 +193,7 @@ class Connection:
     def _job(self, header: Dict[str, Any]) -> Job:
         job = self.host.jobs.get(check_job(header.get("job")))
         if job is None:
-            raise Refused("NotFound", f"job: {header.get('job')} was never on this host.")
+            raise Refused("ResourceNotFound", f"job: {header.get('job')} was never on this host.")
         if "lease" in header and int(header["lease"]) != job.lease:
             text = f"lease: {header['lease']} is not the lease of job {job.id}, which is {job.lease}."
             raise Refused("Fenced", text)
@@ -211,7 +211,9 @@ class Connection:
             raise Refused("Busy", f"job: {host.current.id} is {host.current.phase} on this host.")
         if host.ending or not host.isolation.is_whole():
             host.end("/etc/hosts of this host was replaced from outside", code=4)
-            raise Refused("Ended", "host: its /etc/hosts was replaced from outside, so it ends. Take another one.")
+            raise Refused(
+                "ServiceUnavailable", "host: its /etc/hosts was replaced from outside, so it ends. Take another one."
+            )
         job = Job(host, name, lease, scriptmode.complete(header["spec"]), header["received"])
         host.begin(job)
         return {"phase": job.phase}
@@ -246,5 +248,3 @@ class Connection:
         modules = [str(name) for name in header.get("modules") or []]
         self.host.nursery.request(modules)
         return {}
-
-

@@ -11,6 +11,7 @@ _SECRET_PREFIXES = ("JUPYTERHUB_", "JPY_", "JUPYTER_SMX_")
 _SECRETS = ("JUPYTER_TOKEN", "JUPYTER_SERVER_TOKEN", "CONFIGPROXY_AUTH_TOKEN")
 # The kernel sets them for output that goes to a notebook; a job writes to a log.
 _NOTEBOOK_ONLY = ("PYDEVD_USE_FRAME_EVAL", "PYTHONSTARTUP", "PYTHONINSPECT")
+_MARKS = (MARKER, "JUPYTER_SMX_TEST_RUN")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -18,7 +19,7 @@ def scrub(inherited: Mapping[str, str], marker: str, python: str = sys.executabl
     """Give the environment of the host's processes: no token, the host's mark, and our Python first in ``PATH``."""
     clean = {}
     for name, value in inherited.items():
-        if name.startswith(_SECRET_PREFIXES) or name in _SECRETS or name in _NOTEBOOK_ONLY:
+        if name in _NOTEBOOK_ONLY or name in _SECRETS or (name.startswith(_SECRET_PREFIXES) and name not in _MARKS):
             continue
         if name == "MPLBACKEND" and "inline" in value:
             continue

@@ -109,5 +109,3 @@ class Errand:
         self._done = None
         if self._pid:
             process.kill([self._pid])
-
-

@@ -19,8 +19,22 @@ SKELETON = (
     "sagemaker/warmpoolcache",
 )
 # What a job may leave in and the next job must not see; the cache of the warm pool is not in it.
-RENEWED = ("code", "input/data", "model", "output/data", "output", "checkpoints", "processing/input")
-RENEWED += ("processing/output", "processing", "input/config", "input", "config", "sagemaker", "")
+RENEWED = (
+    "code",
+    "input/data",
+    "model",
+    "output/data",
+    "output",
+    "checkpoints",
+    "processing/input",
+    "processing/output",
+    "processing",
+    "input/config",
+    "input",
+    "config",
+    "sagemaker",
+    "",
+)
 
 
 class HostFolder:

@@ -96,13 +96,6 @@ class Host:
     def _preloaded(self) -> None:
         self.tell(dict(self.nursery.preload.view(), event="preload"))
 
-    def log_watch(self, slot: str, call: Callable[[], None]) -> int:
-        """Watch the log of a job that was made from this slot."""
-        folder = self.spool.root
-        del slot
-        assert self.current is not None
-        return self.logs.add(os.path.join(folder, self.current.id, "log"), call)
-
     # Jobs
 
     def begin(self, job: Job) -> None:
@@ -183,9 +176,8 @@ class Host:
         self.nursery.close()
         process.kill(process.tree(roots))
         process.wait_gone(roots, 2.0)
-        for path in (self.folder.socket, self.folder.path("agent.json")):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+        with contextlib.suppress(OSError):
+            os.unlink(self.folder.socket)
         for path in (self.folder.slots, self.folder.trash, self.folder.tmp, self.folder.ml):
             shutil.rmtree(path, ignore_errors=True)
         leave(code)
@@ -240,8 +232,7 @@ def describe(host: Host) -> Dict[str, Any]:
         "preload": host.nursery.preload.view(),
         "deadline": host.deadline.left(),
         "jobs": {
-            job.id: {"phase": job.phase, "lease": job.lease, "log": host.spool.size(job.id)} for job in host.jobs.values()
+            job.id: {"phase": job.phase, "lease": job.lease, "log": host.spool.size(job.id)}
+            for job in host.jobs.values()
         },
     }
-
-

@@ -107,7 +107,7 @@ class Job:
             self.report["refused"] = self.errors[-1]
             self._kill_everything()
         self._oom_before = process.oom_kills()
-        self._watch = self.host.log_watch(taken.slot, self._grew)
+        self._watch = self.host.logs.add(os.path.join(folder, spool.LOG), self._grew)
         if self.spec["max_run"]:
             self._limit_timer = self.host.loop.later(self.spec["max_run"], self._too_long)
 
@@ -244,7 +244,8 @@ class Job:
 
     def _failure(self) -> str:
         try:
-            with open(os.path.join(self.host.folder.ml, "output", "failure"), encoding="utf-8", errors="replace") as file:
+            path = os.path.join(self.host.folder.ml, "output", "failure")
+            with open(path, encoding="utf-8", errors="replace") as file:
                 text = file.read(_FAILURE)
         except OSError:
             text = ""

@@ -76,12 +76,12 @@ class Loop:
             timer = heapq.heappop(self._timers)[2]
             call, timer.call = timer.call, None
             if call is not None:
-                self._call(lambda _events, due=call: due(), 0)
+                self._call(call)
 
     @staticmethod
-    def _call(callback: Callable[[int], None], events: int) -> None:
+    def _call(callback: Callable[..., None], *arguments: int) -> None:
         try:
-            callback(events)
+            callback(*arguments)
         except Exception:  # noqa: BLE001 - the border of the loop: one job's trouble must not end the host
             sys.stderr.write(traceback.format_exc())
             sys.stderr.flush()
@@ -124,7 +124,7 @@ class Loop:
         for number in sorted(numbers):
             callback = self._on_signal.get(number)
             if callback is not None:
-                self._call(lambda _events, call=callback: call(), 0)
+                self._call(callback)
 
     def on_exit(self, pid: int, callback: OnExit) -> None:
         """Call back with the wait status of a child of this process when it ended."""
@@ -149,7 +149,4 @@ class Loop:
                 return
             callback = self._on_exit.pop(pid, None)
             if callback is not None:
-                self._call(lambda _events, call=callback, code=status: call(code), 0)  # type: ignore[misc]
-
-
-Json = Dict[str, Any]
+                self._call(callback, status)

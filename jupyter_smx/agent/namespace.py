@@ -148,8 +148,8 @@ def enter(plan: Plan) -> None:
     if os.path.isdir(_NSCD):
         # The daemon would answer from the machine's own hosts file.
         _bind(folder.path("empty"), _NSCD)
-    name = plan.host.encode()
-    _check(process.libc().sethostname(name, len(name)), "sethostname")
+    own_name = plan.host.encode()
+    _check(process.libc().sethostname(own_name, len(own_name)), "sethostname")
     if plan.own_tmp:
         _bind(folder.tmp, _TMP)
 

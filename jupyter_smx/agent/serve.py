@@ -15,6 +15,7 @@ from jupyter_smx.agent.connection import Door
 from jupyter_smx.agent.folder import HostFolder
 from jupyter_smx.agent.host import Host, Isolation, say
 
+_INSIDE = "JUPYTER_SMX_INSIDE"
 CLAIMED = 3
 """Exit code of an agent whose host has one already."""
 
@@ -83,9 +84,9 @@ def _stand_alone() -> None:
     os.close(null)
 
 
-def _inside(words: List[str]) -> Optional[Isolation]:
-    """Give what the process that we were before found out, None at the first start."""
-    text = _option(words, "--inside")
+def _inside() -> Optional[Isolation]:
+    """Give what the program that this process was before found out, None at the first start."""
+    text = os.environ.pop(_INSIDE, None)
     if text is None:
         return None
     hidden = []
@@ -120,8 +121,9 @@ def _isolate(config: hostconfig.HostConfig, folder: HostFolder, words: List[str]
     if ready_fd is not None:
         os.set_inheritable(int(ready_fd), True)
     os.chdir(folder.root)
+    os.environ[_INSIDE] = json.dumps(hidden)
     flags = ["-I"] if sys.flags.isolated else []
-    os.execv(sys.executable, [sys.executable, *flags, entry(), "serve", *words, "--inside", json.dumps(hidden)])
+    os.execv(sys.executable, [sys.executable, *flags, entry(), "serve", *words])
 
 
 def _ready(host: Host, ready_fd: Optional[str]) -> None:
@@ -142,7 +144,8 @@ def main(words: List[str]) -> int:
     except hostconfig.ConfigError as error:
         say(str(error))
         return 2
-    if "--inside" not in words:
+    isolation = _inside()
+    if isolation is None:
         if not claim(folder):
             say(f"{folder.claim}: this host has an agent already")
             return CLAIMED
@@ -153,7 +156,7 @@ def main(words: List[str]) -> int:
     process.become_subreaper()
     process.set_oom_score(-500)
     folder.make()
-    isolation = _inside(words) or _isolate(config, folder, words)
+    isolation = isolation or _isolate(config, folder, words)
     host = Host(config, folder, isolation, entry())
     Door(host, listen(folder))
     ready_fd = _option(words, "--ready-fd")

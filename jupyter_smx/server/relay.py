@@ -76,7 +76,7 @@ class Relay:
             except (UnavailableError, msgspec.MsgspecError) as error:
                 # A controller that answers nonsense is as good as none: look again a little later.
                 self._log.debug("jupyter_smx: no controller to follow: %s", error)
-            except Exception:
+            except Exception:  # noqa: BLE001
                 # The border of the task: nobody awaits it, so a bug here must not end all news in silence.
                 self._log.exception("jupyter_smx: the relay of events failed; it begins again.")
             self._connection.reap()

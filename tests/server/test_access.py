@@ -43,7 +43,12 @@ def clerk(jp_server_config: Config) -> type[Clerk]:
 async def status_of(fetch: Any, route: Route, headers: dict[str, str]) -> int:
     try:
         answer = await fetch(
-            "jupyter-smx", route.path, method=route.verb, body=route.body, headers=headers, allow_nonstandard_methods=True
+            "jupyter-smx",
+            route.path,
+            method=route.verb,
+            body=route.body,
+            headers=headers,
+            allow_nonstandard_methods=True,
         )
     except HTTPClientError as error:
         return error.code

@@ -33,7 +33,12 @@ async def test_a_request_reaches_the_controller_with_the_arguments_it_knows_and_
     upstream_verb = route.upstream_verb or route.verb
     controller.answer(upstream_verb, route.upstream, 200, {"yes": 1})
     answer = await jp_fetch(
-        "jupyter-smx", route.path, method=route.verb, params=route.query, body=route.body, allow_nonstandard_methods=True
+        "jupyter-smx",
+        route.path,
+        method=route.verb,
+        params=route.query,
+        body=route.body,
+        allow_nonstandard_methods=True,
     )
     assert answer.code == 200
     assert abs(float(answer.headers["X-Smx-Now"]) - time.time()) < 60
@@ -102,9 +107,7 @@ async def test_an_artefact_outside_the_jobs_folder_is_never_asked_for(
 ) -> None:
     quoted = name.replace("/", "%2F").replace(".", "%2E")
     with pytest.raises(HTTPClientError) as caught:
-        await http_server_client.fetch(
-            f"{jp_base_url}jupyter-smx/jobs/a/artifacts/{quoted}", headers=jp_auth_header
-        )
+        await http_server_client.fetch(f"{jp_base_url}jupyter-smx/jobs/a/artifacts/{quoted}", headers=jp_auth_header)
     assert caught.value.code == 404
     assert not [seen for seen in controller.seen if "artifacts" in seen.path]
 
@@ -179,9 +182,7 @@ async def test_a_controller_that_does_not_come_up_is_503_with_its_last_words(
     assert "the disk is full" in body["message"]
 
 
-async def test_an_answer_that_breaks_off_is_503_and_not_a_traceback(
-    jp_fetch: Any, controller: FakeController
-) -> None:
+async def test_an_answer_that_breaks_off_is_503_and_not_a_traceback(jp_fetch: Any, controller: FakeController) -> None:
     controller.answer("GET", "/v1/pools", 200, b"{}", Content_Length="999")
     code, body = await refused(jp_fetch("jupyter-smx", "pools"))
     assert code in {500, 503}

@@ -32,9 +32,10 @@ def parse(text: str, field: str = "keep_alive") -> int:
 
 def words(seconds: float) -> str:
     """Write a duration for people, two units at most: ``850 ms``, ``4.2 s``, ``10 min``, ``1 h 30 min``."""
-    if seconds < 1:
+    # What would be rounded up to the next unit is said in the next unit.
+    if round(seconds, 3) < 1:
         return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:  # noqa: PLR2004 - a minute
+    if round(seconds, 1) < 60:  # noqa: PLR2004 - a minute
         return f"{seconds:.1f} s".replace(".0 s", " s")
     whole = round(seconds)
     parts = []

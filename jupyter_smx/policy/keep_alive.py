@@ -63,10 +63,13 @@ def over_quota(groups: Iterable[InstanceGroup], kept: Iterable[Cluster], limits:
     for group in groups:
         kind = group.instance_type
         quota = limits.warm_pool_quota.get(kind, limits.warm_pool_quota.get("*"))
-        if quota is not None and held.get(kind, 0) + group.instance_count > quota:
+        before = held.get(kind, 0)
+        # Groups of one type count together.
+        held[kind] = before + group.instance_count
+        if quota is not None and held[kind] > quota:
             return (
-                f"The quota for warm {kind} instances is {quota} and {held.get(kind, 0)} are kept now; "
-                "the administrator sets it by ControllerApp.warm_pool_quota."
+                f"The quota for warm {kind} instances is {quota}, {before} are taken and this needs "
+                f"{group.instance_count}; the administrator sets it by ControllerApp.warm_pool_quota."
             )
     return ""
 
@@ -78,7 +81,7 @@ def after_job(cluster: Cluster, seconds: int, others: Iterable[Cluster], limits:
     full = over_quota(cluster.key.instance_groups, others, limits)
     if full:
         return Keep(0, full)
-    left = cluster.created_at + limits.max_keep_alive_chain - now
-    if left <= 0:
+    left = int(cluster.created_at + limits.max_keep_alive_chain - now)
+    if left < 1:
         return Keep(0, f"The pool reached its maximum age of {duration.words(limits.max_keep_alive_chain)}.")
-    return Keep(min(seconds, int(left)))
+    return Keep(min(seconds, left))

@@ -79,21 +79,30 @@ def _reason_to_wait(need: capacity.Share, used: capacity.Share, world: World, li
 def _evictable(
     need: capacity.Share, used: capacity.Share, clusters: Sequence[Cluster], limits: Limits
 ) -> tuple[str, ...]:
-    """Choose the idle pools that end soonest anyway, as few as make room; none when that would not be enough."""
-    over = used.hosts + need.hosts - limits.max_hosts
-    chosen: list[str] = []
+    """Choose the idle pools that end soonest anyway, as few as make room; none when that would not be enough.
+
+    Pools that are leaving already make room first, so that looking twice never ends a second pool.
+    """
+    leaving = sum(_size(cluster) for cluster in clusters if cluster.state is ClusterState.RELEASING)
+    over = used.hosts + need.hosts - limits.max_hosts - leaving
+    chosen: list[Cluster] = []
     idle = [cluster for cluster in clusters if cluster.state is ClusterState.AVAILABLE]
     for cluster in sorted(idle, key=lambda c: c.expires_at or 0.0):
         if over <= 0:
             break
-        chosen.append(cluster.id)
-        over -= sum(group.instance_count for group in cluster.key.instance_groups)
-    leaving = sum(
-        sum(group.instance_count for group in cluster.key.instance_groups)
-        for cluster in clusters
-        if cluster.state is ClusterState.RELEASING
-    )
-    return tuple(chosen) if over <= leaving else ()
+        chosen.append(cluster)
+        over -= _size(cluster)
+    if over > 0:
+        return ()
+    for cluster in [*chosen]:
+        if over + _size(cluster) <= 0:
+            chosen.remove(cluster)
+            over += _size(cluster)
+    return tuple(cluster.id for cluster in chosen)
+
+
+def _size(cluster: Cluster) -> int:
+    return sum(group.instance_count for group in cluster.key.instance_groups)
 
 
 def _queued(reason: str, ahead: int) -> Why:

@@ -59,7 +59,7 @@ def differences(wanted: ReuseKey, cluster: Cluster) -> tuple[Difference, ...]:
 
 
 def passed_over(wanted: ReuseKey, clusters: Iterable[Cluster], reachable: Collection[str]) -> tuple[Difference, ...]:
-    """Say for every live cluster why it was not taken: fields of the key, or that it was busy, or not reachable."""
+    """Say of every live cluster, when none fits, what was wrong: fields of the key, busy, not reachable, expired."""
     found: list[Difference] = []
     for cluster in clusters:
         if not cluster.is_live():
@@ -68,9 +68,10 @@ def passed_over(wanted: ReuseKey, clusters: Iterable[Cluster], reachable: Collec
         if unlike:
             found.extend(unlike)
             continue
-        state = cluster.state.value if cluster.state is not ClusterState.AVAILABLE else "not reachable"
-        if cluster.state is not ClusterState.AVAILABLE or cluster.id not in reachable:
-            found.append(Difference(pool=cluster.name(), field="status", wanted="Available", found=state))
+        state = cluster.state.value
+        if cluster.state is ClusterState.AVAILABLE:
+            state = "out of time" if cluster.id in reachable else "not reachable"
+        found.append(Difference(pool=cluster.name(), field="status", wanted="Available", found=state))
     return tuple(found)
 
 

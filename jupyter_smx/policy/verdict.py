@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_REASON = 1_024
 _TOLD = "stopped"
+_NOBODY_ASKED = "InternalServerError: The hosts ended the job, and nobody had asked for that."
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -36,8 +37,8 @@ def ended_well(end: HostEnd) -> bool:
 
 
 def verdict(goal: Goal, ends: Sequence[HostEnd]) -> Verdict:
-    """Judge a job whose every host has a record; any host that failed fails the job."""
-    if all(ended_well(end) for end in ends):
+    """Judge a job whose every host has a record; any host that failed fails the job, and only a wish stops it."""
+    if ends and all(ended_well(end) for end in ends):
         return Verdict(state=SecondaryStatus.COMPLETED)
     lost = [end for end in ends if end.cause == "host"]
     if goal is Goal.STOP:
@@ -50,7 +51,7 @@ def verdict(goal: Goal, ends: Sequence[HostEnd]) -> Verdict:
         return Verdict(state=SecondaryStatus.FAILED, reason=_cut(_reason(failed[0])))
     if any(end.cause == "max_runtime" for end in ends):
         return Verdict(state=SecondaryStatus.MAX_RUNTIME_EXCEEDED)
-    return Verdict(state=SecondaryStatus.STOPPED)
+    return Verdict(state=SecondaryStatus.FAILED, reason=_NOBODY_ASKED, healthy=False)
 
 
 def _reason(end: HostEnd) -> str:

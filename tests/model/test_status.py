@@ -1,0 +1,41 @@
+"""Which step may follow which: a strict order in which nothing follows a verdict."""
+
+from __future__ import annotations
+
+import itertools
+
+from jupyter_smx.model.status import SecondaryStatus, Status, is_final, may_become, message_of, status_of
+
+STEPS = list(SecondaryStatus)
+
+
+def test_nothing_may_become_itself() -> None:
+    assert not any(may_become(step, step) for step in STEPS)
+
+
+def test_no_two_steps_may_each_follow_the_other() -> None:
+    for one, other in itertools.combinations(STEPS, 2):
+        assert not (may_become(one, other) and may_become(other, one))
+
+
+def test_what_may_follow_in_two_steps_may_follow_in_one() -> None:
+    for one, two, three in itertools.product(STEPS, repeat=3):
+        if may_become(one, two) and may_become(two, three):
+            assert may_become(one, three)
+
+
+def test_nothing_follows_a_verdict_and_every_step_may_get_any() -> None:
+    finals = [step for step in STEPS if is_final(step)]
+    assert {status_of(step) for step in finals} == {Status.COMPLETED, Status.FAILED, Status.STOPPED}
+    for step in STEPS:
+        for final in finals:
+            assert may_become(step, final) == (not is_final(step))
+            assert not may_become(final, step)
+
+
+def test_a_job_that_ran_too_long_is_stopped_and_did_not_fail() -> None:
+    assert status_of(SecondaryStatus.MAX_RUNTIME_EXCEEDED) is Status.STOPPED
+
+
+def test_every_step_has_a_sentence() -> None:
+    assert all(message_of(step).endswith(".") for step in STEPS)

@@ -1,0 +1,95 @@
+"""What may become a job: every field that no engine could honour is refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from draws import a_spec
+
+from jupyter_smx.model.channel import Channel
+from jupyter_smx.model.errors import ResourceLimitError, SmxError, ValidationError
+from jupyter_smx.model.instance import InstanceGroup
+from jupyter_smx.policy import admission
+from jupyter_smx.policy.limits import Limits
+
+ENGINES = ("local", "ray")
+
+
+def channel(name: str, **fields: Any) -> Channel:
+    return Channel(name=name, source="/data", **fields)
+
+
+def test_a_plain_wish_passes() -> None:
+    admission.check(a_spec(), Limits(), ENGINES)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"engine": "rey"}, "engine"),
+        ({"instance_groups": ()}, "instance_groups"),
+        ({"instance_groups": tuple(InstanceGroup(name=f"g{n}") for n in range(6))}, "instance_groups"),
+        ({"instance_groups": (InstanceGroup(), InstanceGroup())}, "instance_groups"),
+        ({"instance_groups": (InstanceGroup(instance_count=0),)}, "instance_count"),
+        ({"instance_groups": (InstanceGroup(instance_type="ml.m5.larg"),)}, "instance_type"),
+        ({"base_name": "-no-"}, "name"),
+        ({"base_name": "x" * 57}, "name"),
+        ({"keep_alive": -1}, "keep_alive"),
+        ({"max_run": 0}, "max_run"),
+        ({"max_run": 28 * 86_400 + 1}, "max_run"),
+        ({"source": "x" * (admission.MAX_SOURCE + 1)}, "source"),
+        ({"hyperparameters": {f"h{n}": "1" for n in range(101)}}, "hyperparameters"),
+        ({"hyperparameters": {"h": "x" * 2_501}}, "hyperparameters"),
+        ({"environment": {"1A": "x"}}, "environment"),
+        ({"environment": {"A=B": "x"}}, "environment"),
+        ({"channels": tuple(channel(f"c{n}") for n in range(21))}, "channels"),
+        ({"channels": (channel("a/b"),)}, "channels"),
+        ({"channels": (channel(".."),)}, "channels"),
+        ({"channels": (channel("a"), channel("a"))}, "channels"),
+        ({"channels": (channel("a", groups=("nobody",)),)}, "channels"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(value),
+)
+def test_a_wish_that_no_engine_can_honour_is_refused_and_the_field_is_named(change: dict[str, Any], field: str) -> None:
+    with pytest.raises(ValidationError) as refusal:
+        admission.check(a_spec(**change), Limits(), ENGINES)
+    assert refusal.value.field == field
+    assert refusal.value.message.startswith(("--", "The code"))
+
+
+@pytest.mark.parametrize(
+    ("change", "limits", "field"),
+    [
+        ({"engine": "ray"}, Limits(allowed_engines=("local",)), "engine"),
+        ({}, Limits(allowed_instance_types=("ml.m5.large",)), "instance_type"),
+        ({"keep_alive": 61}, Limits(keep_alive_cap=60), "keep_alive"),
+    ],
+)
+def test_what_the_administrator_does_not_allow_is_refused_with_the_name_of_the_setting(
+    change: dict[str, Any], limits: Limits, field: str
+) -> None:
+    with pytest.raises(ResourceLimitError) as refusal:
+        admission.check(a_spec(**change), limits, ENGINES)
+    assert refusal.value.field == field
+    assert "ControllerApp." in refusal.value.rule
+
+
+def test_a_job_that_never_fits_is_refused_and_one_that_only_has_to_wait_is_not() -> None:
+    groups = (InstanceGroup(name="a", instance_count=2), InstanceGroup(name="b", instance_count=2))
+    admission.check_hosts(a_spec(instance_groups=groups), Limits(max_hosts=4))
+    with pytest.raises(ResourceLimitError) as refusal:
+        admission.check_hosts(a_spec(instance_groups=groups), Limits(max_hosts=3))
+    assert refusal.value.field == "instance_count"
+
+
+def test_a_spelling_error_is_answered_with_the_right_word() -> None:
+    with pytest.raises(ValidationError) as refusal:
+        admission.check(a_spec(engine="rey"), Limits(), ENGINES)
+    assert "ray" in refusal.value.cure
+
+
+def test_a_full_queue_says_who_sets_its_length() -> None:
+    refusal: SmxError = admission.queue_full(Limits(max_jobs_queued=7))
+    assert refusal.value == "7"
+    assert "max_jobs_queued" in refusal.rule

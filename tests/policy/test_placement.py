@@ -1,0 +1,202 @@
+"""Where a job goes: never over capacity, oldest first, evict only when it helps, always with a sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from draws import KINDS, LIMITS, NOW, a_cluster, a_host, a_key, a_spec, clusters
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from jupyter_smx.model.cluster import Cluster, ClusterState
+from jupyter_smx.model.instance import InstanceGroup
+from jupyter_smx.policy import capacity, placement, reuse, transitions
+from jupyter_smx.policy.keep_alive import Keep
+from jupyter_smx.policy.limits import Limits
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.spec import JobSpec
+
+specs = st.builds(
+    lambda kind, count, imports: a_spec(
+        instance_groups=(InstanceGroup(instance_type=kind, instance_count=count),), imports=imports
+    ),
+    st.sampled_from(KINDS),
+    st.integers(min_value=1, max_value=4),
+    st.sampled_from([(), ("numpy",)]),
+)
+
+
+def place(spec: JobSpec, world: placement.World, limits: Limits = LIMITS) -> placement.Placement:
+    return placement.place(spec, reuse.reuse_key(spec, "me"), world, limits, NOW)
+
+
+def world_of(*found: Cluster, **fields: int | bool) -> placement.World:
+    return placement.World(clusters=found, reachable=frozenset(c.id for c in found), **fields)  # type: ignore[arg-type]
+
+
+def hosts(found: list[Cluster]) -> int:
+    return sum(g.instance_count for c in found if c.is_live() for g in c.key.instance_groups)
+
+
+def assert_within(found: list[Cluster], limits: Limits) -> None:
+    used = capacity.taken(found, limits)
+    assert hosts(found) == used.hosts <= limits.max_hosts
+    assert used.cpus <= limits.cpus
+    assert used.memory_gib <= limits.memory_gib + 1e-6
+    assert used.gpus <= limits.gpus
+
+
+@given(st.lists(st.tuples(specs, st.sampled_from(["keep", "end", "go on"]), st.integers(0, 9)), max_size=25))
+def test_no_sequence_of_jobs_exceeds_the_capacity(story: list[tuple[JobSpec, str, int]]) -> None:
+    found: list[Cluster] = []
+    for number, (spec, what, which) in enumerate(story):
+        decision = place(spec, world_of(*found))
+        if isinstance(decision, placement.Launch):
+            fresh = Cluster(id=f"n{number}", key=reuse.reuse_key(spec, "me"), created_at=NOW)
+            found.append(transitions.take(fresh, "job", NOW))
+        elif isinstance(decision, placement.Reuse):
+            found = [transitions.take(c, "job", NOW) if c == decision.cluster else c for c in found]
+        else:
+            found = [transitions.end(c, "evicted", NOW) if c.id in decision.evict else c for c in found]
+        assert_within(found, LIMITS)
+        busy = [c for c in found if c.state is ClusterState.IN_USE]
+        if busy and what != "go on":
+            ending = busy[which % len(busy)]
+            keep = Keep(600 if what == "keep" else 0, "")
+            found = [transitions.give_back(c, "job", keep, NOW) if c == ending else c for c in found]
+            found = [transitions.end(c, "", NOW) if c.state is ClusterState.RELEASING else c for c in found]
+
+
+@given(specs, clusters(), st.integers(0, 2), st.booleans())
+def test_every_decision_has_a_sentence_and_the_right_word(
+    spec: JobSpec, found: tuple[Cluster, ...], ahead: int, bounded: bool
+) -> None:
+    decision = place(spec, world_of(*found, ahead=ahead, bounded=bounded))
+    assert decision.why.sentence.endswith(".")
+    expected = {placement.Reuse: "warm", placement.Launch: "cold", placement.Wait: "queued"}[type(decision)]
+    assert decision.why.start == expected
+    if expected == "queued":
+        assert f"number {ahead + 1} in line" in decision.why.sentence
+    if expected == "cold" and any(c.is_live() for c in found):
+        assert decision.why.differences, "there was a pool, so the answer says what was wrong with it"
+
+
+@given(specs, clusters(), st.integers(1, 5))
+def test_nobody_overtakes_an_older_job(spec: JobSpec, found: tuple[Cluster, ...], ahead: int) -> None:
+    decision = place(spec, world_of(*found, ahead=ahead))
+    assert isinstance(decision, placement.Wait)
+    assert not decision.evict
+
+
+@given(specs, clusters())
+def test_pools_are_ended_only_when_that_makes_room_and_never_one_too_many(
+    spec: JobSpec, found: tuple[Cluster, ...]
+) -> None:
+    decision = place(spec, world_of(*found))
+    if not isinstance(decision, placement.Wait) or not decision.evict:
+        return
+    chosen = [c for c in found if c.id in decision.evict]
+    assert all(c.state is ClusterState.AVAILABLE for c in chosen)
+    leaving = [c for c in found if c.state is ClusterState.RELEASING]
+
+    def room_without(gone: list[Cluster]) -> bool:
+        return hosts([c for c in found if c not in gone]) + spec.instance_count() <= LIMITS.max_hosts
+
+    assert room_without([*chosen, *leaving])
+    for one in chosen:
+        assert not room_without([*leaving, *(c for c in chosen if c != one)]), "one pool too many was ended"
+
+
+@given(specs, clusters())
+def test_evicting_leads_to_a_launch_and_looking_twice_ends_no_second_pool(
+    spec: JobSpec, found: tuple[Cluster, ...]
+) -> None:
+    decision = place(spec, world_of(*found))
+    if not isinstance(decision, placement.Wait) or not decision.evict:
+        return
+    leaving = [transitions.release(c, "", NOW) if c.id in decision.evict else c for c in found]
+    again = place(spec, world_of(*leaving))
+    assert isinstance(again, placement.Wait)
+    assert not again.evict
+    gone = [transitions.end(c, "", NOW) if c.state is ClusterState.RELEASING else c for c in leaving]
+    assert isinstance(place(spec, world_of(*gone)), placement.Launch)
+
+
+def test_pools_that_leave_already_spare_the_others() -> None:
+    leaving, idle = a_cluster("c1", state=ClusterState.RELEASING), a_cluster("c2", key=a_key(role="other"))
+    decision = place(a_spec(), world_of(leaving, idle), replace(LIMITS, max_hosts=2))
+    assert isinstance(decision, placement.Wait)
+    assert decision.evict == ()
+
+
+def test_the_pool_that_ends_soonest_makes_room() -> None:
+    late = a_cluster("late", key=a_key(role="r"), expires_at=NOW + 500)
+    soon = a_cluster("soon", key=a_key(role="r"), expires_at=NOW + 5)
+    decision = place(a_spec(), world_of(late, soon), replace(LIMITS, max_hosts=2))
+    assert isinstance(decision, placement.Wait)
+    assert decision.evict == ("soon",)
+
+
+def test_a_busy_machine_queues_and_says_what_is_busy() -> None:
+    busy = a_cluster(state=ClusterState.IN_USE)
+    decision = place(a_spec(), world_of(busy), replace(LIMITS, cpus=1, memory_gib=4.0))
+    assert isinstance(decision, placement.Wait)
+    assert "CPUs" in decision.why.sentence
+    assert "1 of 1 are busy" in decision.why.sentence
+
+
+def test_a_busy_machine_of_ours_does_not_hold_back_hosts_that_are_elsewhere() -> None:
+    busy = a_cluster(state=ClusterState.IN_USE)
+    one = replace(LIMITS, cpus=1, max_hosts=1)
+    assert isinstance(place(a_spec(), world_of(busy, bounded=False), one), placement.Launch)
+
+
+def test_no_more_jobs_run_than_the_administrator_allows() -> None:
+    limits = replace(LIMITS, max_jobs_running=2)
+    assert isinstance(place(a_spec(), placement.World(running=1), limits), placement.Launch)
+    decision = place(a_spec(), placement.World(running=2), limits)
+    assert isinstance(decision, placement.Wait)
+    assert "max_jobs_running" in decision.why.sentence
+
+
+def test_a_warm_start_names_the_pool_and_the_job_before() -> None:
+    pool = a_cluster(last_job="train-1")
+    decision = place(a_spec(), world_of(pool))
+    assert isinstance(decision, placement.Reuse)
+    assert decision.why.reused_from == "train-1"
+    assert decision.why.pool == pool.name()
+
+
+def test_a_module_that_could_not_be_preloaded_is_named_with_its_reason() -> None:
+    pool = a_cluster(hosts=(a_host(preloaded=("numpy",), preload_failures={"torch": "no such module."}),))
+    decision = place(a_spec(imports=("numpy", "torch")), world_of(pool))
+    assert decision.why.notes == ("Already imported: numpy.", "Not preloaded: torch, no such module.")
+    silent = place(a_spec(imports=("numpy",)), world_of(pool))
+    assert silent.why.notes == ("Already imported: numpy.",)
+
+
+def test_a_smaller_machine_says_so() -> None:
+    spec = a_spec(instance_groups=(InstanceGroup(instance_type="ml.p3.8xlarge"),))
+    notes = place(spec, placement.World()).why.notes
+    assert notes == (
+        "ml.p3.8xlarge has 32 vCPUs, this machine gives 4.",
+        "ml.p3.8xlarge has 4 GPUs, this machine has 1.",
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_job_of_any_type_fits_on_an_empty_machine(kind: str) -> None:
+    for limits in (LIMITS, Limits(cpus=1, memory_gib=0.5, max_hosts=1, gpus=0)):
+        spec = a_spec(instance_groups=(InstanceGroup(instance_type=kind, instance_count=1),))
+        assert isinstance(place(spec, placement.World(), limits), placement.Launch)
+
+
+@given(clusters())
+def test_an_idle_pool_takes_no_cpu_from_others(found: tuple[Cluster, ...]) -> None:
+    idle = [c for c in found if c.state in {ClusterState.AVAILABLE, ClusterState.RELEASING}]
+    used = capacity.taken(idle, LIMITS)
+    assert (used.cpus, used.memory_gib, used.gpus) == (0, 0, 0)
+    assert used.hosts == hosts(idle)

@@ -1,0 +1,103 @@
+"""How a job ended: all hosts decide, any that failed fails it, and only a wish stops it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from draws import an_end, ends
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_smx.model.status import Goal, SecondaryStatus, is_final
+from jupyter_smx.policy.verdict import MAX_REASON, ended_well, verdict
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.job import HostEnd
+
+S = SecondaryStatus
+GOOD = an_end()
+BAD = an_end(host="algo-2", exit_code=3)
+TOLD = an_end(cause="stopped", exit_code=None, signal=15)
+LATE = an_end(cause="max_runtime", exit_code=None, signal=9)
+LOST = an_end(cause="host", exit_code=None, failure="Host algo-1 was lost while the job ran.")
+
+
+@pytest.mark.parametrize(
+    ("goal", "records", "state", "reason", "healthy"),
+    [
+        (Goal.RUN, [GOOD], S.COMPLETED, "", True),
+        (Goal.RUN, [GOOD, GOOD], S.COMPLETED, "", True),
+        (Goal.STOP, [GOOD, GOOD], S.COMPLETED, "", True),
+        (Goal.RUN, [GOOD, BAD], S.FAILED, "AlgorithmError: Exit Code: 3", True),
+        (Goal.RUN, [BAD, TOLD], S.FAILED, "AlgorithmError: Exit Code: 3", True),
+        (Goal.RUN, [TOLD, BAD], S.FAILED, "AlgorithmError: Exit Code: 3", True),
+        (Goal.RUN, [LATE], S.MAX_RUNTIME_EXCEEDED, "", True),
+        (Goal.RUN, [LATE, TOLD], S.MAX_RUNTIME_EXCEEDED, "", True),
+        (Goal.RUN, [LATE, GOOD], S.MAX_RUNTIME_EXCEEDED, "", True),
+        (Goal.RUN, [LATE, BAD], S.FAILED, "AlgorithmError: Exit Code: 3", True),
+        (Goal.STOP, [TOLD], S.STOPPED, "", True),
+        (Goal.STOP, [TOLD, GOOD], S.STOPPED, "", True),
+        (Goal.STOP, [BAD], S.STOPPED, "", True),
+        (Goal.STOP, [LOST], S.STOPPED, "", False),
+        (Goal.RUN, [LOST], S.FAILED, "InternalServerError: Host algo-1 was lost while the job ran.", False),
+        (Goal.RUN, [BAD, LOST], S.FAILED, "InternalServerError: Host algo-1 was lost while the job ran.", False),
+    ],
+)
+def test_the_verdict(goal: Goal, records: list[HostEnd], state: S, reason: str, healthy: bool) -> None:
+    found = verdict(goal, records)
+    assert (found.state, found.reason, found.healthy) == (state, reason, healthy)
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (an_end(exit_code=1), "AlgorithmError: Exit Code: 1"),
+        (an_end(exit_code=1, failure="ValueError: no"), "AlgorithmError: ValueError: no"),
+        (
+            an_end(cause="signal", exit_code=None, signal=11),
+            "AlgorithmError: The job was ended by signal 11 (SIGSEGV).",
+        ),
+        (
+            an_end(cause="signal", exit_code=None, signal=63),
+            "AlgorithmError: The job was ended by signal 63 (unknown).",
+        ),
+        (an_end(cause="refused", exit_code=None, failure="no such channel"), "ClientError: no such channel"),
+        (an_end(cause="memory", exit_code=None, signal=9, failure="3 GiB"), "AlgorithmError: OutOfMemory: 3 GiB"),
+    ],
+)
+def test_the_reason_says_whose_error_it_was(end: HostEnd, reason: str) -> None:
+    assert verdict(Goal.RUN, [end]).reason == reason
+
+
+@given(st.sampled_from(list(Goal)), st.lists(ends, min_size=1, max_size=4))
+def test_every_combination_of_ends_gives_a_lawful_verdict(goal: Goal, records: list[HostEnd]) -> None:
+    found = verdict(goal, records)
+    assert is_final(found.state)
+    assert len(found.reason) <= MAX_REASON
+    assert bool(found.reason) == (found.state is S.FAILED)
+    assert (found.state is S.COMPLETED) == all(ended_well(end) for end in records)
+    if found.state is S.STOPPED:
+        assert goal is Goal.STOP
+    if found.reason:
+        assert found.reason.startswith(("AlgorithmError: ", "ClientError: ", "InternalServerError: "))
+    if any(end.cause == "host" for end in records):
+        assert not found.healthy
+
+
+@given(st.sampled_from(list(Goal)), st.lists(ends, min_size=1, max_size=4), st.randoms())
+def test_the_order_of_the_hosts_does_not_change_the_state(goal: Goal, records: list[HostEnd], chance: object) -> None:
+    mixed = [*records]
+    chance.shuffle(mixed)  # type: ignore[attr-defined]
+    assert verdict(goal, mixed).state is verdict(goal, records).state
+
+
+def test_no_record_at_all_is_no_success() -> None:
+    assert verdict(Goal.RUN, []).state is S.FAILED
+
+
+def test_hosts_that_stop_a_job_unasked_fail_it() -> None:
+    found = verdict(Goal.RUN, [TOLD])
+    assert found.state is S.FAILED
+    assert found.reason.startswith("InternalServerError: ")
+    assert not found.healthy

@@ -15,15 +15,15 @@ def main(arguments: Optional[List[str]] = None) -> None:
     """Run the process that the first argument names; leaves through ``SystemExit``."""
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == ["serve"] and len(words) > 1:
-        from jupyter_smx.agent import serve
+        from jupyter_smx.agent import serve  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(serve.main(words[1:]))
     if words[:1] == ["zygote"]:
-        from jupyter_smx.agent import zygote
+        from jupyter_smx.agent import zygote  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(zygote.main(words[1:]))
     if words[:1] == ["spawned"]:
-        from jupyter_smx.agent import zygote
+        from jupyter_smx.agent import zygote  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(zygote.spawned(words[1:]))
     sys.stderr.write("usage: python -m jupyter_smx.agent serve DIR [--ready-fd N]\n")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import shutil
 import tarfile
 from typing import Any, Dict, List, Tuple
 
-_CHUNK_LEVEL = 1
+_LEVEL = 1
 """Compression of models rarely pays: the fastest level."""
 
 
@@ -43,17 +44,18 @@ def pack(folder: str, path: str) -> List[str]:
     :raises OSError: the archive cannot be written.
     """
     errors = []
-    with open(path + ".part", "wb") as raw:
-        with gzip.GzipFile("", "wb", _CHUNK_LEVEL, raw, mtime=0) as zipped:
-            with tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive:
-                for name in _members(folder):
-                    source = os.path.join(folder, name)
-                    if not (os.path.islink(source) or os.path.isfile(source) or os.path.isdir(source)):
-                        errors.append(f"{name} is neither a file nor a folder and was left out.")
-                    elif not os.path.islink(source) and not os.access(source, os.R_OK):
-                        errors.append(f"{name} cannot be read and was left out.")
-                    else:
-                        archive.add(source, arcname=name, recursive=False, filter=_anonymous)
+    with contextlib.ExitStack() as files:
+        raw = files.enter_context(open(path + ".part", "wb"))
+        zipped = files.enter_context(gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0))
+        archive = files.enter_context(tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT))
+        for name in _members(folder):
+            source = os.path.join(folder, name)
+            if not (os.path.islink(source) or os.path.isfile(source) or os.path.isdir(source)):
+                errors.append(f"{name} is neither a file nor a folder and was left out.")
+            elif not os.path.islink(source) and not os.access(source, os.R_OK):
+                errors.append(f"{name} cannot be read and was left out.")
+            else:
+                archive.add(source, arcname=name, recursive=False, filter=_anonymous)
     os.replace(path + ".part", path)
     return errors
 
@@ -81,7 +83,7 @@ def archive(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> Dict[st
     """
     target = os.path.join(job_folder, "artifacts")
     os.makedirs(target, exist_ok=True)
-    errors = []  # type: List[str]
+    errors: List[str] = []
     for source, name in (("model", "model.tar.gz"), (os.path.join("output", "data"), "output.tar.gz")):
         folder = os.path.join(ml, source)
         if not is_empty(folder):

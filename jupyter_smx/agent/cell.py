@@ -22,7 +22,7 @@ _LIMIT = 64 * 1024
 _MESSAGE_LIMIT = 4096
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     """The job cannot begin here; the text is a sentence for the user."""
 
 
@@ -35,7 +35,7 @@ def versions() -> str:
 
 def _pickler() -> Any:
     try:
-        import cloudpickle  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        import cloudpickle  # noqa: PLC0415 # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
         return pickle
     return cloudpickle
@@ -52,20 +52,22 @@ def new_main(path: str) -> types.ModuleType:
 def unpack(send: Optional[Dict[str, Any]]) -> Dict[str, Any]:
     """Read the variables that the notebook sent.
 
-    :raises Refusal: the file is missing or damaged, or a value cannot be read by this Python.
+    :raises RefusalError: the file is missing or damaged, or a value cannot be read by this Python.
     """
     if not send:
         return {}
     theirs, ours = str(send.get("protocol") or ""), versions()
-    if theirs and theirs.split("/")[0] != ours.split("/")[0]:
-        raise Refusal(f"send: the variables were packed by Python {theirs.split('/')[0]}, this host runs {ours}.")
+    if theirs and theirs.split("/", maxsplit=1)[0] != ours.split("/")[0]:
+        raise RefusalError(
+            f"send: the variables were packed by Python {theirs.split('/', maxsplit=1)[0]}, this host runs {ours}."
+        )
     try:
         with open(send["path"], "rb") as file:
             data = file.read()
     except OSError as error:
-        raise Refusal(f"send: {send['path']} cannot be read on this host ({error.strerror}).") from error
+        raise RefusalError(f"send: {send['path']} cannot be read on this host ({error.strerror}).") from error
     if send.get("sha256") and hashlib.sha256(data).hexdigest() != send["sha256"]:
-        raise Refusal(f"send: {send['path']} is not the file that was packed; its SHA-256 differs.")
+        raise RefusalError(f"send: {send['path']} is not the file that was packed; its SHA-256 differs.")
     values = {}
     name = "the packed file"
     try:
@@ -73,7 +75,7 @@ def unpack(send: Optional[Dict[str, Any]]) -> Dict[str, Any]:
             values[name] = pickle.loads(value)  # noqa: S301
     except Exception as error:  # border: unpickling runs code of any library
         kind = type(error).__name__
-        raise Refusal(
+        raise RefusalError(
             f"send: {name} cannot be read here ({kind}: {error}). It was packed by {theirs or 'an unknown version'}, "
             f"this host has {ours} (Python/cloudpickle)."
         ) from error
@@ -139,7 +141,8 @@ class Ending:
 
     def __init__(self) -> None:
         self.exit_code = 0
-        self.report = {"refused": None, "exception": None, "errors": [], "received": {}, "modules": []}  # type: Dict[str, Any]
+        self.report: Dict[str, Any] = {"refused": None, "exception": None}
+        self.report.update(errors=[], received={}, modules=[])
 
     def refuse(self, sentence: str) -> None:
         """End a job that never began."""

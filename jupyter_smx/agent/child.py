@@ -8,13 +8,15 @@ import json
 import os
 import shutil
 import signal
-import socket
 import struct
 import sys
 import traceback
-from typing import Any, Dict, List, NamedTuple
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple
 
 from jupyter_smx.agent import cell, process, scriptmode, threads, wire
+
+if TYPE_CHECKING:
+    import socket
 
 _NICE = 5
 _OOM_SCORE = 500
@@ -113,7 +115,7 @@ class _Job:
 
     def __init__(self, sock: socket.socket, message: Dict[str, Any], cradle: Cradle) -> None:
         self.sock = sock
-        self.spec = message["spec"]  # type: Dict[str, Any]
+        self.spec: Dict[str, Any] = message["spec"]
         self.folder = message["folder"]  # type: str
         self.place = cradle.place
         self.awake = cell.now()
@@ -146,7 +148,7 @@ class _Job:
         try:
             self.furnish()
             self.main.__dict__.update(cell.unpack(self.spec["send"]))
-        except cell.Refusal as refusal:
+        except cell.RefusalError as refusal:
             self.ending.refuse(str(refusal))
         except OSError as error:
             self.ending.refuse(f"host: {error.filename or 'a file of the job'} cannot be written ({error.strerror}).")
@@ -164,7 +166,7 @@ class _Job:
             self.ending.fail(error, filename)
             return
         cell.execute(code, self.main, self.first_line, self.ending)
-        names = self.spec["receive"]  # type: List[str]
+        names: List[str] = self.spec["receive"]
         if names:
             cell.collect(names, self.main, os.path.join(self.folder, "artifacts", "result.pkl"), self.ending)
 

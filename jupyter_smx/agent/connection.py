@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import socket
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from jupyter_smx.agent import __version__, host as hosts, scriptmode, wire
+from jupyter_smx.agent import __version__, scriptmode, wire
+from jupyter_smx.agent import host as hosts
 from jupyter_smx.agent.job import Job
 from jupyter_smx.agent.loop import READ, WRITE
 from jupyter_smx.agent.spool import SpoolError, check_job
+
+if TYPE_CHECKING:
+    import socket
 
 _UNREAD_LIMIT = 16 * 1024 * 1024
 _PAUSE_AT = 1024 * 1024
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """An answer that says no: a code for programs and a sentence for people."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -24,13 +27,17 @@ class Refused(Exception):
         self.message = message
 
 
+def _no_such_operation(header: Dict[str, Any]) -> Dict[str, Any]:
+    raise RefusedError("ValidationException", f"op: {header.get('op')!r} is not an operation of this agent.")
+
+
 class Door:
     """Where controllers come in; only the newest one that greeted is listened to."""
 
     def __init__(self, host: hosts.Host, listener: socket.socket) -> None:
         self.host = host
         self.epoch = -1
-        self.streams = []  # type: List[Connection]
+        self.streams: List[Connection] = []
         self._listener = listener
         listener.setblocking(False)
         host.loop.watch(listener.fileno(), READ, self._accept)
@@ -46,10 +53,12 @@ class Door:
     def greet(self, newcomer: Connection, epoch: int) -> None:
         """Let a controller in and close the streams that were opened before it.
 
-        :raises Refused: a newer controller was here.
+        :raises RefusedError: a newer controller was here.
         """
         if epoch < self.epoch:
-            raise Refused("Fenced", f"epoch: {epoch} is over; a controller with epoch {self.epoch} took this host.")
+            raise RefusedError(
+                "Fenced", f"epoch: {epoch} is over; a controller with epoch {self.epoch} took this host."
+            )
         self.epoch = epoch
         for stream in list(self.streams):
             if stream is not newcomer and stream.epoch is not None:
@@ -62,12 +71,12 @@ class Connection:
     def __init__(self, door: Door, sock: socket.socket) -> None:
         self.door = door
         self.host = door.host
-        self.epoch = None  # type: Optional[int]
+        self.epoch: Optional[int] = None
         self._sock = sock
         self._decoder = wire.Decoder()
         self._out = bytearray()
         self._closed = False
-        self._operations = {
+        self._operations: Dict[str, Callable[[Dict[str, Any]], Dict[str, Any]]] = {
             "run": self._run,
             "stop": self._stop,
             "read": self._read,
@@ -75,7 +84,7 @@ class Connection:
             "deadline": self._deadline,
             "preload": self._preload,
             "ping": lambda _header: {},
-        }  # type: Dict[str, Callable[[Dict[str, Any]], Dict[str, Any]]]
+        }
         sock.setblocking(False)
         self._watch()
 
@@ -156,15 +165,13 @@ class Connection:
                 self.host.end("the controller asked for it")
                 return
             self._may_ask()
-            known = self._operations.get(str(operation))
-            if known is None:
-                raise Refused("ValidationException", f"op: {operation!r} is not an operation of this agent.")
+            known = self._operations.get(str(operation), _no_such_operation)
             header["received"] = received
             if operation == "read":
                 self._read(header)
                 return
             self.send(dict(known(header), re=number, ok=True))
-        except Refused as refused:
+        except RefusedError as refused:
             self.send({"re": number, "ok": False, "code": refused.code, "message": refused.message})
         except SpoolError as error:
             self.send({"re": number, "ok": False, "code": "ResourceNotFound", "message": str(error)})
@@ -174,14 +181,14 @@ class Connection:
 
     def _may_ask(self) -> None:
         if self.epoch is None:
-            raise Refused("Refused", "op: the first operation of a stream is hello.")
+            raise RefusedError("Refused", "op: the first operation of a stream is hello.")
         if self.epoch < self.door.epoch:
-            raise Refused("Fenced", f"epoch: {self.epoch} is over; {self.door.epoch} took this host.")
+            raise RefusedError("Fenced", f"epoch: {self.epoch} is over; {self.door.epoch} took this host.")
 
     def _hello(self, header: Dict[str, Any]) -> None:
         if header.get("protocol") != wire.PROTOCOL:
             text = f"protocol: {header.get('protocol')!r}; this agent speaks {wire.PROTOCOL}."
-            raise Refused("Protocol", text)
+            raise RefusedError("Protocol", text)
         epoch = int(header.get("epoch", 0))
         self.door.greet(self, epoch)
         self.epoch = epoch
@@ -193,10 +200,10 @@ class Connection:
     def _job(self, header: Dict[str, Any]) -> Job:
         job = self.host.jobs.get(check_job(header.get("job")))
         if job is None:
-            raise Refused("ResourceNotFound", f"job: {header.get('job')} was never on this host.")
+            raise RefusedError("ResourceNotFound", f"job: {header.get('job')} was never on this host.")
         if "lease" in header and int(header["lease"]) != job.lease:
             text = f"lease: {header['lease']} is not the lease of job {job.id}, which is {job.lease}."
-            raise Refused("Fenced", text)
+            raise RefusedError("Fenced", text)
         return job
 
     def _run(self, header: Dict[str, Any]) -> Dict[str, Any]:
@@ -204,14 +211,14 @@ class Connection:
         if name in host.jobs:
             return {"phase": self._job(header).phase}
         if lease < host.highest_lease:
-            raise Refused("Fenced", f"lease: {lease} is over; this host has seen {host.highest_lease}.")
+            raise RefusedError("Fenced", f"lease: {lease} is over; this host has seen {host.highest_lease}.")
         if name in host.forgotten or host.spool.knows(name):
             return {"phase": "ended"}
         if host.current is not None:
-            raise Refused("Busy", f"job: {host.current.id} is {host.current.phase} on this host.")
+            raise RefusedError("Busy", f"job: {host.current.id} is {host.current.phase} on this host.")
         if host.ending or not host.isolation.is_whole():
             host.end("/etc/hosts of this host was replaced from outside", code=4)
-            raise Refused(
+            raise RefusedError(
                 "ServiceUnavailable", "host: its /etc/hosts was replaced from outside, so it ends. Take another one."
             )
         job = Job(host, name, lease, scriptmode.complete(header["spec"]), header["received"])
@@ -234,7 +241,7 @@ class Connection:
         name = check_job(header.get("job"))
         job = self.host.jobs.get(name)
         if job is not None and job.phase != "ended":
-            raise Refused("Busy", f"job: {name} is {job.phase}; stop it first.")
+            raise RefusedError("Busy", f"job: {name} is {job.phase}; stop it first.")
         self.host.forget(name)
         return {}
 

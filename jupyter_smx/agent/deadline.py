@@ -20,7 +20,7 @@ class Deadline:
 
     def __init__(self, idle_limit: float, clock: Callable[[], float] = boot_clock) -> None:
         self._clock = clock
-        self._at = clock() + idle_limit  # type: Optional[float]
+        self._at: Optional[float] = clock() + idle_limit
         self._busy = False
 
     def set(self, seconds: Optional[float]) -> None:

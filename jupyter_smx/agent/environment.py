@@ -33,4 +33,4 @@ def scrub(inherited: Mapping[str, str], marker: str, python: str = sys.executabl
 
 def for_zygote(clean: Mapping[str, str]) -> Dict[str, str]:
     """Add what keeps a zygote fit for forking: numeric libraries with one thread, raised again in each job."""
-    return dict(clean, **{name: "1" for name in THREAD_VARIABLES})
+    return dict(clean, **dict.fromkeys(THREAD_VARIABLES, "1"))

@@ -14,7 +14,7 @@ from jupyter_smx.agent import process
 from jupyter_smx.agent.loop import READ, Loop
 
 _NICE = 10
-KEPT = set()  # type: Set[int]
+KEPT: Set[int] = set()
 """Descriptors that errands need open."""
 
 Done = Callable[[Optional[Dict[str, Any]], str], None]
@@ -60,7 +60,7 @@ class Errand:
 
     def __init__(self, loop: Loop, work: Callable[[], Dict[str, Any]], done: Done) -> None:
         self._loop = loop
-        self._done = done  # type: Optional[Done]
+        self._done: Optional[Done] = done
         self._answer = b""
         self._pid = 0
         try:

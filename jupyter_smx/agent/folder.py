@@ -58,7 +58,7 @@ class HostFolder:
         """Make what is missing; existing folders are kept, so this can be called between jobs."""
         for path in (self.tmp, self.slots, self.spool, self.trash):
             os.makedirs(path, mode=0o700, exist_ok=True)
-        os.chmod(self.tmp, 0o1777)
+        os.chmod(self.tmp, 0o1777)  # noqa: S103 - it becomes the /tmp of jobs, in a private folder
         self.make_skeleton()
 
     def make_skeleton(self) -> None:

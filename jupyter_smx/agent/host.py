@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-
 import os
 import shutil
 import sys
 import time
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Set, Tuple
 
-from jupyter_smx.agent import clean, process, scriptmode
+from jupyter_smx.agent import clean, environment, process, scriptmode
 from jupyter_smx.agent.deadline import Deadline
 from jupyter_smx.agent.errand import Errand
-from jupyter_smx.agent.folder import HostFolder
-from jupyter_smx.agent.hostconfig import HostConfig
-from jupyter_smx.agent.job import Job
 from jupyter_smx.agent.logwatch import LogWatch
-from jupyter_smx.agent.loop import Loop, Timer
+from jupyter_smx.agent.loop import Loop
 from jupyter_smx.agent.nursery import Nursery
 from jupyter_smx.agent.spool import Spool
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.folder import HostFolder
+    from jupyter_smx.agent.hostconfig import HostConfig
+    from jupyter_smx.agent.job import Job
+    from jupyter_smx.agent.loop import Timer
 
 _IDLE_BEFORE_SWEEPING = 0.2
 
@@ -61,15 +63,15 @@ class Host:
         self.spool = Spool(folder.spool)
         self.deadline = Deadline(config.idle_limit)
         self.place = place_of(config, folder, isolation)
-        self.jobs = {}  # type: Dict[str, Job]
-        self.current = None  # type: Optional[Job]
-        self.listeners = []  # type: List[Listener]
-        self.forgotten = set()  # type: Set[str]
+        self.jobs: Dict[str, Job] = {}
+        self.current: Optional[Job] = None
+        self.listeners: List[Listener] = []
+        self.forgotten: Set[str] = set()
         self.highest_lease = 0
         self.spoilt = ""
         self.ending = False
-        self._watches = {}  # type: Dict[str, List[Any]]
-        self._deadline_timer = None  # type: Optional[Timer]
+        self._watches: Dict[str, List[Any]] = {}
+        self._deadline_timer: Optional[Timer] = None
         self._certificate = clean.certify(private=self.is_private())
         begin = {
             "place": self.place._asdict(),
@@ -213,9 +215,7 @@ def place_of(config: HostConfig, folder: HostFolder, isolation: Isolation) -> sc
 
 def zygote_environment(isolation: Isolation, folder: HostFolder) -> Dict[str, str]:
     """Give the environment of zygotes; the agent's own was scrubbed when it started."""
-    from jupyter_smx.agent.environment import for_zygote
-
-    found = for_zygote(os.environ)
+    found = environment.for_zygote(os.environ)
     tmp_is_ours = any(prefix == "/tmp" for prefix, _real in isolation.hidden)  # noqa: S108 - asked, not used
     found["TMPDIR"] = "/tmp" if tmp_is_ours else folder.tmp  # noqa: S108 - bound to the host's own folder
     return found

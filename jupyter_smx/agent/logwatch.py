@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import struct
-from typing import Callable, Dict
+from typing import TYPE_CHECKING, Callable, Dict
 
 from jupyter_smx.agent import process
-from jupyter_smx.agent.loop import READ, Loop, Timer
+from jupyter_smx.agent.loop import READ, Loop
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.loop import Timer
 
 _IN_MODIFY = 0x2
 _IN_NONBLOCK_CLOEXEC = 0o4000 | 0o2000000
@@ -21,8 +23,8 @@ class LogWatch:
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._calls = {}  # type: Dict[int, Callable[[], None]]
-        self._timers = {}  # type: Dict[int, Timer]
+        self._calls: Dict[int, Callable[[], None]] = {}
+        self._timers: Dict[int, Timer] = {}
         self._number = 0
         self._fd = process.libc().inotify_init1(_IN_NONBLOCK_CLOEXEC) if process.LINUX else -1
         if self._fd >= 0:

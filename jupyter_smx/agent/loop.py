@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 import traceback
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Callable, Dict, List, Optional, Tuple
 
 READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
@@ -26,7 +26,7 @@ class Timer:
     """A call that is due at a moment of the loop's clock, unless it is cancelled before."""
 
     def __init__(self, call: Callback) -> None:
-        self.call = call  # type: Optional[Callback]
+        self.call: Optional[Callback] = call
 
     def cancel(self) -> None:
         """Never call; harmless when it was called already."""
@@ -38,10 +38,10 @@ class Loop:
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
-        self._timers = []  # type: List[Tuple[float, int, Timer]]
+        self._timers: List[Tuple[float, int, Timer]] = []
         self._order = itertools.count()
-        self._on_exit = {}  # type: Dict[int, OnExit]
-        self._on_signal = {}  # type: Dict[int, Callback]
+        self._on_exit: Dict[int, OnExit] = {}
+        self._on_signal: Dict[int, Callback] = {}
         self._running = False
         self._wake_in, self._wake_out = socket.socketpair()
         for end in (self._wake_in, self._wake_out):

@@ -1,4 +1,4 @@
-"""A host of its own on a shared machine: ``/opt/ml``, ``/etc/hosts``, ``/tmp`` and shared memory that only its jobs see."""
+"""A host of its own on a shared machine: ``/opt/ml``, ``/etc/hosts``, ``/tmp`` and shared memory for its jobs only."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import select
 import signal
 import socket
 import sys
-from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from jupyter_smx.agent import process
-from jupyter_smx.agent.folder import HostFolder
 from jupyter_smx.agent.scriptmode import ML
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.folder import HostFolder
 
 _NEWNS, _NEWUTS, _NEWIPC, _NEWUSER = 0x20000, 0x4000000, 0x8000000, 0x10000000
 _RDONLY, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 32, 0x1000, 0x4000, 1 << 18

@@ -30,9 +30,9 @@ class Child:
         self.gone = False
         self.running = False
         self.buffer = b""
-        self.on_born = None  # type: Optional[Callable[[], None]]
-        self.on_message = None  # type: Optional[Callable[[int, bytes], None]]
-        self.on_exit = None  # type: Optional[Callable[[Optional[int], str], None]]
+        self.on_born: Optional[Callable[[], None]] = None
+        self.on_message: Optional[Callable[[int, bytes], None]] = None
+        self.on_exit: Optional[Callable[[Optional[int], str], None]] = None
 
 
 class Zygote:
@@ -46,16 +46,16 @@ class Zygote:
         self.ready = False
         self.dead = False
         self.retiring = False
-        self.children = {}  # type: Dict[int, Child]
+        self.children: Dict[int, Child] = {}
 
 
 class Preload:
     """What the zygote has imported, what it could not import and why, and what is being tried."""
 
     def __init__(self) -> None:
-        self.loaded = []  # type: List[str]
-        self.failed = {}  # type: Dict[str, str]
-        self.pending = []  # type: List[str]
+        self.loaded: List[str] = []
+        self.failed: Dict[str, str] = {}
+        self.pending: List[str] = []
 
     def view(self) -> Dict[str, Any]:
         """Give it as it travels."""
@@ -71,16 +71,16 @@ class Nursery:
         self._begin = begin
         self._environment = environment
         self._serials = itertools.count(1)
-        self._zygotes = []  # type: List[Zygote]
-        self._current = None  # type: Optional[Zygote]
-        self._parked = None  # type: Optional[Child]
+        self._zygotes: List[Zygote] = []
+        self._current: Optional[Zygote] = None
+        self._parked: Optional[Child] = None
         self._closing = False
         self._stillborn = 0
-        self.on_ready = None  # type: Optional[Callable[[], None]]
-        self.on_hopeless = None  # type: Optional[Callable[[], None]]
+        self.on_ready: Optional[Callable[[], None]] = None
+        self.on_hopeless: Optional[Callable[[], None]] = None
         self.preload = Preload()
-        self.on_preload = None  # type: Optional[Callable[[], None]]
-        self.on_parked = None  # type: Optional[Callable[[Child], None]]
+        self.on_preload: Optional[Callable[[], None]] = None
+        self.on_parked: Optional[Callable[[Child], None]] = None
 
     # Zygotes
 
@@ -201,7 +201,7 @@ class Nursery:
             zygote.control.sendall(wire.encode({"op": "retire"}))
 
     def _bury(self, zygote: Zygote) -> None:
-        """A zygote is gone: its running job goes on as our own child, its parked child is replaced."""
+        """Replace a zygote that is gone; its running job goes on as a child of ours."""
         if zygote.dead:
             return
         zygote.dead = True
@@ -340,7 +340,7 @@ class Nursery:
         return True
 
     def _on_imported(self, one: Child, header: Dict[str, Any]) -> None:
-        """A spawned child has done its imports: the news is ours, for its zygote imported nothing."""
+        """Take the news of a spawned child that has done its imports; its zygote imported nothing."""
         if one.zygote.modules and one is self._parked and self.preload.loaded != header["loaded"]:
             self.preload.loaded = header["loaded"]
             self.preload.failed.update(header["failed"])

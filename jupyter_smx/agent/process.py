@@ -87,7 +87,7 @@ def is_running(pid: int, word: str) -> bool:
 
 
 def _children_by_scan() -> Dict[int, List[int]]:
-    found = {}  # type: Dict[int, List[int]]
+    found: Dict[int, List[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             fields = _read(f"/proc/{entry}/stat").rpartition(")")[2].split()
@@ -100,7 +100,7 @@ def children(pid: int) -> List[int]:
     """Give the processes whose parent is ``pid`` (Linux; elsewhere none is known)."""
     if not LINUX:
         return []
-    found = []  # type: List[int]
+    found: List[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
@@ -115,7 +115,7 @@ def children(pid: int) -> List[int]:
 
 def tree(roots: Iterable[int]) -> List[int]:
     """Give the processes and everything that descends from them, parents before children."""
-    found = []  # type: List[int]
+    found: List[int] = []
     waiting = list(roots)
     while waiting:
         pid = waiting.pop(0)
@@ -154,7 +154,7 @@ def marked(marker: str) -> List[int]:
 
 def listening_ports(pids: Iterable[int]) -> List[int]:
     """Give the TCP ports on which these processes listen (Linux)."""
-    inodes = set()  # type: Set[str]
+    inodes: Set[str] = set()
     for pid in pids:
         with contextlib.suppress(OSError):
             for fd in os.listdir(f"/proc/{pid}/fd"):
@@ -180,7 +180,7 @@ def oom_kills() -> int:
 
 
 def wait_gone(pids: Iterable[int], seconds: float) -> List[int]:
-    """Wait, at most ``seconds``, until the processes ended; gives those that did not. For processes that are leaving."""
+    """Wait, at most ``seconds``, until processes that are leaving are gone; gives those that are not."""
     until = time.monotonic() + seconds
     left = [pid for pid in pids if is_alive(pid)]
     while left and time.monotonic() < until:

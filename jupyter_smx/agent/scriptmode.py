@@ -318,11 +318,11 @@ def complete(spec: Dict[str, Any]) -> Dict[str, Any]:
     :raises ValueError: a field that cannot be used; the text names it.
     """
     if not isinstance(spec, dict) or not isinstance(spec.get("source"), str):
-        raise ValueError("spec.source: the text of the cell is missing.")
+        raise ValueError("spec.source: the text of the cell is missing.")  # noqa: TRY004 - one kind for all fields
     kind = spec.get("kind", "train")
     if kind not in ("train", "process"):
         raise ValueError(f"spec.kind: {kind!r}; it is train or process.")
-    whole = {
+    whole: Dict[str, Any] = {
         "name": "job",
         "filename": "<" + kind + ">",
         "hyperparameters": {},
@@ -334,7 +334,7 @@ def complete(spec: Dict[str, Any]) -> Dict[str, Any]:
         "max_run": 0,
         "keep_alive": 0,
         "imports": [],
-    }  # type: Dict[str, Any]
+    }
     whole.update({name: value for name, value in spec.items() if value is not None})
     whole["kind"] = kind
     return whole

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, NoReturn, Optional
 
 from jupyter_smx.agent import __version__, environment, errand, hostconfig, namespace, process, wire
 from jupyter_smx.agent.connection import Door
@@ -57,7 +57,7 @@ def listen(folder: HostFolder) -> socket.socket:
 
 
 def _write_agent_json(host: Host) -> None:
-    content = {
+    content: Dict[str, Any] = {
         "pid": os.getpid(),
         "start_time": process.start_time(os.getpid()),
         "boot_id": process.boot_id(),
@@ -65,7 +65,7 @@ def _write_agent_json(host: Host) -> None:
         "version": __version__,
         "python": ".".join(str(part) for part in sys.version_info[:3]),
         "isolation": {"mode": host.isolation.mode, "reason": host.isolation.reason},
-    }  # type: Dict[str, Any]
+    }
     path = host.folder.path("agent.json")
     with open(path + ".part", "w", encoding="utf-8") as file:
         json.dump(content, file)
@@ -109,6 +109,10 @@ def _isolate(config: hostconfig.HostConfig, folder: HostFolder, words: List[str]
     reason = namespace.probe(plan, needed)
     if reason:
         return Isolation("variables", reason)
+    return _enter(plan, words)
+
+
+def _enter(plan: namespace.Plan, words: List[str]) -> NoReturn:
     hidden = []
     if plan.own_tmp:
         # Inputs may lie in the machine's /tmp; an open folder stays in reach when its name does not.
@@ -120,10 +124,10 @@ def _isolate(config: hostconfig.HostConfig, folder: HostFolder, words: List[str]
     ready_fd = _option(words, "--ready-fd")
     if ready_fd is not None:
         os.set_inheritable(int(ready_fd), True)
-    os.chdir(folder.root)
+    os.chdir(plan.folder.root)
     os.environ[_INSIDE] = json.dumps(hidden)
     flags = ["-I"] if sys.flags.isolated else []
-    os.execv(sys.executable, [sys.executable, *flags, entry(), "serve", *words])
+    os.execv(sys.executable, [sys.executable, *flags, entry(), "serve", *words])  # noqa: S606 - the same program, in its place
 
 
 def _ready(host: Host, ready_fd: Optional[str]) -> None:

@@ -12,17 +12,21 @@ from typing import List, Tuple
 from jupyter_smx.agent.environment import THREAD_VARIABLES
 
 # Part of a library's file name, and the functions of which it has one.
-_SETTERS = (
+_SETTERS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
     (
         "openblas",
-        ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads64_")
-        + ("openblas_set_num_threads",),
+        (
+            "scipy_openblas_set_num_threads64_",
+            "scipy_openblas_set_num_threads",
+            "openblas_set_num_threads64_",
+            "openblas_set_num_threads",
+        ),
     ),
     ("libmkl_rt", ("MKL_Set_Num_Threads",)),
     ("libgomp", ("omp_set_num_threads",)),
     ("libomp", ("omp_set_num_threads",)),
     ("libiomp", ("omp_set_num_threads",)),
-)  # type: Tuple[Tuple[str, Tuple[str, ...]], ...]
+)
 
 
 def _loaded_libraries() -> List[str]:

@@ -14,7 +14,7 @@ from jupyter_smx.agent import process, threads
 # Native threads that are known to survive a fork of their process.
 _HARMLESS_THREADS = ("jemalloc_bg_thd",)
 # What numpy would import at its first use, in every child again.
-_COMPANIONS = {"numpy": ("numpy.random",)}  # type: Dict[str, Tuple[str, ...]]
+_COMPANIONS: Dict[str, Tuple[str, ...]] = {"numpy": ("numpy.random",)}
 PATIENCE = 5.0
 """Seconds that a forked child may take for one small computation."""
 
@@ -87,18 +87,25 @@ def objection(sockets_before: int) -> str:
     return ""
 
 
+def _import(name: str) -> str:
+    try:
+        importlib.import_module(name)
+        for companion in _COMPANIONS.get(name, ()):
+            importlib.import_module(companion)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - border: importing runs code of any library
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
 def import_all(modules: List[str]) -> Imported:
     """Import modules, and nothing else: not one of them is used."""
-    loaded = []  # type: List[str]
-    failed = {}  # type: Dict[str, str]
+    loaded: List[str] = []
+    failed: Dict[str, str] = {}
     sockets = _sockets()
     for name in modules:
-        try:
-            importlib.import_module(name)
-            for companion in _COMPANIONS.get(name, ()):
-                importlib.import_module(companion)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - border: importing runs code of any library
-            failed[name] = f"{type(error).__name__}: {error}"
+        problem = _import(name)
+        if problem:
+            failed[name] = problem
         reason = objection(sockets)
         if reason:
             failed.setdefault(name, reason)
@@ -121,7 +128,7 @@ def _torch() -> None:
     (square @ square).sum().backward()
 
 
-_EXERCISES = (("numpy", _numpy), ("torch", _torch))  # type: Tuple[Tuple[str, Callable[[], None]], ...]
+_EXERCISES: Tuple[Tuple[str, Callable[[], None]], ...] = (("numpy", _numpy), ("torch", _torch))
 
 
 def _passes(exercise: Callable[[], None], patience: float) -> bool:

@@ -69,7 +69,7 @@ class Decoder:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._header = None  # type: Optional[Header]
+        self._header: Optional[Header] = None
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Take bytes and give every frame that is complete now.

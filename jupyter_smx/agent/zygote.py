@@ -35,9 +35,9 @@ class Zygote:
         self.control = control
         self.begin = begin
         self.decoder = wire.Decoder()
-        self.fds = deque()  # type: Deque[int]
-        self.children = {}  # type: Dict[int, int]
-        self.adopted = []  # type: List[int]
+        self.fds: Deque[int] = deque()
+        self.children: Dict[int, int] = {}
+        self.adopted: List[int] = []
         self.tasks = 0
         self.wake_in, self.wake_out = socket.socketpair()
         for end in (self.wake_in, self.wake_out):
@@ -198,7 +198,7 @@ def main(words: List[str]) -> int:
     zygote = Zygote(control, begin)
     if not zygote.import_modules():
         return 1
-    zygote.serve()
+    return zygote.serve()
 
 
 def spawned(words: List[str]) -> int:

@@ -195,7 +195,8 @@ class AgentStream:
     def _drop(self, header: Mapping[str, Any]) -> None:
         self.dropped += 1
         said = {name: header[name] for name in ("re", "event", "op", "job", "lease") if name in header}
-        _log.warning("A frame of %s fits nothing that was asked and is dropped: %s", self.host, said)
+        # Mostly an answer to a request that was given up meanwhile, which is no news.
+        _log.debug("A frame of %s fits nothing that was asked and is dropped: %s", self.host, said)
 
     def _adopt(self, jobs: object) -> None:
         for job, facts in (jobs if isinstance(jobs, dict) else {}).items():

@@ -220,14 +220,8 @@ class LocalEngine(Engine):
     def _prepare(self, request: ClusterRequest) -> Path:
         """Check what needs a look at the machine and write all that agents will read. Launches nothing. Blocks."""
         interpreter.check(request.python)
-        if self._is_released(request.cluster):
-            raise RefusedError(
-                f"cluster: {request.cluster!r} was released.",
-                field="cluster",
-                value=request.cluster,
-                rule="The id of a cluster is used once.",
-            )
         try:
+            self._refuse_released(request.cluster)
             self._clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
             archive = pack.place(self._root)
             for plan in request.hosts:
@@ -241,6 +235,15 @@ class LocalEngine(Engine):
                 cure=f"Give yourself the right to write there, or set {DATA_DIR_VARIABLE} to another folder.",
             ) from problem
         return archive
+
+    def _refuse_released(self, cluster: str) -> None:
+        if self._is_released(cluster):
+            raise RefusedError(
+                f"cluster: {cluster!r} was released.",
+                field="cluster",
+                value=cluster,
+                rule="The id of a cluster is used once.",
+            )
 
     async def _bring_up(self, request: ClusterRequest, host: str, archive: Path) -> HostHandle:
         try:
@@ -341,8 +344,8 @@ class LocalEngine(Engine):
                 transient=True,
             )
         self._reap()
-        for folder in folders:
-            folder.sweep()
+        for problem in filter(None, (folder.sweep() for folder in folders)):
+            self.log.warning("Cluster %s is released; %s", handle.cluster, problem)
 
     def _close(self, handle: Handle) -> list[HostFolder]:
         """Make sure that nothing can start in the cluster's folders any more, and list them."""

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import socket
-import stat
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from jupyter_smx.engines import processes
 from jupyter_smx.model.cluster import HostHandle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from jupyter_smx.engines.base import ClusterRequest, HostPlan
 
@@ -108,7 +107,8 @@ class HostFolder(Struct, frozen=True):
 
     def make(self, description: dict[str, object]) -> None:
         """Make the folder and write ``host.json`` as a whole, unless an earlier acquire did. Blocks."""
-        self.path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=_PRIVATE, exist_ok=True)
+        self.path.mkdir(mode=_PRIVATE, exist_ok=True)
         target = self.path / "host.json"
         if target.exists():
             return
@@ -156,33 +156,39 @@ class HostFolder(Struct, frozen=True):
             return ""
         return " | ".join([line.strip() for line in text.splitlines() if line.strip()][-_LOG_LINES:])
 
-    def sweep(self) -> None:
-        """Remove what only a living host needs; the spool, ``agent.log`` and ``host.json`` stay. Blocks."""
-        self.socket.unlink(missing_ok=True)
-        for name in _REMOVED:
-            _remove_tree(self.path / name)
+    def sweep(self) -> str:
+        """Remove what only a living host needs; the spool, ``agent.log`` and ``host.json`` stay. Blocks.
+
+        What cannot be removed costs room on a disk and nothing else: a sentence names it.
+        """
+        try:
+            self.socket.unlink(missing_ok=True)
+            for name in _REMOVED:
+                _remove_tree(self.path / name)
+        except OSError as problem:
+            return f"files of {self.path} could not be removed: {problem}"
+        return ""
 
 
 def _remove_tree(path: Path) -> None:
-    def make_writable(again: Callable[[str], object], name: str, problem: BaseException) -> None:
-        if isinstance(problem, FileNotFoundError):
-            return
-        # A job may take the right to write from its own folders, and with it ours.
-        for folder in (Path(name).parent, Path(name)):
-            if stat.S_ISDIR(folder.lstat().st_mode):
-                folder.chmod(_PRIVATE)
-        if again in (os.unlink, os.rmdir):
-            again(name)
-        elif path.exists():
-            shutil.rmtree(name, ignore_errors=True)
+    """Remove a folder although a job may have taken the right to look into it, or to delete from it, from its owner.
 
-    def on_error(again: Callable[[str], object], name: str, problem: tuple[object, BaseException, object]) -> None:
-        make_writable(again, name, problem[1])
-
-    if path.is_symlink():
+    :raises OSError: something in it belongs to somebody else.
+    """
+    if path.is_symlink() or path.is_file():
         path.unlink()
-    elif path.exists():
-        shutil.rmtree(path, onerror=on_error)
+        return
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        return
+    except PermissionError:
+        path.chmod(_PRIVATE)
+        for folder, names, _ in os.walk(path):
+            for inner in (Path(folder, name) for name in names):
+                if not inner.is_symlink():
+                    inner.chmod(_PRIVATE)
+        shutil.rmtree(path)
 
 
 def hosts_of(cluster: Path) -> list[str]:

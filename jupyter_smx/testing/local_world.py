@@ -68,7 +68,7 @@ class LocalHarness(Harness):
             "engine": "local",
             "hosts": {
                 host: {
-                    "command": side_doors.arguments(pid, without="--ready-fd"),
+                    "command": _as_started(side_doors.arguments(pid)),
                     "host.json": side_doors.read_json(self.cluster(cluster) / host / "host.json"),
                 }
                 for host, pid in sorted(side_doors.agents(cluster).items())
@@ -120,3 +120,8 @@ class LocalHarness(Harness):
         known = {path.name for path in (self.folder / "clusters").glob("*")}
         known |= {seen.host().partition("/")[0] for seen in side_doors.processes() if prefix in seen.command}
         await asyncio.gather(*(engine.release(Handle(engine="local", cluster=cluster)) for cluster in known - {""}))
+
+
+def _as_started(words: list[str]) -> list[str]:
+    """Cut what is said by pipe number, or by the agent to itself when it starts itself again in its namespaces."""
+    return words[: words.index("serve") + 2]

@@ -71,16 +71,12 @@ def agents(cluster: str) -> dict[str, int]:
     return dict(every_agent(cluster))
 
 
-def arguments(pid: int, *, without: str = "") -> list[str]:
-    """Give the words of a process's command; ``without`` names an option that is left out with its value."""
+def arguments(pid: int) -> list[str]:
+    """Give the words of a process's command, none when it is gone."""
     try:
-        words = (_PROC / str(pid) / "cmdline").read_bytes().decode(errors="surrogateescape").split("\0")[:-1]
+        return (_PROC / str(pid) / "cmdline").read_bytes().decode(errors="surrogateescape").split("\0")[:-1]
     except OSError:
         return []
-    if without in words:
-        place = words.index(without)
-        del words[place : place + 2]
-    return words
 
 
 def _leads_its_session(pid: int) -> bool:

@@ -1,0 +1,152 @@
+"""What the local engine says when a cluster cannot come up, and that nothing stays of it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+import pytest_asyncio
+import zoo
+
+from jupyter_smx.engines.base import HostPlan, Observation
+from jupyter_smx.model.cluster import Handle
+from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.testing.eventually import eventually
+from jupyter_smx.testing.local_world import LocalHarness
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from jupyter_smx.engines.base import ClusterRequest
+
+
+@pytest_asyncio.fixture
+async def world(tmp_path: Path) -> AsyncIterator[LocalHarness]:
+    harness = LocalHarness(tmp_path / "smx")
+    yield harness
+    await harness.close()
+
+
+async def refusal(world: LocalHarness, request: ClusterRequest) -> RefusedError:
+    with pytest.raises(RefusedError) as told:
+        await world.up(request)
+    assert world.launches(request.cluster) == {}
+    assert told.value.rule
+    return told.value
+
+
+async def failure(world: LocalHarness, request: ClusterRequest) -> UnavailableError:
+    """Acquire what cannot come up; afterwards nothing is left and the id is used up."""
+    with pytest.raises(UnavailableError) as told:
+        await world.up(request)
+    assert world.leftovers(request.cluster) == []
+    assert await world.engine.find(request.cluster) is None
+    return told.value
+
+
+def with_python(world: LocalHarness, python: str, hosts: int = 1) -> ClusterRequest:
+    return msgspec.structs.replace(world.request(hosts), python=python)
+
+
+@pytest.mark.parametrize("kind", ["is_too_old", "answers_nonsense", "fails_when_asked"])
+async def test_an_interpreter_that_cannot_run_an_agent_is_refused(
+    world: LocalHarness, tmp_path: Path, kind: str
+) -> None:
+    python = zoo.interpreter(tmp_path, kind)
+    told = await refusal(world, with_python(world, python))
+    assert (told.field, told.value) == ("python", python)
+    assert "3.8" in told.rule
+
+
+@pytest.mark.parametrize("python", ["", "python", "/", "/nowhere/python", "/etc/passwd", "a\0b", "/bin/false"])
+async def test_what_is_no_interpreter_is_refused(world: LocalHarness, python: str) -> None:
+    told = await refusal(world, with_python(world, python))
+    assert (told.field, told.value) == ("python", python)
+    assert told.cure
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "../../etc", "a\0b", "-x", "x" * 64, "a\n"])
+async def test_names_that_are_no_folder_names_are_refused(world: LocalHarness, name: str) -> None:
+    hosts = (HostPlan(host=name, group="homogeneousCluster", instance_type="local", vcpus=1),)
+    assert (await refusal(world, msgspec.structs.replace(world.request(), hosts=hosts))).field == "hosts"
+    with pytest.raises(RefusedError):
+        await world.up(msgspec.structs.replace(world.request(), cluster=name))
+    assert not (world.folder / "clusters").exists()
+
+
+async def test_a_cluster_without_hosts_or_with_twins_is_refused(world: LocalHarness) -> None:
+    request = world.request(2)
+    assert (await refusal(world, msgspec.structs.replace(request, hosts=()))).field == "hosts"
+    twins = (request.hosts[0], request.hosts[0])
+    assert (await refusal(world, msgspec.structs.replace(request, hosts=twins))).field == "hosts"
+
+
+async def test_a_data_folder_that_cannot_be_written_is_refused_with_the_cure(tmp_path: Path) -> None:
+    world = LocalHarness(tmp_path / "smx")
+    (world.folder / "clusters").write_text("a file is in the way")
+    told = await refusal(world, world.request())
+    assert (told.field, told.value) == ("data_dir", str(world.folder))
+    assert "JUPYTER_SMX_DATA_DIR" in told.cure
+
+
+async def test_an_agent_that_dies_is_told_with_its_last_words(world: LocalHarness, tmp_path: Path) -> None:
+    told = await failure(world, with_python(world, zoo.interpreter(tmp_path, "dies_at_once")))
+    assert "exit code 7" in told.message
+    assert "cannot find the moon | giving up" in told.rule
+    assert "agent.log" in told.cure
+
+
+async def test_an_agent_that_is_killed_is_told_with_the_signal(world: LocalHarness, tmp_path: Path) -> None:
+    told = await failure(world, with_python(world, zoo.interpreter(tmp_path, "is_killed_at_once")))
+    assert "signal SIGKILL" in told.message
+
+
+@pytest.mark.parametrize("kind", ["never_gets_ready", "closes_its_pipe_and_stays"])
+async def test_an_agent_that_never_gets_ready_is_given_up_after_the_time_limit(tmp_path: Path, kind: str) -> None:
+    world = LocalHarness(tmp_path / "smx", launch_timeout=0.5)
+    told = await failure(world, with_python(world, zoo.interpreter(tmp_path, kind)))
+    assert "said nothing for 0.5 s" in told.message
+    assert told.transient
+
+
+async def test_when_one_host_fails_the_others_are_released(world: LocalHarness, tmp_path: Path) -> None:
+    request = with_python(world, zoo.interpreter(tmp_path, "fails_on_the_second_host"), hosts=3)
+    told = await failure(world, request)
+    assert told.value == "algo-2"
+    assert world.hosts_alive(request.cluster) == set()
+
+
+async def test_a_folder_that_was_claimed_by_an_agent_that_died_young_is_an_error_and_no_wait(
+    world: LocalHarness,
+) -> None:
+    request = world.request()
+    folder = world.cluster(request.cluster) / "algo-1"
+    folder.mkdir(parents=True)
+    (folder / "claim").touch()
+    told = await failure(world, request)
+    assert "died" in told.message
+
+
+async def test_a_cluster_whose_agent_died_is_not_launched_a_second_time(world: LocalHarness) -> None:
+    request = world.request()
+    await world.up(request)
+    world.kill_agent(request.cluster, "algo-1")
+    await eventually(lambda: not world.hosts_alive(request.cluster), "the agent is dead")
+    told = await failure(world, request)
+    assert "died" in told.message
+    assert world.launches(request.cluster) == {"algo-1": 1}
+
+
+async def test_an_acquire_that_has_no_agent_yet_is_unknown_and_is_gone_when_its_time_is_over(
+    world: LocalHarness,
+) -> None:
+    cluster = world.request().cluster
+    (world.cluster(cluster) / "algo-1").mkdir(parents=True)
+    handle = Handle(engine="local", cluster=cluster)
+    assert await world.engine.find(cluster) == handle
+    assert await world.engine.survey([handle]) == [Observation.UNKNOWN]
+    os.utime(world.cluster(cluster), (1.0, 1.0))
+    assert await world.engine.survey([handle]) == [Observation.GONE]

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_smx.engines import processes
+from jupyter_smx.engines.processes import Process
+from jupyter_smx.testing.eventually import eventually_blocking
+
+PIDS = st.integers(1, 20)
+TABLES = st.lists(st.builds(Process, pid=PIDS, started=st.integers(0, 3), parent=PIDS, session=PIDS), max_size=20).map(
+    lambda found: {process.pid: process for process in found}
+)
+ROOTS = st.lists(st.tuples(PIDS, st.integers(0, 3)), max_size=4)
+NAMES = st.text(st.characters(blacklist_categories=["Cs"]), max_size=15)
+
+
+@given(pid=PIDS, name=NAMES, parent=PIDS, session=PIDS, started=st.integers(0, 2**63))
+def test_a_stat_line_is_read_whatever_the_process_calls_itself(
+    pid: int, name: str, parent: int, session: int, started: int
+) -> None:
+    rest = " ".join(["0"] * 15)
+    line = f"{pid} ({name}) S {parent} 7 {session} {rest} {started} 1 2 3\n"
+    assert processes.parse_stat(line) == (Process(pid=pid, started=started, parent=parent, session=session), "S")
+
+
+@given(TABLES, ROOTS)
+def test_a_family_is_closed_and_grows_only_from_living_roots(
+    table: processes.Table, roots: list[processes.Identity]
+) -> None:
+    found = processes.family(roots, table)
+    alive = {pid for pid, started in roots if pid in table and table[pid].started == started}
+    assert alive <= found <= table.keys()
+    assert all(pid in found for pid, process in table.items() if process.parent in found or process.session in alive)
+    assert all(pid in alive or table[pid].parent in found or table[pid].session in alive for pid in found)
+    if not alive:
+        assert found == set()
+
+
+def test_this_process_is_seen_as_it_is() -> None:
+    found = processes.look(os.getpid())
+    assert found is not None
+    assert (found.parent, found.session) == (os.getppid(), os.getsid(0))
+    assert found == processes.table()[os.getpid()]
+    assert abs(processes.born_at(found) - psutil.Process().create_time()) < 2
+    assert processes.is_alive(found.identity())
+    assert not processes.is_alive((found.pid, found.started + 1))
+
+
+def test_the_look_of_other_systems_sees_the_same_family() -> None:
+    here, elsewhere = processes.look(os.getpid()), processes._look_elsewhere(os.getpid())
+    assert here is not None
+    assert elsewhere is not None
+    assert (elsewhere.pid, elsewhere.parent, elsewhere.session) == (here.pid, here.parent, here.session)
+    assert processes._look_elsewhere(2**22 + 1) is None
+
+
+def test_a_zombie_is_dead() -> None:
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as child:
+        identity = processes.look(child.pid)
+        eventually_blocking(
+            lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE, "it has ended and nobody waited"
+        )
+        assert processes.look(child.pid) is None
+        assert identity is None or not processes.is_alive(identity.identity())
+
+
+def test_everything_that_is_selected_ends_and_the_caller_never_does() -> None:
+    marks = {"SMX_TEST_MARK": f"of {os.getpid()}"}
+    line = f"SMX_TEST_MARK=of {os.getpid()}"
+    with subprocess.Popen(
+        ["/bin/sh", "-c", "setsid sleep 1000 & sleep 1000 & wait"], env={**os.environ, **marks}
+    ) as child:
+        eventually_blocking(lambda: len(processes.carriers([line], processes.table())) == 3, "all three are there")
+
+        def select(known: processes.Table) -> set[int]:
+            child.poll()
+            return processes.carriers([line], known) | {os.getpid(), 1}
+
+        assert processes.end_all(select, 10.0) == set()
+        assert child.wait() == -signal.SIGKILL
+        assert processes.carriers([line], processes.table()) == set()
+
+
+def test_an_end_that_does_not_come_is_told() -> None:
+    with subprocess.Popen(["/bin/sleep", "1000"]) as child:
+        assert processes.end_all(lambda known: {child.pid} & known.keys(), 0.0) <= {child.pid}
+        child.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_signal_for_a_process_that_is_gone_reaches_nobody(number: signal.Signals) -> None:
+    found = processes.look(os.getpid())
+    assert found is not None
+    processes.send(found._replace(started=found.started - 1), number)
+    processes.send(Process(pid=2**22 + 1, started=1, parent=1, session=1), number)

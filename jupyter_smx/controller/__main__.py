@@ -1,0 +1,14 @@
+"""``python -m jupyter_smx.controller``."""
+
+import logging
+import os
+import sys
+
+from jupyter_smx.controller.app import main
+
+code = main()
+logging.shutdown()
+sys.stdout.flush()
+sys.stderr.flush()
+# A thread that still copies a large file must not hold the process: whoever comes next copies it again.
+os._exit(code)

@@ -1,0 +1,221 @@
+"""The controller's HTTP API on its unix socket: reads what is asked, asks the desk, writes the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from tornado.httpserver import HTTPServer
+from tornado.web import Application, HTTPError
+
+from jupyter_smx.controller.api_files import MAX_WAIT, Artifacts, Logs
+from jupyter_smx.controller.api_handler import Handler
+from jupyter_smx.model.errors import ValidationError, nearest
+from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.status import Status
+
+if TYPE_CHECKING:
+    from tornado.web import RequestHandler
+
+    from jupyter_smx.controller.api_handler import Surroundings
+
+_log = logging.getLogger(__name__)
+
+MAX_BODY = 5 * 2**20
+"""Bytes; a cell must fit into one frame to the agent (16 MiB) with every letter escaped."""
+EVENTS_AT_ONCE = 1_000
+JOBS_AT_ONCE = 1_000
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """Body of ``POST /v1/jobs``."""
+
+    id: str
+    spec: JobSpec
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Body of ``POST /v1/plan``."""
+
+    spec: JobSpec
+
+
+class KeepAlive(msgspec.Struct, frozen=True):
+    """Body of ``PATCH /v1/pools/{ref}``; seconds from now."""
+
+    keep_alive: int
+
+
+class Server(HTTPServer):
+    """Counts who is connected."""
+
+    connections = 0
+
+    def handle_stream(self, stream: Any, address: Any) -> None:
+        """Take a new connection."""
+        self.connections += 1
+        super().handle_stream(stream, address)
+
+    def on_close(self, server_conn: object) -> None:
+        """See a connection end."""
+        super().on_close(server_conn)
+        self.connections -= 1
+
+
+def make_server(around: Surroundings) -> Server:
+    """Make the server; the caller adds the socket."""
+    ref = r"([^/]+)"
+    handlers: list[Any] = [
+        (r"/v1/", About),
+        (r"/v1/jobs", Jobs),
+        (r"/v1/plan", Plans),
+        (rf"/v1/jobs/{ref}", OneJob),
+        (rf"/v1/jobs/{ref}/stop", Stop),
+        (rf"/v1/jobs/{ref}/logs", Logs),
+        (rf"/v1/jobs/{ref}/artifacts/(.+)", Artifacts),
+        (r"/v1/pools", Pools),
+        (rf"/v1/pools/{ref}", OnePool),
+        (r"/v1/changes", ChangesPage),
+        (r"/v1/doctor", Doctor),
+    ]
+    application = Application(handlers, default_handler_class=Nothing, log_function=_log_request, around=around)
+    return Server(application, max_body_size=MAX_BODY, max_buffer_size=2 * MAX_BODY)
+
+
+class Nothing(Handler):
+    """Every other address."""
+
+    def prepare(self) -> None:
+        """Say that nothing is here."""
+        super().prepare()
+        raise HTTPError(404, f"There is nothing at {self.request.path}.")
+
+
+class About(Handler):
+    """Who is there."""
+
+    def get(self) -> None:
+        """Give version, protocol, process, epoch, newest event and data folder."""
+        self.answer(self.around.about())
+
+
+class Jobs(Handler):
+    """All jobs, and new ones."""
+
+    def get(self) -> None:
+        """Give one page, newest first."""
+        limit = int(self.number("limit", 100, JOBS_AT_ONCE))
+        status = _status(self.get_query_argument("status", ""))
+        self.answer({"jobs": self.desk.jobs(limit, self.get_query_argument("before", ""), status)})
+
+    def post(self) -> None:
+        """Take a job; on a warm pool it is on its way to the host before the answer is."""
+        wish = self.body(Submission)
+        job, is_new = self.desk.submit(wish.id, wish.spec)
+        self.answer_job(job, 201 if is_new else 200)
+
+
+class Plans(Handler):
+    """What would happen."""
+
+    def post(self) -> None:
+        """Say it."""
+        self.answer(self.desk.plan(self.body(Plan).spec))
+
+
+class OneJob(Handler):
+    """One job."""
+
+    async def get(self, ref: str) -> None:
+        """Give it, or wait until it is where the caller wants it."""
+        wait = self.number("wait", 0.0, MAX_WAIT)
+        until = self.get_query_argument("until", "final")
+        if until not in ("first_line", "final"):
+            raise ValidationError(
+                f"until: {until!r} is not a step to wait for.", field="until", value=until, cure="first_line or final."
+            )
+        self.answer_job(await self.patiently(self.desk.wait_job(ref, until, wait)) if wait else self.desk.job(ref))
+
+    async def delete(self, ref: str) -> None:
+        """Forget it and everything it brought home."""
+        job = self.desk.delete(ref)
+        await asyncio.to_thread(self.around.staging.folder(job.id).delete)
+        self.clear_header("Content-Type")
+        self.set_status(204)
+
+
+class Stop(Handler):
+    """The wish that a job ends."""
+
+    def post(self, ref: str) -> None:
+        """Take it."""
+        self.answer_job(self.desk.stop(ref))
+
+
+class Pools(Handler):
+    """Live pools."""
+
+    def get(self) -> None:
+        """Give all."""
+        self.answer({"pools": self.desk.pools()})
+
+
+class OnePool(Handler):
+    """One pool."""
+
+    async def patch(self, ref: str) -> None:
+        """Change how long it is kept, from now."""
+        self.answer(await self.desk.extend(ref, self.body(KeepAlive).keep_alive))
+
+    def delete(self, ref: str) -> None:
+        """Let it go."""
+        self.answer(self.desk.release(ref), 202)
+
+
+class ChangesPage(Handler):
+    """What happened."""
+
+    async def get(self) -> None:
+        """Give the events after a number, waiting for one when there is none yet."""
+        since = int(self.number("since", 0, 2**62))
+        until = time.monotonic() + self.number("wait", 0.0, MAX_WAIT)
+        changes = self.desk.changes(since, EVENTS_AT_ONCE)
+        while not (changes.events or changes.reset) and (left := until - time.monotonic()) > 0:
+            await self.patiently(self._change(left))
+            changes = self.desk.changes(since, EVENTS_AT_ONCE)
+        self.answer(changes)
+
+    async def _change(self, seconds: float) -> None:
+        await self.desk.wait_for_change(seconds)
+
+
+class Doctor(Handler):
+    """How the controller is."""
+
+    def get(self) -> None:
+        """Say it."""
+        self.answer(self.desk.doctor())
+
+
+def _status(word: str) -> Status | None:
+    if not word:
+        return None
+    try:
+        return Status(word)
+    except ValueError:
+        known = [status.value for status in Status]
+        raise ValidationError(
+            f"status: {word!r} is not a status.",
+            field="status",
+            value=word,
+            rule=f"It is one of {', '.join(known)}.",
+            cure=nearest(word, known),
+        ) from None
+
+
+def _log_request(handler: RequestHandler) -> None:
+    took = handler.request.request_time() * 1000
+    _log.debug("%s %s %d %.1f ms", handler.request.method, handler.request.path, handler.get_status(), took)

@@ -1,0 +1,217 @@
+"""What every handler of the API does, and whom it asks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import msgspec
+from tornado.web import Finish, HTTPError, RequestHandler
+
+from jupyter_smx.controller.fencing import FencedError
+from jupyter_smx.controller.identity import peer_uid
+from jupyter_smx.model.errors import ErrorBody, SmxError, UnavailableError, ValidationError
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Coroutine
+
+    from jupyter_smx.controller.bell import Bells
+    from jupyter_smx.controller.staging import Staging
+    from jupyter_smx.model.event import Changes, PoolSummary
+    from jupyter_smx.model.job import Job, JobSummary
+    from jupyter_smx.model.spec import JobSpec
+    from jupyter_smx.model.status import Status
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+HOSTS = ("localhost", "localhost:80")
+_CODES = {403: "AccessDenied", 404: "ResourceNotFound", 405: "MethodNotAllowed"}
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+"""Making a decoder costs more than using it."""
+
+
+class Controller(Protocol):
+    """Whom the API asks. What raises, raises SmxError."""
+
+    def submit(self, job_id: str, spec: JobSpec) -> tuple[Job, bool]:
+        """Give the job, and whether it is new."""
+
+    def plan(self, spec: JobSpec) -> dict[str, Any]:
+        """Say what would happen."""
+
+    def job(self, ref: str) -> Job:
+        """Find a job."""
+
+    def summary(self, job: Job) -> JobSummary:
+        """Say of a job what lists show."""
+
+    def jobs(self, limit: int, before: str, status: Status | None) -> list[JobSummary]:
+        """Give one page of jobs, newest first."""
+
+    def stop(self, ref: str) -> Job:
+        """Set a job's goal to stop."""
+
+    def delete(self, ref: str) -> Job:
+        """Forget a finished job."""
+
+    async def wait_job(self, ref: str, until: str, timeout: float) -> Job:
+        """Give a job when it is there, or as it is after the seconds."""
+
+    def pools(self) -> list[PoolSummary]:
+        """Give all live pools."""
+
+    async def extend(self, ref: str, seconds: int) -> PoolSummary:
+        """Keep an idle pool for these seconds from now."""
+
+    def release(self, ref: str) -> PoolSummary:
+        """Begin to end an idle pool."""
+
+    def changes(self, since: int, limit: int) -> Changes:
+        """Give the events after a number."""
+
+    async def wait_for_change(self, timeout: float) -> None:
+        """Return at the next change or after the seconds."""
+
+    def doctor(self) -> dict[str, Any]:
+        """Say what the doctor's page shows of the controller."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What handlers need: whom to ask, where files lie, the bells of logs, and what to do when fenced."""
+
+    desk: Controller
+    staging: Staging
+    log_bells: Bells
+    about: Callable[[], dict[str, Any]]
+    fenced: Callable[[], None]
+    uid: int
+
+
+class Handler(RequestHandler):
+    """What every handler does: knows the user at the other end, answers JSON, and turns errors into bodies."""
+
+    _waiting: asyncio.Future[Any] | None = None
+
+    @property
+    def around(self) -> Surroundings:
+        """Give what was given to the server."""
+        found: Surroundings = self.settings["around"]
+        return found
+
+    @property
+    def desk(self) -> Controller:
+        """Give whom to ask."""
+        return self.around.desk
+
+    def set_default_headers(self) -> None:
+        """Say only what is needed."""
+        self.clear_header("Server")
+        self.set_header("Content-Type", "application/json")
+
+    def prepare(self) -> None:
+        """Refuse another user, and a browser that was led here under another name."""
+        connection: Any = self.request.connection
+        uid = _uid(connection.stream.socket)
+        if uid != self.around.uid:
+            raise HTTPError(403, f"This controller serves user {self.around.uid}, not user {uid}.")
+        if self.request.host not in HOSTS:
+            raise HTTPError(403, f"Host {self.request.host!r} is not this controller; it is localhost.")
+
+    def body(self, kind: type[_T]) -> _T:
+        """Read the request's body.
+
+        :raises ValidationError: not JSON, or not of that kind; says at which field.
+        """
+        try:
+            return self._decode(kind)
+        except msgspec.DecodeError as error:
+            what, _, where = str(error).partition(" - at `$")
+            field = where.rstrip("`").lstrip(".")
+            raise ValidationError(
+                f"The request cannot be read: {what}{f' at {field}' if field else ''}.", field=field
+            ) from error
+
+    def _decode(self, kind: type[_T]) -> _T:
+        decoder = _decoders.get(kind)
+        if decoder is None:
+            decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+        found: _T = decoder.decode(self.request.body)
+        return found
+
+    def number(self, name: str, default: float, limit: float) -> float:
+        """Read a number of the query; larger ones than ``limit`` count as ``limit``.
+
+        :raises ValidationError: no number, or less than 0.
+        """
+        text = self.get_query_argument(name, "")
+        try:
+            value = float(text) if text else default
+        except ValueError:
+            value = -1.0
+        if not value >= 0:
+            raise ValidationError(
+                f"{name}: {text!r} is not a number.", field=name, value=text, rule="It is a number from 0 on."
+            )
+        return min(value, limit)
+
+    def answer(self, content: object, status: int = 200) -> None:
+        """Write one JSON answer."""
+        self.set_status(status)
+        self.finish(msgspec.json.encode(content))
+
+    def answer_job(self, job: Job, status: int = 200) -> None:
+        """Write a job: its record and what is derived from it now."""
+        summary = self.desk.summary(job)
+        record: dict[str, Any] = msgspec.to_builtins(job)
+        derived = ("status", "secondary_status", "queue_position", "cost")
+        self.answer(record | {name: getattr(summary, name) for name in derived}, status)
+
+    async def patiently(self, waiting: Coroutine[Any, Any, _T]) -> _T:
+        """Wait, but no longer than somebody is there to hear the answer."""
+        self._waiting = task = asyncio.ensure_future(waiting)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            raise Finish from None
+
+    def on_connection_close(self) -> None:
+        """Stop waiting for somebody who left."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    def write_error(self, status_code: int, **context: Any) -> None:
+        """Answer an error in the one form that all errors have."""
+        error = context.get("exc_info", (None, None, None))[1]
+        if isinstance(error, SmxError):
+            self.set_status(error.status)
+            body = error.body()
+        elif isinstance(error, HTTPError):
+            body = ErrorBody(
+                code=_CODES.get(status_code, "ValidationException"), message=str(error.log_message or error)
+            )
+        else:
+            body = ErrorBody(
+                code="InternalServerError",
+                message="The controller made a mistake.",
+                cure="Its log (controller.log in the data folder) has the details.",
+            )
+        self.finish(msgspec.json.encode(body))
+
+    def log_exception(self, typ: Any, value: BaseException | None, tb: Any) -> None:
+        """Log only what is a mistake of ours; when fenced, say so to whoever ends the process."""
+        if isinstance(value, FencedError):
+            self.around.fenced()
+        elif not isinstance(value, (SmxError, HTTPError)):
+            _log.error("%s %s failed", self.request.method, self.request.path, exc_info=(typ, value, tb))  # type: ignore[arg-type]
+
+
+def _uid(connection: socket.socket) -> int:
+    try:
+        return peer_uid(connection)
+    except OSError as error:
+        raise UnavailableError(f"The user of this connection is not known: {error}.") from error

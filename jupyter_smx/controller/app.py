@@ -1,0 +1,269 @@
+"""The controller as a program: the administrator's choices, the one instance, and the sentence when it cannot start."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import logging
+import os
+import signal
+import sys
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+from jupyter_core.paths import jupyter_config_path
+from msgspec import convert
+from msgspec.structs import replace
+from traitlets import Dict, Float, Int, List, TraitError, Unicode, default
+from traitlets.config import Application
+
+from jupyter_smx import launch
+from jupyter_smx.controller.identity import Door, Lock
+from jupyter_smx.engines import machine, registry
+from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError
+from jupyter_smx.model.instance import Catalogue, InstanceType, catalogue
+from jupyter_smx.policy.limits import HARD_KEEP_ALIVE, Limits
+
+if TYPE_CHECKING:
+    from jupyter_smx.engines.base import Engine
+
+_DAY = 86_400
+_LOCK_PATIENCE = 5.0
+"""Seconds in which the one that holds the lock must listen or be gone."""
+_CLOSING = 5.0
+
+
+class ControllerApp(Application):
+    """Runs the jobs of one user.
+
+    Traits are set in ``jupyter_smx_config.py`` in one of Jupyter's configuration folders, as
+    ``c.ControllerApp.keep_alive_cap = 1800``.
+    """
+
+    name = "jupyter-smx-controller"
+    description = "The process that runs notebook cells as jobs; started on demand, leaves when idle."
+    raise_config_file_errors = True
+
+    config_name = Unicode("jupyter_smx_config", help="Name of the configuration file, without .py or .json.")
+    allowed_instance_types = List(
+        Unicode(), help="Instance types that jobs may ask for; empty allows every one of the catalogue."
+    ).tag(config=True)
+    allowed_engines = List(Unicode(), help="Engines that jobs may run on; empty allows all that are installed.").tag(
+        config=True
+    )
+    keep_alive_cap = Int(
+        3_600,
+        min=0,
+        max=HARD_KEEP_ALIVE,
+        help="Seconds; the longest keep-alive that a job or an extension may ask for.",
+    ).tag(config=True)
+    max_keep_alive_chain = Int(
+        28 * _DAY, min=0, help="Seconds from the start of a pool's hosts after which no job keeps it any longer."
+    ).tag(config=True)
+    max_run_cap = Int(28 * _DAY, min=1, help="Seconds; the longest max_run that a job may ask for.").tag(config=True)
+    max_jobs_running = Int(
+        None, min=1, allow_none=True, help="Jobs that may have hosts at the same time; None leaves it to the capacity."
+    ).tag(config=True)
+    max_jobs_queued = Int(10_000, min=1, help="Jobs that may be unfinished at the same time.").tag(config=True)
+    warm_pool_quota = Dict(
+        value_trait=Int(min=0),
+        key_trait=Unicode(),
+        help="Instances that may be kept warm, by instance type; '*' is for all types that are not named.",
+    ).tag(config=True)
+    max_hosts = Int(8, min=1, help="Hosts on this machine at the same time, for engines that share it.").tag(
+        config=True
+    )
+    cpus = Int(min=1, help="CPUs of this machine that hosts may share; by default what this process may use.").tag(
+        config=True
+    )
+    memory_gib = Float(
+        min=0.1, help="GiB of memory that hosts of this machine may share; by default what this process may use."
+    ).tag(config=True)
+    gpus = Int(min=0, help="GPUs of this machine that hosts may share; by default those that are visible.").tag(
+        config=True
+    )
+    grace = Float(120.0, min=0.0, help="Seconds between the polite and the certain end of a job.").tag(config=True)
+    unreachable_limit = Float(
+        300.0, min=1.0, help="Seconds for which an agent may be silent while its engine does not say that it is gone."
+    ).tag(config=True)
+    launch_limit = Float(300.0, min=1.0, help="Seconds that an engine may take to bring hosts up.").tag(config=True)
+    instance_types = List(
+        Dict(),
+        help=(
+            "Rows that are added to the catalogue or replace those of the same name: name, vcpus, memory_gib, gpus, "
+            "price_per_hour (US dollars), source."
+        ),
+    ).tag(config=True)
+    prices = Dict(
+        value_trait=Float(min=0.0), key_trait=Unicode(), help="US dollars per hour that replace those of the catalogue."
+    ).tag(config=True)
+    idle_exit = Float(
+        600.0, min=0.0, help="Seconds without a job, a pool and a client after which the controller leaves."
+    ).tag(config=True)
+
+    @default("cpus")
+    def _default_cpus(self) -> int:
+        return machine.look().cpus
+
+    @default("memory_gib")
+    def _default_memory_gib(self) -> float:
+        return machine.look().memory_gib()
+
+    @default("gpus")
+    def _default_gpus(self) -> int:
+        return machine.look().gpus
+
+    def configure(self, argv: list[str]) -> None:
+        """Read the command line and the configuration files; the command line wins.
+
+        :raises ValidationError: a value that a trait does not take, or a file that cannot be run.
+        """
+        try:
+            self.parse_command_line(argv)
+            said_here = deepcopy(self.config)
+            self.load_config_file(self.config_name, path=jupyter_config_path())
+            self.update_config(said_here)
+        except TraitError as error:
+            raise ValidationError(f"{self.config_name}: {error}", field="config", cure="Mend the file.") from error
+        except SmxError:
+            raise
+        except Exception as error:  # the border to a file that the administrator wrote: it can raise anything
+            raise ValidationError(
+                f"{self.config_name} cannot be read: {type(error).__name__}: {error}.",
+                field="config",
+                rule="Its limits hold for every job, so nothing runs without it.",
+                cure="Mend the file in one of the folders that `jupyter --paths` lists.",
+            ) from error
+
+    def limits(self) -> Limits:
+        """Give the administrator's choices as plain values.
+
+        :raises ValidationError: a row of the catalogue that is none.
+        """
+        return Limits(
+            catalogue=self._catalogue(),
+            allowed_instance_types=tuple(self.allowed_instance_types),
+            allowed_engines=tuple(self.allowed_engines),
+            keep_alive_cap=self.keep_alive_cap,
+            max_keep_alive_chain=self.max_keep_alive_chain,
+            max_run_cap=self.max_run_cap,
+            max_jobs_running=self.max_jobs_running,
+            max_jobs_queued=self.max_jobs_queued,
+            warm_pool_quota=dict(self.warm_pool_quota),
+            max_hosts=self.max_hosts,
+            cpus=self.cpus,
+            memory_gib=self.memory_gib,
+            gpus=self.gpus,
+            grace=self.grace,
+            unreachable_limit=self.unreachable_limit,
+            launch_limit=self.launch_limit,
+        )
+
+    def _catalogue(self) -> Catalogue:
+        try:
+            rows = convert(self.instance_types, list[InstanceType])
+        except ValueError as error:
+            raise ValidationError(f"instance_types: {error}.", field="instance_types") from error
+        known = catalogue() | {row.name: row for row in rows}
+        for name, price in self.prices.items():
+            if name not in known:
+                raise ValidationError(f"prices: {name!r} is not in the catalogue.", field="prices", value=name)
+            known[name] = replace(known[name], price_per_hour=price, source="the administrator")
+        return known
+
+
+class Engines:
+    """Engines by name, made when they are first needed and configured as the application is."""
+
+    def __init__(self, app: ControllerApp) -> None:
+        self._app = app
+        self._made: dict[str, Engine] = {}
+
+    def __call__(self, name: str) -> Engine:
+        """Give the engine of that name.
+
+        :raises ValidationError: no such engine.
+        :raises RefusedError: what it needs is not installed.
+        """
+        found = self._made.get(name)
+        if found is None:
+            found = self._made[name] = registry.create(name, parent=self._app)
+        return found
+
+
+async def _become_the_one(lock: Lock) -> bool:
+    """Take the lock; False when somebody else has it and serves."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _LOCK_PATIENCE
+    while not lock.take():
+        # Its owner may be about to listen, or about to leave; only in the second case this one is needed.
+        if launch.is_listening() or loop.time() > end:
+            return False
+        await asyncio.sleep(0.02)
+    return True
+
+
+async def serve(app: ControllerApp) -> None:
+    """Be the controller of the data folder until told to stop, or return at once when there is one.
+
+    :raises SmxError: it cannot start; the text says why and what helps.
+    """
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    launch.ensure_folders()
+    data_dir = launch.data_dir()
+    lock = Lock(data_dir / "controller.lock")
+    if not await _become_the_one(lock):
+        return
+    try:
+        # Imported by the winner only, so that a second controller costs next to nothing.
+        from jupyter_smx.controller.service import Service  # noqa: PLC0415
+        from jupyter_smx.controller.store import Store  # noqa: PLC0415
+
+        service = Service(
+            Store.open(data_dir / "smx.sqlite"),
+            app.limits(),
+            Engines(app),
+            registry.installed().keys(),
+            data_dir=data_dir,
+            user=_user(),
+            idle_exit=app.idle_exit,
+        )
+        await service.run(Door(launch.socket_path()), stop)
+    finally:
+        lock.release()
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container may run under a number that no file names.
+        return str(os.getuid())
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError):
+        folder = launch.data_dir()
+        return str(
+            UnavailableError(
+                f"The data folder {folder} cannot be used: {error.strerror or error}.",
+                cure=f"Make it writable and free some space, or set {launch.DATA_DIR_VARIABLE} to another folder.",
+            )
+        )
+    return str(error)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the controller; 0 when it left in order or was not needed, 1 with a sentence when it could not start."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    app = ControllerApp()
+    loop = asyncio.new_event_loop()
+    try:
+        app.configure(sys.argv[1:] if argv is None else argv)
+        loop.run_until_complete(serve(app))
+    except (SmxError, OSError) as error:
+        sys.stderr.write(f"{_sentence(error)}\n")
+        return 1
+    return 0

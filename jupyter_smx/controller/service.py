@@ -1,0 +1,185 @@
+"""One running controller: everything wired together, served, kept clean, and closed in order."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import secrets
+import time
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.agent.wire import PROTOCOL
+from jupyter_smx.controller.agents import Agents
+from jupyter_smx.controller.api import make_server
+from jupyter_smx.controller.api_handler import Surroundings
+from jupyter_smx.controller.bell import Bell, Bells
+from jupyter_smx.controller.books import Books
+from jupyter_smx.controller.desk import Desk
+from jupyter_smx.controller.fencing import FencedError
+from jupyter_smx.controller.finish import Finisher
+from jupyter_smx.controller.log_pump import LogPump
+from jupyter_smx.controller.reconcile import Reconciler
+from jupyter_smx.controller.staging import Staging, delete_unused_payloads
+from jupyter_smx.model.errors import SmxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
+
+    from jupyter_smx.controller.identity import Door
+    from jupyter_smx.controller.store import Store
+    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.policy.limits import Limits
+
+_log = logging.getLogger(__name__)
+
+TICK = 1.0
+"""Seconds between two looks at everything; news is acted upon at once, this finds what no news tells."""
+TIDY_EVERY = 5.0
+PAYLOADS_EVERY = 3_600.0
+EVENTS_KEPT = 20_000
+LAST_GUESTS = 0.05
+"""Seconds in which somebody who found the socket just before it was hidden can still come in."""
+
+
+class Service:
+    """A controller that can be served; the clock is the one that records are written by, in seconds since the epoch."""
+
+    def __init__(
+        self,
+        store: Store,
+        limits: Limits,
+        engine_of: Callable[[str], Engine],
+        engines: Collection[str],
+        *,
+        data_dir: Path,
+        user: str,
+        idle_exit: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.store = store
+        self._data_dir = data_dir
+        self._idle_exit = idle_exit
+        self._clock = clock
+        self._log_bells = Bells()
+        self.books = Books(store, limits, clock, Bell())
+        self._agents = Agents(self._event, self._stream_closed)
+        jobs_folder = data_dir / "jobs"
+        self._pump = LogPump(jobs_folder, self._agents, self._log_bells.ring)
+        self._staging = Staging(jobs_folder)
+        finisher = Finisher(self.books, self._agents, self._pump, self._staging, engine_of)
+        self.reconciler = Reconciler(
+            self.books, self._agents, self._pump, finisher, engine_of, new_id=_new_cluster_id, user=user
+        )
+        desk = Desk(self.books, self._agents, self.reconciler, engine_of, engines)
+        self._about = {
+            "version": _version(),
+            "protocol": PROTOCOL,
+            "pid": os.getpid(),
+            "epoch": store.epoch,
+            "data_dir": os.fspath(data_dir),
+        }
+        around = Surroundings(desk, self._staging, self._log_bells, self._describe, self.reconciler.fenced, os.getuid())
+        self.server = make_server(around)
+
+    async def run(self, door: Door, stop: asyncio.Event) -> None:
+        """Serve until ``stop``, until another controller took over, or until nobody needs it any more."""
+        self.server.add_socket(door.socket)
+        door.open()
+        _log.info("Controller %d (epoch %d) serves %s", os.getpid(), self.store.epoch, door.path)
+        housekeeping = asyncio.create_task(self._keep_house(door), name="housekeeping")
+        # What is loaded now stays; the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
+        ends = [
+            housekeeping,
+            asyncio.create_task(stop.wait(), name="stop"),
+            asyncio.create_task(self.reconciler.ended.wait(), name="fenced"),
+        ]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if housekeeping.done():
+                housekeeping.result()
+        finally:
+            for task in ends:
+                task.cancel()
+            await self._close(door)
+
+    async def _close(self, door: Door) -> None:
+        door.hide()
+        self.server.stop()
+        door.close()
+        self.reconciler.close()
+        await self._pump.close()
+        await self._agents.close_all()
+        await self.server.close_all_connections()
+        self.store.close()
+        _log.info("Controller %d ends; jobs and hosts live on.", os.getpid())
+
+    async def _keep_house(self, door: Door) -> None:
+        idle_since = tidied = self._clock()
+        cleaned = 0.0
+        while True:
+            try:
+                self.reconciler.tick()
+                now = self._clock()
+                if now - tidied >= TIDY_EVERY:
+                    tidied = now
+                    self._tidy()
+                if now - cleaned >= PAYLOADS_EVERY:
+                    cleaned = now
+                    await self._delete_payloads(now)
+            except FencedError:
+                self.reconciler.fenced()
+                return
+            except SmxError as error:
+                # A full disk, say: what was decided is decided again when there is room.
+                _log.warning("A look at everything failed: %s", error)
+            idle_since = min(self._clock(), idle_since) if self._is_idle() else self._clock()
+            if self._clock() - idle_since >= self._idle_exit and await self._left_alone(door):
+                return
+            await asyncio.sleep(min(TICK, max(self._idle_exit / 4, 0.01)))
+
+    def _is_idle(self) -> bool:
+        return not (self.books.jobs or self.books.clusters or self.server.connections)
+
+    async def _left_alone(self, door: Door) -> bool:
+        door.hide()
+        await asyncio.sleep(LAST_GUESTS)
+        if self._is_idle():
+            _log.info("Nobody needed the controller for %g s.", self._idle_exit)
+            return True
+        door.open()
+        return False
+
+    def _tidy(self) -> None:
+        self.store.prune_events(EVENTS_KEPT)
+        self.store.checkpoint()
+
+    async def _delete_payloads(self, now: float) -> None:
+        needed = [job.spec.send.path for job in self.books.jobs.values() if job.spec.send is not None]
+        await asyncio.to_thread(delete_unused_payloads, self._data_dir / "payloads", needed, now)
+
+    def _describe(self) -> dict[str, Any]:
+        return self._about | {"seq": self.store.last_seq()}
+
+    def _event(self, cluster: str, host: str, header: Mapping[str, Any]) -> None:
+        self.reconciler.agent_said(cluster, host, header)
+
+    def _stream_closed(self, cluster: str, host: str, reason: str) -> None:
+        del host, reason
+        self.reconciler.stream_closed(cluster)
+
+
+def _new_cluster_id() -> str:
+    return secrets.token_hex(6)
+
+
+def _version() -> str:
+    try:
+        return version("jupyter-smx")
+    except PackageNotFoundError:
+        return ""

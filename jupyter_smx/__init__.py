@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+_PUBLIC = {
+    "Channel": "jupyter_smx.model.channel",
+    "InstanceGroup": "jupyter_smx.model.instance",
+    "Job": "jupyter_smx.kernel.handle",
+    "JobFailed": "jupyter_smx.kernel.failures",
+    "JobStopped": "jupyter_smx.kernel.failures",
+    "Output": "jupyter_smx.model.channel",
+    "SmxError": "jupyter_smx.model.errors",
+    "job": "jupyter_smx.kernel.functions",
+    "jobs": "jupyter_smx.kernel.functions",
+    "pools": "jupyter_smx.kernel.functions",
+    "process": "jupyter_smx.kernel.functions",
+    "train": "jupyter_smx.kernel.functions",
+}
+"""What ``import jupyter_smx as smx`` offers, and where it lives; loaded when it is first named."""
 
-def __getattr__(name: str) -> str:
-    # Reading the version costs milliseconds that a kernel should not spend before its first cell.
+
+def __getattr__(name: str) -> Any:
+    # Loading these, or reading the version, costs milliseconds that a kernel should not spend before its first cell.
+    if name in _PUBLIC:
+        from importlib import import_module  # noqa: PLC0415
+
+        return getattr(import_module(_PUBLIC[name]), name)
     if name == "__version__":
         from importlib.metadata import version  # noqa: PLC0415
 
@@ -17,11 +37,22 @@ def __getattr__(name: str) -> str:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return [*_PUBLIC, "__version__"]
+
+
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Add the magics to a kernel: ``%load_ext jupyter_smx``."""
     from jupyter_smx.kernel.magics import load  # noqa: PLC0415
 
     load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Take the magics out of a kernel; jobs go on."""
+    from jupyter_smx.kernel.magics import unload  # noqa: PLC0415
+
+    unload(shell)
 
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:

@@ -57,7 +57,11 @@ class Card(Struct, frozen=True, kw_only=True):
 
     def bundle(self) -> dict[str, Any]:
         """Give the MIME bundle: live for our extension, truthful HTML for everybody else, a line of text."""
-        return {MIME: msgspec.to_builtins(self), "text/html": self.html(), "text/plain": self.line()}
+        return {
+            MIME: msgspec.json.decode(msgspec.json.encode(self)),
+            "text/html": self.html(),
+            "text/plain": self.line(),
+        }
 
     def line(self) -> str:
         """Say it in one line."""

@@ -18,6 +18,10 @@ _IPYTHON = re.compile(r"\s*(?:[%!?]|[\w.]+\?\s*$)")
 class CellSyntaxError(ValidationError):
     """The cell is no Python; the message is what Python itself would print, with lines as the notebook counts them."""
 
+    def __str__(self) -> str:
+        """Put the cure on a line of its own, since the message has several."""
+        return "\n".join(part for part in (self.message, self.cure) if part)
+
 
 def place(cell: str, lines_before: int) -> str:
     """Push the code down by the lines of the magic, so that every traceback of the job counts as the notebook does."""
@@ -43,7 +47,7 @@ def check(source: str, filename: str) -> ast.Module:
 
 
 def _words(error: SyntaxError) -> str:
-    return "".join(traceback.format_exception_only(type(error), error)).strip() + "\n"
+    return "".join(traceback.format_exception_only(type(error), error)).rstrip()
 
 
 def _cure(source: str, filename: str, error: SyntaxError) -> str:

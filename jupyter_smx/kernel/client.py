@@ -76,6 +76,8 @@ class Client:
         self._start = start
         self._quick = Connection(path)
         self._waiting = threading.local()
+        self._all = [self._quick]
+        self._closed = False
 
     def greet(self) -> Greeting:
         """Ask who is there and what the newest sequence number is."""
@@ -144,12 +146,15 @@ class Client:
         return self._ask("GET", "/v1/doctor", dict[str, Any])
 
     def close(self) -> None:
-        """Close the shared connection and this thread's own."""
-        self._quick.close()
-        self.close_waiting()
+        """Break off what threads wait for; from then on nothing is asked and no controller is started."""
+        self._closed = True
+        for connection in self._all:
+            connection.hang_up()
+        self.leave()
 
-    def close_waiting(self) -> None:
-        """Close the connection on which this thread waits."""
+    def leave(self) -> None:
+        """Close the connections that this thread opened or shares."""
+        self._quick.close()
         waiting: Connection | None = getattr(self._waiting, "connection", None)
         if waiting is not None:
             waiting.close()
@@ -165,11 +170,15 @@ class Client:
             ) from error
 
     def _send(self, method: str, target: str, body: bytes | None, wait: float) -> Answer:
+        if self._closed:
+            raise UnavailableError("This client was closed.")
         connection = self._connection(waits=wait > 0)
         try:
             try:
                 answer = connection.exchange(method, target, body, PATIENCE + wait)
             except (FileNotFoundError, ConnectionRefusedError):
+                if self._closed:
+                    raise
                 self._start()
                 answer = connection.exchange(method, target, body, PATIENCE + wait)
         except (OSError, http.client.HTTPException) as error:
@@ -188,6 +197,7 @@ class Client:
         found: Connection | None = getattr(self._waiting, "connection", None)
         if found is None:
             found = self._waiting.connection = Connection(self.path)
+            self._all.append(found)
         return found
 
 

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from jupyter_smx.kernel import log
 from jupyter_smx.kernel.client import Client
-from jupyter_smx.kernel.doctor import examine
 from jupyter_smx.kernel.failures import StillRunning
 from jupyter_smx.kernel.handle import write
 from jupyter_smx.kernel.page import facts_page, jobs_page, note, pools_page
@@ -109,6 +108,8 @@ def _release(arguments: list[str], desk: Desk) -> None:
 
 def _doctor(arguments: list[str], desk: Desk) -> None:
     _take("doctor", arguments, desk, 0)
+    from jupyter_smx.kernel.doctor import examine  # noqa: PLC0415 - reads package metadata, which nobody else needs
+
     desk.show(*facts_page(examine(desk.client)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import socket
@@ -66,14 +67,25 @@ class Connection:
             try:
                 return self._once(method, target, body, timeout)
             except _STALE:
-                self.close()
+                self._drop()
                 return self._once(method, target, body, timeout)
 
     def close(self) -> None:
-        """Close the connection; the next request opens one."""
+        """Close the connection after the request that it is in; the next request opens one."""
+        with self._lock:
+            self._drop()
+
+    def _drop(self) -> None:
         kept, self._kept = self._kept, None
         if kept is not None:
             kept.close()
+
+    def hang_up(self) -> None:
+        """Break off the request that another thread is in; that thread gets an error at once."""
+        kept = self._kept
+        if kept is not None and kept.sock is not None:
+            with contextlib.suppress(OSError):  # it was closed between the two lines
+                kept.sock.shutdown(socket.SHUT_RDWR)
 
     def _once(self, method: str, target: str, body: bytes | None, timeout: float) -> Answer:
         kept = self._kept
@@ -89,5 +101,5 @@ class Connection:
             return Answer(response.status, dict(response.headers), response.read())
         except BaseException:
             # Half an answer may still be on its way (Ctrl-C, too): such a connection serves nobody any more.
-            self.close()
+            self._drop()
             raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
 import time
@@ -178,6 +177,8 @@ class Job:
         return self._wait_async().__await__()
 
     async def _wait_async(self) -> payload.Received:
+        import asyncio  # noqa: PLC0415 - a kernel has it loaded, a terminal need not wait for it
+
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
 

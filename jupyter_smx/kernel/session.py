@@ -6,7 +6,6 @@ import os
 import platform
 import sys
 import time
-import uuid
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,7 +69,7 @@ class Session:
 
         :raises SmxError: the controller refuses it; nothing was created.
         """
-        record = self.client.submit(uuid.uuid4().hex, spec)
+        record = self.client.submit(os.urandom(16).hex(), spec)
         job = self.attach(record)
         self.last = job
         self.screen.show(card_of(record, time.time()))

@@ -54,7 +54,7 @@ class Watcher:
         return self._queue.get(job_id)
 
     def close(self) -> None:
-        """End the thread after the request that it is in."""
+        """End the thread; call it before the client is closed, which breaks off the request that the thread is in."""
         self._closed.set()
         self._work.set()
 
@@ -64,7 +64,7 @@ class Watcher:
         while True:
             self._work.wait()
             if self._closed.is_set():
-                self._client.close_waiting()
+                self._client.leave()
                 return
             try:
                 since = self._turn(since)

@@ -1,0 +1,250 @@
+"""A controller that speaks the documented API over its unix socket and runs nothing: the test says what happens."""
+
+from __future__ import annotations
+
+import os
+import socketserver
+import threading
+import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import msgspec
+from msgspec.structs import replace
+
+from jupyter_smx import launch
+from jupyter_smx.controller.summary import summary_of
+from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError
+from jupyter_smx.model.event import Changes, Event, PoolSummary
+from jupyter_smx.model.instance import catalogue, look_up
+from jupyter_smx.model.job import Job
+from jupyter_smx.model.name import job_name
+from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.status import SecondaryStatus, is_final
+from jupyter_smx.model.why import Why
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class _Wish(msgspec.Struct):
+    id: str
+    spec: JobSpec
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+    block_on_close = False
+    fake: FakeController
+
+
+class FakeController:
+    """State of the fake world; every change goes through :meth:`change` and becomes an event."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, Job] = {}
+        self.logs: dict[tuple[str, str], bytes] = {}
+        self.pools: dict[str, PoolSummary] = {}
+        self.events: list[Event] = []
+        self.requests: list[str] = []
+        self.connections = 0
+        self.on_submit: Callable[[FakeController, Job], None] | None = None
+        self.answers_before_hanging_up: int | None = None
+        self._news = threading.Condition()
+        self._starting = threading.Lock()
+        self._server: _Server | None = None
+        self._sockets: set[Any] = set()
+
+    def start(self) -> None:
+        """Listen; two that start it at once get one, as with the real controller's lock."""
+        launch.ensure_folders()
+        with self._starting:
+            if self._server:
+                return
+            with suppress(FileNotFoundError):
+                launch.socket_path().unlink()
+            self._server = server = _Server(os.fspath(launch.socket_path()), _Handler)
+            server.fake = self
+        threading.Thread(target=server.serve_forever, args=(0.01,), name="fake-controller", daemon=True).start()
+
+    def kill(self) -> None:
+        """Go away as after kill -9: open connections break, the socket's file stays."""
+        with self._starting:
+            going, self._server = self._server, None
+        if going:
+            going.shutdown()
+            going.server_close()
+        for kept in tuple(self._sockets):
+            with suppress(OSError):
+                kept.shutdown(2)
+        with self._news:
+            self._news.notify_all()
+
+    def stop(self) -> None:
+        self.kill()
+        with suppress(FileNotFoundError):
+            launch.socket_path().unlink()
+
+    def change(self, job_id: str, **fields: Any) -> Job:
+        with self._news:
+            job = replace(self.jobs[job_id], **fields)
+            self.jobs[job_id] = job
+            self.events.append(Event(seq=len(self.events) + 1, at=time.time(), job=summary_of(job)))
+            self._news.notify_all()
+            return job
+
+    def run(self, job_id: str) -> Job:
+        return self.change(
+            job_id,
+            state=SecondaryStatus.TRAINING,
+            why=Why(start="cold", sentence="Cold: there was no warm pool."),
+            timings={"first_line": time.time()},
+        )
+
+    def end(self, job_id: str, state: SecondaryStatus = SecondaryStatus.COMPLETED, **fields: Any) -> Job:
+        return self.change(job_id, state=state, ended_at=time.time(), **fields)
+
+    def write(self, job_id: str, text: str, host: str = "algo-1") -> None:
+        with self._news:
+            self.logs[job_id, host] = self.logs.get((job_id, host), b"") + text.encode()
+            self._news.notify_all()
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
+        with self._news:
+            return self._news.wait_for(lambda: condition() or self._server is None, seconds)
+
+    def find(self, ref: str) -> Job:
+        named = [job for job in self.jobs.values() if ref in (job.id, job.name, job.spec.base_name)]
+        if not named:
+            raise ResourceNotFoundError(f"There is no job {ref!r}.")
+        return named[-1]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def setup(self) -> None:
+        super().setup()
+        self.fake.connections += 1
+        self.fake._sockets.add(self.request)
+
+    def finish(self) -> None:
+        self.fake._sockets.discard(self.request)
+        with suppress(OSError):
+            super().finish()
+
+    @property
+    def fake(self) -> FakeController:
+        return self.server.fake
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def handle_one_request(self) -> None:
+        with suppress(OSError):
+            super().handle_one_request()
+            return
+        self.close_connection = True
+
+    def _do(self) -> None:
+        size = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(size)
+        url = urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        self.fake.requests.append(f"{self.command} {url.path}")
+        if self.fake.answers_before_hanging_up is not None:
+            self.fake.answers_before_hanging_up -= 1
+            if self.fake.answers_before_hanging_up < 0:
+                self.fake.answers_before_hanging_up = None
+                self.close_connection = True
+                return
+        parts = [unquote(part) for part in url.path.strip("/").split("/")][1:]
+        try:
+            status, answer, headers = self._route(parts, query, body)
+        except SmxError as error:
+            status, answer, headers = error.status, error.body(), {}
+        data = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_GET = do_POST = do_PATCH = do_DELETE = _do  # noqa: N815 - names of the base class
+
+    def _route(self, parts: list[str], query: dict[str, str], body: bytes) -> tuple[int, Any, dict[str, str]]:
+        fake = self.fake
+        match self.command, parts:
+            case "GET", []:
+                greeting = {"version": "0", "protocol": 1, "pid": os.getpid(), "epoch": 1, "seq": len(fake.events)}
+                return 200, greeting, {}
+            case "POST", ["jobs"]:
+                return self._submit(msgspec.json.decode(body, type=_Wish))
+            case "POST", ["plan"]:
+                return 200, {"sentence": "A cold start on local.", "why": None, "engine_request": {"hosts": 1}}, {}
+            case "GET", ["jobs"]:
+                return 200, {"jobs": [summary_of(job) for job in reversed(fake.jobs.values())]}, {}
+            case "GET", ["jobs", ref]:
+                job = fake.find(ref)
+                fake.wait_for(lambda: is_final(fake.jobs[job.id].state), float(query.get("wait", 0)))
+                return 200, fake.jobs[job.id], {}
+            case "POST", ["jobs", ref, "stop"]:
+                return 200, fake.end(fake.find(ref).id, SecondaryStatus.STOPPED), {}
+            case "GET", ["jobs", ref, "logs"]:
+                return self._log(fake.find(ref), query)
+            case "GET", ["changes"]:
+                since = int(query["since"])
+                fake.wait_for(lambda: len(fake.events) > since, float(query.get("wait", 0)))
+                return 200, Changes(events=tuple(fake.events[since:]), seq=len(fake.events)), {}
+            case "GET", ["doctor"]:
+                return 200, {"isolation": {"mode": "variables", "reason": "not allowed"}, "engines": ["local"]}, {}
+            case _:
+                return self._pools(parts, body)
+
+    def _pools(self, parts: list[str], body: bytes) -> tuple[int, Any, dict[str, str]]:
+        pools = self.fake.pools
+        if parts == ["pools"]:
+            return 200, {"pools": list(pools.values())}, {}
+        if parts[1] not in pools:
+            raise ResourceNotFoundError(f"There is no pool {parts[1]!r}.")
+        if self.command == "PATCH":
+            keep = msgspec.json.decode(body)["keep_alive"]
+            pools[parts[1]] = replace(pools[parts[1]], expires_at=time.time() + keep)
+            return 200, pools[parts[1]], {}
+        return 202, replace(pools.pop(parts[1]), state="Releasing"), {}
+
+    def _submit(self, wish: _Wish) -> tuple[int, Any, dict[str, str]]:
+        for group in wish.spec.instance_groups:
+            look_up(group.instance_type, catalogue())
+        if wish.id in self.fake.jobs:
+            return 200, self.fake.jobs[wish.id], {}
+        name = job_name(wish.spec.base_name, wish.id)
+        self.fake.jobs[wish.id] = Job(id=wish.id, name=name, spec=wish.spec, created_at=time.time())
+        accepted = self.fake.change(wish.id)
+        if self.fake.on_submit:
+            self.fake.on_submit(self.fake, accepted)
+        return 201, accepted, {}
+
+    def _log(self, job: Job, query: dict[str, str]) -> tuple[int, Any, dict[str, str]]:
+        fake, host = self.fake, query.get("host", "algo-1")
+        offset, limit = int(query.get("offset", 0)), int(query.get("limit", 262_144))
+
+        def over() -> bool:
+            return is_final(fake.jobs[job.id].state)
+
+        fake.wait_for(lambda: len(fake.logs.get((job.id, host), b"")) > offset or over(), float(query.get("wait", 0)))
+        if fake._server is None:
+            raise UnavailableError("The fake is away.")
+        data = fake.logs.get((job.id, host), b"")
+        piece = data[offset : offset + limit]
+        headers = {
+            "X-Smx-Offset": str(offset + len(piece)),
+            "X-Smx-Total": str(len(data)),
+            "X-Smx-Final": "1" if over() else "0",
+            "X-Smx-Host": host,
+        }
+        return 200, piece, headers

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from jupyter_smx.kernel import cell
+from jupyter_smx.model.errors import ValidationError
+
+
+def test_a_syntax_error_has_the_line_that_the_notebook_shows():
+    source = cell.place("x = 1\ny = = 2\n", 1)
+    with pytest.raises(cell.CellSyntaxError, match=r'"<train-digits>", line 3') as raised:
+        cell.check(source, "<train-digits>")
+    assert "y = = 2" in str(raised.value)
+    assert "Nothing was started" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("await fetch()", "asyncio.run"),
+        ("x = 1\n!pip install y", "magics, ! and [?] work in the notebook only"),
+        ("%time f()", "work in the notebook only"),
+        ("return 3", "outside function"),
+        ("x = '\0'", "null bytes"),
+        (" \n\n", "The cell is empty"),
+    ],
+)
+def test_what_a_job_cannot_run_is_refused_before_it_costs_anything(code, sentence):
+    with pytest.raises(ValidationError, match=sentence):
+        cell.check(cell.place(code, 1), "<train>")
+
+
+def test_imports_are_listed_once_from_the_top_level_only():
+    tree = cell.check(
+        "from __future__ import annotations\nimport os, sklearn.datasets as d\nfrom sklearn.svm import SVC\n"
+        "try:\n  import torch\nexcept ImportError:\n  torch = None\nimport os\nfrom . import x\n"
+        "def f():\n  import secret\n",
+        "<train>",
+    )
+    assert cell.imports(tree) == ("os", "sklearn.datasets", "sklearn.svm", "torch")

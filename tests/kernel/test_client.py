@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import os
+import socket
+import threading
+
+import pytest
+
+from jupyter_smx import launch
+from jupyter_smx.kernel import standby
+from jupyter_smx.kernel.client import Client
+from jupyter_smx.kernel.connection import Connection
+from jupyter_smx.model.errors import ResourceNotFoundError, UnavailableError, ValidationError
+from jupyter_smx.model.instance import InstanceGroup
+from jupyter_smx.model.spec import JobSpec
+
+SPEC = JobSpec(kind="train", source="x = 1", base_name="train")
+
+
+@pytest.fixture
+def client(controller):
+    made = standby.client()
+    yield made
+    made.close()
+
+
+def test_requests_share_one_connection(client, controller):
+    for _ in range(5):
+        client.greet()
+    client.submit("ab" * 8, SPEC)
+    assert controller.connections == 1
+
+
+def test_waiting_has_a_connection_of_its_own_so_that_a_submit_never_stands_behind_it(client, controller):
+    client.submit("ab" * 8, SPEC)
+    waiting = threading.Thread(target=client.wait, args=("ab" * 8, 20.0))
+    waiting.start()
+    client.submit("cd" * 8, SPEC)
+    controller.end("ab" * 8)
+    waiting.join(10)
+    assert not waiting.is_alive()
+    assert controller.connections == 2
+
+
+def test_a_connection_that_went_stale_is_opened_again_once_and_the_job_is_one(client, controller):
+    client.greet()
+    controller.answers_before_hanging_up = 0
+    job = client.submit("ab" * 8, SPEC)
+    assert job.id == "ab" * 8
+    assert controller.requests.count("POST /v1/jobs") == 2
+    assert len(controller.jobs) == 1
+    assert controller.connections == 2
+
+
+def test_a_server_that_hangs_up_twice_is_an_outage_and_no_endless_loop(data_folder):
+    launch.ensure_folders()
+    hung_up = []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.fspath(launch.socket_path()))
+        listener.listen()
+
+        def hang_up():
+            for _ in range(2):
+                taken, _ = listener.accept()
+                taken.recv(10_000)
+                taken.close()
+                hung_up.append(1)
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        client = Client(launch.socket_path(), lambda: pytest.fail("it is there, so nothing is to be started"))
+        with pytest.raises(UnavailableError, match="RemoteDisconnected"):
+            client.greet()
+        thread.join(10)
+    launch.socket_path().unlink()
+    assert len(hung_up) == 2
+
+
+def test_a_controller_that_died_is_started_again_and_gets_the_request(client, controller):
+    client.greet()
+    controller.kill()
+    assert client.submit("ab" * 8, SPEC).id == "ab" * 8
+
+
+def test_a_refusal_comes_back_as_the_error_that_the_controller_raised(client, controller):
+    wish = JobSpec(kind="train", source="x", instance_groups=(InstanceGroup(instance_type="ml.m5.xlrge"),))
+    with pytest.raises(ValidationError, match=r"'ml\.m5\.xlrge' is not an instance type.*Did you mean ml\.m5\.xlarge"):
+        client.submit("ab" * 8, wish)
+    assert controller.jobs == {}
+    with pytest.raises(ResourceNotFoundError):
+        client.job("a/../b")
+
+
+def test_an_interrupt_in_the_middle_of_an_answer_leaves_no_half_answer_for_the_next_request(client, monkeypatch):
+    client.greet()
+    kept = client._quick._kept
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kept, "getresponse", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        client.submit("ab" * 8, SPEC)
+    assert client.greet().seq == 1
+
+
+def test_a_forked_child_opens_a_connection_of_its_own(client, controller):
+    client.greet()
+    child = os.fork()
+    if child == 0:
+        try:
+            client.greet()
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    client.greet()
+    assert controller.connections == 2
+
+
+def test_a_controller_that_cannot_be_started_says_its_last_words(data_folder, monkeypatch):
+    def broken(python="", **_):
+        launch.ensure_folders()
+        launch.log_path().write_text("Traceback\nOSError: disk full\n")
+
+        class Process:
+            def poll(self):
+                return 1
+
+        return Process()
+
+    monkeypatch.setattr(launch, "start_controller", broken)
+    with pytest.raises(UnavailableError, match="OSError: disk full"):
+        standby.client().greet()
+
+
+def test_nobody_there_is_said_by_the_connection_itself(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Connection(tmp_path / "no.sock").exchange("GET", "/v1/", None, 1.0)

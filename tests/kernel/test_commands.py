@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from jupyter_smx import cli
+from jupyter_smx.kernel.commands import COMMANDS
+from jupyter_smx.model.errors import ResourceNotFoundError
+from jupyter_smx.model.event import PoolSummary
+from jupyter_smx.model.job import HostEnd, RemoteException
+from jupyter_smx.model.status import SecondaryStatus
+
+POOL = PoolSummary(
+    id="fe" * 8,
+    name="m5-fefefe",
+    engine="local",
+    instances="ml.m5.xlarge × 1",
+    state="Available",
+    created_at=0.0,
+    jobs_served=9,
+    saved_seconds=780.0,
+)
+
+
+@pytest.fixture
+def job(shell, front_end, controller):
+    assert shell.run_cell("%%train --as job\npass").success
+    front_end.shown.clear()
+    return next(iter(controller.jobs.values()))
+
+
+def page(shell, front_end, line):
+    done = shell.run_cell(f"%smx {line}")
+    if done.error_in_exec:
+        raise done.error_in_exec
+    return [shot["data"] for shot in front_end.shown if "transient" not in shot][-1]
+
+
+def test_jobs_are_listed_as_text_and_as_a_table(shell, front_end, controller, job):
+    exception = RemoteException(type="<b>", message="", traceback="", line=14)
+    hosts = (HostEnd(host="algo-1", cause="exit", exception=exception),)
+    controller.end(job.id, SecondaryStatus.FAILED, hosts=hosts)
+    shown = page(shell, front_end, "jobs")
+    assert f"{job.name}  Failed" in shown["text/plain"]
+    assert "<b>, line 14" in shown["text/plain"]
+    assert "&lt;b&gt;, line 14" in shown["text/html"]
+
+
+def test_logs_are_printed_by_name_by_handle_and_for_the_last_job(shell, controller, job, capsys):
+    controller.write(job.id, "hello\n")
+    for word in (job.name, "job", ""):
+        assert shell.run_cell(f"%smx logs {word}").success
+        assert capsys.readouterr().out == "hello\n"
+
+
+def test_logs_are_followed_to_the_end(shell, controller, job, capsys):
+    controller.write(job.id, "hello\n")
+    controller.end(job.id)
+    assert shell.run_cell("%smx logs -f").success
+    assert capsys.readouterr().out == "hello\n"
+
+
+def test_a_job_is_stopped(shell, front_end, controller, job):
+    assert "Stopped" in page(shell, front_end, "stop job")["text/plain"]
+    assert controller.jobs[job.id].state is SecondaryStatus.STOPPED
+
+
+def test_why_answers(shell, front_end, controller, job):
+    assert "not been placed yet" in page(shell, front_end, "why")["text/plain"]
+    controller.run(job.id)
+    assert "Cold: there was no warm pool." in page(shell, front_end, f"why {job.name}")["text/plain"]
+
+
+def test_pools_are_listed_extended_and_released(shell, front_end, controller):
+    assert "No warm pools" in page(shell, front_end, "pools")["text/plain"]
+    controller.pools[POOL.name] = POOL
+    assert "m5-fefefe  Available" in page(shell, front_end, "pools")["text/plain"]
+    assert "kept for 15 min" in page(shell, front_end, "extend m5-fefefe 15m")["text/plain"]
+    assert controller.pools[POOL.name].expires_at == pytest.approx(time.time() + 900, abs=5)
+    assert "Releasing" in page(shell, front_end, "release m5-fefefe")["text/plain"]
+    with pytest.raises(ResourceNotFoundError):
+        page(shell, front_end, "release m5-fefefe")
+
+
+def test_the_doctor_tells_what_it_finds(shell, front_end, controller):
+    text = page(shell, front_end, "doctor")["text/plain"]
+    for words in ("python:", "data folder:", "was running", "isolation:", "mode: variables", "engines: local"):
+        assert words in text
+
+
+def test_without_a_word_the_subcommands_are_listed(shell, front_end):
+    text = page(shell, front_end, "")["text/plain"]
+    assert all(f"%smx {name}" in text for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("jobs now", "takes no arguments, not 'now'"),
+        ("extend m5", "takes POOL DURATION"),
+        ("extend m5 soon", "'soon' is not a duration"),
+        ("release", "takes POOL"),
+        ("stop a b", "takes"),
+        ("logs", "there is no job yet"),
+        ("rerun x", "'rerun' is not a subcommand"),
+    ],
+)
+def test_wrong_use_is_one_sentence(shell, front_end, capsys, line, sentence):
+    done = shell.run_cell(f"%smx {line}")
+    assert done.error_in_exec is not None
+    shown = capsys.readouterr().out
+    assert sentence in shown
+    assert "Traceback" not in shown
+
+
+def test_the_command_line_has_the_same_subcommands_and_an_exit_code(controller, capsys):
+    controller.pools[POOL.name] = POOL
+    assert cli.main(["pools"]) == 0
+    assert "m5-fefefe" in capsys.readouterr().out
+    assert cli.main(["pols"]) == 2
+    assert "Did you mean pools" in capsys.readouterr().err
+    assert cli.main(["why", "nobody"]) == 1
+    assert "There is no job 'nobody'" in capsys.readouterr().err
+    assert cli.main([]) == 0
+    assert "jupyter smx release POOL" in capsys.readouterr().out

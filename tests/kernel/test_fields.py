@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_smx.kernel import fields
+from jupyter_smx.model.channel import Channel, Output
+from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.instance import InstanceGroup
+
+HERE = Path("/home/me/nb")
+NAMES = st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True)
+
+
+@given(
+    NAMES,
+    st.sampled_from(["File", "FastFile"]),
+    st.sampled_from(["FullyReplicated", "ShardedByS3Key"]),
+    st.lists(st.from_regex(r"[a-z]{1,5}", fullmatch=True), max_size=3),
+)
+def test_a_channel_comes_back_as_it_was_written(name, mode, distribution, groups):
+    text = f"{name}=/data/a=b,c.csv,mode={mode},distribution={distribution},groups={'+'.join(groups)}"
+    assert fields.channel(text, HERE) == Channel(
+        name=name, source="/data/a=b,c.csv", mode=mode, distribution=distribution, groups=tuple(groups)
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("data/train", "/home/me/nb/data/train"),
+        ("/abs", "/abs"),
+        ("s3://bucket/key", "s3://bucket/key"),
+        ("zip::s3://b/x.zip", "zip::s3://b/x.zip"),
+        ("data/*.csv", "/home/me/nb/data/*.csv"),
+    ],
+)
+def test_paths_start_beside_the_notebook_and_urls_stay(source, found):
+    assert fields.channel(f"train={source}", HERE).source == found
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("train", "has no ="),
+        ("=x", "no name before the ="),
+        ("train=", "no source"),
+        ("tr ain=x", "cannot name a channel"),
+        ("train=x,mode=pipe", "mode 'pipe' does not exist. There are FastFile, File"),
+        ("train=x,distribution=shard", "Did you mean sharded"),
+        ("train=x,groop=a", "groop is not a property of a channel.*Did you mean groups"),
+    ],
+)
+def test_a_wrong_channel_is_refused_with_its_part(text, sentence):
+    with pytest.raises(ValidationError, match=sentence):
+        fields.channel(text, HERE)
+
+
+def test_outputs_of_a_processing_job_have_a_folder_in_the_job_and_a_place_here():
+    assert fields.output("clean=", "process", HERE) == Output(name="clean", path="/opt/ml/processing/output/clean")
+    assert fields.output("clean=/tmp/x:out", "process", HERE) == Output(
+        name="clean", path="/tmp/x", destination="/home/me/nb/out"
+    )
+    assert fields.output("clean=:s3://b/k", "process", HERE).destination == "s3://b/k"
+    with pytest.raises(ValidationError, match=r"--output clean=:data for the usual folder"):
+        fields.output("clean=data", "process", HERE)
+
+
+def test_outputs_of_a_training_job_are_model_and_data():
+    assert fields.output("model=models", "train", HERE) == Output(
+        name="model", path="/opt/ml/model", destination="/home/me/nb/models"
+    )
+    assert fields.output("data=", "train", HERE).path == "/opt/ml/output/data"
+    with pytest.raises(ValidationError, match="Did you mean model"):
+        fields.output("modl=x", "train", HERE)
+
+
+def test_a_group_is_a_name_a_type_and_a_count():
+    assert fields.group("a:ml.m5.large:2") == InstanceGroup(name="a", instance_type="ml.m5.large", instance_count=2)
+    for text in ("a:ml.m5.large", "a::1", "a:b:c:d", "a:b:0", "a:b:two"):
+        with pytest.raises(ValidationError, match="--group"):
+            fields.group(text)

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import jupyter_smx as smx
+from jupyter_smx.kernel import payload, session
+from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
+
+
+@pytest.fixture(autouse=True)
+def without_a_notebook(controller, monkeypatch):
+    session.close_session()
+    yield session.open_session(None)
+    session.close_session()
+
+
+def test_train_is_the_magic_without_magic(controller, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    job = smx.train(
+        "model = lr",
+        name="digits",
+        instance_type="ml.m5.large",
+        keep_alive="10m",
+        hyperparameters={"epochs": 3, "name": "adam"},
+        inputs={"train": Path("data")},
+        outputs={"model": "models"},
+        send={"lr": 0.1},
+        receive=["model"],
+        environment={"N": 1},
+    )
+    spec = controller.jobs[job.id].spec
+    assert spec.source == "model = lr"
+    assert (spec.keep_alive, spec.base_name, spec.receive) == (600, "digits", ("model",))
+    assert spec.hyperparameters == {"epochs": "3", "name": "adam"}
+    assert spec.environment == {"N": "1"}
+    assert spec.channels[0].source == str(tmp_path / "data")
+    assert spec.outputs[0].destination == str(tmp_path / "models")
+    assert payload.unpack(Path(spec.send.path)) == {"lr": 0.1}
+
+
+def test_a_script_and_a_processing_job(controller, tmp_path):
+    script = tmp_path / "prepare.py"
+    script.write_text("print('ünï')", encoding="utf-8")
+    job = smx.process(script, outputs={"clean": ""})
+    spec = controller.jobs[job.id].spec
+    assert (spec.kind, spec.source) == ("process", "print('ünï')")
+    assert spec.outputs[0].path == "/opt/ml/processing/output/clean"
+
+
+def test_wrong_arguments_are_refused_before_anything_is_created(controller, tmp_path):
+    for wrong in ({"code": "x = ="}, {"code": 3}, {"code": tmp_path / "no.py"}, {"code": "x", "keep_alive": "soon"}):
+        with pytest.raises(ValidationError):
+            smx.train(**wrong)
+    assert controller.jobs == {}
+
+
+def test_waiting_gives_the_handle_of_a_finished_job(controller, capsys):
+    controller.on_submit = lambda fake, job: (fake.write(job.id, "hi\n"), fake.end(job.id))
+    assert smx.train("x = 1", wait=True).known.ended_at
+    assert capsys.readouterr().out == "hi\n"
+
+
+def test_jobs_are_found_again(controller):
+    job = smx.train("x = 1", name="digits")
+    assert smx.job("digits") == smx.job(job.name) == job
+    assert [found.id for found in smx.jobs()] == [job.id]
+    assert smx.pools() == ()
+    with pytest.raises(ResourceNotFoundError):
+        smx.job("never")
+
+
+def test_the_package_offers_its_names_and_no_others():
+    assert {"train", "process", "job", "jobs", "JobFailed"} <= set(dir(smx))
+    assert issubclass(smx.JobFailed, smx.SmxError)
+    with pytest.raises(AttributeError, match="no attribute 'trian'"):
+        _ = smx.trian

@@ -25,6 +25,12 @@ module.exports = {
     '!src/**/__tests__/**'
   ],
   coverageReporters: ['lcov', 'text'],
+  modulePathIgnorePatterns: [
+    '<rootDir>/.venv/',
+    '<rootDir>/jupyter_smx/',
+    '<rootDir>/lib/',
+    '<rootDir>/ui-tests/'
+  ],
   reporters: ['default'],
   testRegex: 'src/.*/.*.spec.ts[x]?$',
   transformIgnorePatterns: [`/node_modules/(?!${esModules}).+`]

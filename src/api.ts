@@ -3,21 +3,10 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
+import { ApiError } from './errors';
 import type { Changes, ErrorBody, JobSummary, PoolSummary } from './_types';
 
 const ROOT = 'jupyter-smx';
-
-/** No answer that was meant: `status` is the HTTP status, 0 when the server could not be reached. */
-export class ApiError extends Error {
-  constructor(
-    readonly status: number,
-    readonly code: string,
-    message: string
-  ) {
-    super(message);
-    this.name = 'ApiError';
-  }
-}
 
 /** Where the controller is in the sequence of changes. */
 export interface IControllerInfo {

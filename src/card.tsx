@@ -3,7 +3,6 @@
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
-import type { ReadonlyPartialJSONValue } from '@lumino/coreutils';
 import React from 'react';
 
 import type { JobSummary } from './_types';
@@ -11,50 +10,10 @@ import { CommandIDs } from './commands';
 import { JobTime, StatusMark, StopButton } from './components/jobs';
 import { startWords, stepWords } from './format';
 import { LiveWidget } from './live';
+import type { ICard } from './snapshot';
+import { CARD_MIME_TYPE, readCard } from './snapshot';
 import { isFinal } from './state';
 import type { IJobsModel } from './tokens';
-
-export const CARD_MIME_TYPE = 'application/vnd.jupyter-smx.card+json';
-
-/** What the kernel put into the cell's output. */
-export interface ICard {
-  id: string;
-  name: string;
-  summary: JobSummary | null;
-}
-
-/**
- * Read a card from a notebook, where anything may stand; null when it is none.
- */
-export function readCard(data: ReadonlyPartialJSONValue | undefined): ICard | null {
-  if (typeof data !== 'object' || data === null || Array.isArray(data)) {
-    return null;
-  }
-  const { id, name, summary } = data as Record<string, unknown>;
-  if (typeof id !== 'string' || typeof name !== 'string') {
-    return null;
-  }
-  return { id, name, summary: isSummary(summary) ? summary : null };
-}
-
-const TEXTS: (keyof JobSummary)[] = [
-  'id',
-  'name',
-  'status',
-  'secondary_status',
-  'instances',
-  'start'
-];
-
-function isSummary(value: unknown): value is JobSummary {
-  if (typeof value !== 'object' || value === null) {
-    return false;
-  }
-  const fields = value as Record<string, unknown>;
-  return (
-    typeof fields.created_at === 'number' && TEXTS.every(name => typeof fields[name] === 'string')
-  );
-}
 
 /**
  * Renders one card; nothing in it comes from the notebook as HTML, so it needs no trust.

@@ -8,11 +8,12 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { Api } from './api';
-import { CARD_MIME_TYPE, CardRenderer } from './card';
+import { CardRenderer } from './card';
 import { addCommands, CommandIDs } from './commands';
 import { jobsIcon } from './icons';
 import { JobsModel } from './model';
 import { JobsPanel } from './sidebar';
+import { CARD_MIME_TYPE } from './snapshot';
 import { IJobsModel } from './tokens';
 
 export { IJobsModel } from './tokens';
@@ -102,8 +103,8 @@ const toastsPlugin: JupyterFrontEndPlugin<void> = {
     model.ended.connect((_, jobs) => {
       void loaded.then(async found => {
         if (found?.get('jobEnded').composite !== false) {
-          const { show, toastsFor } = await import('./toasts');
-          show(toastsFor(jobs, trans), app.commands, trans);
+          const { announce } = await import('./toasts');
+          announce(jobs, app.commands, trans);
         }
       });
     });

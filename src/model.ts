@@ -7,7 +7,7 @@ import { Signal } from '@lumino/signaling';
 
 import type { JobSummary, PoolSummary } from './_types';
 import type { Api, IAnswer } from './api';
-import { ApiError } from './api';
+import { ApiError } from './errors';
 import type { IState, IStep } from './state';
 import { changed, extended, FINISHED_LIMIT, listed, NOTHING } from './state';
 import type { IJobsModel } from './tokens';

@@ -1,4 +1,4 @@
-// One toast when a job ends, one for all when many end together.
+// Showing toasts, each with the way to the panel.
 
 import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
@@ -6,48 +6,19 @@ import type { CommandRegistry } from '@lumino/commands';
 
 import type { JobSummary } from './_types';
 import { CommandIDs } from './commands';
-import { batchSentence, endSentence } from './format';
-
-type Kind = 'success' | 'error' | 'info';
-
-export interface IToast {
-  sentence: string;
-  kind: Kind;
-}
-
-/** More jobs than this that end together share one toast. */
-const BATCH = 3;
-
-const KINDS: Partial<Record<JobSummary['status'], Kind>> = {
-  Completed: 'success',
-  Failed: 'error'
-};
+import { toastsFor } from './toast';
 
 /**
- * Decide what to say about jobs that ended together.
+ * Say that jobs ended; each toast leads to the panel.
  */
-export function toastsFor(jobs: readonly JobSummary[], trans: TranslationBundle): IToast[] {
-  if (jobs.length > BATCH) {
-    const kind = jobs.some(job => job.status === 'Failed') ? 'error' : 'success';
-    return [{ sentence: batchSentence(jobs, trans), kind }];
-  }
-  return jobs.map(job => ({
-    sentence: endSentence(job, trans),
-    kind: KINDS[job.status] ?? 'info'
-  }));
-}
-
-/**
- * Show toasts; each one leads to the panel.
- */
-export function show(
-  toasts: readonly IToast[],
+export function announce(
+  jobs: readonly JobSummary[],
   commands: CommandRegistry,
   trans: TranslationBundle
 ): void {
   const label = trans.__('Show jobs');
   const callback = (): void => void commands.execute(CommandIDs.openPanel);
-  for (const { sentence, kind } of toasts) {
+  for (const { sentence, kind } of toastsFor(jobs, trans)) {
     Notification.emit(sentence, kind, {
       autoClose: kind === 'error' ? false : 5000,
       actions: commands.hasCommand(CommandIDs.openPanel) ? [{ label, callback }] : []

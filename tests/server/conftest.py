@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,8 +80,6 @@ async def following(extension: SmxServerExtension, jp_serverapp: ServerApp) -> A
 @pytest.fixture
 def started_controllers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """Processes that the extension started; each is a fake controller in a process of its own."""
-    import subprocess
-
     processes: list[subprocess.Popen[bytes]] = []
 
     def start(python: str = sys.executable) -> subprocess.Popen[bytes]:

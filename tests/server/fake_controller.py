@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -118,10 +119,8 @@ class FakeController:
     async def changes(self, since: int, wait: float) -> Changes:
         async with self._news:
             if self.seq <= since:
-                try:
+                with suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._news.wait_for(lambda: self.seq > since), wait)
-                except asyncio.TimeoutError:
-                    pass
         events = tuple(event for event in self.events if event.seq > since)
         return Changes(events=events, seq=self.seq, reset=since < self.forgotten_before)
 

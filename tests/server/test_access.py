@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -56,8 +57,6 @@ async def status_of(fetch: Any, route: Route, headers: dict[str, str]) -> int:
 
 
 def test_the_table_of_routes_has_every_verb_of_every_handler() -> None:
-    import re
-
     verbs = {
         (pattern, verb.upper())
         for pattern, handler in handlers.ROUTES

@@ -6,11 +6,14 @@ import os
 import socket
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from jupyter_smx import launch
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SECRETS = ["JPY_API_TOKEN", "JPY_PARENT_PID", "JPY_SESSION_NAME", "JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN"]
 
@@ -24,7 +27,7 @@ def test_the_folder_is_the_one_of_the_variable_or_jupyters_own(monkeypatch: pyte
 
 
 def test_a_server_its_hub_and_its_token_are_not_inherited() -> None:
-    environ = {name: "x" for name in SECRETS} | {"PATH": "/bin", "MPLBACKEND": "module://matplotlib_inline.backend"}
+    environ = dict.fromkeys(SECRETS, "x") | {"PATH": "/bin", "MPLBACKEND": "module://matplotlib_inline.backend"}
     assert launch.controller_environment(environ) == {"PATH": "/bin"}
 
 

@@ -13,7 +13,7 @@ from jupyter_smx.model.event import Event
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.server.notice import SCHEMA_PATH, notices, reset
 
-SECRET = "/home/ana/.aws: password=hunter2"
+SECRET = "/home/ana/.aws: password=hunter2"  # noqa: S105 - an example of what must not leak
 
 jobs = st.builds(
     lambda number, step: job(number, step, message=SECRET, failure_type=SECRET),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from routes import ROUTES, Route
 from tornado.httpclient import HTTPClientError
 
+from jupyter_smx import launch
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.server.handlers import file_name, segment
 
@@ -168,8 +169,6 @@ async def test_a_submission_starts_a_controller_once(jp_fetch: Any, started_cont
 async def test_a_controller_that_does_not_come_up_is_503_with_its_last_words(
     jp_fetch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from jupyter_smx import launch
-
     real = launch.start_controller
 
     def start() -> Any:

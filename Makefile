@@ -1,0 +1,79 @@
+# Everything starts from a fresh clone: Python 3.10 or newer and Node 20 are all that must be there.
+
+VENV := $(CURDIR)/.venv
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+export PATH := $(VENV)/bin:$(PATH)
+
+STAMP := $(VENV)/.stamp
+SOURCES := $(shell find src style schema -type f 2>/dev/null)
+BUNDLE := jupyter_smx/labextension/package.json
+ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
+
+.PHONY: help env build demo lab test test-py test-js lint format types types-check bench wheel clean
+
+help: ## say what can be made
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+env: $(STAMP) ## make the environment in .venv
+
+# The editable install also runs `jlpm install` and builds the JupyterLab side.
+$(STAMP): pyproject.toml package.json yarn.lock
+	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install -q --disable-pip-version-check -e ".[dev,test]"
+	touch $@
+
+$(BUNDLE): $(STAMP) $(SOURCES)
+	test -e node_modules/.yarn-state.yml || jlpm install --immutable
+	jlpm build
+	jupyter-builder develop . --overwrite
+	touch $@
+
+build: $(BUNDLE) ## build the JupyterLab side
+
+demo: build ## run examples/quickstart.ipynb on a real Jupyter server and print what happened
+	$(VENV)/bin/python examples/run_demo.py
+
+lab: build ## open the same notebook in JupyterLab
+	jupyter lab $(ALLOW_ROOT) examples/quickstart.ipynb
+
+test: test-py test-js ## run every test
+
+test-py: build
+	$(VENV)/bin/python -m pytest
+
+test-js: build
+	jlpm test
+
+lint: build types-check ## run the linters and the layer contracts
+	ruff check .
+	ruff format --check .
+	mypy
+	lint-imports
+	jlpm lint:check
+	@! grep -nE '__archiveUrl|://' yarn.lock || { echo "yarn.lock names a registry host"; exit 1; }
+
+format: build ## write the code the way the linters want it
+	ruff check --fix-only .
+	ruff format .
+	jlpm lint
+
+build/types.schema.json: $(STAMP) $(wildcard jupyter_smx/model/*.py) jupyter_smx/server/schema.py
+	mkdir -p build
+	$(VENV)/bin/python -m jupyter_smx.server.schema > $@
+
+types: build/types.schema.json ## make src/_types.ts from the Python structs
+	jlpm types
+
+types-check: build build/types.schema.json
+	jlpm types:to build/_types.ts
+	@diff -u src/_types.ts build/_types.ts || { echo "src/_types.ts is not what the structs say: make types"; exit 1; }
+
+bench: build ## print the measured figures
+	$(VENV)/bin/python -m bench
+
+wheel: $(STAMP) ## build the wheel that would be published
+	rm -rf lib tsconfig.tsbuildinfo jupyter_smx/labextension dist
+	$(VENV)/bin/python -m pip wheel -q --no-deps -w dist .
+
+clean: ## remove what was built; the environment stays
+	rm -rf lib tsconfig.tsbuildinfo jupyter_smx/labextension dist build coverage

@@ -1,0 +1,69 @@
+// Jobs, pools and events for tests.
+
+import type { Changes, Event, JobSummary, PoolSummary } from '../_types';
+
+export function job(number: number, fields: Partial<JobSummary> = {}): JobSummary {
+  return {
+    id: `job-${number}`,
+    name: `train-digits-${number}`,
+    base_name: 'train-digits',
+    kind: 'train',
+    engine: 'local',
+    instances: 'local × 1',
+    status: 'InProgress',
+    secondary_status: 'Training',
+    message: '',
+    created_at: 1000 + number,
+    started_at: null,
+    ended_at: null,
+    pool: '',
+    start: '',
+    queue_position: null,
+    warm_pool_status: '',
+    first_line_seconds: null,
+    cost: null,
+    failure_type: '',
+    failure_line: null,
+    ...fields
+  };
+}
+
+export function completed(number: number, fields: Partial<JobSummary> = {}): JobSummary {
+  return job(number, {
+    status: 'Completed',
+    secondary_status: 'Completed',
+    ended_at: 1100 + number,
+    ...fields
+  });
+}
+
+export function pool(number: number, fields: Partial<PoolSummary> = {}): PoolSummary {
+  return {
+    id: `pool-${number}`,
+    name: `local-${number}`,
+    engine: 'local',
+    instances: 'local × 1',
+    state: 'Available',
+    created_at: 1000 + number,
+    expires_at: 2000 + number,
+    job: '',
+    last_job: '',
+    jobs_served: 1,
+    saved_seconds: 0,
+    idle_seconds: 0,
+    idle_cost: null,
+    isolation: '',
+    preloaded: [],
+    reason: '',
+    ...fields
+  };
+}
+
+export function event(seq: number, what: { job?: JobSummary; pool?: PoolSummary }): Event {
+  return { seq, at: seq, job: what.job ?? null, pool: what.pool ?? null };
+}
+
+export function changes(events: Event[], fields: Partial<Changes> = {}): Changes {
+  const seq = Math.max(0, ...events.map(one => one.seq));
+  return { events, seq, reset: false, ...fields };
+}

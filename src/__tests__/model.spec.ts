@@ -1,0 +1,283 @@
+import type { Event } from '@jupyterlab/services';
+import { Stream } from '@lumino/signaling';
+
+import type { Changes, Event as Change, JobSummary, PoolSummary } from '../_types';
+import type { IAnswer } from '../api';
+import { ApiError } from '../errors';
+import { CHANGE_SCHEMA, JobsModel } from '../model';
+import { completed, event, job, pool } from './examples';
+
+/** A server with a clock that is ten seconds ahead, that counts what it is asked. */
+class FakeServer implements JobsModel.IApi {
+  asked: string[] = [];
+  jobList: JobSummary[] = [];
+  poolList: PoolSummary[] = [];
+  events: Change[] = [];
+  seq = 0;
+  reset = false;
+  failure: ApiError | null = null;
+  /** When set, answers wait for it. */
+  gate: Promise<void> | null = null;
+
+  happen(what: { job?: JobSummary; pool?: PoolSummary }): number {
+    this.seq += 1;
+    this.events.push(event(this.seq, what));
+    return this.seq;
+  }
+
+  controller(): Promise<IAnswer<{ version: string; seq: number }>> {
+    return this.answer('controller', { version: '0', seq: this.seq });
+  }
+
+  startController(): Promise<IAnswer<{ version: string; seq: number }>> {
+    this.failure = null;
+    return this.answer('start', { version: '0', seq: this.seq });
+  }
+
+  jobs(): Promise<IAnswer<{ jobs: JobSummary[] }>> {
+    return this.answer('jobs', { jobs: this.jobList });
+  }
+
+  pools(): Promise<IAnswer<{ pools: PoolSummary[] }>> {
+    return this.answer('pools', { pools: this.poolList });
+  }
+
+  changes(since: number): Promise<IAnswer<Changes>> {
+    const events = this.events.filter(one => one.seq > since);
+    return this.answer(`changes since ${since}`, { events, seq: this.seq, reset: this.reset });
+  }
+
+  stopJob(id: string): Promise<IAnswer<unknown>> {
+    return this.answer(`stop ${id}`, {});
+  }
+
+  keepPool(id: string, seconds: number): Promise<IAnswer<PoolSummary>> {
+    return this.answer(`keep ${id} ${seconds}`, pool(1));
+  }
+
+  releasePool(id: string): Promise<IAnswer<PoolSummary>> {
+    return this.answer(`release ${id}`, pool(1));
+  }
+
+  private async answer<T>(what: string, body: T): Promise<IAnswer<T>> {
+    this.asked.push(what);
+    await this.gate;
+    if (this.failure) {
+      throw this.failure;
+    }
+    return { body, now: 1010 };
+  }
+}
+
+class FakePage extends EventTarget {
+  visibilityState: DocumentVisibilityState = 'visible';
+
+  show(): void {
+    this.dispatchEvent(new window.Event('visibilitychange'));
+  }
+}
+
+describe('the model', () => {
+  let server: FakeServer;
+  let page: FakePage;
+  let bus: Stream<Event.IManager, Event.Emission>;
+  let model: JobsModel;
+
+  beforeEach(() => {
+    jest.useFakeTimers();
+    server = new FakeServer();
+    page = new FakePage();
+    bus = new Stream<Event.IManager, Event.Emission>({} as Event.IManager);
+    model = new JobsModel({ api: server, events: bus, page: page as never, clock: () => 1000 });
+  });
+
+  afterEach(() => {
+    model.dispose();
+    jest.useRealTimers();
+  });
+
+  function hear(seq: number, kind = 'job'): void {
+    bus.emit({ schema_id: CHANGE_SCHEMA, seq, kind });
+  }
+
+  /** Let everything that was asked for be answered. */
+  async function settled(): Promise<void> {
+    await jest.advanceTimersByTimeAsync(0);
+  }
+
+  it('lists once and takes over the clock of the server', async () => {
+    server.jobList = [job(1)];
+    server.poolList = [pool(1)];
+    await model.refresh();
+    expect(server.asked).toEqual(['controller', 'jobs', 'pools']);
+    expect([model.state.reach, model.state.jobs.size, model.state.pools.size]).toEqual([
+      'ready',
+      1,
+      1
+    ]);
+    expect(model.now()).toBe(1010);
+  });
+
+  it('asks for what is new when an event announces it', async () => {
+    await model.refresh();
+    server.asked = [];
+    hear(server.happen({ job: job(1) }));
+    await settled();
+    expect(server.asked).toEqual(['changes since 0']);
+    expect(model.state.jobs.has('job-1')).toBe(true);
+  });
+
+  it('fills a gap: lost events come with the next one', async () => {
+    await model.refresh();
+    server.happen({ job: job(1) });
+    server.happen({ job: job(2) });
+    hear(server.happen({ pool: pool(1) }));
+    await settled();
+    expect([model.state.jobs.size, model.state.pools.size, model.state.seq]).toEqual([2, 1, 3]);
+  });
+
+  it('does not ask again for what it knows, nor for events of others', async () => {
+    server.seq = 5;
+    await model.refresh();
+    server.asked = [];
+    hear(5);
+    bus.emit({
+      schema_id: 'https://events.jupyter.org/jupyter_server/contents_service/v1',
+      seq: 9
+    });
+    await settled();
+    expect(server.asked).toEqual([]);
+  });
+
+  it('believes no event: a forged number shows nothing that the server does not say', async () => {
+    await model.refresh();
+    hear(1_000_000);
+    await settled();
+    expect(model.state.seq).toBe(0);
+    hear(server.happen({ job: job(1) }));
+    await settled();
+    expect(model.state.jobs.has('job-1')).toBe(true);
+  });
+
+  it('has one request under way however many events come', async () => {
+    await model.refresh();
+    server.asked = [];
+    let open = (): void => undefined;
+    server.gate = new Promise(resolve => (open = resolve));
+    for (let i = 0; i < 500; i++) {
+      hear(server.happen({ job: job(i) }));
+    }
+    await settled();
+    expect(server.asked).toEqual(['changes since 0']);
+    open();
+    await settled();
+    expect(server.asked).toEqual(['changes since 0', 'changes since 1']);
+    expect(model.state.seq).toBe(500);
+  });
+
+  it('lists again on a reset, by event or by answer', async () => {
+    await model.refresh();
+    server.asked = [];
+    hear(0, 'reset');
+    await settled();
+    expect(server.asked).toEqual(['controller', 'jobs', 'pools']);
+    server.asked = [];
+    server.reset = true;
+    hear(server.happen({ job: job(1) }));
+    await settled();
+    expect(server.asked).toEqual(['changes since 0', 'controller', 'jobs', 'pools']);
+  });
+
+  it('looks again when the tab is shown, and not when it is hidden', async () => {
+    await model.refresh();
+    server.happen({ job: job(1) });
+    page.visibilityState = 'hidden';
+    page.show();
+    await settled();
+    expect(model.state.jobs.size).toBe(0);
+    page.visibilityState = 'visible';
+    page.show();
+    await settled();
+    expect(model.state.jobs.size).toBe(1);
+  });
+
+  it('tells once that a job ended, also when it ended while nobody looked', async () => {
+    const ended: string[] = [];
+    model.ended.connect((_, jobs) => ended.push(...jobs.map(one => one.id)));
+    server.jobList = [job(1), completed(9)];
+    await model.refresh();
+    hear(server.happen({ job: completed(1) }));
+    await settled();
+    server.jobList = [completed(1), completed(9)];
+    await model.refresh();
+    expect(ended).toEqual(['job-1']);
+  });
+
+  it.each([
+    [404, '', 'missing'],
+    [503, 'ServiceUnavailable', 'asleep'],
+    [503, '', 'failing'],
+    [403, '', 'failing']
+  ])('says of an answer %d %p that the server half is %s', async (status, code, reach) => {
+    server.failure = new ApiError(status, code, 'a sentence');
+    await model.refresh();
+    expect([model.state.reach, model.state.problem]).toEqual([reach, 'a sentence']);
+  });
+
+  it('tries again after a failure while the tab is visible', async () => {
+    server.failure = new ApiError(0, 'NetworkError', 'gone');
+    await model.refresh();
+    expect(model.state.reach).toBe('failing');
+    server.failure = null;
+    await jest.advanceTimersByTimeAsync(6000);
+    expect(model.state.reach).toBe('ready');
+  });
+
+  it('asks nothing while the controller sleeps, until somebody wakes it', async () => {
+    server.failure = new ApiError(503, 'ServiceUnavailable', 'asleep');
+    await model.refresh();
+    server.asked = [];
+    await jest.advanceTimersByTimeAsync(60_000);
+    expect(server.asked).toEqual([]);
+    server.jobList = [completed(1)];
+    await model.wake();
+    expect(server.asked).toEqual(['start', 'controller', 'jobs', 'pools']);
+    expect(model.state.jobs.size).toBe(1);
+  });
+
+  it('keeps what it knew while the server is away', async () => {
+    server.jobList = [job(1)];
+    await model.refresh();
+    server.failure = new ApiError(0, 'NetworkError', 'gone');
+    await model.refresh();
+    expect(model.state.jobs.size).toBe(1);
+  });
+
+  it('extends a pool from its end by the clock of the server', async () => {
+    await model.refresh();
+    await model.extend(pool(1, { expires_at: 1310 }), 900);
+    expect(server.asked).toContain('keep pool-1 1200');
+  });
+
+  it('does not extend a pool that is in use', async () => {
+    await model.refresh();
+    await model.extend(pool(1, { expires_at: null }), 900);
+    expect(server.asked.filter(what => what.startsWith('keep'))).toEqual([]);
+  });
+
+  it('passes the refusal of an action on to whoever asked for it', async () => {
+    await model.refresh();
+    server.failure = new ApiError(409, 'ResourceInUse', 'A job took it.');
+    await expect(model.release(pool(1))).rejects.toThrow('A job took it.');
+  });
+
+  it('is silent after it was disposed', async () => {
+    await model.refresh();
+    server.asked = [];
+    model.dispose();
+    hear(server.happen({ job: job(1) }));
+    page.show();
+    await settled();
+    expect(server.asked).toEqual([]);
+  });
+});

@@ -1,0 +1,187 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { Signal } from '@lumino/signaling';
+import { Widget } from '@lumino/widgets';
+
+import { CardRenderer } from '../card';
+import { CommandIDs } from '../commands';
+import { JobsPanel } from '../sidebar';
+import { CARD_MIME_TYPE } from '../snapshot';
+import type { IState } from '../state';
+import { listed, NOTHING } from '../state';
+import type { IJobsModel } from '../tokens';
+import { completed, job, pool } from './examples';
+
+const trans = nullTranslator.load('jupyter_smx');
+
+class FakeModel implements IJobsModel {
+  state: IState = NOTHING;
+  changed = new Signal<this, IState>(this);
+  ended = new Signal<this, never>(this);
+  now = (): number => 1134;
+  refresh = jest.fn(() => Promise.resolve());
+  wake = jest.fn(() => Promise.resolve());
+  stop = jest.fn(() => Promise.resolve());
+  extend = jest.fn(() => Promise.resolve());
+  release = jest.fn(() => Promise.resolve());
+
+  become(state: IState): void {
+    this.state = state;
+    this.changed.emit(state);
+  }
+}
+
+function addedCommands(): { commands: CommandRegistry; executed: [string, unknown][] } {
+  const commands = new CommandRegistry();
+  const executed: [string, unknown][] = [];
+  for (const id of Object.values(CommandIDs)) {
+    commands.addCommand(id, {
+      describedBy: { args: { type: 'object' } },
+      execute: args => executed.push([id, args.id])
+    });
+  }
+  return { commands, executed };
+}
+
+/** Let Lumino's messages and React's work be done. */
+async function rendered(): Promise<void> {
+  for (let i = 0; i < 3; i++) {
+    await new Promise(resolve => requestAnimationFrame(resolve));
+  }
+}
+
+function button(node: HTMLElement, name: string): HTMLButtonElement {
+  const found = [...node.querySelectorAll('button')].find(
+    one => (one.getAttribute('aria-label') ?? one.textContent) === name
+  );
+  if (!found) {
+    throw new Error(`There is no button ${name} in ${node.innerHTML}`);
+  }
+  return found;
+}
+
+describe('the panel', () => {
+  let model: FakeModel;
+  let panel: JobsPanel;
+  let executed: [string, unknown][];
+
+  beforeEach(() => {
+    model = new FakeModel();
+    const { commands, executed: list } = addedCommands();
+    executed = list;
+    panel = new JobsPanel({ model, commands, trans });
+    Widget.attach(panel, document.body);
+  });
+
+  afterEach(() => panel.dispose());
+
+  it('lists running jobs, pools with their countdown, and finished jobs', async () => {
+    model.become(listed(NOTHING, [job(0), completed(1)], [pool(1, { expires_at: 1606 })], 1).state);
+    await rendered();
+    const text = panel.node.textContent ?? '';
+    expect(text).toContain('train-digits-0');
+    expect(text).toContain('02:14');
+    expect(text).toContain('07:52');
+    expect(text).toContain('ends in 7 minutes 52 seconds');
+    expect(text).toContain('took 1 minute 40 seconds');
+    expect(panel.node.querySelector('[role=status]')?.textContent).toBe('1 job running, 1 pool');
+  });
+
+  it('has a button for each action, with a name that says on what', async () => {
+    model.become(listed(NOTHING, [job(0)], [pool(1)], 1).state);
+    await rendered();
+    button(panel.node, 'Stop train-digits-0').click();
+    button(panel.node, 'Keep pool local-1 15 minutes longer').click();
+    button(panel.node, 'Release pool local-1').click();
+    expect(executed).toEqual([
+      [CommandIDs.stopJob, 'job-0'],
+      [CommandIDs.extendPool, 'pool-1'],
+      [CommandIDs.releasePool, 'pool-1']
+    ]);
+  });
+
+  it('offers no end to move while a job uses the pool', async () => {
+    model.become(listed(NOTHING, [], [pool(1, { expires_at: null, state: 'InUse' })], 1).state);
+    await rendered();
+    expect(panel.node.textContent).toContain('In use');
+    expect(panel.node.querySelectorAll('[role=timer]')).toHaveLength(0);
+    expect(panel.node.textContent).not.toContain('+15 min');
+  });
+
+  it('says what to do when the server half is missing', async () => {
+    model.become({ ...NOTHING, reach: 'missing' });
+    await rendered();
+    const alert = panel.node.querySelector('[role=alert]');
+    expect(alert?.textContent).toContain('pip install jupyter-smx');
+    expect(alert?.textContent).toContain('jupyter server extension list');
+    button(panel.node, 'Look again').click();
+    expect(executed).toEqual([[CommandIDs.refresh, undefined]]);
+  });
+
+  it('can wake the controller that sleeps', async () => {
+    model.become({ ...NOTHING, reach: 'asleep' });
+    await rendered();
+    button(panel.node, 'Show earlier jobs').click();
+    expect(executed).toEqual([[CommandIDs.wake, undefined]]);
+  });
+});
+
+describe('the card', () => {
+  async function card(model: FakeModel, data: unknown): Promise<CardRenderer> {
+    const { commands } = addedCommands();
+    const renderer = new CardRenderer(model, commands, trans);
+    Widget.attach(renderer, document.body);
+    const mime = { [CARD_MIME_TYPE]: data };
+    await renderer.renderModel({
+      trusted: false,
+      data: mime,
+      metadata: {},
+      setData: jest.fn()
+    } as never);
+    await rendered();
+    return renderer;
+  }
+
+  const saved = { id: 'job-0', name: 'train-digits-0', summary: { ...job(0) } };
+
+  it('is live when the model knows the job, whatever the notebook says', async () => {
+    const model = new FakeModel();
+    model.become(listed(NOTHING, [completed(0)], [], 1).state);
+    const renderer = await card(model, saved);
+    expect(renderer.node.textContent).toContain('Completed');
+    renderer.dispose();
+  });
+
+  it('follows the job', async () => {
+    const model = new FakeModel();
+    model.become(listed(NOTHING, [job(0)], [], 1).state);
+    const renderer = await card(model, saved);
+    expect(button(renderer.node, 'Stop train-digits-0').disabled).toBe(false);
+    model.become(listed(NOTHING, [completed(0)], [], 2).state);
+    await rendered();
+    expect(renderer.node.textContent).toContain('Completed');
+    expect(renderer.node.querySelector('button')).toBeNull();
+    renderer.dispose();
+  });
+
+  it('falls back to the snapshot, says so, and offers nothing that cannot work', async () => {
+    const renderer = await card(new FakeModel(), saved);
+    expect(renderer.node.textContent).toContain('as it was when the notebook was saved');
+    expect(renderer.node.querySelector('button')).toBeNull();
+    renderer.dispose();
+  });
+
+  it('shows a hostile name as text', async () => {
+    const name = '<img src=x onerror=alert(1)>';
+    const renderer = await card(new FakeModel(), { id: 'x', name, summary: null });
+    expect(renderer.node.textContent).toContain(name);
+    expect(renderer.node.querySelector('img')).toBeNull();
+    renderer.dispose();
+  });
+
+  it('says that it cannot be read', async () => {
+    const renderer = await card(new FakeModel(), { id: 3 });
+    expect(renderer.node.textContent).toContain('cannot be read');
+    renderer.dispose();
+  });
+});

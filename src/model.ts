@@ -149,7 +149,12 @@ export class JobsModel implements IJobsModel, IDisposable {
     if (answer.body.reset) {
       await this._list();
     } else {
+      const before = this._state.seq;
       this._take(answer, changed(this._state, answer.body));
+      const isPart = this._state.seq < answer.body.seq && this._state.seq > before;
+      if (isPart && this._wish === 'nothing') {
+        this._wish = 'changes';
+      }
     }
   }
 

@@ -90,12 +90,19 @@ export function changed(state: IState, changes: Changes): IStep {
       ...state,
       reach: 'ready',
       problem: '',
-      seq: Math.max(state.seq, changes.seq),
+      // One answer may have a part only of very many events: the next part follows the last one of them.
+      seq: Math.max(state.seq, newestOf(changes)),
       jobs: forgetOldest(jobs),
       pools
     },
     ended: [...ended.values()]
   };
+}
+
+function newestOf(changes: Changes): number {
+  return changes.events.length > 0
+    ? Math.max(...changes.events.map(event => event.seq))
+    : changes.seq;
 }
 
 function applyEvent(

@@ -94,7 +94,8 @@ class Relay:
             self._activity.changed(changes.events, time.monotonic())
             for notice in notices(changes.events):
                 self._emit(notice)
-            seq = changes.seq
+            # One answer has a part only of very many events; the next part follows the last one of them.
+            seq = changes.events[-1].seq if changes.events else changes.seq
             if changes.events:
                 await asyncio.sleep(COALESCE)
 

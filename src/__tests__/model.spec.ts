@@ -15,6 +15,8 @@ class FakeServer implements JobsModel.IApi {
   events: Change[] = [];
   seq = 0;
   reset = false;
+  /** Events in one answer at most. */
+  page = 1000;
   failure: ApiError | null = null;
   /** When set, answers wait for it. */
   gate: Promise<void> | null = null;
@@ -43,7 +45,7 @@ class FakeServer implements JobsModel.IApi {
   }
 
   changes(since: number): Promise<IAnswer<Changes>> {
-    const events = this.events.filter(one => one.seq > since);
+    const events = this.events.filter(one => one.seq > since).slice(0, this.page);
     return this.answer(`changes since ${since}`, { events, seq: this.seq, reset: this.reset });
   }
 
@@ -173,6 +175,19 @@ describe('the model', () => {
     await settled();
     expect(server.asked).toEqual(['changes since 0', 'changes since 1']);
     expect(model.state.seq).toBe(500);
+  });
+
+  it('asks on when an answer has a part only of very many changes', async () => {
+    await model.refresh();
+    server.asked = [];
+    server.page = 2;
+    for (let i = 0; i < 5; i++) {
+      server.happen({ job: job(i) });
+    }
+    hear(5);
+    await settled();
+    expect(server.asked).toEqual(['changes since 0', 'changes since 2', 'changes since 4']);
+    expect(model.state.jobs.size).toBe(5);
   });
 
   it('lists again on a reset, by event or by answer', async () => {

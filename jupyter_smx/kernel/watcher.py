@@ -61,18 +61,15 @@ class Watcher:
     def _run(self) -> None:
         since: int | None = None
         pause = _FIRST_PAUSE
-        while True:
-            self._work.wait()
-            if self._closed.is_set():
-                self._client.leave()
-                return
+        while self._work.wait() and not self._closed.is_set():
             try:
                 since = self._turn(since)
                 pause = _FIRST_PAUSE
-            except SmxError:
+            except SmxError:  # noqa: PERF203 - each turn is a request
                 since = None
                 self._closed.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
+        self._client.leave()
 
     def _turn(self, since: int | None) -> int | None:
         """Wait for one batch of changes; None when it is not known any more what was missed."""
@@ -83,7 +80,9 @@ class Watcher:
                 self._look(job)
         else:
             changes = self._client.changes(since, _TURN)
-            since = None if changes.reset else changes.seq
+            # An answer may hold the first of many events only.
+            newest = changes.events[-1].seq if changes.events else changes.seq
+            since = None if changes.reset else newest
             if changes.events:
                 self._closed.wait(_SETTLE)
             news = {event.job.id: event.job for event in changes.events if event.job}
@@ -93,7 +92,10 @@ class Watcher:
         with self._lock:
             if not self._open and not self._closed.is_set():
                 self._work.clear()
-                return None
+                since = None
+        if since is None:
+            # Nobody waits for news now: a controller that sees no client may leave, and coming back costs 0.03 ms.
+            self._client.leave()
         return since
 
     def _look(self, job: Job) -> None:

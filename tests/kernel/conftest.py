@@ -15,7 +15,7 @@ from jupyter_smx.kernel import session, standby
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from fake_controller import FakeController  # noqa: E402 - it lies beside this file
+from scripted_controller import ScriptedController
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,9 +32,9 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def controller(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeController]:
+def controller(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedController]:  # noqa: ARG001 - it must be there first
     """Give a fake controller; one that is started on demand is this one again."""
-    fake = FakeController()
+    fake = ScriptedController()
     monkeypatch.setattr(standby, "start", fake.start)
     fake.start()
     yield fake
@@ -42,7 +42,7 @@ def controller(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[F
 
 
 @pytest.fixture
-def shell(controller: FakeController) -> Iterator[InteractiveShell]:
+def shell(controller: ScriptedController) -> Iterator[InteractiveShell]:  # noqa: ARG001 - it must be there first
     """Give a shell with the extension loaded; its screen is text."""
     config = Config()
     config.HistoryManager.enabled = False

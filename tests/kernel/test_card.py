@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,16 +18,16 @@ from jupyter_smx.model.why import Why
 SPEC = JobSpec(kind="train", source="secret = 1", base_name="train", submitted_at=100.0, environment={"K": "hidden"})
 
 
-def a_job(**fields):
+def a_job(**fields: Any) -> Any:
     return Job(**{"id": "ab" * 8, "name": "train-ababab", "spec": SPEC, "created_at": 100.0} | fields)
 
 
 class _Tags(HTMLParser):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.seen = set()
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.seen.add(tag)
         self.seen |= {name for name, _ in attrs}
 
@@ -35,7 +36,7 @@ OURS = {"div", "b", "pre", "small", "class", "role", "aria-label"}
 
 
 @given(st.text(max_size=40), st.text(max_size=40), st.text(max_size=40))
-def test_nothing_from_outside_becomes_a_tag(name, sentence, line):
+def test_nothing_from_outside_becomes_a_tag(name: str, sentence: str, line: str) -> None:
     evil = '<script>alert(1)</script>"><img src=x onerror=y>'
     ended = HostEnd(host="algo-1", cause="exit", exception=RemoteException(type=evil, message=line, traceback=""))
     job = a_job(
@@ -50,7 +51,7 @@ def test_nothing_from_outside_becomes_a_tag(name, sentence, line):
     assert tags.seen <= OURS
 
 
-def test_a_saved_card_says_when_it_was_true():
+def test_a_saved_card_says_when_it_was_true() -> None:
     running = card_of(a_job(state=SecondaryStatus.TRAINING, timings={"first_line": 100.006}), 160.0)
     assert re.search(r"Still going when this was written, \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}", running.html())
     assert "Training for 1 min" in running.html()
@@ -59,7 +60,7 @@ def test_a_saved_card_says_when_it_was_true():
     assert "Completed after 4 s" in over.html()
 
 
-def test_a_card_tells_why_how_fast_what_went_and_what_came():
+def test_a_card_tells_why_how_fast_what_went_and_what_came() -> None:
     send = Payload(path="/secret/path", sha256="0", sizes={"cfg": 812})
     job = a_job(
         spec=JobSpec(kind="train", source="x", send=send, submitted_at=100.0),
@@ -80,14 +81,14 @@ def test_a_card_tells_why_how_fast_what_went_and_what_came():
     assert "files: outputs/clean 1.5 kB" in text
 
 
-def test_a_card_holds_no_source_no_path_and_no_environment():
+def test_a_card_holds_no_source_no_path_and_no_environment() -> None:
     bundle = card_of(a_job(state=SecondaryStatus.TRAINING), 101.0).bundle()
     assert set(bundle) == {MIME, "text/html", "text/plain"}
     assert not re.search("secret|hidden", repr(bundle))
     assert bundle[MIME]["id"] == "ab" * 8
 
 
-def test_a_failure_is_on_the_card_with_its_line():
+def test_a_failure_is_on_the_card_with_its_line() -> None:
     exception = RemoteException(type="KeyError", message="'x'", traceback="", line=14)
     hosts = (HostEnd(host="algo-1", cause="exit", exit_code=1, exception=exception),)
     card = card_of(a_job(state=SecondaryStatus.FAILED, hosts=hosts), 101.0)
@@ -95,11 +96,11 @@ def test_a_failure_is_on_the_card_with_its_line():
 
 
 @given(st.integers(0, 10**16))
-def test_sizes_have_a_unit_and_four_characters_at_most_before_it(size):
+def test_sizes_have_a_unit_and_four_characters_at_most_before_it(size: Any) -> None:
     assert re.fullmatch(r"\d{1,3}(\.\d)? (B|kB|MB|GB)|1000\.0 [kMG]B|\d+\.\d TB", size_words(size))
 
 
-def test_tables_and_notes_are_escaped():
+def test_tables_and_notes_are_escaped() -> None:
     text, html = table(("A", "B"), [("<b>", "x")])
     assert text == "A    B\n<b>  x"
     assert "<td>&lt;b&gt;</td>" in html

@@ -6,7 +6,7 @@ from jupyter_smx.kernel import cell
 from jupyter_smx.model.errors import ValidationError
 
 
-def test_a_syntax_error_has_the_line_that_the_notebook_shows():
+def test_a_syntax_error_has_the_line_that_the_notebook_shows() -> None:
     source = cell.place("x = 1\ny = = 2\n", 1)
     with pytest.raises(cell.CellSyntaxError, match=r'"<train-digits>", line 3') as raised:
         cell.check(source, "<train-digits>")
@@ -25,12 +25,12 @@ def test_a_syntax_error_has_the_line_that_the_notebook_shows():
         (" \n\n", "The cell is empty"),
     ],
 )
-def test_what_a_job_cannot_run_is_refused_before_it_costs_anything(code, sentence):
+def test_what_a_job_cannot_run_is_refused_before_it_costs_anything(code: str, sentence: str) -> None:
     with pytest.raises(ValidationError, match=sentence):
         cell.check(cell.place(code, 1), "<train>")
 
 
-def test_imports_are_listed_once_from_the_top_level_only():
+def test_imports_are_listed_once_from_the_top_level_only() -> None:
     tree = cell.check(
         "from __future__ import annotations\nimport os, sklearn.datasets as d\nfrom sklearn.svm import SVC\n"
         "try:\n  import torch\nexcept ImportError:\n  torch = None\nimport os\nfrom . import x\n"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,24 +15,32 @@ from jupyter_smx.model.errors import ResourceNotFoundError, UnavailableError, Va
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.spec import JobSpec
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from scripted_controller import ScriptedController
+
 SPEC = JobSpec(kind="train", source="x = 1", base_name="train")
 
 
 @pytest.fixture
-def client(controller):
+def client(controller: ScriptedController) -> Iterator[Any]:  # noqa: ARG001 - it must be there first
     made = standby.client()
     yield made
     made.close()
 
 
-def test_requests_share_one_connection(client, controller):
+def test_requests_share_one_connection(client: Client, controller: ScriptedController) -> None:
     for _ in range(5):
         client.greet()
     client.submit("ab" * 8, SPEC)
     assert controller.connections == 1
 
 
-def test_waiting_has_a_connection_of_its_own_so_that_a_submit_never_stands_behind_it(client, controller):
+def test_waiting_has_a_connection_of_its_own_so_that_a_submit_never_stands_behind_it(
+    client: Client, controller: ScriptedController
+) -> None:
     client.submit("ab" * 8, SPEC)
     waiting = threading.Thread(target=client.wait, args=("ab" * 8, 20.0))
     waiting.start()
@@ -42,7 +51,9 @@ def test_waiting_has_a_connection_of_its_own_so_that_a_submit_never_stands_behin
     assert controller.connections == 2
 
 
-def test_a_connection_that_went_stale_is_opened_again_once_and_the_job_is_one(client, controller):
+def test_a_connection_that_went_stale_is_opened_again_once_and_the_job_is_one(
+    client: Client, controller: ScriptedController
+) -> None:
     client.greet()
     controller.answers_before_hanging_up = 0
     job = client.submit("ab" * 8, SPEC)
@@ -52,14 +63,15 @@ def test_a_connection_that_went_stale_is_opened_again_once_and_the_job_is_one(cl
     assert controller.connections == 2
 
 
-def test_a_server_that_hangs_up_twice_is_an_outage_and_no_endless_loop(data_folder):
+@pytest.mark.usefixtures("data_folder")
+def test_a_server_that_hangs_up_twice_is_an_outage_and_no_endless_loop() -> None:
     launch.ensure_folders()
     hung_up = []
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(os.fspath(launch.socket_path()))
         listener.listen()
 
-        def hang_up():
+        def hang_up() -> None:
             for _ in range(2):
                 taken, _ = listener.accept()
                 taken.recv(10_000)
@@ -76,13 +88,17 @@ def test_a_server_that_hangs_up_twice_is_an_outage_and_no_endless_loop(data_fold
     assert len(hung_up) == 2
 
 
-def test_a_controller_that_died_is_started_again_and_gets_the_request(client, controller):
+def test_a_controller_that_died_is_started_again_and_gets_the_request(
+    client: Client, controller: ScriptedController
+) -> None:
     client.greet()
     controller.kill()
     assert client.submit("ab" * 8, SPEC).id == "ab" * 8
 
 
-def test_a_refusal_comes_back_as_the_error_that_the_controller_raised(client, controller):
+def test_a_refusal_comes_back_as_the_error_that_the_controller_raised(
+    client: Client, controller: ScriptedController
+) -> None:
     wish = JobSpec(kind="train", source="x", instance_groups=(InstanceGroup(instance_type="ml.m5.xlrge"),))
     with pytest.raises(ValidationError, match=r"'ml\.m5\.xlrge' is not an instance type.*Did you mean ml\.m5\.xlarge"):
         client.submit("ab" * 8, wish)
@@ -91,40 +107,43 @@ def test_a_refusal_comes_back_as_the_error_that_the_controller_raised(client, co
         client.job("a/../b")
 
 
-def test_an_interrupt_in_the_middle_of_an_answer_leaves_no_half_answer_for_the_next_request(client, monkeypatch):
+def test_an_interrupt_in_the_middle_of_an_answer_leaves_no_half_answer_for_the_next_request(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client.greet()
     kept = client._quick._kept
 
-    def interrupted():
+    def interrupted() -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(kept, "getresponse", interrupted)
     with pytest.raises(KeyboardInterrupt):
         client.submit("ab" * 8, SPEC)
-    assert client.greet().seq == 1
+    assert client.greet().pid == os.getpid()
 
 
-def test_a_forked_child_opens_a_connection_of_its_own(client, controller):
+def test_a_forked_child_opens_a_connection_of_its_own(client: Client, controller: ScriptedController) -> None:
     client.greet()
     child = os.fork()
     if child == 0:
         try:
             client.greet()
             os._exit(0)
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - the child must not run the rest of the tests
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     client.greet()
     assert controller.connections == 2
 
 
-def test_a_controller_that_cannot_be_started_says_its_last_words(data_folder, monkeypatch):
-    def broken(python="", **_):
+@pytest.mark.usefixtures("data_folder")
+def test_a_controller_that_cannot_be_started_says_its_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(python: Any = "", **_: Any) -> Any:  # noqa: ARG001 - it must be there first
         launch.ensure_folders()
         launch.log_path().write_text("Traceback\nOSError: disk full\n")
 
         class Process:
-            def poll(self):
+            def poll(self) -> Any:
                 return 1
 
         return Process()
@@ -134,6 +153,6 @@ def test_a_controller_that_cannot_be_started_says_its_last_words(data_folder, mo
         standby.client().greet()
 
 
-def test_nobody_there_is_said_by_the_connection_itself(tmp_path):
+def test_nobody_there_is_said_by_the_connection_itself(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Connection(tmp_path / "no.sock").exchange("GET", "/v1/", None, 1.0)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,6 +11,13 @@ from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.event import PoolSummary
 from jupyter_smx.model.job import HostEnd, RemoteException
 from jupyter_smx.model.status import SecondaryStatus
+
+if TYPE_CHECKING:
+    from conftest import Screenshots
+    from IPython.core.interactiveshell import InteractiveShell
+    from scripted_controller import ScriptedController
+
+    from jupyter_smx.model.job import Job as Record
 
 POOL = PoolSummary(
     id="fe" * 8,
@@ -24,20 +32,22 @@ POOL = PoolSummary(
 
 
 @pytest.fixture
-def job(shell, front_end, controller):
+def job(shell: InteractiveShell, front_end: Screenshots, controller: ScriptedController) -> Any:
     assert shell.run_cell("%%train --as job\npass").success
     front_end.shown.clear()
     return next(iter(controller.jobs.values()))
 
 
-def page(shell, front_end, line):
+def page(shell: InteractiveShell, front_end: Screenshots, line: str) -> Any:
     done = shell.run_cell(f"%smx {line}")
     if done.error_in_exec:
         raise done.error_in_exec
     return [shot["data"] for shot in front_end.shown if "transient" not in shot][-1]
 
 
-def test_jobs_are_listed_as_text_and_as_a_table(shell, front_end, controller, job):
+def test_jobs_are_listed_as_text_and_as_a_table(
+    shell: InteractiveShell, front_end: Screenshots, controller: ScriptedController, job: Record
+) -> None:
     exception = RemoteException(type="<b>", message="", traceback="", line=14)
     hosts = (HostEnd(host="algo-1", cause="exit", exception=exception),)
     controller.end(job.id, SecondaryStatus.FAILED, hosts=hosts)
@@ -47,32 +57,42 @@ def test_jobs_are_listed_as_text_and_as_a_table(shell, front_end, controller, jo
     assert "&lt;b&gt;, line 14" in shown["text/html"]
 
 
-def test_logs_are_printed_by_name_by_handle_and_for_the_last_job(shell, controller, job, capsys):
+def test_logs_are_printed_by_name_by_handle_and_for_the_last_job(
+    shell: InteractiveShell, controller: ScriptedController, job: Record, capsys: pytest.CaptureFixture[str]
+) -> None:
     controller.write(job.id, "hello\n")
     for word in (job.name, "job", ""):
         assert shell.run_cell(f"%smx logs {word}").success
         assert capsys.readouterr().out == "hello\n"
 
 
-def test_logs_are_followed_to_the_end(shell, controller, job, capsys):
+def test_logs_are_followed_to_the_end(
+    shell: InteractiveShell, controller: ScriptedController, job: Record, capsys: pytest.CaptureFixture[str]
+) -> None:
     controller.write(job.id, "hello\n")
     controller.end(job.id)
     assert shell.run_cell("%smx logs -f").success
     assert capsys.readouterr().out == "hello\n"
 
 
-def test_a_job_is_stopped(shell, front_end, controller, job):
+def test_a_job_is_stopped(
+    shell: InteractiveShell, front_end: Screenshots, controller: ScriptedController, job: Record
+) -> None:
     assert "Stopped" in page(shell, front_end, "stop job")["text/plain"]
     assert controller.jobs[job.id].state is SecondaryStatus.STOPPED
 
 
-def test_why_answers(shell, front_end, controller, job):
+def test_why_answers(
+    shell: InteractiveShell, front_end: Screenshots, controller: ScriptedController, job: Record
+) -> None:
     assert "not been placed yet" in page(shell, front_end, "why")["text/plain"]
     controller.run(job.id)
     assert "Cold: there was no warm pool." in page(shell, front_end, f"why {job.name}")["text/plain"]
 
 
-def test_pools_are_listed_extended_and_released(shell, front_end, controller):
+def test_pools_are_listed_extended_and_released(
+    shell: InteractiveShell, front_end: Screenshots, controller: ScriptedController
+) -> None:
     assert "No warm pools" in page(shell, front_end, "pools")["text/plain"]
     controller.pools[POOL.name] = POOL
     assert "m5-fefefe  Available" in page(shell, front_end, "pools")["text/plain"]
@@ -83,17 +103,19 @@ def test_pools_are_listed_extended_and_released(shell, front_end, controller):
         page(shell, front_end, "release m5-fefefe")
 
 
-def test_the_doctor_tells_what_it_finds(shell, front_end, controller):
+@pytest.mark.usefixtures("controller")
+def test_the_doctor_tells_what_it_finds(shell: InteractiveShell, front_end: Screenshots) -> None:
     text = page(shell, front_end, "doctor")["text/plain"]
     for words in ("python:", "data folder:", "was running", "isolation:", "mode: variables", "engines: local"):
         assert words in text
 
 
-def test_without_a_word_the_subcommands_are_listed(shell, front_end):
+def test_without_a_word_the_subcommands_are_listed(shell: InteractiveShell, front_end: Screenshots) -> None:
     text = page(shell, front_end, "")["text/plain"]
     assert all(f"%smx {name}" in text for name in COMMANDS)
 
 
+@pytest.mark.usefixtures("front_end")
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
@@ -106,7 +128,9 @@ def test_without_a_word_the_subcommands_are_listed(shell, front_end):
         ("rerun x", "'rerun' is not a subcommand"),
     ],
 )
-def test_wrong_use_is_one_sentence(shell, front_end, capsys, line, sentence):
+def test_wrong_use_is_one_sentence(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str], line: str, sentence: str
+) -> None:
     done = shell.run_cell(f"%smx {line}")
     assert done.error_in_exec is not None
     shown = capsys.readouterr().out
@@ -114,7 +138,9 @@ def test_wrong_use_is_one_sentence(shell, front_end, capsys, line, sentence):
     assert "Traceback" not in shown
 
 
-def test_the_command_line_has_the_same_subcommands_and_an_exit_code(controller, capsys):
+def test_the_command_line_has_the_same_subcommands_and_an_exit_code(
+    controller: ScriptedController, capsys: pytest.CaptureFixture[str]
+) -> None:
     controller.pools[POOL.name] = POOL
     assert cli.main(["pools"]) == 0
     assert "m5-fefefe" in capsys.readouterr().out

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -8,15 +9,22 @@ import jupyter_smx as smx
 from jupyter_smx.kernel import payload, session
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scripted_controller import ScriptedController
+
 
 @pytest.fixture(autouse=True)
-def without_a_notebook(controller, monkeypatch):
+def without_a_notebook(controller: ScriptedController, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:  # noqa: ARG001 - it must be there first
     session.close_session()
     yield session.open_session(None)
     session.close_session()
 
 
-def test_train_is_the_magic_without_magic(controller, tmp_path, monkeypatch):
+def test_train_is_the_magic_without_magic(
+    controller: ScriptedController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     job = smx.train(
         "model = lr",
@@ -40,7 +48,7 @@ def test_train_is_the_magic_without_magic(controller, tmp_path, monkeypatch):
     assert payload.unpack(Path(spec.send.path)) == {"lr": 0.1}
 
 
-def test_a_script_and_a_processing_job(controller, tmp_path):
+def test_a_script_and_a_processing_job(controller: ScriptedController, tmp_path: Path) -> None:
     script = tmp_path / "prepare.py"
     script.write_text("print('ünï')", encoding="utf-8")
     job = smx.process(script, outputs={"clean": ""})
@@ -49,20 +57,23 @@ def test_a_script_and_a_processing_job(controller, tmp_path):
     assert spec.outputs[0].path == "/opt/ml/processing/output/clean"
 
 
-def test_wrong_arguments_are_refused_before_anything_is_created(controller, tmp_path):
+def test_wrong_arguments_are_refused_before_anything_is_created(controller: ScriptedController, tmp_path: Path) -> None:
     for wrong in ({"code": "x = ="}, {"code": 3}, {"code": tmp_path / "no.py"}, {"code": "x", "keep_alive": "soon"}):
         with pytest.raises(ValidationError):
             smx.train(**wrong)
     assert controller.jobs == {}
 
 
-def test_waiting_gives_the_handle_of_a_finished_job(controller, capsys):
+def test_waiting_gives_the_handle_of_a_finished_job(
+    controller: ScriptedController, capsys: pytest.CaptureFixture[str]
+) -> None:
     controller.on_submit = lambda fake, job: (fake.write(job.id, "hi\n"), fake.end(job.id))
     assert smx.train("x = 1", wait=True).known.ended_at
     assert capsys.readouterr().out == "hi\n"
 
 
-def test_jobs_are_found_again(controller):
+@pytest.mark.usefixtures("controller")
+def test_jobs_are_found_again() -> None:
     job = smx.train("x = 1", name="digits")
     assert smx.job("digits") == smx.job(job.name) == job
     assert [found.id for found in smx.jobs()] == [job.id]
@@ -71,7 +82,7 @@ def test_jobs_are_found_again(controller):
         smx.job("never")
 
 
-def test_the_package_offers_its_names_and_no_others():
+def test_the_package_offers_its_names_and_no_others() -> None:
     assert {"train", "process", "job", "jobs", "JobFailed"} <= set(dir(smx))
     assert issubclass(smx.JobFailed, smx.SmxError)
     with pytest.raises(AttributeError, match="no attribute 'trian'"):

@@ -4,40 +4,49 @@ import asyncio
 import pickle
 import signal
 import threading
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from jupyter_smx.kernel import standby
 from jupyter_smx.kernel.failures import JobFailed, JobStopped, StillRunning
 from jupyter_smx.kernel.session import Session
-from jupyter_smx.kernel import standby
 from jupyter_smx.model.channel import Artifact
 from jupyter_smx.model.job import HostEnd, RemoteException
 from jupyter_smx.model.spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.model.why import Difference, Why
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from scripted_controller import ScriptedController
+
+    from jupyter_smx.kernel.handle import Job
+
 SPEC = JobSpec(kind="train", source="x = 1", base_name="train", receive=("model",))
 
 
 @pytest.fixture
-def session(controller):
+def session(controller: ScriptedController) -> Iterator[Any]:  # noqa: ARG001 - it must be there first
     made = Session(None, standby.client())
     yield made
     made.close()
 
 
 @pytest.fixture
-def job(session):
+def job(session: Session) -> Any:
     return session.submit(SPEC)
 
 
-def result_file(tmp_path, **variables):
+def result_file(tmp_path: Path, **variables: Any) -> Any:
     path = tmp_path / "result.pkl"
     path.write_bytes(pickle.dumps({name: pickle.dumps(value) for name, value in variables.items()}))
     return Artifact(name="result.pkl", path=str(path), size=path.stat().st_size)
 
 
-def test_a_handle_tells_where_its_job_is_now(job, controller):
+def test_a_handle_tells_where_its_job_is_now(job: Job, controller: ScriptedController) -> None:
     assert (job.status, job.secondary_status, job.done()) == ("InProgress", "Pending", False)
     controller.run(job.id)
     assert (job.status, job.secondary_status) == ("InProgress", "Training")
@@ -46,7 +55,9 @@ def test_a_handle_tells_where_its_job_is_now(job, controller):
     assert (job.status, job.done()) == ("Completed", True)
 
 
-def test_the_result_has_the_received_variables_by_key_attribute_and_index(job, controller, tmp_path):
+def test_the_result_has_the_received_variables_by_key_attribute_and_index(
+    job: Job, controller: ScriptedController, tmp_path: Path
+) -> None:
     artifact = result_file(tmp_path, model=[1, 2])
     archive = Artifact(name="model.tar.gz", path="/some/model.tar.gz", size=1)
     controller.end(job.id, artifacts=(artifact, archive))
@@ -57,14 +68,16 @@ def test_the_result_has_the_received_variables_by_key_attribute_and_index(job, c
         job["modle"]
 
 
-def test_waiting_has_a_limit_and_leaves_the_job_alone(job, controller):
+def test_waiting_has_a_limit_and_leaves_the_job_alone(job: Job, controller: ScriptedController) -> None:
     with pytest.raises(TimeoutError, match="goes on"):
         job.wait(0.05)
     assert controller.jobs[job.id].state is SecondaryStatus.PENDING
     assert "POST" not in " ".join(request for request in controller.requests if request.endswith("stop"))
 
 
-def test_a_failed_job_raises_its_remote_exception_with_the_lines_of_the_cell(job, controller):
+def test_a_failed_job_raises_its_remote_exception_with_the_lines_of_the_cell(
+    job: Job, controller: ScriptedController
+) -> None:
     trace = 'Traceback (most recent call last):\n  File "<train>", line 3, in <module>\nKeyError: 1\n'
     exception = RemoteException(type="KeyError", message="1", traceback=trace, line=3)
     hosts = (
@@ -88,13 +101,17 @@ def test_a_failed_job_raises_its_remote_exception_with_the_lines_of_the_cell(job
         (HostEnd(host="algo-1", cause="exit", exit_code=7), "exit code 7 on algo-1"),
     ],
 )
-def test_a_job_that_failed_without_an_exception_says_how(job, controller, end, sentence):
+def test_a_job_that_failed_without_an_exception_says_how(
+    job: Job, controller: ScriptedController, end: Any, sentence: str
+) -> None:
     controller.end(job.id, SecondaryStatus.FAILED, hosts=(end,))
     with pytest.raises(JobFailed, match=sentence):
         job.result(10)
 
 
-def test_a_stopped_job_says_so_and_a_job_over_its_time_says_that(session, controller):
+def test_a_stopped_job_says_so_and_a_job_over_its_time_says_that(
+    session: Session, controller: ScriptedController
+) -> None:
     stopped = session.submit(SPEC)
     stopped.stop()
     with pytest.raises(JobStopped, match="was stopped"):
@@ -105,9 +122,11 @@ def test_a_stopped_job_says_so_and_a_job_over_its_time_says_that(session, contro
         late.result()
 
 
-def test_ctrl_c_ends_the_waiting_and_not_the_job(job, controller, eventually_blocking):
-    def interrupt():
-        eventually_blocking(lambda: f"GET /v1/jobs/{job.id}" in controller.requests, "the wait")
+def test_ctrl_c_ends_the_waiting_and_not_the_job(
+    job: Job, controller: ScriptedController, eventually_blocking: Any
+) -> None:
+    def interrupt() -> None:
+        eventually_blocking(lambda: any(f"{job.id}?wait=" in target for target in controller.targets), "the wait")
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
@@ -119,31 +138,28 @@ def test_ctrl_c_ends_the_waiting_and_not_the_job(job, controller, eventually_blo
     assert job.status == "InProgress"
 
 
-async def test_a_handle_is_awaited_without_blocking_the_loop(job, controller, tmp_path):
+async def test_a_handle_is_awaited_without_blocking_the_loop(
+    job: Job, controller: ScriptedController, tmp_path: Path
+) -> None:
     waiting = asyncio.ensure_future(_await(job))
-    while waiting_has_not_begun(job):
-        await asyncio.sleep(0)
+    assert await asyncio.wait_for(asyncio.sleep(0, "the loop is free"), 10) == "the loop is free"
     assert not waiting.done()
     controller.end(job.id, artifacts=(result_file(tmp_path, model=7),))
     assert (await asyncio.wait_for(waiting, 10)).model == 7
     assert (await job).model == 7
 
 
-def waiting_has_not_begun(job):
-    return not job._listeners[1:] and not job.known.ended_at
-
-
-async def _await(job):
+async def _await(job: Job) -> Any:
     return await job
 
 
-async def test_an_awaited_failure_raises(job, controller):
+async def test_an_awaited_failure_raises(job: Job, controller: ScriptedController) -> None:
     controller.end(job.id, SecondaryStatus.FAILED, failure_reason="AlgorithmError")
     with pytest.raises(JobFailed, match="AlgorithmError"):
         await asyncio.wait_for(_await(job), 10)
 
 
-def test_a_callback_comes_once_from_whoever_learns_first(job, controller):
+def test_a_callback_comes_once_from_whoever_learns_first(job: Job, controller: ScriptedController) -> None:
     calls = []
     called = threading.Event()
     job.add_done_callback(lambda done: (calls.append(done), called.set()))
@@ -156,7 +172,9 @@ def test_a_callback_comes_once_from_whoever_learns_first(job, controller):
     assert calls == [job, job]
 
 
-def test_a_callback_that_raises_does_not_end_the_watching_of_other_jobs(session, controller, caplog):
+def test_a_callback_that_raises_does_not_end_the_watching_of_other_jobs(
+    session: Session, controller: ScriptedController, caplog: pytest.LogCaptureFixture, eventually_blocking: Any
+) -> None:
     first, second = session.submit(SPEC), session.submit(SPEC)
     told = threading.Event()
     first.add_done_callback(lambda _: 1 / 0)
@@ -164,10 +182,10 @@ def test_a_callback_that_raises_does_not_end_the_watching_of_other_jobs(session,
     controller.end(first.id)
     controller.end(second.id)
     assert told.wait(10)
-    assert "ZeroDivisionError" in caplog.text
+    eventually_blocking(lambda: "ZeroDivisionError" in caplog.text, "the log")
 
 
-def test_the_watcher_lives_through_the_death_of_a_controller(session, controller):
+def test_the_watcher_lives_through_the_death_of_a_controller(session: Session, controller: ScriptedController) -> None:
     job = session.submit(SPEC)
     told = threading.Event()
     job.add_done_callback(lambda _: told.set())
@@ -176,39 +194,41 @@ def test_the_watcher_lives_through_the_death_of_a_controller(session, controller
     assert told.wait(20)
 
 
-def test_waiting_lives_through_the_death_of_a_controller(job, controller):
+def test_waiting_lives_through_the_death_of_a_controller(job: Job, controller: ScriptedController) -> None:
     threading.Timer(0.05, controller.kill).start()
     threading.Timer(0.2, controller.end, (job.id,)).start()
     assert job.wait(20).status == "Completed"
 
 
-def test_the_verdict_never_changes(job, controller):
+def test_the_verdict_never_changes(job: Job, controller: ScriptedController) -> None:
     controller.end(job.id, SecondaryStatus.FAILED)
     assert job.status == "Failed"
     controller.end(job.id, SecondaryStatus.COMPLETED)
     assert job.status == "Failed"
 
 
-def test_two_handles_of_one_job_are_equal(session, job):
+def test_two_handles_of_one_job_are_equal(session: Session, job: Job) -> None:
     again = session.attach(session.client.job(job.name))
     assert again == job
     assert len({again, job}) == 1
     assert again != job.id
 
 
-def test_logs_are_read_whole_and_by_host(session, controller):
+def test_logs_are_read_whole_and_by_host(session: Session, controller: ScriptedController) -> None:
     job = session.submit(SPEC)
     controller.write(job.id, "ünï\n" * 100_000)
     assert job.logs() == "ünï\n" * 100_000
 
 
-def test_why_names_each_pool_that_was_passed_over(job, controller):
+def test_why_names_each_pool_that_was_passed_over(job: Job, controller: ScriptedController) -> None:
     differs = Difference(pool="m5-1", field="role", wanted="a", found="b")
     controller.change(job.id, why=Why(start="cold", sentence="Cold.", differences=(differs,), notes=("slow disk",)))
     assert job.why == "Cold.\n  pool m5-1: role is b, wanted is a\n  slow disk"
 
 
-def test_a_handle_without_a_controller_still_has_a_repr(job, controller, monkeypatch):
+def test_a_handle_without_a_controller_still_has_a_repr(
+    job: Job, controller: ScriptedController, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(job._client, "_start", lambda: (_ for _ in ()).throw(ConnectionRefusedError()))
     controller.kill()
     assert "last seen Pending" in repr(job)

@@ -19,6 +19,9 @@ from jupyter_smx.model.status import SecondaryStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+    from scripted_controller import ScriptedController
 
 
 def notebook(*cells: str) -> Any:
@@ -26,8 +29,8 @@ def notebook(*cells: str) -> Any:
 
 
 @pytest.fixture
-def completes(controller, tmp_path):
-    def play(fake, job):
+def completes(controller: ScriptedController, tmp_path: Path) -> None:
+    def play(fake: Any, job: Any) -> None:
         path = tmp_path / "result.pkl"
         path.write_bytes(pickle.dumps({"model": pickle.dumps("trained")}))
         fake.run(job.id)
@@ -37,7 +40,8 @@ def completes(controller, tmp_path):
     controller.on_submit = play
 
 
-def test_under_nbclient_a_notebook_run_top_to_bottom_means_what_it_says(completes):
+@pytest.mark.usefixtures("completes")
+def test_under_nbclient_a_notebook_run_top_to_bottom_means_what_it_says() -> None:
     nb = notebook("%load_ext jupyter_smx", "%%train --receive model\nmodel = 1", "print(model)")
     NotebookClient(nb, timeout=60, kernel_name="python3").execute()
     card, log = nb.cells[1].outputs
@@ -47,10 +51,12 @@ def test_under_nbclient_a_notebook_run_top_to_bottom_means_what_it_says(complete
     assert nb.cells[2].outputs[0].text == "trained\n"
 
 
-def test_under_nbclient_a_failed_job_fails_the_notebook_with_the_remote_traceback(controller):
+def test_under_nbclient_a_failed_job_fails_the_notebook_with_the_remote_traceback(
+    controller: ScriptedController,
+) -> None:
     trace = 'Traceback (most recent call last):\n  File "<train>", line 2, in <module>\nKeyError: 1\n'
 
-    def fail(fake, job):
+    def fail(fake: Any, job: Any) -> None:
         exception = RemoteException(type="KeyError", message="1", traceback=trace, line=2)
         ended = HostEnd(host="algo-1", cause="exit", exit_code=1, exception=exception)
         fake.end(job.id, SecondaryStatus.FAILED, hosts=(ended,))
@@ -67,7 +73,7 @@ def test_under_nbclient_a_failed_job_fails_the_notebook_with_the_remote_tracebac
 
 
 @pytest.fixture
-def kernel(controller) -> Iterator[Any]:
+def kernel(controller: ScriptedController) -> Iterator[Any]:  # noqa: ARG001 - it must be there first
     manager, client = start_new_kernel(kernel_name="python3", env=dict(os.environ))
     yield client
     client.stop_channels()
@@ -92,7 +98,9 @@ def idle_after(request: str) -> Any:
     return is_it
 
 
-def test_with_a_person_there_the_cell_ends_at_once_and_its_card_goes_on_changing(kernel, controller):
+def test_with_a_person_there_the_cell_ends_at_once_and_its_card_goes_on_changing(
+    kernel: Any, controller: ScriptedController
+) -> None:
     kernel.execute("%load_ext jupyter_smx", allow_stdin=True)
     shown = messages(kernel, idle_after(kernel.execute("%%train --as job\npass", allow_stdin=True)))
     (card,) = [message for message in shown if message["msg_type"] == "display_data"]
@@ -107,7 +115,8 @@ def test_with_a_person_there_the_cell_ends_at_once_and_its_card_goes_on_changing
     assert "Completed" in last["content"]["data"]["text/html"]
 
 
-def test_an_awaited_job_leaves_the_kernel_free(kernel, completes):
+@pytest.mark.usefixtures("completes")
+def test_an_awaited_job_leaves_the_kernel_free(kernel: Any) -> None:
     kernel.execute("%load_ext jupyter_smx", allow_stdin=True)
     kernel.execute("%%train --as job --receive model\npass", allow_stdin=True)
     shown = messages(kernel, idle_after(kernel.execute("print((await job).model, job.status)", allow_stdin=True)))

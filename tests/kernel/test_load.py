@@ -3,6 +3,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HEAVY = {
     "tornado", "sqlalchemy", "alembic", "jupyter_server", "jupyter_events", "docker", "ray", "boto3", "psutil",
@@ -25,7 +29,7 @@ print(json.dumps({
 """
 
 
-def test_loading_the_extension_imports_nothing_heavy_and_starts_nothing(data_folder):
+def test_loading_the_extension_imports_nothing_heavy_and_starts_nothing(data_folder: Path) -> None:
     answer = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
     found = json.loads(answer.stdout)
     assert not HEAVY & set(found["loaded"])

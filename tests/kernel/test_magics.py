@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,16 +16,21 @@ from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.job import HostEnd, RemoteException
 from jupyter_smx.model.status import SecondaryStatus
 
+if TYPE_CHECKING:
+    from conftest import Screenshots
+    from IPython.core.interactiveshell import InteractiveShell
+    from scripted_controller import ScriptedController
 
-def only_job(controller):
+
+def only_job(controller: ScriptedController) -> Any:
     (job,) = controller.jobs.values()
     return job
 
 
-def complete(tmp_path, **variables):
+def complete(tmp_path: Path, **variables: Any) -> Any:
     """Answer a submission at once: log, first line, result, verdict."""
 
-    def play(controller, job):
+    def play(controller: ScriptedController, job: Any) -> None:
         path = tmp_path / f"{job.id}.pkl"
         path.write_bytes(pickle.dumps({name: pickle.dumps(value) for name, value in variables.items()}))
         controller.run(job.id)
@@ -34,11 +40,14 @@ def complete(tmp_path, **variables):
     return play
 
 
-def run(shell, cell):
+def run(shell: InteractiveShell, cell: str) -> Any:
     return shell.run_cell(cell)
 
 
-def test_a_cell_becomes_a_job_with_everything_that_the_line_says(shell, front_end, controller, tmp_path, monkeypatch):
+@pytest.mark.usefixtures("front_end")
+def test_a_cell_becomes_a_job_with_everything_that_the_line_says(
+    shell: InteractiveShell, controller: ScriptedController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JPY_SESSION_NAME", "/home/me/Digits, final.ipynb")
     shell.user_ns["params"] = {"lr": 0.1}
@@ -66,7 +75,10 @@ def test_a_cell_becomes_a_job_with_everything_that_the_line_says(shell, front_en
     assert before <= spec.submitted_at <= time.time()
 
 
-def test_variables_are_sent_in_a_file_of_their_own(shell, front_end, controller, data_folder):
+@pytest.mark.usefixtures("front_end")
+def test_variables_are_sent_in_a_file_of_their_own(
+    shell: InteractiveShell, controller: ScriptedController, data_folder: Path
+) -> None:
     shell.user_ns["cfg"] = {"a": 1}
     assert run(shell, "%%process --send cfg\nprint(cfg)").success
     sent = only_job(controller).spec.send
@@ -95,8 +107,14 @@ def test_variables_are_sent_in_a_file_of_their_own(shell, front_end, controller,
     ],
 )
 def test_a_wrong_cell_shows_one_sentence_and_leaves_nothing(
-    shell, front_end, controller, data_folder, capsys, cell, sentence
-):
+    shell: InteractiveShell,
+    front_end: Screenshots,
+    controller: ScriptedController,
+    data_folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    cell: str,
+    sentence: str,
+) -> None:
     shell.user_ns["lock"] = threading.Lock()
     done = run(shell, cell)
     shown = capsys.readouterr().out
@@ -109,14 +127,19 @@ def test_a_wrong_cell_shows_one_sentence_and_leaves_nothing(
     assert not (data_folder / "payloads").exists()
 
 
-def test_ipython_leaves_braces_and_dollars_of_the_line_alone(shell, front_end, controller):
+@pytest.mark.usefixtures("front_end")
+def test_ipython_leaves_braces_and_dollars_of_the_line_alone(
+    shell: InteractiveShell, controller: ScriptedController
+) -> None:
     shell.user_ns["x"] = "wrong"
     assert run(shell, "%%train --hp a='{x}' --env B=$x\npass").success
     spec = only_job(controller).spec
     assert (spec.hyperparameters, spec.environment) == ({"a": "{x}"}, {"B": "$x"})
 
 
-def test_a_card_is_shown_at_once_and_kept_true_until_the_end(shell, front_end, controller, eventually_blocking):
+def test_a_card_is_shown_at_once_and_kept_true_until_the_end(
+    shell: InteractiveShell, front_end: Screenshots, controller: ScriptedController, eventually_blocking: Any
+) -> None:
     assert run(shell, "%%train --as job\npass").success
     first = front_end.shown[0]
     assert not first.get("update")
@@ -133,8 +156,12 @@ def test_a_card_is_shown_at_once_and_kept_true_until_the_end(shell, front_end, c
 
 
 def test_received_variables_are_bound_between_cells_and_not_in_the_middle_of_one(
-    shell, front_end, controller, tmp_path, eventually_blocking
-):
+    shell: InteractiveShell,
+    front_end: Screenshots,
+    controller: ScriptedController,
+    tmp_path: Path,
+    eventually_blocking: Any,
+) -> None:
     assert run(shell, "%%train --receive model --as job\nmodel = 1").success
     shell.user_ns["model"] = "old"
     shell.user_ns["finish"] = lambda: complete(tmp_path, model="new")(controller, only_job(controller))
@@ -144,25 +171,30 @@ def test_received_variables_are_bound_between_cells_and_not_in_the_middle_of_one
     assert shell.user_ns["model"] == "new"
 
 
+@pytest.mark.usefixtures("front_end")
 def test_with_wait_the_log_is_printed_and_the_variables_are_there_in_the_next_cell(
-    shell, front_end, controller, tmp_path, capsys
-):
+    shell: InteractiveShell, controller: ScriptedController, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     controller.on_submit = complete(tmp_path, model="new")
     assert run(shell, "%%train --receive model --wait\nmodel = 1").success
     assert shell.user_ns["model"] == "new"
     assert "epoch 1\nepoch 2\n" in capsys.readouterr().out
 
 
-def test_a_variable_that_did_not_come_back_is_named(shell, controller, tmp_path, capsys):
+def test_a_variable_that_did_not_come_back_is_named(
+    shell: InteractiveShell, controller: ScriptedController, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     controller.on_submit = complete(tmp_path, model="new")
     assert run(shell, "%%train --receive model,scores\nmodel = 1").success
     assert "had no variable 'scores'" in capsys.readouterr().err
 
 
-def test_with_nobody_there_a_failed_job_fails_its_cell(shell, controller, capsys):
+def test_with_nobody_there_a_failed_job_fails_its_cell(
+    shell: InteractiveShell, controller: ScriptedController, capsys: pytest.CaptureFixture[str]
+) -> None:
     trace = 'Traceback (most recent call last):\n  File "<train>", line 2, in <module>\nKeyError: 1\n'
 
-    def fail(fake, job):
+    def fail(fake: Any, job: Any) -> None:
         exception = RemoteException(type="KeyError", message="1", traceback=trace, line=2)
         ended = HostEnd(host="algo-1", cause="exit", exit_code=1, exception=exception)
         fake.write(job.id, "before\n")
@@ -178,8 +210,11 @@ def test_with_nobody_there_a_failed_job_fails_its_cell(shell, controller, capsys
     assert "model" not in shell.user_ns
 
 
-def test_the_log_of_several_hosts_is_told_apart(shell, controller, tmp_path, capsys):
-    def play(fake, job):
+@pytest.mark.usefixtures("tmp_path")
+def test_the_log_of_several_hosts_is_told_apart(
+    shell: InteractiveShell, controller: ScriptedController, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def play(fake: Any, job: Any) -> None:
         fake.write(job.id, "one\ntwo", "algo-1")
         fake.write(job.id, "eins\n", "algo-2")
         fake.end(job.id)
@@ -190,7 +225,9 @@ def test_the_log_of_several_hosts_is_told_apart(shell, controller, tmp_path, cap
     assert "algo-2 | eins\n" in shown
 
 
-def test_a_plan_says_what_would_happen_and_nothing_does(shell, front_end, controller, data_folder):
+def test_a_plan_says_what_would_happen_and_nothing_does(
+    shell: InteractiveShell, front_end: Screenshots, controller: ScriptedController, data_folder: Path
+) -> None:
     shell.user_ns["cfg"] = 1
     assert run(shell, "%%train --plan --send cfg\npass").success
     assert "A cold start on local." in front_end.shown[0]["data"]["text/plain"]
@@ -199,27 +236,31 @@ def test_a_plan_says_what_would_happen_and_nothing_does(shell, front_end, contro
     assert not (data_folder / "payloads").exists()
 
 
-def test_help_is_the_manual(shell, front_end, controller):
+def test_help_is_the_manual(shell: InteractiveShell, front_end: Screenshots, controller: ScriptedController) -> None:
     assert run(shell, "%%train --help\npass").success
     assert "--keep-alive DURATION" in front_end.shown[0]["data"]["text/plain"]
     assert "--keep-alive DURATION" in shell.find_cell_magic("train").__doc__
     assert controller.jobs == {}
 
 
-def test_a_terminal_gets_one_line(shell, controller, capsys, monkeypatch):
+@pytest.mark.usefixtures("controller")
+def test_a_terminal_gets_one_line(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SMX_WAIT", "0")
     assert run(shell, "%%train\npass").success
     assert capsys.readouterr().out.startswith("● train-")
 
 
-def test_options_complete_with_tab(shell):
+def test_options_complete_with_tab(shell: InteractiveShell) -> None:
     _, found = shell.complete("--keep", "%%train --keep")
     assert "--keep-alive" in found
     _, found = shell.complete("po", "%smx po")
     assert "pools" in found
 
 
-def test_the_extension_can_be_unloaded_and_loaded_again(shell, controller):
+@pytest.mark.usefixtures("controller")
+def test_the_extension_can_be_unloaded_and_loaded_again(shell: InteractiveShell) -> None:
     shell.run_line_magic("unload_ext", "jupyter_smx")
     assert shell.find_cell_magic("train") is None
     shell.run_line_magic("load_ext", "jupyter_smx")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,10}", fullmatch=True)
 
 
 @given(st.dictionaries(st.sampled_from([option.spellings for option in SINGLE]), NAMES), st.booleans())
-def test_every_option_with_a_value_comes_back_from_each_of_its_spellings(values, glued):
+def test_every_option_with_a_value_comes_back_from_each_of_its_spellings(values: Any, glued: Any) -> None:
     words = []
     for spellings, value in values.items():
         words += [f"{spellings[-1]}={value}"] if glued else [spellings[0], value]
@@ -25,12 +27,14 @@ def test_every_option_with_a_value_comes_back_from_each_of_its_spellings(values,
 
 
 @given(st.integers(0, 10), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))
-def test_a_duration_means_its_seconds_in_every_way_of_writing(days, hours, minutes, seconds):
+def test_a_duration_means_its_seconds_in_every_way_of_writing(
+    days: Any, hours: Any, minutes: Any, seconds: Any
+) -> None:
     total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     assert duration.parse(f"{days}d{hours}h{minutes}m{seconds}s") == duration.parse(str(total)) == total
 
 
-def test_the_line_of_the_manual_is_read():
+def test_the_line_of_the_manual_is_read() -> None:
     found = parse(
         "train",
         "--instance-type ml.m5.xlarge -k 10m --as job --input train=data/train -i val=v --hp epochs=3 -p lr=0.1"
@@ -63,21 +67,21 @@ def test_the_line_of_the_manual_is_read():
         ("--name 'open", "never closed"),
     ],
 )
-def test_a_wrong_line_names_the_word_and_the_cure(line, sentence):
+def test_a_wrong_line_names_the_word_and_the_cure(line: str, sentence: str) -> None:
     with pytest.raises(ValidationError, match=sentence):
         parse("train", line)
 
 
 @pytest.mark.parametrize("spelling", sorted(LATER))
-def test_an_option_of_a_later_version_is_refused_and_never_ignored(spelling):
+def test_an_option_of_a_later_version_is_refused_and_never_ignored(spelling: str) -> None:
     with pytest.raises(ValidationError, match=f"{spelling} is not there yet"):
         parse("train", f"{spelling} x")
 
 
-def test_the_value_of_an_option_may_look_like_an_option_when_it_is_glued():
+def test_the_value_of_an_option_may_look_like_an_option_when_it_is_glued() -> None:
     assert parse("train", "--hp=--flag=1").hp == ("--flag=1",)
 
 
-def test_the_manual_names_every_spelling():
+def test_the_manual_names_every_spelling() -> None:
     page = manual("process")
     assert all(spelling in page for option in TABLE for spelling in option.spellings)

@@ -5,6 +5,7 @@ import pickle
 import threading
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ VALUES = st.dictionaries(
 
 
 @given(VALUES)
-def test_what_is_packed_comes_back_and_is_named_by_its_content(tmp_path_factory, variables):
+def test_what_is_packed_comes_back_and_is_named_by_its_content(tmp_path_factory: Any, variables: Any) -> None:
     folder = tmp_path_factory.mktemp("payloads")
     packed = payload.pack(variables, folder)
     path = Path(packed.path)
@@ -32,7 +33,7 @@ def test_what_is_packed_comes_back_and_is_named_by_its_content(tmp_path_factory,
     assert list(folder.iterdir()) == [path]
 
 
-def test_functions_of_the_notebook_travel_by_value(tmp_path):
+def test_functions_of_the_notebook_travel_by_value(tmp_path: Path) -> None:
     offset = 2
     packed = payload.pack({"f": lambda x: x + offset}, tmp_path)
     assert payload.unpack(Path(packed.path)).f(40) == 42
@@ -41,11 +42,11 @@ def test_functions_of_the_notebook_travel_by_value(tmp_path):
 class Slotted:
     __slots__ = ("inner",)
 
-    def __init__(self, inner):
+    def __init__(self, inner: Any) -> None:
         self.inner = inner
 
 
-def _closure():
+def _closure() -> Any:
     lock = threading.Lock()
     return lambda: lock
 
@@ -60,26 +61,26 @@ def _closure():
         (_closure(), "cfg → lock"),
     ],
 )
-def test_a_variable_that_cannot_be_pickled_is_named_down_to_the_culprit(tmp_path, value, path):
+def test_a_variable_that_cannot_be_pickled_is_named_down_to_the_culprit(tmp_path: Path, value: Any, path: Any) -> None:
     with pytest.raises(ValidationError) as raised:
         payload.pack({"good": 1, "cfg": value}, tmp_path)
     assert f"--send cfg: {path} is a _thread.lock and cannot be pickled." in str(raised.value)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_circle_with_a_culprit_in_it_ends(tmp_path):
+def test_a_circle_with_a_culprit_in_it_ends(tmp_path: Path) -> None:
     value = {"lock": threading.Lock()}
     value["self"] = value
     with pytest.raises(ValidationError, match=r"cfg\['lock'\]"):
         payload.pack({"cfg": value}, tmp_path)
 
 
-def test_a_variable_that_the_notebook_lacks_gets_the_nearest_name():
+def test_a_variable_that_the_notebook_lacks_gets_the_nearest_name() -> None:
     with pytest.raises(ValidationError, match="Did you mean config"):
         payload.choose(("confg",), {"config": 1, "_private": 2})
 
 
-def test_one_received_variable_that_cannot_be_loaded_is_named_and_the_others_come(tmp_path):
+def test_one_received_variable_that_cannot_be_loaded_is_named_and_the_others_come(tmp_path: Path) -> None:
     path = tmp_path / "result.pkl"
     path.write_bytes(pickle.dumps({"good": pickle.dumps(1), "bad": b"\x80\x05cno_such_module\nThing\n."}))
     found = payload.unpack(path, ("good", "bad", "never"))
@@ -91,7 +92,7 @@ def test_one_received_variable_that_cannot_be_loaded_is_named_and_the_others_com
         _ = found.goood
 
 
-def test_a_file_of_results_that_is_broken_says_where_it_lies(tmp_path):
+def test_a_file_of_results_that_is_broken_says_where_it_lies(tmp_path: Path) -> None:
     path = tmp_path / "result.pkl"
     path.write_bytes(b"\x80\x05")
     with pytest.raises(SmxError, match=r"result\.pkl"):

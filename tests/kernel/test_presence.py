@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -30,17 +31,19 @@ SCRIPT = Presence(kernel=False, terminal=False)
         (True, "0", SCRIPT, True),
     ],
 )
-def test_a_magic_waits_when_told_to_or_when_nobody_is_there(option, setting, presence, waits):
+def test_a_magic_waits_when_told_to_or_when_nobody_is_there(
+    option: Any, setting: Any, presence: Any, waits: Any
+) -> None:
     assert should_wait(option=option, setting=setting, presence=presence) is waits
 
 
-def test_a_setting_that_is_neither_is_refused():
+def test_a_setting_that_is_neither_is_refused() -> None:
     with pytest.raises(ValidationError, match="SMX_WAIT: 'maybe' is neither 1 nor 0"):
         should_wait(option=False, setting="maybe", presence=LAB)
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_a_kernel_knows_its_user_from_the_request_that_runs(allowed):
+def test_a_kernel_knows_its_user_from_the_request_that_runs(allowed: Any) -> None:
     kernel = SimpleNamespace(get_parent=lambda: {"content": {"allow_stdin": allowed}})
     assert presence_of(SimpleNamespace(kernel=kernel)) == Presence(kernel=True, allow_stdin=allowed)
     assert presence_of(None).kernel is False

@@ -37,10 +37,10 @@ class _Wish(msgspec.Struct):
 class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
     block_on_close = False
-    fake: FakeController
+    fake: ScriptedController
 
 
-class FakeController:
+class ScriptedController:
     """State of the fake world; every change goes through :meth:`change` and becomes an event."""
 
     def __init__(self) -> None:
@@ -49,8 +49,9 @@ class FakeController:
         self.pools: dict[str, PoolSummary] = {}
         self.events: list[Event] = []
         self.requests: list[str] = []
+        self.targets: list[str] = []
         self.connections = 0
-        self.on_submit: Callable[[FakeController, Job], None] | None = None
+        self.on_submit: Callable[[ScriptedController, Job], None] | None = None
         self.answers_before_hanging_up: int | None = None
         self._news = threading.Condition()
         self._starting = threading.Lock()
@@ -137,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
             super().finish()
 
     @property
-    def fake(self) -> FakeController:
+    def fake(self) -> ScriptedController:
         return self.server.fake
 
     def log_message(self, *_: object) -> None:
@@ -154,6 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(size)
         url = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        self.fake.targets.append(self.path)
         self.fake.requests.append(f"{self.command} {url.path}")
         if self.fake.answers_before_hanging_up is not None:
             self.fake.answers_before_hanging_up -= 1
@@ -176,7 +178,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_PATCH = do_DELETE = _do  # noqa: N815 - names of the base class
 
-    def _route(self, parts: list[str], query: dict[str, str], body: bytes) -> tuple[int, Any, dict[str, str]]:
+    def _route(  # noqa: PLR0911 - one line for each row of the documented table
+        self, parts: list[str], query: dict[str, str], body: bytes
+    ) -> tuple[int, Any, dict[str, str]]:
         fake = self.fake
         match self.command, parts:
             case "GET", []:

@@ -194,6 +194,7 @@ export interface HostEnd {
   failure: string;
   exception: RemoteException | null;
   left_behind: string[];
+  errors: string[];
 }
 /**
  * An exception of the user's code: class name, text, the whole traceback, and the line of the cell it names.

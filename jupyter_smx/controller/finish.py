@@ -57,7 +57,8 @@ class Finisher:
         ends = trail.ends()
         judged = trouble or verdict(job.goal, ends)
         now = self._books.clock()
-        at = {key: value for record in trail.records.values() for key, value in record.get("at", {}).items()}
+        times = (item for record in trail.records.values() for item in record.get("at", {}).items())
+        at = {name: moment for name, moment in times if moment is not None}  # a job that was refused never ran
         finished = transitions.advance(
             replace(
                 job,

@@ -26,6 +26,8 @@ _log = logging.getLogger(__name__)
 
 MAX_BODY = 5 * 2**20
 """Bytes; a cell must fit into one frame to the agent (16 MiB) with every letter escaped."""
+CELL_AFTER = 0.25
+"""Seconds."""
 EVENTS_AT_ONCE = 1_000
 JOBS_AT_ONCE = 1_000
 
@@ -116,6 +118,9 @@ class Jobs(Handler):
         wish = self.body(Submission)
         job, is_new = self.desk.submit(wish.id, wish.spec)
         self.answer_job(job, 201 if is_new else 200)
+        if is_new:
+            # Its code is in the records already; the file for people can wait until nobody does.
+            asyncio.get_running_loop().call_later(CELL_AFTER, self.around.keep_cell, job)
 
 
 class Plans(Handler):

@@ -88,6 +88,7 @@ class Surroundings:
     staging: Staging
     log_bells: Bells
     about: Callable[[], dict[str, Any]]
+    keep_cell: Callable[[Job], None]
     fenced: Callable[[], None]
     uid: int
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from jupyter_core.paths import jupyter_config_path
 from msgspec import convert
 from msgspec.structs import replace
-from traitlets import Dict, Float, Int, List, TraitError, Unicode, default
+from traitlets import Dict, Float, Int, List, Unicode, default
 from traitlets.config import Application
 
 from jupyter_smx import launch
@@ -116,17 +116,13 @@ class ControllerApp(Application):
     def configure(self, argv: list[str]) -> None:
         """Read the command line and the configuration files; the command line wins.
 
-        :raises ValidationError: a value that a trait does not take, or a file that cannot be run.
+        :raises ValidationError: a file that cannot be run.
+        :raises SystemExit: a value that a trait does not take; traitlets has said which.
         """
         try:
             self.parse_command_line(argv)
             said_here = deepcopy(self.config)
             self.load_config_file(self.config_name, path=jupyter_config_path())
-            self.update_config(said_here)
-        except TraitError as error:
-            raise ValidationError(f"{self.config_name}: {error}", field="config", cure="Mend the file.") from error
-        except SmxError:
-            raise
         except Exception as error:  # the border to a file that the administrator wrote: it can raise anything
             raise ValidationError(
                 f"{self.config_name} cannot be read: {type(error).__name__}: {error}.",
@@ -134,6 +130,7 @@ class ControllerApp(Application):
                 rule="Its limits hold for every job, so nothing runs without it.",
                 cure="Mend the file in one of the folders that `jupyter --paths` lists.",
             ) from error
+        self.update_config(said_here)
 
     def limits(self) -> Limits:
         """Give the administrator's choices as plain values.
@@ -258,6 +255,8 @@ def _sentence(error: Exception) -> str:
 def main(argv: list[str] | None = None) -> int:
     """Run the controller; 0 when it left in order or was not needed, 1 with a sentence when it could not start."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    # Alembic tells its life's story to whoever runs the first migration.
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     app = ControllerApp()
     loop = asyncio.new_event_loop()
     try:

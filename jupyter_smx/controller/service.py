@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.identity import Door
     from jupyter_smx.controller.store import Store
     from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.job import Job
     from jupyter_smx.policy.limits import Limits
 
 _log = logging.getLogger(__name__)
@@ -82,7 +83,15 @@ class Service:
             "epoch": store.epoch,
             "data_dir": os.fspath(data_dir),
         }
-        around = Surroundings(desk, self._staging, self._log_bells, self._describe, self.reconciler.fenced, os.getuid())
+        around = Surroundings(
+            desk=desk,
+            staging=self._staging,
+            log_bells=self._log_bells,
+            about=self._describe,
+            keep_cell=self._keep_cell,
+            fenced=self.reconciler.fenced,
+            uid=os.getuid(),
+        )
         self.server = make_server(around)
 
     async def run(self, door: Door, stop: asyncio.Event) -> None:
@@ -162,6 +171,12 @@ class Service:
     async def _delete_payloads(self, now: float) -> None:
         needed = [job.spec.send.path for job in self.books.jobs.values() if job.spec.send is not None]
         await asyncio.to_thread(delete_unused_payloads, self._data_dir / "payloads", needed, now)
+
+    def _keep_cell(self, job: Job) -> None:
+        try:
+            self._staging.keep_cell(job)
+        except SmxError as error:
+            _log.warning("The code of %s is in the records only: %s", job.name, error)
 
     def _describe(self) -> dict[str, Any]:
         return self._about | {"seq": self.store.last_seq()}

@@ -7,10 +7,14 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.agent.wire import PROTOCOL, Decoder, encode
+from jupyter_smx.engines.base import Capabilities, Observation
 from jupyter_smx.model.cluster import Handle, HostHandle
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
+
+    from jupyter_smx.engines.base import ClusterRequest
 
 
 class FakeAgent:
@@ -138,3 +142,34 @@ class Doors:
     async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         del handle
         return await asyncio.open_unix_connection(self._agents[host].path)
+
+
+class FakeEngine(Doors):
+    """A whole engine in front of fake agents: hosts come up when ``gate`` is open."""
+
+    name = "fake"
+    capabilities = Capabilities()
+
+    def __init__(self, *agents: FakeAgent) -> None:
+        super().__init__(*agents)
+        self.gate = asyncio.Event()
+        self.released: list[str] = []
+
+    def plan(self, request: ClusterRequest) -> dict[str, object]:
+        return {"cluster": request.cluster}
+
+    async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle]:
+        await self.gate.wait()
+        yield self.handle(request.cluster)
+
+    async def find(self, cluster: str) -> Handle | None:
+        return self.handle(cluster)
+
+    async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
+        return [Observation.RUNNING for _ in handles]
+
+    async def release(self, handle: Handle) -> None:
+        self.released.append(handle.cluster)
+
+    def remains(self, cluster: str, host: str) -> None:
+        del cluster, host

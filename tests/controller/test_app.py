@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from records import a_job, a_spec
+
+from jupyter_smx import launch
+from jupyter_smx.controller.app import ControllerApp, main
+from jupyter_smx.controller.identity import Lock
+from jupyter_smx.controller.store import Store
+from jupyter_smx.engines import machine
+from jupyter_smx.kernel.client import Client
+from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.policy.limits import Limits
+from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATIENCE = 30.0
+
+
+class Controllers:
+    """Real controllers of one data folder, started as everybody starts them."""
+
+    def __init__(self, config: Path) -> None:
+        self.config = config
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def configure(self, text: str) -> None:
+        (self.config / "jupyter_smx_config.py").write_text(text)
+
+    def start(self) -> subprocess.Popen[bytes]:
+        self.started.append(launch.start_controller())
+        return self.started[-1]
+
+    def ready(self) -> subprocess.Popen[bytes]:
+        process = self.start()
+        assert launch.wait_ready(PATIENCE, process), launch.last_words()
+        return process
+
+    def epoch(self) -> int:
+        with sqlite3.connect(launch.data_dir() / "smx.sqlite") as raw:
+            found = int(raw.execute("SELECT epoch FROM meta").fetchone()[0])
+        raw.close()
+        return found
+
+
+@pytest.fixture
+def controllers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Controllers]:
+    config = tmp_path / "config"
+    config.mkdir()
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(config))
+    monkeypatch.setenv("JUPYTER_SMX_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    world = Controllers(config)
+    yield world
+    for process in world.started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def test_only_its_user_can_come_near_it(controllers: Controllers) -> None:
+    process = controllers.ready()
+    assert stat.S_IMODE(launch.data_dir().stat().st_mode) == 0o700
+    assert stat.S_IMODE(launch.socket_path().stat().st_mode) == 0o600
+    assert stat.S_IMODE(launch.socket_path().parent.stat().st_mode) == 0o700
+    assert (launch.data_dir() / "controller.lock").read_text() == f"{process.pid}\n"
+
+
+def test_of_many_controllers_at_once_one_stays(controllers: Controllers) -> None:
+    """Number 11 of the catalogue: two controllers never both act."""
+    processes = [controllers.start() for _ in range(6)]
+    assert launch.wait_ready(PATIENCE)
+    eventually_blocking(lambda: sum(p.poll() is None for p in processes) == 1, "one stays", within=PATIENCE)
+    assert sorted(p.poll() for p in processes if p.poll() is not None) == [0] * 5
+    assert controllers.epoch() == 1
+    (survivor,) = [p for p in processes if p.poll() is None]
+    client = Client(launch.socket_path(), lambda: None)
+    assert client.greet().pid == survivor.pid
+    client.close()
+
+
+def test_told_to_end_it_leaves_quickly_and_keeps_every_job(controllers: Controllers) -> None:
+    process = controllers.ready()
+    store = Store.open(launch.data_dir() / "smx.sqlite")
+    store.write([a_job(state=SecondaryStatus.COMPLETED)])
+    store.close()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+    assert not launch.socket_path().exists()
+    controllers.ready()
+    client = Client(launch.socket_path(), lambda: None)
+    assert [job.name for job in client.jobs()] == [a_job().name]
+    client.close()
+
+
+def test_what_a_killed_controller_left_is_taken_over(controllers: Controllers) -> None:
+    first = controllers.ready()
+    first.kill()
+    first.wait()
+    assert launch.socket_path().exists()
+    second = controllers.ready()
+    client = Client(launch.socket_path(), lambda: None)
+    assert client.greet().pid == second.pid
+    assert controllers.epoch() == 2
+    client.close()
+
+
+def test_one_that_starts_while_another_leaves_serves(controllers: Controllers) -> None:
+    first = controllers.ready()
+    first.send_signal(signal.SIGTERM)
+    second = controllers.start()
+    assert first.wait(10) == 0
+    eventually_blocking(lambda: launch.is_listening() or second.poll() is not None, "it serves", within=PATIENCE)
+    assert second.poll() is None
+
+
+def test_it_leaves_when_nobody_needs_it(controllers: Controllers) -> None:
+    controllers.configure("c.ControllerApp.idle_exit = 0.3")
+    process = controllers.ready()
+    assert process.wait(PATIENCE) == 0
+    assert not launch.socket_path().exists()
+    assert "Nobody needed the controller" in launch.log_path().read_text()
+
+
+def test_it_stays_while_somebody_is_connected(controllers: Controllers) -> None:
+    controllers.configure("c.ControllerApp.idle_exit = 0.2")
+    process = controllers.ready()
+    client = Client(launch.socket_path(), lambda: None)
+    client.greet()
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(1.0)
+    client.close()
+    assert process.wait(PATIENCE) == 0
+
+
+def test_it_stays_while_a_job_is_not_finished(controllers: Controllers) -> None:
+    launch.ensure_folders()
+    store = Store.open(launch.data_dir() / "smx.sqlite")
+    store.write([a_job(spec=a_spec(engine="local", keep_alive=0), state=SecondaryStatus.STARTING, cluster="x")])
+    store.close()
+    controllers.configure("c.ControllerApp.idle_exit = 0.3")
+    process = controllers.ready()
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("c.ControllerApp.keep_alive_cap = 99_999", "keep_alive_cap"),
+        ("c.ControllerApp.max_hosts = 'many'", "max_hosts"),
+        ("import nothing_of_that_name", "nothing_of_that_name"),
+        ("c.ControllerApp.prices = {'ml.none': 1.0}", "ml.none"),
+        ("c.ControllerApp.instance_types = [{'name': 'ml.x'}]", "vcpus"),
+    ],
+)
+def test_a_configuration_that_is_wrong_ends_it_with_a_sentence(controllers: Controllers, text: str, says: str) -> None:
+    controllers.configure(text)
+    assert controllers.start().wait(PATIENCE) == 1
+    assert says in launch.last_words()
+    assert "Traceback" not in launch.last_words()
+
+
+def test_records_of_a_newer_version_end_it_with_a_sentence(controllers: Controllers) -> None:
+    launch.ensure_folders()
+    path = launch.data_dir() / "smx.sqlite"
+    Store.open(path).close()
+    with sqlite3.connect(path) as raw:
+        raw.execute("UPDATE alembic_version SET version_num = '9999'")
+    raw.close()
+    assert controllers.start().wait(PATIENCE) == 1
+    assert "newer jupyter-smx" in launch.last_words()
+
+
+def test_a_data_folder_that_cannot_be_made_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setenv("JUPYTER_SMX_DATA_DIR", str(tmp_path / "file" / "smx"))
+    assert main([]) == 1
+    said = capsys.readouterr().err
+    assert str(tmp_path / "file" / "smx") in said
+    assert "JUPYTER_SMX_DATA_DIR" in said
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControllerApp:
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path))
+    return ControllerApp()
+
+
+def test_without_a_word_the_limits_are_the_machine(app: ControllerApp) -> None:
+    app.configure([])
+    found = machine.look()
+    expected = Limits(cpus=found.cpus, memory_gib=app.memory_gib, gpus=found.gpus)
+    assert app.limits() == expected
+    assert app.memory_gib == pytest.approx(found.memory_gib(), rel=0.01)
+
+
+def test_every_limit_can_be_set_by_the_administrator(app: ControllerApp) -> None:
+    missing = set(Limits.__struct_fields__) - set(app.class_trait_names(config=True))
+    # The catalogue is set by its rows and prices.
+    assert missing == {"catalogue"}
+
+
+def test_the_administrator_sets_prices_and_types(app: ControllerApp, tmp_path: Path) -> None:
+    (tmp_path / "jupyter_smx_config.py").write_text(
+        "c.ControllerApp.instance_types = [{'name': 'ours.big', 'vcpus': 64, 'memory_gib': 512.0}]\n"
+        "c.ControllerApp.prices = {'ml.m5.xlarge': 0.5, 'ours.big': 3.0}\n"
+        "c.ControllerApp.warm_pool_quota = {'*': 2}\n"
+        "c.ControllerApp.keep_alive_cap = 60\n"
+    )
+    app.configure(["--ControllerApp.keep_alive_cap=120"])
+    limits = app.limits()
+    assert limits.catalogue["ours.big"].price_per_hour == 3.0
+    assert limits.catalogue["ml.m5.xlarge"].price_per_hour == 0.5
+    assert limits.catalogue["ml.m5.xlarge"].vcpus == 4
+    assert limits.warm_pool_quota == {"*": 2}
+    assert limits.keep_alive_cap == 120
+
+
+def test_a_cap_over_sagemakers_own_is_refused(app: ControllerApp, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        app.configure(["--ControllerApp.keep_alive_cap=21601"])
+    assert "not be greater than 21600" in capsys.readouterr().err
+
+
+def test_the_lock_is_free_as_soon_as_its_owner_is_dead(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    code = (
+        "import sys; from pathlib import Path; from jupyter_smx.controller.identity import Lock;"
+        "lock = Lock(Path(sys.argv[1])); print(lock.take(), flush=True); sys.stdin.read()"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"True\n"
+        mine = Lock(path)
+        assert not mine.take()
+        assert path.read_text() == f"{owner.pid}\n"
+        owner.kill()
+    assert mine.take()
+    assert path.read_text() == f"{os.getpid()}\n"
+    mine.release()
+    mine.release()

@@ -31,6 +31,7 @@ CELL_LIMIT = 300
 END_LIMIT = 60.0
 
 OUTLIVE = """
+import time
 import jupyter_smx as smx
 survivor = smx.train('''
 import os, time
@@ -38,7 +39,8 @@ for step in range(40):
     print("step", step, flush=True)
     time.sleep(0.1)
 ''', name="survivor", keep_alive=600, wait=False)
-survivor.wait_first_line(60)
+while "step" not in survivor.logs():
+    time.sleep(0.05)
 print(survivor.id)
 """
 
@@ -176,8 +178,8 @@ def outlive(server: Server, environment: dict[str, str], kernel: str) -> None:
 def clean_up(environment: dict[str, str]) -> None:
     """End the demo's pools and its controller."""
     code = (
-        "import jupyter_smx as smx; client = smx.connect(); "
-        "[client.release(pool.id) for pool in client.pools()]; client.shutdown()"
+        "import os, signal; from jupyter_smx.kernel import standby; client = standby.client(); "
+        "[client.release(pool.id) for pool in client.pools()]; os.kill(client.greet().pid, signal.SIGTERM)"
     )
     subprocess.run([sys.executable, "-c", code], env=environment, timeout=END_LIMIT, check=True)
 

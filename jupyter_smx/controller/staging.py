@@ -164,10 +164,10 @@ def _put_away(job: Job, folder: JobFolder, incoming: Path, hosts: Sequence[str])
     for name, goal in goals.items():
         with whole_file(goal) as part:
             shutil.copyfile(folder.artifacts / name, part)
-    return tuple(
-        Artifact(name=name, path=str(goals.get(name, path)), size=path.stat().st_size)
-        for name, path in _files(folder.artifacts)
-    )
+    home = [(name, goals.get(name, path)) for name, path in _files(folder.artifacts)]
+    if folder.result.exists():
+        home.append((RESULT, folder.result))
+    return tuple(Artifact(name=name, path=str(path), size=path.stat().st_size) for name, path in home)
 
 
 def _by_name(incoming: Path, hosts: Sequence[str]) -> dict[str, list[Path]]:

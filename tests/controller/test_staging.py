@@ -74,7 +74,8 @@ async def test_files_of_a_shared_folder_are_home_without_a_copy(desk: Staging, t
     job = a_train()
     model = archive({"weights": b"w" * 1000})
     source = left(tmp_path, {"model.tar.gz": model, "result.pkl": b"variables"})
-    (artifact,) = await desk.bring_home(job, [source])
+    artifact, result = await desk.bring_home(job, [source])
+    assert (result.name, result.path) == ("result.pkl", str(desk.folder(job.id).result))
     home = desk.folder(job.id)
     assert (artifact.name, artifact.path, artifact.size) == (
         "model.tar.gz",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import socket
 import sys
 import time
@@ -15,13 +14,13 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 from traitlets import Bool, Enum, Float, List, Unicode, default
 
-from jupyter_smx.engines import interpreter, pack, processes
+from jupyter_smx.engines import interpreter, local_request, pack, processes
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
-from jupyter_smx.engines.local_host import RELEASED, SOCKET_LIMIT, Birth, HostFolder, description, hosts_of
+from jupyter_smx.engines.local_host import RELEASED, Birth, HostFolder, description, hosts_of
 from jupyter_smx.engines.local_start import LOST_THE_CLAIM, AgentStart, Children, in_words
 from jupyter_smx.launch import DATA_DIR_VARIABLE, controller_environment, data_dir
 from jupyter_smx.model.cluster import Handle, HostHandle
-from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.base import HostPlan
 
 _LINUX = sys.platform == "linux"
-_PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _LOOK_AGAIN = 0.05
 
 
@@ -96,13 +94,15 @@ class LocalEngine(Engine):
         :raises RefusedError: before anything was launched.
         :raises UnavailableError: a host did not come up; the others were released.
         """
-        self._refuse_impossible(request)
+        local_request.check_names(request)
         archive = await asyncio.to_thread(self._prepare, request)
         ready: dict[str, HostHandle] = {}
         pending = {asyncio.create_task(self._bring_up(request, host.host, archive)) for host in request.hosts}
         try:
             while pending:
                 done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                if errors := [error for task in done if (error := task.exception())]:
+                    raise errors[0]
                 ready |= {task.result().host: task.result() for task in done}
                 hosts = tuple(ready[host.host] for host in request.hosts if host.host in ready)
                 yield Handle(engine=self.name, cluster=request.cluster, hosts=hosts)
@@ -132,14 +132,14 @@ class LocalEngine(Engine):
         """Compare each host's process id, start time and boot with the process table."""
         self._reap()
         # A network disk that is away would hold the thread, never the event loop.
-        return await asyncio.to_thread(self._look_at_all, handles)
+        return await asyncio.to_thread(lambda: [self._look(handle) for handle in handles])
 
     async def release(self, handle: Handle) -> None:
         """Kill the agents' sessions, their descendants and every process that carries a host's mark.
 
         :raises UnavailableError: a process is still there after ``release_timeout`` seconds.
         """
-        if _PLAIN.fullmatch(handle.cluster):
+        if local_request.is_plain(handle.cluster):
             # A release that has begun goes on to its end, even when the caller is cancelled: killing takes a thread.
             await asyncio.to_thread(self._release, handle)
 
@@ -155,7 +155,7 @@ class LocalEngine(Engine):
             with folder.socket_address() as path:
                 connection.connect(path)  # a unix socket answers at once: yes, no, or its queue is full
             return await asyncio.open_unix_connection(sock=connection)
-        except OSError as problem:
+        except (OSError, ValueError) as problem:
             connection.close()
             raise UnavailableError(
                 f"Host {host} of cluster {handle.cluster} does not answer ({problem}).", transient=True
@@ -191,65 +191,28 @@ class LocalEngine(Engine):
     def _command(self, python: str, archive: Path, folder: HostFolder) -> list[str]:
         return [python, "-I", os.fspath(archive), "serve", os.fspath(folder.path)]
 
-    def _refuse_impossible(self, request: ClusterRequest) -> None:
-        names = [host.host for host in request.hosts]
-        for field, value in [("cluster", request.cluster), *(("hosts", name) for name in names)]:
-            if not _PLAIN.fullmatch(value):
-                raise RefusedError(
-                    f"{field}: {value!r} cannot name a folder.",
-                    field=field,
-                    value=value,
-                    rule="Letters, digits, dots, hyphens and underscores, 63 characters at most.",
-                )
-        if not names or len(set(names)) != len(names):
-            raise RefusedError(
-                f"hosts: {names} is not a set of hosts.",
-                field="hosts",
-                value=names,
-                rule="A cluster has at least one host and each has a name of its own.",
-            )
-        if not all(self._folder(request.cluster, name).can_have_socket() for name in names):
-            raise RefusedError(
-                f"data_dir: {self.data_dir!r} cannot hold an agent's socket.",
-                field="data_dir",
-                value=self.data_dir,
-                rule=f"Unix sockets are needed, and here their paths have {SOCKET_LIMIT} bytes at most.",
-                cure=f"Set {DATA_DIR_VARIABLE} to a folder with a short path; on Windows run Jupyter in WSL.",
-            )
-
     def _prepare(self, request: ClusterRequest) -> Path:
         """Check what needs a look at the machine and write all that agents will read. Launches nothing. Blocks."""
+        local_request.check_sockets(self._folder(request.cluster, host.host) for host in request.hosts)
         interpreter.check(request.python)
         try:
-            self._refuse_released(request.cluster)
+            if self._is_released(request.cluster):
+                raise local_request.used_up(request.cluster)
             self._clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
             archive = pack.place(self._root)
             for plan in request.hosts:
                 self._folder(request.cluster, plan.host).make(self._description(request, plan))
         except OSError as problem:
-            raise RefusedError(
-                f"data_dir: {self.data_dir!r} cannot be written ({problem}).",
-                field="data_dir",
-                value=self.data_dir,
-                rule="Every host of the local engine has a folder there.",
-                cure=f"Give yourself the right to write there, or set {DATA_DIR_VARIABLE} to another folder.",
-            ) from problem
+            raise local_request.not_writable(self._root, problem) from problem
         return archive
-
-    def _refuse_released(self, cluster: str) -> None:
-        if self._is_released(cluster):
-            raise RefusedError(
-                f"cluster: {cluster!r} was released.",
-                field="cluster",
-                value=cluster,
-                rule="The id of a cluster is used once.",
-            )
 
     async def _bring_up(self, request: ClusterRequest, host: str, archive: Path) -> HostHandle:
         try:
             return await asyncio.wait_for(self._launch_or_join(request, host, archive), float(self.launch_timeout))
         except asyncio.TimeoutError:
             raise self._did_not_start(request.cluster, host, f"said nothing for {self.launch_timeout:g} s") from None
+        except (OSError, msgspec.MsgspecError) as problem:
+            raise self._did_not_start(request.cluster, host, f"could not be started ({problem})") from problem
 
     async def _launch_or_join(self, request: ClusterRequest, host: str, archive: Path) -> HostHandle:
         folder = self._folder(request.cluster, host)
@@ -300,14 +263,11 @@ class LocalEngine(Engine):
 
         :raises OSError: a disk is away, which says nothing about any cluster.
         """
-        if not _PLAIN.fullmatch(cluster):
+        if not local_request.is_plain(cluster):
             return None
         self._root.stat()
         folder = self._clusters / cluster
         return folder if _exists(folder) and not _exists(folder / RELEASED) else None
-
-    def _look_at_all(self, handles: Sequence[Handle]) -> list[Observation]:
-        return [self._look(handle) for handle in handles]
 
     def _look(self, handle: Handle) -> Observation:
         try:
@@ -325,7 +285,10 @@ class LocalEngine(Engine):
         return Observation.RUNNING if alive else Observation.GONE
 
     def _release(self, handle: Handle) -> None:
-        folders = self._close(handle)
+        try:
+            folders, away = self._close(handle), ""
+        except OSError as problem:
+            folders, away = [], str(problem)  # what the handle names is ended all the same
         births = _readable(handle, folders)
         boot = processes.boot_id()
         roots = [(birth.pid, birth.start_time) for birth in births if birth.boot_id == boot]
@@ -344,11 +307,20 @@ class LocalEngine(Engine):
                 transient=True,
             )
         self._reap()
-        for problem in filter(None, (folder.sweep() for folder in folders)):
-            self.log.warning("Cluster %s is released; %s", handle.cluster, problem)
+        if away:
+            raise UnavailableError(
+                f"data_dir: the release of cluster {handle.cluster} cannot be written down ({away}).",
+                field="data_dir",
+                value=self.data_dir,
+                cure="The release is tried again.",
+                transient=True,
+            )
+        for left_behind in filter(None, (folder.sweep() for folder in folders)):
+            self.log.warning("Cluster %s is released; %s", handle.cluster, left_behind)
 
     def _close(self, handle: Handle) -> list[HostFolder]:
         """Make sure that nothing can start in the cluster's folders any more, and list them."""
+        self._root.stat()
         cluster = self._clusters / handle.cluster
         try:
             (cluster / RELEASED).touch(mode=0o600)

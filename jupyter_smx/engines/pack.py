@@ -1,13 +1,21 @@
-"""The agent as one file: a zip of its source that any Python from 3.8 on can run, named by its content."""
+"""The agent as one file: a zip that any Python from 3.8 on can run, named by its content.
+
+Beside each source lies its bytecode for the Python that packs, because an interpreter keeps no bytecode of its own for
+a zip: without it each cold start compiles the agent anew, which takes longer than all the rest. Another version of
+Python passes over that bytecode and reads the source.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import marshal
 import os
+import sys
 import zipfile
 from functools import cache
 from importlib.resources import files
+from importlib.util import MAGIC_NUMBER, source_hash
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +29,9 @@ from jupyter_smx.agent.__main__ import main
 if __name__ == "__main__":
     main()
 """
+_COMPILED_FOR = "compiled-for"
+_UNCHECKED_HASH = (1).to_bytes(4, "little")
+"""Flags of bytecode that is never compared with its source (PEP 552): both come and go with the archive."""
 _DIGITS = 16
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
@@ -39,7 +50,8 @@ def _sources(folder: Traversable, prefix: str) -> dict[str, bytes]:
 def members() -> Mapping[str, bytes]:
     """Collect what the archive holds: the agent's package, the empty package above it, and what starts it."""
     agent = _sources(files("jupyter_smx").joinpath("agent"), "jupyter_smx/agent/")
-    return {"__main__.py": _MAIN, "jupyter_smx/__init__.py": b"", **agent}
+    tag = (sys.implementation.cache_tag or "").encode()
+    return {"__main__.py": _MAIN, "jupyter_smx/__init__.py": b"", _COMPILED_FOR: tag, **agent}
 
 
 def content_hash(content: Mapping[str, bytes]) -> str:
@@ -63,6 +75,18 @@ def pack(content: Mapping[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
+def with_bytecode(content: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Add to each module what this Python compiles it to."""
+    whole = dict(content)
+    for name, source in content.items():
+        if name.endswith(".py"):
+            code = compile(source, name, "exec", dont_inherit=True)
+            header = MAGIC_NUMBER + _UNCHECKED_HASH + source_hash(source)
+            whole[name + "c"] = header + marshal.dumps(code)
+    return whole
+
+
+@cache
 def file_name() -> str:
     """Give the archive's name, which changes whenever a line of the agent changes."""
     return f"agent-{content_hash(members())}.pyz"
@@ -78,7 +102,7 @@ def place(folder: Path) -> Path:
         return path
     temporary = folder / f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}"
     try:
-        temporary.write_bytes(pack(members()))
+        temporary.write_bytes(pack(with_bytecode(members())))
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

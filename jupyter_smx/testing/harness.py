@@ -60,7 +60,7 @@ class Harness(ABC):
 
     @abstractmethod
     def kill_agent(self, cluster: str, host: str) -> None:
-        """World: end one agent as an out-of-memory killer would."""
+        """World: end one agent as an out-of-memory killer would; it is dead when this returns."""
 
     @abstractmethod
     def forget(self, cluster: str) -> None:

@@ -92,8 +92,8 @@ class LocalHarness(Harness):
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
     def kill_agent(self, cluster: str, host: str) -> None:
-        """Send SIGKILL."""
-        side_doors.kill(side_doors.agents(cluster)[host])
+        """Send SIGKILL and wait."""
+        side_doors.kill_and_wait(side_doors.agents(cluster)[host])
 
     def forget(self, cluster: str) -> None:
         """Delete the folder, while its processes live."""

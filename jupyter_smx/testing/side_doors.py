@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 from pathlib import Path
 from typing import NamedTuple
@@ -92,6 +93,19 @@ def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
         os.kill(pid, number)
     except ProcessLookupError:
         return
+
+
+def kill_and_wait(pid: int) -> None:
+    """Kill a process and wait until the kernel has closed all that it had open. Blocks for some milliseconds."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        kill(pid)
+        select.select([descriptor], [], [])
+    finally:
+        os.close(descriptor)
 
 
 def listening_sockets(pid: int) -> set[str]:

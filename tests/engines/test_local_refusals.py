@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 import pytest_asyncio
 import zoo
+from hypothesis import given
+from hypothesis import strategies as st
 
+from jupyter_smx.engines import local_host, local_request
 from jupyter_smx.engines.base import HostPlan, Observation
 from jupyter_smx.model.cluster import Handle
 from jupyter_smx.model.errors import RefusedError, UnavailableError
-from jupyter_smx.testing.eventually import eventually
 from jupyter_smx.testing.local_world import LocalHarness
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from jupyter_smx.engines.base import ClusterRequest
 
@@ -104,6 +106,12 @@ async def test_an_agent_that_is_killed_is_told_with_the_signal(world: LocalHarne
     assert "signal SIGKILL" in told.message
 
 
+async def test_an_interpreter_that_vanishes_meanwhile_is_told(world: LocalHarness, tmp_path: Path) -> None:
+    told = await failure(world, with_python(world, zoo.interpreter(tmp_path, "vanishes_after_the_question"), hosts=2))
+    assert "could not be started" in told.message
+    assert "No such file" in told.message
+
+
 @pytest.mark.parametrize("kind", ["never_gets_ready", "closes_its_pipe_and_stays"])
 async def test_an_agent_that_never_gets_ready_is_given_up_after_the_time_limit(tmp_path: Path, kind: str) -> None:
     world = LocalHarness(tmp_path / "smx", launch_timeout=0.5)
@@ -134,7 +142,6 @@ async def test_a_cluster_whose_agent_died_is_not_launched_a_second_time(world: L
     request = world.request()
     await world.up(request)
     world.kill_agent(request.cluster, "algo-1")
-    await eventually(lambda: not world.hosts_alive(request.cluster), "the agent is dead")
     told = await failure(world, request)
     assert "died" in told.message
     assert world.launches(request.cluster) == {"algo-1": 1}
@@ -150,3 +157,24 @@ async def test_an_acquire_that_has_no_agent_yet_is_unknown_and_is_gone_when_its_
     assert await world.engine.survey([handle]) == [Observation.UNKNOWN]
     os.utime(world.cluster(cluster), (1.0, 1.0))
     assert await world.engine.survey([handle]) == [Observation.GONE]
+
+
+def test_a_system_whose_socket_addresses_are_short_refuses_a_long_path_with_the_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_host, "_LINUX", False)
+    local_request.check_sockets([local_host.HostFolder(Path("/short"))])
+    with pytest.raises(RefusedError) as told:
+        local_request.check_sockets([local_host.HostFolder(tmp_path / ("x" * 100))])
+    assert told.value.field == "data_dir"
+    assert "JUPYTER_SMX_DATA_DIR" in told.value.cure
+
+
+@given(st.text(max_size=70))
+def test_a_plain_name_is_one_component_of_a_path_and_no_option(name: str) -> None:
+    if local_request.is_plain(name):
+        assert Path("/root", name).parts == ("/", "root", name)
+        assert name not in (".", "..")
+        assert not name.startswith("-")
+        assert name.isascii()
+        assert len(name) <= 63

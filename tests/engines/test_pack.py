@@ -40,9 +40,28 @@ def test_what_goes_in_comes_out(content: dict[str, bytes]) -> None:
 
 def test_only_the_agent_is_in_the_archive() -> None:
     names = set(pack.members())
-    assert {"__main__.py", "jupyter_smx/__init__.py", "jupyter_smx/agent/__main__.py"} <= names
-    assert all(name.startswith("jupyter_smx/agent/") for name in names - {"__main__.py", "jupyter_smx/__init__.py"})
+    ours = {"__main__.py", "jupyter_smx/__init__.py", "compiled-for"}
+    assert {*ours, "jupyter_smx/agent/__main__.py"} <= names
+    assert all(name.startswith("jupyter_smx/agent/") and name.endswith(".py") for name in names - ours)
     assert pack.members()["jupyter_smx/__init__.py"] == b""
+    assert pack.members()["compiled-for"].decode() == sys.implementation.cache_tag
+
+
+LOOK = "import sys; sys.path.insert(0, sys.argv[1]); import one; print(one.WORD, one.__spec__.loader.is_package('one'))"
+
+
+def import_it(archive: bytes, folder: Path) -> str:
+    (folder / "one.zip").write_bytes(archive)
+    command = [sys.executable, "-I", "-c", LOOK, str(folder / "one.zip")]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+
+
+def test_bytecode_is_used_when_it_fits_and_the_source_when_it_is_of_another_python(tmp_path: Path) -> None:
+    whole = pack.with_bytecode({"one.py": b"WORD = 'compiled'"})
+    other = {**whole, "one.py": b"WORD = 'source'"}
+    assert import_it(pack.pack(other), tmp_path) == "compiled"
+    foreign = {**other, "one.pyc": b"\0\0\0\0" + whole["one.pyc"][4:]}
+    assert import_it(pack.pack(foreign), tmp_path) == "source"
 
 
 def test_placing_twice_writes_once_and_leaves_no_other_file(tmp_path: Path) -> None:

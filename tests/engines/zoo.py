@@ -20,6 +20,7 @@ SCRIPTS = {
     "is_killed_at_once": VERSION + "kill -9 $$",
     "never_gets_ready": VERSION + "echo 'still thinking' >&2\nwhile :; do sleep 1000; done",
     "closes_its_pipe_and_stays": VERSION + 'eval "exec $6>&-"\nwhile :; do sleep 1000; done',
+    "vanishes_after_the_question": 'rm -- "$0"\nexec {python} "$@"',
     "fails_on_the_second_host": VERSION + 'case "$4" in *algo-2) exit 9;; esac\nexec {python} "$@"',
 }
 

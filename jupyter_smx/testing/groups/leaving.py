@@ -8,7 +8,10 @@ import random
 import secrets
 from typing import TYPE_CHECKING
 
+import pytest
+
 from jupyter_smx.model.cluster import Handle
+from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing.agent_client import AgentClient
 from jupyter_smx.testing.eventually import eventually
 from jupyter_smx.testing.groups.stopping import family
@@ -60,6 +63,15 @@ class LeavingGroup:
             await harness.engine.release(one)
             assert (await agent.outcome(job)).text == "on\noff\n"
         assert harness.hosts_alive(two.cluster) == {"algo-1"}
+
+    async def test_a_release_during_an_outage_is_repeated_after_it_and_leaves_nothing(self, harness: Harness) -> None:
+        handle = await harness.up()
+        with harness.outage(), pytest.raises(UnavailableError) as told:
+            await harness.engine.release(handle)
+        assert told.value.transient
+        await harness.engine.release(handle)
+        assert harness.leftovers(handle.cluster) == []
+        assert await harness.engine.find(handle.cluster) is None
 
     async def test_an_agent_that_is_asked_to_end_leaves_a_cluster_that_is_gone(self, harness: Harness) -> None:
         handle = await harness.up()

@@ -1,0 +1,139 @@
+"""The contract must fail an engine that lies: small lies are told to it on purpose, and it has to notice each."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+
+from jupyter_smx.engines.base import Observation
+from jupyter_smx.engines.local import LocalEngine
+from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.testing.contract import EngineContract, never, notimpl, notyet
+from jupyter_smx.testing.local_world import LocalHarness
+from jupyter_smx.testing.loop_lag import LoopLag
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+    from jupyter_smx.engines.base import ClusterRequest
+    from jupyter_smx.model.cluster import Handle
+
+
+class ForgetsWhatDied(LocalEngine):
+    async def find(self, cluster: str) -> Handle | None:
+        found = await super().find(cluster)
+        alive = found is not None and await self.survey([found]) == [Observation.RUNNING]
+        return found if alive else None
+
+
+class CallsAnOutageGone(LocalEngine):
+    async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
+        answers = await super().survey(handles)
+        return [Observation.GONE if answer is Observation.UNKNOWN else answer for answer in answers]
+
+
+class SortsItsAnswers(LocalEngine):
+    async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
+        return sorted(await super().survey(handles))
+
+
+class ReleasesInWordsOnly(LocalEngine):
+    async def release(self, handle: Handle) -> None:
+        (self._clusters / handle.cluster / "released").touch()
+
+
+class BlocksTheLoop(LocalEngine):
+    async def find(self, cluster: str) -> Handle | None:
+        time.sleep(0.1)  # noqa: ASYNC251 - the lie
+        return await super().find(cluster)
+
+
+class PlansSomethingElse(LocalEngine):
+    def plan(self, request: ClusterRequest) -> dict[str, object]:
+        return {**super().plan(request), "price": 0}
+
+
+class RefusesNothing(LocalEngine):
+    def _prepare(self, request: ClusterRequest) -> Path:
+        del request
+        raise UnavailableError("something went wrong")
+
+
+LIES: list[tuple[type[LocalEngine], str]] = [
+    (ForgetsWhatDied, "test_a_cluster_is_found_after_its_agents_died_and_until_it_is_released"),
+    (CallsAnOutageGone, "test_during_an_outage_nothing_is_known_and_nothing_is_gone"),
+    (SortsItsAnswers, "test_a_survey_keeps_the_order_of_what_it_was_asked"),
+    (ReleasesInWordsOnly, "test_release_leaves_nothing"),
+    (BlocksTheLoop, "test_the_event_loop_is_never_blocked_for_long"),
+    (PlansSomethingElse, "test_the_plan_is_what_is_launched"),
+    (RefusesNothing, "test_what_cannot_be_is_refused_before_anything_is_launched"),
+]
+
+
+class World(LocalHarness):
+    """A world in which an engine of another class stands for the local one."""
+
+    kind: type[LocalEngine] = LocalEngine
+
+    def reborn(self) -> LocalEngine:
+        return self.kind(data_dir=str(self.folder))
+
+
+@pytest_asyncio.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    world = World(tmp_path / "smx")
+    yield world
+    world.kind = LocalEngine
+    for path in world.folder.glob("clusters/*/released"):
+        path.unlink()
+    await world.close()
+
+
+@pytest.mark.parametrize(("liar", "test"), LIES, ids=lambda value: getattr(value, "__name__", ""))
+async def test_each_lie_is_noticed(world: World, liar: type[LocalEngine], test: str) -> None:
+    await getattr(EngineContract(), test)(world)
+    world.kind = liar
+    world.engine = world.reborn()
+    with pytest.raises((AssertionError, UnavailableError, pytest.fail.Exception)):
+        await getattr(EngineContract(), test)(world)
+
+
+def test_an_exception_to_the_contract_is_declared_strict_and_with_its_reason() -> None:
+    class Moon(EngineContract):
+        exceptions = {  # noqa: RUF012 - as an engine's author writes it
+            "test_a_handle_survives_json": never("The Moon has no JSON."),
+            "test_release_leaves_nothing": notimpl("We have no broom."),
+            "test_a_stranger_is_not_found": notyet("They have no list."),
+        }
+
+    marks = {
+        name: [mark for mark in getattr(Moon, name).pytestmark if mark.name == "xfail"] for name in Moon.exceptions
+    }
+    assert [mark.kwargs for mark in marks["test_a_handle_survives_json"]] == [
+        {"strict": True, "reason": "never: The Moon has no JSON."}
+    ]
+    assert marks["test_release_leaves_nothing"][0].kwargs["reason"] == "notimpl: We have no broom."
+    parameters = [mark.name for mark in Moon.test_a_stranger_is_not_found.pytestmark]  # type: ignore[attr-defined]
+    assert sorted(parameters) == ["parametrize", "xfail"]
+    assert "harness" in inspect.signature(Moon.test_a_handle_survives_json).parameters
+    assert not hasattr(EngineContract.test_a_handle_survives_json, "pytestmark")
+
+
+def test_an_exception_that_names_no_test_is_an_error_with_the_nearest_name() -> None:
+    with pytest.raises(TypeError, match="Did you mean test_release_leaves_nothing"):
+        type("Moon", (EngineContract,), {"exceptions": {"test_release_leaves_noting": never("…")}})
+
+
+async def test_a_block_of_the_loop_is_measured_and_waiting_is_not() -> None:
+    async with LoopLag() as blocked:
+        time.sleep(0.08)  # noqa: ASYNC251 - what is measured
+    async with LoopLag() as waited:
+        await asyncio.wait_for(asyncio.shield(asyncio.to_thread(time.sleep, 0.08)), 5)
+    assert 0.06 < blocked.worst < 0.5
+    assert waited.worst < 0.05

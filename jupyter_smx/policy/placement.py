@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -110,7 +111,9 @@ def _queued(reason: str, ahead: int) -> Why:
 
 
 def _warm(pool: Cluster, spec: JobSpec) -> Why:
-    ready = sorted(set(pool.hosts[0].preloaded) & set(spec.imports)) if pool.hosts else []
+    # Modules of the standard library cost next to nothing and would only fill the sentence.
+    wanted = {name for name in spec.imports if name.split(".")[0] not in sys.stdlib_module_names}
+    ready = sorted(set(pool.hosts[0].preloaded) & wanted) if pool.hosts else []
     failed = pool.hosts[0].preload_failures if pool.hosts else {}
     notes = []
     if ready:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec import JobSpec
 
 
+_ENDING = (ClusterState.RELEASING, ClusterState.TERMINATED)
+
+
 def reuse_key(spec: JobSpec, user: str) -> ReuseKey:
     """Take from a wish everything in which a pool must be equal."""
     return ReuseKey(
@@ -62,7 +65,7 @@ def passed_over(wanted: ReuseKey, clusters: Iterable[Cluster], reachable: Collec
     """Say of every live cluster, when none fits, what was wrong: fields of the key, busy, not reachable, expired."""
     found: list[Difference] = []
     for cluster in clusters:
-        if not cluster.is_live():
+        if cluster.state in _ENDING:
             continue
         unlike = differences(wanted, cluster)
         if unlike:

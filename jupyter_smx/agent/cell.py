@@ -154,6 +154,10 @@ class Ending:
         """Print an exception as Python would and keep it."""
         self.exit_code = 1
         self.report["exception"] = describe(_without_us(error), filename)
+        if sys.excepthook is sys.__excepthook__:
+            # Python's own one does not show lines of a cell, which no file has.
+            traceback.print_exception(type(error), error, error.__traceback__)
+            return
         try:
             sys.excepthook(type(error), error, error.__traceback__)
         except Exception:  # noqa: BLE001 - border: a hook that the user's code installed

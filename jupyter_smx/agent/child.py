@@ -63,6 +63,7 @@ def _stand_alone() -> None:
     with contextlib.suppress(OSError):
         os.nice(_NICE)
     process.set_oom_score(_OOM_SCORE)
+    process.call_me("smx-job")
 
 
 def _leave_our_modules(cradle: Cradle) -> None:

@@ -157,13 +157,15 @@ def main(words: List[str]) -> int:
         clean = environment.scrub(os.environ, config.marker())
         os.environ.clear()
         os.environ.update(clean)
+    ready_fd = _option(words, "--ready-fd")
+    if ready_fd is not None:
+        os.set_inheritable(int(ready_fd), False)
     process.become_subreaper()
     process.set_oom_score(-500)
     folder.make()
     isolation = isolation or _isolate(config, folder, words)
     host = Host(config, folder, isolation, entry())
     Door(host, listen(folder))
-    ready_fd = _option(words, "--ready-fd")
     host.nursery.on_ready = lambda: _ready(host, ready_fd)
     for number in (signal.SIGTERM, signal.SIGUSR1):
         host.loop.on_signal(number, lambda: host.end("the engine gave notice"))

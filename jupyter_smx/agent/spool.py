@@ -87,6 +87,8 @@ class Spool:
                 file.seek(max(0, offset))
                 return file.read(max(0, min(limit, MAX_BODY))), os.fstat(file.fileno()).st_size
         except OSError as error:
+            if name == LOG and os.path.isdir(folder):
+                return b"", 0  # a job that ended before it began has written nothing
             raise SpoolError(f"name: {name!r} of job {job} cannot be read ({error.strerror}).") from error
 
 

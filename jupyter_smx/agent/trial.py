@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import select
@@ -57,14 +58,10 @@ def _own_name() -> str:
 
 def _sockets() -> int:
     count = 0
-    try:
+    with contextlib.suppress(OSError):
         for fd in os.listdir("/proc/self/fd"):
-            try:
+            with contextlib.suppress(OSError):
                 count += os.readlink(f"/proc/self/fd/{fd}").startswith("socket:")
-            except OSError:
-                continue
-    except OSError:
-        return 0
     return count
 
 

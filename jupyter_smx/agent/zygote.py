@@ -17,6 +17,7 @@ from typing import Any, Deque, Dict, List, NoReturn, Optional
 
 from jupyter_smx.agent import cell, child, process, scriptmode, trial, wire
 
+_NAME = "smx-zygote"
 _FDS = socket.CMSG_SPACE(8 * array.array("i").itemsize)
 
 
@@ -156,15 +157,27 @@ class Zygote:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, 0)
 
+    def hear_last_words(self) -> None:
+        """Learn of adopted children in what the agent sent before it went."""
+        self.control.setblocking(False)
+        with contextlib.suppress(OSError, wire.WireError):
+            data = self.control.recv(65_536)
+            while data:
+                for frame in self.decoder.feed(data):
+                    if frame.header["op"] == "adopt":
+                        self.adopted.append(frame.header["pid"])
+                data = self.control.recv(65_536)
+
     def leave(self) -> NoReturn:
         """End with everything that was started here: the agent is gone and nobody would look after it."""
+        self.hear_last_words()
         roots = [*self.children, *self.adopted]
         everything = process.tree(roots)
         for pid in roots:
             process.kill_group(pid)
         process.kill(everything)
         # Another zygote of the same host does the same for its own children; it must live long enough for that.
-        process.kill(pid for pid in process.marked(self.begin["marker"]) if not process.is_running(pid, "zygote"))
+        process.kill(pid for pid in process.marked(self.begin["marker"]) if process.nickname(pid) != _NAME)
         os._exit(0)
 
 
@@ -191,6 +204,7 @@ def main(words: List[str]) -> int:
     control.set_inheritable(False)
     with contextlib.suppress(OSError):
         os.setsid()
+    process.call_me(_NAME)
     try:
         begin = wire.receive(control).header
     except (EOFError, OSError):

@@ -38,7 +38,7 @@ def check(source: str, filename: str) -> ast.Module:
         raise ValidationError("The cell is empty.", field="source", rule="The job runs what stands under the line.")
     try:
         tree = ast.parse(source, filename)
-        compile(source, filename, "exec", dont_inherit=True)
+        compile(tree, filename, "exec", dont_inherit=True)  # finds what no grammar can, as a return outside a function
     except SyntaxError as error:
         raise CellSyntaxError(_words(error), field="source", cure=_cure(source, filename, error)) from None
     except ValueError as error:  # a NUL byte in the source

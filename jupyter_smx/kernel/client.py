@@ -45,6 +45,7 @@ class Plan(Struct, frozen=True):
 
     sentence: str
     why: Any = None
+    quota: str = ""
     engine_request: Any = None
 
 

@@ -39,12 +39,15 @@ def examine(client: Client) -> dict[str, Any]:
         return facts | {"controller": str(error)}
     how = "was running" if running else "was started just now"
     return facts | {
-        "controller": {"found": f"process {greeting.pid}, version {greeting.version}, {how}", **_without_doubles(told)}
+        "controller": {"found": f"process {greeting.pid}, version {greeting.version}, {how}", **_for_people(told)}
     }
 
 
-def _without_doubles(told: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in told.items() if name not in ("version", "pid", "data_dir")}
+def _for_people(told: dict[str, Any]) -> dict[str, Any]:
+    facts = {name: value for name, value in told.items() if name not in ("version", "pid", "data_dir")}
+    if isinstance(capacity := facts.get("capacity"), dict):
+        facts["capacity"] = {name: " of ".join(map(str, pair)) for name, pair in capacity.items()}
+    return facts
 
 
 def _version() -> str:

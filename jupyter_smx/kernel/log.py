@@ -76,6 +76,8 @@ def last_lines(client: Client, job: Job, count: int) -> tuple[str, ...]:
     start = max(0, total - 200 * count)
     text = client.log(job.id, host, start).data.decode(errors="replace")
     lines = [line.rsplit("\r", 1)[-1] for line in text.rstrip().split("\n")]
+    if start and len(lines) > 1:
+        lines = lines[1:]  # the first is the end of a line
     return tuple(line for line in lines[-count:] if line)
 
 

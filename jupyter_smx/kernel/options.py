@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from typing import NoReturn
 
 import msgspec
@@ -109,6 +110,7 @@ class _Parser(argparse.ArgumentParser):
         raise ValidationError(f"%%{self.prog}: {message}.", field="line", cure=f"%%{self.prog}? is the manual.")
 
 
+@functools.cache
 def parser(magic: str) -> argparse.ArgumentParser:
     """Make the parser of one magic, ``train`` or ``process``."""
     made = _Parser(

@@ -80,6 +80,8 @@ def plan_page(plan: Plan) -> Page:
     why = plan.why.get("sentence", "") if isinstance(plan.why, dict) else str(plan.why or "")
     if why and why not in plan.sentence:
         lines.append(why)
+    if plan.quota:
+        lines.append(plan.quota)
     if plan.engine_request:
         lines.append(json.dumps(plan.engine_request, indent=2, default=str))
     lines.append("Nothing was started.")
@@ -101,7 +103,7 @@ def _fact_lines(facts: dict[str, Any], indent: str) -> list[str]:
             for item in value:
                 lines.append(f"{indent}  {_one_line(item)}")
         else:
-            lines.append(f"{indent}{_label(name)}: {_one_line(value)}")
+            lines.append(f"{indent}{_label(name)}" if value == "" else f"{indent}{_label(name)}: {_one_line(value)}")
     return lines
 
 

@@ -85,8 +85,13 @@ def pack(variables: Mapping[str, Any], folder: Path) -> Payload:
         path=str(path),
         sha256=digest,
         sizes={name: len(data) for name, data in pickles.items()},
-        protocol=f"{platform.python_version()}/{cloudpickle.__version__}",
+        protocol=f"{python_version()}/{cloudpickle.__version__}",
     )
+
+
+def python_version() -> str:
+    """Give the version of this Python that pickles and pools depend on, as ``3.11``."""
+    return ".".join(platform.python_version_tuple()[:2])
 
 
 def unpack(path: Path, wanted: Sequence[str] = ()) -> Received:

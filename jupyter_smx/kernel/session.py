@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 import time
 from collections import deque
@@ -53,7 +52,7 @@ class Session:
         """Say where a wish is made now."""
         return Surroundings(
             python=sys.executable,
-            python_version=".".join(platform.python_version_tuple()[:2]),
+            python_version=payload.python_version(),
             folder=Path.cwd(),
             notebook=_notebook(self.namespace),
         )

@@ -112,6 +112,11 @@ class ScriptedController:
             self.logs[job_id, host] = self.logs.get((job_id, host), b"") + text.encode()
             self._news.notify_all()
 
+    def note(self, target: str) -> None:
+        with self._news:
+            self.targets.append(target)
+            self._news.notify_all()
+
     def wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
         with self._news:
             return self._news.wait_for(lambda: condition() or self._server is None, seconds)
@@ -155,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(size)
         url = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
-        self.fake.targets.append(self.path)
+        self.fake.note(self.path)
         self.fake.requests.append(f"{self.command} {url.path}")
         if self.fake.answers_before_hanging_up is not None:
             self.fake.answers_before_hanging_up -= 1

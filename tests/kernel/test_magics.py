@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import signal
 import sys
 import threading
 import time
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.kernel import payload
-from jupyter_smx.kernel.failures import JobFailed
+from jupyter_smx.kernel.failures import JobFailed, StillRunning
 from jupyter_smx.model.channel import Artifact
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.job import HostEnd, RemoteException
@@ -265,3 +266,21 @@ def test_the_extension_can_be_unloaded_and_loaded_again(shell: InteractiveShell)
     assert shell.find_cell_magic("train") is None
     shell.run_line_magic("load_ext", "jupyter_smx")
     assert shell.find_cell_magic("train") is not None
+
+
+def test_ctrl_c_in_a_waiting_cell_says_that_the_job_goes_on(
+    shell: InteractiveShell, controller: ScriptedController, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(fake: ScriptedController, job: Any) -> None:
+        def when_the_log_is_asked_for() -> None:
+            fake.wait_for(lambda: any(f"{job.id}/logs" in target for target in fake.targets), 10)
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+        threading.Thread(target=when_the_log_is_asked_for).start()
+
+    controller.on_submit = interrupt
+    done = run(shell, "%%train --as job --wait\npass")
+    assert isinstance(done.error_in_exec, StillRunning)
+    assert "goes on. `%smx stop train-" in (shown := capsys.readouterr().out)
+    assert "Traceback" not in shown
+    assert shell.user_ns["job"].status == "InProgress"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +29,7 @@ def test_what_is_packed_comes_back_and_is_named_by_its_content(tmp_path_factory:
     assert repr(dict(payload.unpack(path))) == repr(variables)
     assert path.name == f"{hashlib.sha256(path.read_bytes()).hexdigest()}.pkl" == f"{packed.sha256}.pkl"
     assert packed.sizes.keys() == variables.keys()
+    assert packed.protocol.split("/")[0] == ".".join(map(str, sys.version_info[:2]))
     assert path.stat().st_mode & 0o777 == 0o600
     assert payload.pack(variables, folder).path == packed.path
     assert list(folder.iterdir()) == [path]

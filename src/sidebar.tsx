@@ -102,7 +102,10 @@ class RunningView extends SectionView {
         now={this.model.now()}
         trans={this.trans}
         label={this.trans.__('Running jobs')}
-        empty={this.trans.__('No job is running. A cell that begins with %%train starts one.')}
+        empty={this.trans.__(
+          'No job is running. A cell that begins with %1 starts one.',
+          '%%train'
+        )}
         onStop={job => this.run(CommandIDs.stopJob, job.id)}
       />
     );

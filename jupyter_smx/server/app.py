@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -12,7 +13,6 @@ from jupyter_server._tz import utcnow
 from jupyter_server.extension.application import ExtensionApp
 from tornado.ioloop import PeriodicCallback
 
-import jupyter_smx
 from jupyter_smx import launch
 from jupyter_smx.server.activity import Activity
 from jupyter_smx.server.connection import ControllerConnection
@@ -88,7 +88,7 @@ class SmxServerExtension(ExtensionApp):
     def examination(self) -> dict[str, Any]:
         """Give this server's part of the doctor's page."""
         return {
-            "version": jupyter_smx.__version__,
+            "version": version("jupyter-smx"),
             "data_dir": str(launch.data_dir()),
             "relay": self._following is not None and not self._following.done(),
             "jobs_in_progress": self.activity.in_progress(time.monotonic()),

@@ -87,6 +87,13 @@ describe('the panel', () => {
     expect(panel.node.querySelector('[role=status]')?.textContent).toBe('1 job running, 1 pool');
   });
 
+  it('says how to start a job and how to keep a pool when there is none', async () => {
+    model.become(listed(NOTHING, [], [], 1).state);
+    await rendered();
+    expect(panel.node.textContent).toContain('A cell that begins with %%train starts one.');
+    expect(panel.node.textContent).toContain('A job with --keep-alive 10m leaves one behind.');
+  });
+
   it('has a button for each action, with a name that says on what', async () => {
     model.become(listed(NOTHING, [job(0)], [pool(1)], 1).state);
     await rendered();

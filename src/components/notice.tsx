@@ -24,7 +24,7 @@ export function Notice({ state, trans, onRefresh, onWake }: INoticeProps): JSX.E
       return (
         <div className="jp-smx-notice">
           <p>{trans.__('No job has run for a while, so nothing of jupyter_smx is running.')}</p>
-          <p>{trans.__('It starts with the next %%train or %%process cell.')}</p>
+          <p>{trans.__('It starts with the next %1 or %2 cell.', '%%train', '%%process')}</p>
           <button type="button" className="jp-smx-button" onClick={onWake}>
             {trans.__('Show earlier jobs')}
           </button>

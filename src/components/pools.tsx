@@ -22,7 +22,7 @@ export function PoolList({ pools, ...row }: IPoolListProps): JSX.Element {
   if (pools.length === 0) {
     return (
       <p className="jp-smx-empty">
-        {trans.__('No pool is warm. A job with --keep-alive 10m leaves one behind.')}
+        {trans.__('No pool is warm. A job with %1 leaves one behind.', '--keep-alive 10m')}
       </p>
     );
   }

@@ -1,4 +1,4 @@
-"""The floor under a warm start: a bare ``fork`` of a process with the same imports, to the child's first instruction."""
+"""The floor under a warm start: a bare ``fork`` of a process with the same imports, to its first instruction."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Cold and warm starts from the magic to the user's first line, hop by hop, as a table with ratios.
 
-    python bench/warm_path.py [--jobs 100] [--preload bare sklearn torch] [--rounds 3]
+    python -m bench [--jobs 100] [--preload bare numpy+pandas+sklearn torch] [--rounds 3]
 
 Every figure of a row comes from one run on one machine; quote the ratios, not the milliseconds. The p99 is the median
 of the p99 of the rounds, because one burst of a neighbour ruins a single one.
@@ -9,7 +9,9 @@ of the p99 of the rounds, because one burst of a neighbour ruins a single one.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
+import io
 import json
 import os
 import signal
@@ -34,6 +36,8 @@ PRELOADS = {
     "torch": ("torch",),
 }
 PRELOAD_LIMIT = 120.0
+LOADS = (("pauses of 150 ms", 0.15, False), ("back to back", 0.0, False), ("one core busy", 0.05, True))
+"""What goes on beside: seconds between two jobs, and whether a neighbour spins."""
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -43,17 +47,19 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def cell(modules: tuple[str, ...]) -> str:
-    """Write the job: its imports and one line."""
-    return "\n".join([*(f"import {name}" for name in modules), "print('here')"])
+    """Write the job: its first line, its imports, and the moment when they are done."""
+    return "\n".join(["import time", *(f"import {name}" for name in modules), "print(time.time())"])
 
 
-def run_one(shell: Any, modules: tuple[str, ...], python_name: str) -> dict[str, float]:
-    """Run one job through the magic and give its moments, seconds since the epoch."""
-    shell.run_cell(f"%%train --name {python_name} --keep-alive 10m --as job\n{cell(modules)}")
-    record = shell.user_ns["job"].wait(120).record
-    if record.status().value != "Completed":
-        raise SystemExit(f"{record.name}: {record.failure_reason}")
-    return {**record.timings, "warm": float(record.why.start == "warm")}
+def run_one(shell: Any, modules: tuple[str, ...]) -> dict[str, float]:
+    """Run one job through the magic and give its moments, seconds since the epoch; ``ready`` is after its imports."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        shell.run_cell(f"%%train --name bench --keep-alive 10m --as job\n{cell(modules)}")
+        record = shell.user_ns["job"].wait(120).record
+        if record.status().value != "Completed":
+            raise SystemExit(f"{record.name}: {record.failure_reason}")
+        ready = float(shell.user_ns["job"].logs())
+    return {**record.timings, "ready": ready, "warm": float(record.why.start == "warm")}
 
 
 def wait_for_preload(client: Any, modules: tuple[str, ...]) -> None:
@@ -73,7 +79,7 @@ def measure(shell: Any, modules: tuple[str, ...], count: int, pause: float) -> l
     rows = []
     for _ in range(count):
         time.sleep(pause)
-        row = run_one(shell, modules, "bench")
+        row = run_one(shell, modules)
         if not row["warm"]:
             raise SystemExit("A job was cold.")
         rows.append(row)
@@ -89,7 +95,9 @@ def print_hops(rows: list[dict[str, float]]) -> None:
     """Print every hop, so that the next one to mend is seen."""
     for name, start, end in HOPS:
         values = spans(rows, start, end)
-        print(f"    {name:22} {percentile(values, 0.5):8.2f} {percentile(values, 0.9):8.2f} {percentile(values, 0.99):8.2f}")
+        print(
+            f"    {name:22} {percentile(values, 0.5):8.2f} {percentile(values, 0.9):8.2f} {percentile(values, 0.99):8.2f}"
+        )
 
 
 def floor(modules: tuple[str, ...]) -> float:
@@ -117,13 +125,14 @@ def bench(shell: Any, name: str, options: argparse.Namespace) -> None:
             client.release(pool.id)
         while client.pools():
             time.sleep(0.02)
-        cold.append(spans([run_one(shell, modules, "bench")], "magic", "first_line")[0])
-    end_of_imports = statistics.median(cold)
+        cold.append(run_one(shell, modules))
+    first, imported = (statistics.median(spans(cold, "magic", moment)) for moment in ("first_line", "ready"))
     wait_for_preload(client, modules)
     measure(shell, modules, 10, 0.0)
     low = floor(modules)
-    print(f"{name}: cold start {end_of_imports:.0f} ms, bare fork {low:.2f} ms")
-    for label, pause, spin in (("pauses of 150 ms", 0.15, False), ("back to back", 0.0, False), ("one core busy", 0.05, True)):
+    print(f"{name}: cold start {first:.0f} ms to the first line, {imported:.0f} ms to the end of its imports;", end=" ")
+    print(f"a bare fork takes {low:.2f} ms")
+    for label, pause, spin in LOADS:
         spinner = busy_core() if spin else None
         try:
             rounds = [measure(shell, modules, options.jobs, pause) for _ in range(options.rounds)]
@@ -134,7 +143,9 @@ def bench(shell: Any, name: str, options: argparse.Namespace) -> None:
         each = [spans(rows, "magic", "first_line") for rows in rounds]
         middle = statistics.median(percentile(values, 0.5) for values in each)
         tail = statistics.median(percentile(values, 0.99) for values in each)
-        print(f"  {label:18} p50 {middle:6.2f} ms  p99 {tail:6.2f} ms  = {middle / low:5.1f} bare forks, cold/warm {end_of_imports / middle:6.0f}")
+        warm = statistics.median(spans([row for rows in rounds for row in rows], "magic", "ready"))
+        print(f"  {label:18} p50 {middle:6.2f} ms  p99 {tail:6.2f} ms  = {middle / low:5.1f} bare forks;", end=" ")
+        print(f"with imports {warm:6.2f} ms, cold/warm {imported / warm:5.0f}")
         print_hops([row for rows in rounds for row in rows])
 
 

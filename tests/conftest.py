@@ -20,6 +20,9 @@ RUN = "JUPYTER_SMX_TEST_RUN"
 """Environment variable that all processes of this test run inherit, so that two runs on one machine never mix."""
 
 
+pytest.register_assert_rewrite("jupyter_smx.testing.groups")
+
+
 def pytest_configure() -> None:
     os.environ[RUN] = f"{os.getpid()}-{secrets.token_hex(4)}"
 

@@ -89,13 +89,17 @@ class LocalEngine(Engine):
         }
 
     async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle]:
-        """Start an agent for each host that nobody has claimed yet, and yield a handle for each one that listens.
+        """Start an agent for each host that nobody has claimed yet.
+
+        Yields an empty handle before the first start, and another one whenever one more host listens.
 
         :raises RefusedError: before anything was launched.
         :raises UnavailableError: a host did not come up; the others were released.
         """
         local_request.check_names(request)
         archive = await asyncio.to_thread(self._prepare, request)
+        # From the next line on something may cost, and whoever saved this handle can find and release it.
+        yield Handle(engine=self.name, cluster=request.cluster)
         ready: dict[str, HostHandle] = {}
         pending = {asyncio.create_task(self._bring_up(request, host.host, archive)) for host in request.hosts}
         try:

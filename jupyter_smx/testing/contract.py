@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pytest
@@ -22,7 +23,8 @@ import pytest
 from jupyter_smx.model.errors import nearest
 
 # Before the groups are imported, so that a failed assert there shows its values in a third party's run as well.
-pytest.register_assert_rewrite("jupyter_smx.testing.groups")
+if "jupyter_smx.testing.groups" not in sys.modules:
+    pytest.register_assert_rewrite("jupyter_smx.testing.groups")
 
 from jupyter_smx.testing.groups.identity import IdentityGroup  # noqa: E402
 from jupyter_smx.testing.groups.leaving import LeavingGroup  # noqa: E402

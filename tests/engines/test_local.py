@@ -128,13 +128,20 @@ async def test_release_keeps_the_records_and_removes_what_only_a_living_host_nee
     assert (folder / "spool" / job / "log").read_text() == "kept\n"
 
 
-async def test_after_a_release_no_late_agent_can_start_in_the_folder(world: LocalHarness) -> None:
+@pytest.mark.parametrize("launched", [True, False])
+async def test_after_a_release_no_late_agent_can_start_in_the_folder(world: LocalHarness, launched: bool) -> None:
     request = world.request()
-    handle = await world.up(request)
+    steps = world.engine.acquire(request)
+    handle = await anext(steps)
+    if launched:
+        async for step in steps:
+            handle = step
+    await steps.aclose()
+    assert world.launches(request.cluster) == ({"algo-1": 1} if launched else {})
     await world.engine.release(handle)
-    plan = world.engine.plan(request)["hosts"]["algo-1"]["command"]  # type: ignore[index]
+    plan = world.engine.plan(request)["hosts"]["algo-1"]["command"]
     late = await asyncio.create_subprocess_exec(*plan, "--ready-fd", "2", stderr=subprocess.DEVNULL)
-    assert await late.wait() == 3
+    assert await asyncio.wait_for(late.wait(), 30) == 3
 
 
 async def test_a_data_folder_deeper_than_a_socket_address_works(tmp_path: Path) -> None:

@@ -95,9 +95,13 @@ def test_an_end_that_does_not_come_is_told() -> None:
         child.wait()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_signal_for_a_process_that_is_gone_reaches_nobody(number: signal.Signals) -> None:
-    found = processes.look(os.getpid())
-    assert found is not None
-    processes.send(found._replace(started=found.started - 1), number)
-    processes.send(Process(pid=2**22 + 1, started=1, parent=1, session=1), number)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_signal_for_a_process_that_is_gone_never_reaches_the_one_that_has_its_number(number: signal.Signals) -> None:
+    with subprocess.Popen(["/bin/sleep", "1000"]) as child:
+        found = processes.look(child.pid)
+        assert found is not None
+        processes.send(found._replace(started=found.started - 1), number)
+        processes.send(Process(pid=2**22 + 1, started=1, parent=1, session=1), number)
+        assert psutil.Process(child.pid).status() in (psutil.STATUS_SLEEPING, psutil.STATUS_RUNNING)
+        processes.send(found, signal.SIGINT)
+        assert child.wait() == -signal.SIGINT

@@ -117,12 +117,14 @@ class StoppingGroup:
             await harness.engine.release(handle)
         await eventually(lambda: harness.leftovers(request.cluster) == [], "nothing is left")
 
-    async def test_a_generator_that_is_closed_after_its_first_step_leaves_what_release_finds(
-        self, harness: Harness
+    @pytest.mark.parametrize("count", [1, 2, 3])
+    async def test_a_generator_that_is_closed_after_any_step_leaves_what_release_finds(
+        self, harness: Harness, count: int
     ) -> None:
-        request = harness.request(2)
+        request = harness.request(3)
         steps = harness.engine.acquire(request)
-        first = await anext(steps)
+        for _ in range(count):
+            first = await anext(steps)
         await steps.aclose()  # type: ignore[attr-defined]  # all engines write acquire as a generator
         assert first.cluster == request.cluster
         found = await harness.reborn().find(request.cluster)

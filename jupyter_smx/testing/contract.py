@@ -26,13 +26,13 @@ from jupyter_smx.model.errors import nearest
 if "jupyter_smx.testing.groups" not in sys.modules:
     pytest.register_assert_rewrite("jupyter_smx.testing.groups")
 
-from jupyter_smx.testing.groups.identity import IdentityGroup  # noqa: E402
-from jupyter_smx.testing.groups.leaving import LeavingGroup  # noqa: E402
-from jupyter_smx.testing.groups.manners import MannersGroup  # noqa: E402
-from jupyter_smx.testing.groups.stopping import StoppingGroup  # noqa: E402
-from jupyter_smx.testing.groups.transfer import TransferGroup  # noqa: E402
-from jupyter_smx.testing.groups.truth import TruthGroup  # noqa: E402
-from jupyter_smx.testing.groups.warmth import WarmthGroup  # noqa: E402
+from jupyter_smx.testing.groups.identity import IdentityGroup
+from jupyter_smx.testing.groups.leaving import LeavingGroup
+from jupyter_smx.testing.groups.manners import MannersGroup
+from jupyter_smx.testing.groups.stopping import StoppingGroup
+from jupyter_smx.testing.groups.transfer import TransferGroup
+from jupyter_smx.testing.groups.truth import TruthGroup
+from jupyter_smx.testing.groups.warmth import WarmthGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

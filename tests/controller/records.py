@@ -6,9 +6,10 @@ from typing import Any
 
 from jupyter_smx.model.cluster import Cluster, ReuseKey
 from jupyter_smx.model.instance import InstanceGroup
-from jupyter_smx.model.job import Job
+from jupyter_smx.model.job import Job, Transition
 from jupyter_smx.model.name import job_name
 from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.status import SecondaryStatus
 
 
 def an_id(number: int) -> str:
@@ -29,3 +30,7 @@ def a_job(number: int = 1, *, spec: JobSpec | None = None, **fields: Any) -> Job
 def a_cluster(number: int = 1, **fields: Any) -> Cluster:
     key = ReuseKey(engine="local", user="me", role="", instance_groups=(InstanceGroup(),), python="/usr/bin/python3")
     return Cluster(**{"id": an_id(1000 + number), "key": key} | fields)
+
+
+def a_step(message: str) -> Transition:
+    return Transition(status=SecondaryStatus.PENDING, start_time=1.0, status_message=message)

@@ -225,8 +225,13 @@ async def test_a_broken_archive_is_said(desk: Staging, tmp_path: Path) -> None:
         await desk.bring_home(a_train(), sources)
 
 
+def is_a_tree(tree: dict[str, bytes | None]) -> bool:
+    files = [name for name, content in tree.items() if content is not None]
+    return not any(name.startswith(f"{file}/") for file in files for name in tree)
+
+
 names = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join)
-trees = st.dictionaries(names, st.one_of(st.none(), st.binary(max_size=3)), max_size=5)
+trees = st.dictionaries(names, st.one_of(st.none(), st.binary(max_size=3)), max_size=5).filter(is_a_tree)
 
 
 @given(trees_of_hosts=st.lists(trees, min_size=1, max_size=3))
@@ -247,6 +252,7 @@ def test_merged_archives_unpack_and_hold_every_winner(
                 content = tar.extractfile(member)
                 assert content is not None
                 files[member.name] = content.read()
+    assert is_a_tree({**files}), "what was merged can be unpacked"
     last = {name: content for name, content in trees_of_hosts[-1].items() if content is not None}
     assert last.items() <= files.items()
     for name, content in files.items():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import psutil
 import pytest
-from records import a_cluster, a_job, a_spec, an_id
+from records import a_cluster, a_job, a_spec, a_step, an_id
 from sqlalchemy import create_engine, inspect
 
 from jupyter_smx.controller import database, tables
@@ -387,7 +387,12 @@ def test_a_full_disk_loses_the_write_and_keeps_the_store(store: Store) -> None:
     store._raw.execute(f"PRAGMA max_page_count={pages}")
     with pytest.raises(UnavailableError, match=r"full.*free some space"):
         store.write([a_job(n, spec=a_spec(source="x" * 100_000)) for n in range(2, 5)])
+    long = [replace(news(a_job(n)), job=summary_of(a_job(n, transitions=(a_step("x" * 100_000),)))) for n in range(3)]
+    with pytest.raises(UnavailableError):
+        store.write(events=[news(a_job(1)), *long])
+    assert store.last_seq() == 0
     store._raw.execute("PRAGMA max_page_count=1000000")
+    assert [event.seq for event in store.write(events=[news(a_job(1))])] == [1]
     store.write([a_job(5)])
     assert [job.id for job in store.live_jobs()] == [an_id(1), an_id(5)]
 

@@ -146,10 +146,10 @@ class Nursery:
 
     def _on_ready(self, zygote: Zygote, header: Dict[str, Any]) -> None:
         zygote.ready = True
-        if zygote is self._current and not zygote.modules:
-            if self.on_ready is not None:
-                self.on_ready()
-            return
+        if self.on_ready is not None:
+            self.on_ready()
+        if zygote.retiring or not zygote.modules:
+            return  # a candidate was faster than the bare one, or this is the bare one
         if self._begin["start_method"] == "spawn":
             # Only a child can tell: it imports for itself. See _on_parked_report.
             self._take_over(zygote)

@@ -208,8 +208,9 @@ def launch(folder: Path, *, user: int | None = None, environment: dict[str, str]
 
 
 @pytest.fixture
-def host_folder(tmp_path: Path) -> Callable[..., Path]:
+def host_folder(tmp_path: Path, far_folder: Path) -> Callable[..., Path]:
     """Make folders with a ``host.json`` each."""
+    del far_folder  # has to be there longer than an agent in it
     numbers = itertools.count(1)
 
     def make(parent: Path = tmp_path, **changes: Any) -> Path:

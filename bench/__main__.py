@@ -95,9 +95,8 @@ def print_hops(rows: list[dict[str, float]]) -> None:
     """Print every hop, so that the next one to mend is seen."""
     for name, start, end in HOPS:
         values = spans(rows, start, end)
-        print(
-            f"    {name:22} {percentile(values, 0.5):8.2f} {percentile(values, 0.9):8.2f} {percentile(values, 0.99):8.2f}"
-        )
+        shares = (f"{percentile(values, share):8.2f}" for share in (0.5, 0.9, 0.99))
+        print(f"    {name:22}", *shares)
 
 
 def floor(modules: tuple[str, ...]) -> float:

@@ -129,17 +129,23 @@ def family(roots: Iterable[Identity], known: Table) -> set[int]:
 def send(process: Process, number: signal.Signals) -> None:
     """Signal this process and never another one that got its number; quiet when it is gone."""
     try:
-        if _LINUX:
-            descriptor = os.pidfd_open(process.pid)
-            try:
-                if is_alive(process.identity()):
-                    signal.pidfd_send_signal(descriptor, number)
-            finally:
-                os.close(descriptor)
-        elif is_alive(process.identity()):
-            os.kill(process.pid, number)
+        descriptor = os.pidfd_open(process.pid) if _LINUX else None
     except ProcessLookupError:
         return
+    except OSError:  # a kernel before 5.3, or a sandbox that does not know the call
+        descriptor = None
+    try:
+        if not is_alive(process.identity()):
+            return
+        if descriptor is None:
+            os.kill(process.pid, number)
+        else:
+            signal.pidfd_send_signal(descriptor, number)
+    except ProcessLookupError:
+        return
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def end_all(select: Callable[[Table], set[int]], seconds: float) -> set[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import contextlib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,13 +42,16 @@ class LoopLag:
             await asyncio.sleep(_BEAT)
             late = time.monotonic() - before - _BEAT
             # Time on the run queue is the machine's fault, and not the fault of what runs in this loop.
-            self.worst = max(self.worst, late - (_waited_for_a_cpu() - waited))
+            self.worst = max(self.worst, late - max(0.0, _waited_for_a_cpu() - waited))
 
 
 def _waited_for_a_cpu() -> float:
-    """Give the seconds that this thread has waited for a CPU so far; 0 where the system does not say."""
-    try:
-        text = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat").read_text()
-    except OSError:
-        return 0.0
-    return int(text.split()[1]) / 1e9
+    """Give the seconds that threads of this process have waited for a CPU so far; 0 where the system does not say.
+
+    All threads count: one that waits while it holds the interpreter's lock keeps the loop waiting with it.
+    """
+    total = 0
+    for task in Path("/proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):
+            total += int(task.read_text().split()[1])
+    return total / 1e9

@@ -43,10 +43,12 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
     """A process that has nothing to do with us, and that leads its session as an agent does."""
     source = "import signal; print(1, flush=True); signal.pause()"
     with subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, start_new_session=True) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        yield process
-        process.kill()
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
 
 
 def record(world: LocalHarness, cluster: str, **birth: object) -> Handle:

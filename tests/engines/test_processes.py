@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -13,6 +16,20 @@ from hypothesis import strategies as st
 from jupyter_smx.engines import processes
 from jupyter_smx.engines.processes import Process
 from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def started(*command: str, **extra: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process that is killed in the end, also when a test fails before it could do that itself."""
+    with subprocess.Popen(command, env={**os.environ, **extra}) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
 
 PIDS = st.integers(1, 20)
 TABLES = st.lists(st.builds(Process, pid=PIDS, started=st.integers(0, 3), parent=PIDS, session=PIDS), max_size=20).map(
@@ -63,7 +80,7 @@ def test_the_look_of_other_systems_sees_the_same_family() -> None:
 
 
 def test_a_zombie_is_dead() -> None:
-    with subprocess.Popen([sys.executable, "-c", "pass"]) as child:
+    with started(sys.executable, "-c", "pass") as child:
         identity = processes.look(child.pid)
         eventually_blocking(
             lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE, "it has ended and nobody waited"
@@ -73,11 +90,9 @@ def test_a_zombie_is_dead() -> None:
 
 
 def test_everything_that_is_selected_ends_and_the_caller_never_does() -> None:
-    marks = {"SMX_TEST_MARK": f"of {os.getpid()}"}
     line = f"SMX_TEST_MARK=of {os.getpid()}"
-    with subprocess.Popen(
-        ["/bin/sh", "-c", "setsid sleep 1000 & sleep 1000 & wait"], env={**os.environ, **marks}
-    ) as child:
+    family = "setsid sleep 1000 & sleep 1000 & wait"
+    with started("/bin/sh", "-c", family, SMX_TEST_MARK=f"of {os.getpid()}") as child:
         eventually_blocking(lambda: len(processes.carriers([line], processes.table())) == 3, "all three are there")
 
         def select(known: processes.Table) -> set[int]:
@@ -90,14 +105,14 @@ def test_everything_that_is_selected_ends_and_the_caller_never_does() -> None:
 
 
 def test_an_end_that_does_not_come_is_told() -> None:
-    with subprocess.Popen(["/bin/sleep", "1000"]) as child:
+    with started("/bin/sleep", "1000") as child:
         assert processes.end_all(lambda known: {child.pid} & known.keys(), 0.0) <= {child.pid}
         child.wait()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_signal_for_a_process_that_is_gone_never_reaches_the_one_that_has_its_number(number: signal.Signals) -> None:
-    with subprocess.Popen(["/bin/sleep", "1000"]) as child:
+    with started("/bin/sleep", "1000") as child:
         found = processes.look(child.pid)
         assert found is not None
         processes.send(found._replace(started=found.started - 1), number)
@@ -105,3 +120,17 @@ def test_a_signal_for_a_process_that_is_gone_never_reaches_the_one_that_has_its_
         assert psutil.Process(child.pid).status() in (psutil.STATUS_SLEEPING, psutil.STATUS_RUNNING)
         processes.send(found, signal.SIGINT)
         assert child.wait() == -signal.SIGINT
+
+
+def test_a_kernel_without_process_descriptors_can_end_processes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown_call(_pid: int) -> int:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(os, "pidfd_open", unknown_call)
+    with started("/bin/sleep", "1000") as child:
+        found = processes.look(child.pid)
+        assert found is not None
+        processes.send(found._replace(started=found.started + 1), signal.SIGKILL)
+        assert child.poll() is None
+        processes.send(found, signal.SIGTERM)
+        assert child.wait() == -signal.SIGTERM

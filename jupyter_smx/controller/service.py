@@ -39,7 +39,8 @@ _log = logging.getLogger(__name__)
 
 TICK = 1.0
 """Seconds between two looks at everything; news is acted upon at once, this finds what no news tells."""
-TIDY_EVERY = 5.0
+MANY_WRITES = 1_000
+"""Transactions after which the write-ahead log is emptied although more are coming."""
 PAYLOADS_EVERY = 3_600.0
 EVENTS_KEPT = 20_000
 LAST_GUESTS = 0.05
@@ -65,6 +66,7 @@ class Service:
         self._data_dir = data_dir
         self._idle_exit = idle_exit
         self._clock = clock
+        self._writes_seen = self._writes_tidied = 0
         self._log_bells = Bells()
         self.books = Books(store, limits, clock, Bell())
         self._agents = Agents(self._event, self._stream_closed)
@@ -129,24 +131,22 @@ class Service:
         _log.info("Controller %d ends; jobs and hosts live on.", os.getpid())
 
     async def _keep_house(self, door: Door) -> None:
-        idle_since = tidied = self._clock()
-        cleaned = 0.0
+        idle_since, cleaned = self._clock(), 0.0
         while True:
             try:
                 self.reconciler.tick()
-                now = self._clock()
-                if now - tidied >= TIDY_EVERY:
-                    tidied = now
-                    self._tidy()
-                if now - cleaned >= PAYLOADS_EVERY:
-                    cleaned = now
-                    await self._delete_payloads(now)
+                self._tidy()
+                if self._clock() - cleaned >= PAYLOADS_EVERY:
+                    cleaned = self._clock()
+                    await self._delete_payloads(cleaned)
             except FencedError:
                 self.reconciler.fenced()
                 return
             except SmxError as error:
                 # A full disk, say: what was decided is decided again when there is room.
                 _log.warning("A look at everything failed: %s", error)
+            except Exception:  # noqa: BLE001 - the border of the loop: one bad record must not end all others' jobs
+                _log.exception("A look at everything failed")
             idle_since = min(self._clock(), idle_since) if self._is_idle() else self._clock()
             if self._clock() - idle_since >= self._idle_exit and await self._left_alone(door):
                 return
@@ -165,8 +165,13 @@ class Service:
         return False
 
     def _tidy(self) -> None:
-        self.store.prune_events(EVENTS_KEPT)
-        self.store.checkpoint()
+        # A checkpoint waits for the disk, so it waits itself for a second in which nothing was written.
+        quiet, self._writes_seen = self.store.writes == self._writes_seen, self.store.writes
+        untidy = self.store.writes - self._writes_tidied
+        if untidy > MANY_WRITES or (untidy and quiet):
+            self.store.prune_events(EVENTS_KEPT)
+            self.store.checkpoint()
+            self._writes_seen = self._writes_tidied = self.store.writes
 
     async def _delete_payloads(self, now: float) -> None:
         needed = [job.spec.send.path for job in self.books.jobs.values() if job.spec.send is not None]

@@ -44,6 +44,7 @@ class Store:
     """The records of one data folder, owned by one controller at a time.
 
     ``epoch`` grows by one each time the records are opened; an owner that sees another number has been replaced.
+    ``writes`` counts the transactions of this owner.
     """
 
     def __init__(self, path: Path, connection: Connection) -> None:
@@ -55,6 +56,7 @@ class Store:
         # BEGIN, COMMIT and pragmas go to the driver: SQLAlchemy would only pass them on.
         self._raw = raw
         self.epoch = 0
+        self.writes = 0
         with self._transaction(durable=False):
             connection.execute(tables.BUMP_EPOCH)
             self.epoch = self._stored_epoch()
@@ -115,8 +117,14 @@ class Store:
             self._connection.execute(tables.PRUNE_EVENTS, {"upto": self._seq - keep})
 
     def checkpoint(self) -> None:
-        """Move the write-ahead log into the file; it waits for the disk, so call it when nobody waits."""
-        self._raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        """Move the write-ahead log into the file; it waits for the disk, so call it when nobody waits.
+
+        :raises UnavailableError: the disk refuses.
+        """
+        try:
+            self._raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as error:
+            raise unwritable(self.path, error) from error
 
     # Reading
 
@@ -188,6 +196,7 @@ class Store:
             self._check_owner()
             yield
             self._raw.execute("COMMIT")
+            self.writes += 1
         except BaseException as error:
             self._seq = seq
             if self._raw.in_transaction:

@@ -7,6 +7,8 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,7 +29,6 @@ from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
 
 
 class Unix(http.client.HTTPConnection):
@@ -408,20 +409,39 @@ print(answer.status, answer.read().decode())
 )
 async def test_another_user_is_refused_even_where_the_folder_is_open(world: World, method: str, target: str) -> None:
     # The modes would already keep a stranger out; here the user opened every door by mistake.
-    for folder in (world.folder, *world.folder.parents):
-        if folder.stat().st_uid == os.getuid() and str(folder).startswith(("/tmp/", "/var/", "/private/")):  # noqa: S108
-            folder.chmod(folder.stat().st_mode | 0o011)
-    world.socket.chmod(0o666)
-    run = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-c", STRANGER, world.socket, method, target],
-        capture_output=True,
-        text=True,
-        cwd="/",
-        check=False,
-    )
+    with tempfile.TemporaryDirectory() as everybodys:
+        os.chmod(everybodys, 0o755)  # noqa: PTH101
+        door = Path(everybodys) / "s"
+        door.hardlink_to(world.socket)
+        door.chmod(0o666)
+        run = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-c", STRANGER, door, method, target],
+            capture_output=True,
+            text=True,
+            cwd="/",
+            check=False,
+        )
     assert run.stdout.startswith("403"), run.stderr
     assert "user 65534" in run.stdout
+
+
+async def test_the_write_ahead_log_is_emptied_when_nobody_writes(world: World) -> None:
+    world.books.save(jobs=[finished(n) for n in range(50)])
+    log = world.folder / "smx.sqlite-wal"
+    assert log.stat().st_size > 0
+    await eventually(lambda: log.stat().st_size == 0)
+
+
+async def test_one_bad_look_does_not_end_the_controller(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stumble() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(world.service.reconciler, "tick", stumble)
+    await eventually(lambda: caplog.text.count("ZeroDivisionError") > 1)
+    assert (await world.ask("GET", "/v1/")).status == 200
 
 
 async def test_a_summary_has_no_path_and_no_source(world: World) -> None:

@@ -61,6 +61,9 @@ class Books:
                 self.clusters[cluster.id] = cluster
             else:
                 self.clusters.pop(cluster.id, None)
+            if cluster.state is not ClusterState.AVAILABLE:
+                # Not before it is on the disk: a write that failed leaves the pool, and whose it is, as they were.
+                self.holders.pop(cluster.id, None)
         self.bell.ring()
 
     def job(self, ref: str) -> Job:
@@ -128,16 +131,24 @@ class Books:
 
     def end_cluster(self, cluster: Cluster, reason: str) -> None:
         """Write down that a cluster is gone, on its own record and on the last job's."""
-        now = self.clock()
-        gone = transitions.end(cluster, reason, now)
-        holder = self.holders.pop(cluster.id, None)
-        told = [transitions.pool_ended(holder, gone.reason, transitions.idle_seconds(cluster, now))] if holder else []
-        self.save(jobs=told, clusters=[gone])
+        gone = transitions.end(cluster, reason, self.clock())
+        self.save(jobs=self._told_of_the_end(cluster, gone.reason), clusters=[gone])
+
+    def release_pool(self, cluster: Cluster, reason: str) -> Cluster:
+        """Write down that an idle pool is given up; from now on the last job's record says so."""
+        leaving = transitions.release(cluster, reason, self.clock())
+        self.save(jobs=self._told_of_the_end(cluster, reason), clusters=[leaving])
+        return leaving
+
+    def _told_of_the_end(self, cluster: Cluster, reason: str) -> list[Job]:
+        holder = self.holders.get(cluster.id)
+        idle = transitions.idle_seconds(cluster, self.clock())
+        return [transitions.pool_ended(holder, reason, idle)] if holder else []
 
     def take(self, cluster: Cluster, job: Job) -> tuple[Cluster, list[Job]]:
         """Lease an idle pool to a job: the cluster's new record, and the last job's that says ``Reused``."""
         now = self.clock()
-        holder = self.holders.pop(cluster.id, None)
+        holder = self.holders.get(cluster.id)
         told = [transitions.pool_reused(holder, job.name, transitions.idle_seconds(cluster, now))] if holder else []
         return transitions.take(cluster, job.id, now), told
 

@@ -15,7 +15,7 @@ from jupyter_smx.model.event import Changes, PoolSummary
 from jupyter_smx.model.job import Job, JobSummary, Transition
 from jupyter_smx.model.name import check_id, job_name
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final, message_of
-from jupyter_smx.policy import admission, capacity, keep_alive, placement, reuse, transitions
+from jupyter_smx.policy import admission, capacity, keep_alive, placement, reuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -206,8 +206,7 @@ class Desk:
         :raises ResourceInUseError: it is not idle.
         """
         cluster = self._idle_pool(ref)
-        ending = transitions.release(cluster, "Released by the user.", self._books.clock())
-        self._books.save(clusters=[ending])
+        ending = self._books.release_pool(cluster, "Released by the user.")
         self._reconciler.fleet.step(cluster.id)
         return self._books.pool_summary(ending)
 

@@ -168,11 +168,12 @@ class Finisher:
         return folder.exists(), staging.read_record(folder)
 
     def adopt_deadline(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
-        """Believe the agents about how long an idle pool has left: they end by their own clock."""
+        """Believe the agents when an idle pool has less time left than is written here: they end by their own clock."""
         left = [said["deadline"] for said in greetings.values() if said.get("deadline") is not None]
         if left and cluster.expires_at is not None:
             expires = self._books.clock() + min(left)
-            if abs(expires - cluster.expires_at) > 1.0:
+            # Never longer than was promised: an agent waits a little for us even where no keep-alive was asked for.
+            if expires < cluster.expires_at - 1.0:
                 self._books.amend_cluster(cluster.id, expires_at=expires)
 
     def preloaded(self, cluster_id: str, host: str, said: Mapping[str, Any]) -> None:

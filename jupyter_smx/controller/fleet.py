@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_smx.controller.fencing import FencedError
 from jupyter_smx.engines.base import ClusterRequest, Engine, HostPlan, Observation
-from jupyter_smx.model.cluster import Cluster, ClusterState, Host
-from jupyter_smx.model.errors import RefusedError, SmxError
+from jupyter_smx.model.cluster import Cluster, ClusterState, Handle, Host
+from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError
 from jupyter_smx.policy import capacity
 from jupyter_smx.policy.hosts import named_hosts
 from jupyter_smx.policy.lifecycle import ClusterStep, Seen, next_cluster_step
@@ -56,6 +56,8 @@ class _Watch:
     """What is known of one cluster right now; nothing of it is stored."""
 
     gone: bool = False
+    tried: bool = False
+    """An engine was asked for its hosts before, maybe by an earlier controller."""
     action: asyncio.Task[None] | None = None
     failures: int = 0
     not_before: float = 0.0
@@ -70,7 +72,7 @@ class Fleet:
         self._agents = agents
         self._engine_of = engine_of
         self._crew = crew
-        self._watches: dict[str, _Watch] = {}
+        self._watches = {cluster: _Watch(tried=True) for cluster in books.clusters}
         self._surveyed: dict[str, float] = {}
         self._surveys: set[asyncio.Task[None]] = set()
         self._steps: dict[ClusterStep, Callable[[Cluster], Coroutine[Any, Any, None]]] = {
@@ -176,6 +178,8 @@ class Fleet:
 
     async def _acquire(self, cluster: Cluster) -> None:
         engine = self._engine_of(cluster.key.engine)
+        watch = self._watches[cluster.id]
+        first, watch.tried = not watch.tried, True
         job = self._books.jobs.get(cluster.job)
         request = self.request(cluster.id, cluster, job.spec.imports if job else ())
         limit = self._books.limits.launch_limit
@@ -183,8 +187,10 @@ class Fleet:
             await asyncio.wait_for(self._collect_handles(engine, request), limit)
             greetings = await self._open(self._books.clusters[cluster.id])
         except asyncio.TimeoutError:
-            late = RefusedError(f"The engine {engine.name} gave no hosts within {limit:g} s.", transient=True)
+            late = UnavailableError(f"The engine {engine.name} gave no hosts within {limit:g} s.", transient=True)
             await self._give_up(cluster, late)
+        except RefusedError as error:
+            await self._give_up(cluster, error, launched=not first)
         except SmxError as error:
             await self._give_up(cluster, error)
         else:
@@ -198,10 +204,12 @@ class Fleet:
             # On disk before anything more is done: from here on the cluster costs.
             self._books.amend_cluster(changed.id, durable=True, handle=handle)
 
-    async def _give_up(self, cluster: Cluster, error: SmxError) -> None:
+    async def _give_up(self, cluster: Cluster, error: SmxError, *, launched: bool = True) -> None:
         now = self._books.clusters.get(cluster.id, cluster)
-        if now.handle is not None:
-            await self._engine_of(cluster.key.engine).release(now.handle)
+        if now.handle is not None or launched:
+            # What was launched may have no handle yet; its cluster's id finds it.
+            handle = now.handle or Handle(engine=cluster.key.engine, cluster=cluster.id)
+            await self._engine_of(cluster.key.engine).release(handle)
         self._agents.close(cluster.id)
         self._books.end_cluster(now, str(error))
         self._crew.cluster_refused(now, error)

@@ -214,11 +214,8 @@ class Reconciler:
     def _wait(self, job: Job, decision: placement.Wait) -> None:
         if job.id not in self.books.jobs or job.why != decision.why:
             self.books.save(jobs=[replace(job, why=decision.why)])
-        now = self.books.clock()
         for cluster_id in decision.evict:
-            pool = self.books.clusters[cluster_id]
-            reason = f"Released early to make room for {job.name}."
-            self.books.save(clusters=[transitions.release(pool, reason, now)])
+            self.books.release_pool(self.books.clusters[cluster_id], f"Released early to make room for {job.name}.")
             self.fleet.step(cluster_id)
 
     def _dispatch(self, job: Job) -> None:

@@ -264,6 +264,20 @@ class Fleet:
     def _expired(self, cluster: Cluster) -> bool:
         return cluster.expires_at is not None and cluster.expires_at <= self._books.clock() + 1.0
 
+    async def let_go(self, limit: float) -> None:
+        """Finish the releases that were begun, ``limit`` seconds at most: nothing should cost that somebody let go."""
+        begun = [
+            watch.action
+            for cluster_id, watch in self._watches.items()
+            if watch.action is not None and self._is_releasing(cluster_id)
+        ]
+        if begun:
+            await asyncio.wait(begun, timeout=limit)
+
+    def _is_releasing(self, cluster_id: str) -> bool:
+        cluster = self._books.clusters.get(cluster_id)
+        return cluster is not None and cluster.state is ClusterState.RELEASING
+
     async def settle(self) -> None:
         """Wait until no action is under way; for tests and an orderly end."""
         while tasks := [w.action for w in self._watches.values() if w.action is not None] + [*self._surveys]:

@@ -43,6 +43,8 @@ MANY_WRITES = 1_000
 """Transactions after which the write-ahead log is emptied although more are coming."""
 PAYLOADS_EVERY = 3_600.0
 EVENTS_KEPT = 20_000
+LAST_RELEASES = 5.0
+"""Seconds that hosts which are being released may take when the controller is told to end."""
 LAST_GUESTS = 0.05
 """Seconds in which somebody who found the socket just before it was hidden can still come in."""
 
@@ -123,6 +125,7 @@ class Service:
         door.hide()
         self.server.stop()
         door.close()
+        await self.reconciler.fleet.let_go(LAST_RELEASES)
         self.reconciler.close()
         await self._pump.close()
         await self._agents.close_all()
@@ -178,6 +181,10 @@ class Service:
         await asyncio.to_thread(delete_unused_payloads, self._data_dir / "payloads", needed, now)
 
     def _keep_cell(self, job: Job) -> None:
+        # Making folders can take milliseconds that a job on its way to a warm host must not wait for.
+        asyncio.get_running_loop().run_in_executor(None, self._write_cell, job)
+
+    def _write_cell(self, job: Job) -> None:
         try:
             self._staging.keep_cell(job)
         except SmxError as error:

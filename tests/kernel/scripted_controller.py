@@ -48,6 +48,7 @@ class ScriptedController:
         self.logs: dict[tuple[str, str], bytes] = {}
         self.pools: dict[str, PoolSummary] = {}
         self.events: list[Event] = []
+        self.forgotten = 0
         self.requests: list[str] = []
         self.targets: list[str] = []
         self.connections = 0
@@ -95,6 +96,23 @@ class ScriptedController:
             self.events.append(Event(seq=len(self.events) + 1, at=time.time(), job=summary_of(job)))
             self._news.notify_all()
             return job
+
+    def change_unseen(self, job_id: str, **fields: Any) -> None:
+        """Change a job whose event is dropped before anybody asks for it."""
+        with self._news:
+            self.jobs[job_id] = replace(self.jobs[job_id], **fields)
+            self.forgotten = len(self.events) + 1
+            self.events.append(Event(seq=self.forgotten, at=time.time()))
+            self._news.notify_all()
+
+    def delete(self, job_id: str) -> None:
+        with self._news:
+            job = self.jobs.pop(job_id)
+            self.events.append(Event(seq=len(self.events) + 1, at=time.time(), job=summary_of(job)))
+            self._news.notify_all()
+
+    def guests(self) -> int:
+        return len(self._sockets)
 
     def run(self, job_id: str) -> Job:
         return self.change(
@@ -206,13 +224,18 @@ class _Handler(BaseHTTPRequestHandler):
             case "GET", ["jobs", ref, "logs"]:
                 return self._log(fake.find(ref), query)
             case "GET", ["changes"]:
-                since = int(query["since"])
-                fake.wait_for(lambda: len(fake.events) > since, float(query.get("wait", 0)))
-                return 200, Changes(events=tuple(fake.events[since:]), seq=len(fake.events)), {}
+                return self._changes(int(query["since"]), float(query.get("wait", 0)))
             case "GET", ["doctor"]:
                 return 200, {"isolation": {"mode": "variables", "reason": "not allowed"}, "engines": ["local"]}, {}
             case _:
                 return self._pools(parts, body)
+
+    def _changes(self, since: int, wait: float) -> tuple[int, Any, dict[str, str]]:
+        fake = self.fake
+        fake.wait_for(lambda: len(fake.events) > since or since < fake.forgotten, wait)
+        if since < fake.forgotten:
+            return 200, Changes(events=(), seq=fake.forgotten, reset=True), {}
+        return 200, Changes(events=tuple(fake.events[since:]), seq=len(fake.events)), {}
 
     def _pools(self, parts: list[str], body: bytes) -> tuple[int, Any, dict[str, str]]:
         pools = self.fake.pools

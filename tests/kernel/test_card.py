@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from jupyter_smx.kernel.card import MIME, card_of, size_words
 from jupyter_smx.kernel.page import note, table
+from jupyter_smx.kernel.screen import Screen
 from jupyter_smx.model.channel import Artifact, Payload
 from jupyter_smx.model.job import HostEnd, Job, RemoteException
 from jupyter_smx.model.spec import JobSpec
@@ -105,3 +107,12 @@ def test_tables_and_notes_are_escaped() -> None:
     assert text == "A    B\n<b>  x"
     assert "<td>&lt;b&gt;</td>" in html
     assert note("<i>")[1] == "<pre>&lt;i&gt;</pre>"
+
+
+def test_nothing_overtakes_the_card_of_a_finished_job() -> None:
+    drawn: list[Any] = []
+    publisher = SimpleNamespace(publish=lambda bundle, **_: drawn.append(bundle[MIME]["status"]))
+    screen = Screen(SimpleNamespace(kernel=object(), display_pub=publisher))
+    screen.update(card_of(a_job(state=SecondaryStatus.COMPLETED), 101.0))
+    screen.update(card_of(a_job(state=SecondaryStatus.TRAINING), 102.0))
+    assert drawn == ["Completed"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import http.client
 import os
 import socket
 import threading
@@ -107,19 +108,44 @@ def test_a_refusal_comes_back_as_the_error_that_the_controller_raised(
         client.job("a/../b")
 
 
-def test_an_interrupt_in_the_middle_of_an_answer_leaves_no_half_answer_for_the_next_request(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_in_the_middle_of_an_answer_leaves_no_half_answer_for_the_next_request(client: Client) -> None:
     client.greet()
-    kept = client._quick._kept
+    with pytest.MonkeyPatch.context() as patch:
 
-    def interrupted() -> None:
-        raise KeyboardInterrupt
+        def interrupted(*_: Any) -> None:
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(kept, "getresponse", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        client.submit("ab" * 8, SPEC)
+        patch.setattr(http.client.HTTPResponse, "read", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            client.submit("ab" * 8, SPEC)
     assert client.greet().pid == os.getpid()
+
+
+def test_a_client_that_is_closed_starts_no_controller(
+    controller: ScriptedController, monkeypatch: pytest.MonkeyPatch, eventually_blocking: Any
+) -> None:
+    started: list[int] = []
+    monkeypatch.setattr(standby, "start", lambda: started.append(1))
+    client = standby.client()
+    client.submit("ab" * 8, SPEC)
+    outcome: list[Exception] = []
+
+    def wait() -> None:
+        try:
+            client.wait("ab" * 8, 30.0)
+        except UnavailableError as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    eventually_blocking(lambda: any("wait=" in target for target in controller.targets), "the wait")
+    launch.socket_path().unlink()
+    client.close()
+    thread.join(10)
+    assert len(outcome) == 1
+    with pytest.raises(UnavailableError, match="closed"):
+        client.greet()
+    assert started == []
 
 
 def test_a_forked_child_opens_a_connection_of_its_own(client: Client, controller: ScriptedController) -> None:

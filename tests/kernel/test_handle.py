@@ -203,7 +203,7 @@ def test_waiting_lives_through_the_death_of_a_controller(job: Job, controller: S
 def test_the_verdict_never_changes(job: Job, controller: ScriptedController) -> None:
     controller.end(job.id, SecondaryStatus.FAILED)
     assert job.status == "Failed"
-    controller.end(job.id, SecondaryStatus.COMPLETED)
+    job.take(controller.end(job.id, SecondaryStatus.COMPLETED))
     assert job.status == "Failed"
 
 
@@ -232,3 +232,42 @@ def test_a_handle_without_a_controller_still_has_a_repr(
     monkeypatch.setattr(job._client, "_start", lambda: (_ for _ in ()).throw(ConnectionRefusedError()))
     controller.kill()
     assert "last seen Pending" in repr(job)
+
+
+def test_a_job_that_somebody_deleted_is_let_go_and_the_others_are_watched(
+    session: Session, controller: ScriptedController, eventually_blocking: Any
+) -> None:
+    deleted, other = session.submit(SPEC), session.submit(SPEC)
+    told = threading.Event()
+    other.add_done_callback(lambda _: told.set())
+    controller.delete(deleted.id)
+    controller.end(other.id)
+    assert told.wait(10)
+    eventually_blocking(lambda: deleted.id not in session.watcher._open, "it is let go")
+
+
+def test_news_that_was_dropped_before_anybody_asked_is_found_by_looking(
+    job: Job, controller: ScriptedController, eventually_blocking: Any
+) -> None:
+    told = threading.Event()
+    job.add_done_callback(lambda _: told.set())
+    eventually_blocking(lambda: any("/v1/changes" in target for target in controller.targets), "the watcher waits")
+    controller.change_unseen(job.id, state=SecondaryStatus.COMPLETED, ended_at=1.0)
+    assert told.wait(10)
+
+
+def test_a_kernel_whose_jobs_are_over_holds_no_connection(
+    job: Job, controller: ScriptedController, eventually_blocking: Any
+) -> None:
+    controller.end(job.id)
+    job.wait(10)
+    eventually_blocking(lambda: controller.guests() == 0, "no guests")
+
+
+def test_a_flood_of_log_is_followed_to_its_last_byte(
+    job: Job, controller: ScriptedController, capsys: pytest.CaptureFixture[str]
+) -> None:
+    controller.write(job.id, "0123456789\n" * 60_000)
+    controller.end(job.id)
+    job.follow()
+    assert len(capsys.readouterr().out) == 660_000

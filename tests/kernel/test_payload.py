@@ -99,3 +99,13 @@ def test_a_file_of_results_that_is_broken_says_where_it_lies(tmp_path: Path) -> 
     path.write_bytes(b"\x80\x05")
     with pytest.raises(SmxError, match=r"result\.pkl"):
         payload.unpack(path)
+
+
+def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pickle, "dump", full)
+    with pytest.raises(OSError, match="No space left"):
+        payload.pack({"a": 1}, tmp_path)
+    assert list(tmp_path.iterdir()) == []

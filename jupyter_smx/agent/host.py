@@ -232,7 +232,7 @@ def describe(host: Host) -> Dict[str, Any]:
         "preload": host.nursery.preload.view(),
         "deadline": host.deadline.left(),
         "jobs": {
-            job.id: {"phase": job.phase, "lease": job.lease, "log": host.spool.size(job.id)}
+            job.id: {"phase": job.phase, "lease": job.lease, "log": host.spool.size(job.id), "at": job.at}
             for job in host.jobs.values()
         },
     }

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.loop import Timer
     from jupyter_smx.agent.nursery import Child
 
-_COALESCE = 0.02
 _SEND_PATIENCE = 5.0
 _GONE_PATIENCE = 2.0
 _LOOK_AGAIN = 0.005
@@ -54,7 +53,6 @@ class Job:
         self._kill_timer: Optional[Timer] = None
         self._limit_timer: Optional[Timer] = None
         self._watch: Optional[int] = None
-        self._window: Optional[Timer] = None
         self._told = 0
         self._oom_before = 0
         self._outputs = scriptmode.outputs(spec, host.place)
@@ -127,22 +125,10 @@ class Job:
             self.host.nursery.park()
 
     def _grew(self) -> None:
-        if self._window is None:
-            self._tell_size()
-            self._window = self.host.loop.later(_COALESCE, self._window_closed)
-
-    def _window_closed(self) -> None:
-        self._window = None
-        if self._tell_size():
-            self._window = self.host.loop.later(_COALESCE, self._window_closed)
-
-    def _tell_size(self) -> bool:
         total = self.host.spool.size(self.id)
-        if total == self._told:
-            return False
-        self._told = total
-        self.tell("grew", total=total)
-        return True
+        if total != self._told:
+            self._told = total
+            self.tell("grew", total=total)
 
     def tell(self, event: str, **fields: Any) -> None:
         """Send an event of this job to whoever listens."""
@@ -210,7 +196,7 @@ class Job:
         self._archive()
 
     def _archive(self) -> None:
-        self._tell_size()
+        self._grew()
         report = spool.read_json(self.host.spool.path(self.id, spool.REPORT))
         self.report = dict(report or {}, **{name: value for name, value in self.report.items() if value})
         folder, ml = self.host.spool.path(self.id), self.host.folder.ml
@@ -228,8 +214,6 @@ class Job:
         self._over(result["artifacts"])
 
     def _over(self, artifacts: Optional[List[Dict[str, Any]]] = None) -> None:
-        if self._window is not None:
-            self._window.cancel()
         if self._watch is not None:
             self.host.logs.remove(self._watch)
         if self.child is not None:

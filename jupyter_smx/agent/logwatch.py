@@ -16,6 +16,7 @@ _IN_MODIFY = 0x2
 _IN_NONBLOCK_CLOEXEC = 0o4000 | 0o2000000
 _EVENT = struct.Struct("iIII")
 _POLL = 0.05
+_COALESCE = 0.02
 
 
 class LogWatch:
@@ -28,7 +29,7 @@ class LogWatch:
         self._number = 0
         self._fd = process.libc().inotify_init1(_IN_NONBLOCK_CLOEXEC) if process.LINUX else -1
         if self._fd >= 0:
-            loop.watch(self._fd, READ, self._events)
+            self._look_again()
 
     def add(self, path: str, call: Callable[[], None]) -> int:
         """Watch a file that exists; gives a number for :meth:`remove`."""
@@ -58,11 +59,17 @@ class LogWatch:
         if timer is not None:
             timer.cancel()
 
+    def _look_again(self) -> None:
+        self._loop.watch(self._fd, READ, self._events)
+
     def _events(self) -> None:
         try:
             data = os.read(self._fd, 65_536)
         except BlockingIOError:
             return
+        # A flood of writes wakes us once per window: what happens meanwhile waits in the kernel as one event.
+        self._loop.unwatch(self._fd)
+        self._loop.later(_COALESCE, self._look_again)
         changed = set()
         offset = 0
         while offset < len(data):

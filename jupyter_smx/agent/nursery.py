@@ -320,6 +320,12 @@ class Nursery:
         while one.buffer and self._message(one):
             pass
 
+    def _hear_out(self, one: Child) -> None:
+        """Take what a child said before its end: its end and its words come on two ways, and the end may be first."""
+        while one.sock.fileno() >= 0:
+            one.sock.setblocking(False)
+            self._listen(one)
+
     def _message(self, one: Child) -> bool:
         """Take one message from the buffer: a frame begins with 0, the others with their tag."""
         tag, data = one.buffer[0], one.buffer
@@ -354,7 +360,7 @@ class Nursery:
         one.gone = True
         one.zygote.children.pop(one.serial, None)
         self._loop.forget_exit(one.pid)
-        self._hang_up(one)
+        self._hear_out(one)
         if one is self._parked:
             self._parked = None
             shutil.rmtree(one.slot, ignore_errors=True)

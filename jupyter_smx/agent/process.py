@@ -139,9 +139,13 @@ def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
 
 
 def kill_group(pid: int, number: int = signal.SIGKILL) -> None:
-    """Send a signal to a process group."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    """Send a signal to the group of a job, or to its first process when that has not become a leader yet."""
+    try:
         os.killpg(pid, number)
+    except ProcessLookupError:
+        kill([pid], number)
+    except PermissionError:
+        return
 
 
 def marked(marker: str) -> List[int]:

@@ -186,23 +186,30 @@ def description(**changes: Any) -> dict[str, Any]:
     return whole | changes
 
 
-def launch(folder: Path, *, user: int | None = None, environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+def launch(
+    folder: Path,
+    *,
+    user: int | None = None,
+    environment: dict[str, str] | None = None,
+    program: tuple[str, ...] = (sys.executable, "-m", "jupyter_smx.agent"),
+) -> subprocess.Popen[bytes]:
     """Start an agent and wait until it says that it is ready, or has ended."""
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     ours, theirs = os.pipe()
     with (folder / "agent.log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "jupyter_smx.agent", "serve", str(folder), "--ready-fd", str(theirs)],
+            [*program, "serve", str(folder), "--ready-fd", str(theirs)],
             pass_fds=[theirs],
             stderr=log,
             stdout=log,
             cwd=ROOT,
-            env={**os.environ, **(environment or {})},
+            env={**inherited, **(environment or {})},
             user=user,
             group=user,
             extra_groups=[] if user is not None else None,
         )
     os.close(theirs)
-    with open(ours, "rb") as pipe:
+    with os.fdopen(ours, "rb") as pipe:
         pipe.read(1)
     return process
 
@@ -227,11 +234,14 @@ def start_agent(host_folder: Callable[..., Path]) -> Iterator[Callable[..., Agen
     """Start agents; those that still live are ended when the test is over."""
     started: list[Agent] = []
 
-    def start(*, user: int | None = None, environment: dict[str, str] | None = None, **changes: Any) -> Agent:
+    def start(
+        *, options: dict[str, Any] | None = None, environment: dict[str, str] | None = None, **changes: Any
+    ) -> Agent:
         folder = host_folder(**changes)
+        user = (options or {}).get("user")
         if user is not None:
             os.chown(folder, user, user)
-        process = launch(folder, user=user, environment=environment)
+        process = launch(folder, environment=environment, **(options or {}))
         try:
             agent = Agent(folder, process)
         except OSError as error:
@@ -277,5 +287,3 @@ def isolated(start_agent: Callable[..., Agent], far_folder: Path) -> Agent:
 @pytest.fixture
 def wait_until() -> Callable[..., Any]:
     return eventually_blocking
-
-

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conftest import NOBODY, PATIENCE, description, launch
 
+from jupyter_smx.agent import wire
+from jupyter_smx.engines import pack
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -19,11 +23,16 @@ if TYPE_CHECKING:
     from conftest import Agent
 
 FOREVER = "import signal\nprint('on', flush=True)\nwhile True: signal.pause()"
+SHM = Path("/dev/shm")  # noqa: S108 - shared memory
 STUBBORN = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER
 
 
 def pid_of_job(agent: Agent, job: str) -> int:
     return int(agent.wait_for_log(job, "\n").split()[0])
+
+
+def count(folder: str) -> int:
+    return len(list(Path(folder).iterdir()))
 
 
 def is_alive(pid: int) -> bool:
@@ -125,11 +134,11 @@ def test_bug_20_shared_memory_of_a_job_does_not_stay(agent: Agent, shared: str) 
     record = agent.run(source)
     number = record["text"].strip()
     assert any(number in text and "was removed" in text for text in record["left_behind"])
-    assert not Path(f"/dev/shm/smx-test-{number}").exists()
+    assert not (SHM / f"smx-test-{number}").exists()
 
 
 def test_bug_20_shared_memory_that_somebody_uses_is_left_alone(agent: Agent) -> None:
-    path = Path(f"/dev/shm/smx-test-foreign-{os.getpid()}")
+    path = SHM / f"smx-test-foreign-{os.getpid()}"
     job, _lease = agent.start("import sys\nprint('on', flush=True)\nimport time\nwhile True: time.sleep(0.01)")
     agent.wait_for_log(job, "on")
     try:
@@ -184,7 +193,7 @@ def test_a_read_leads_nowhere_else(agent: Agent, name: str) -> None:
 
 def test_a_link_out_of_the_spool_is_not_followed(agent: Agent) -> None:
     record = agent.run("pass")
-    os.symlink("/etc/passwd", agent.folder / "spool" / record["job"] / "link")
+    (agent.folder / "spool" / record["job"] / "link").symlink_to("/etc/passwd")
     assert not agent.client.ask("read", job=record["job"], name="link", offset=0, limit=10)["ok"]
 
 
@@ -238,8 +247,6 @@ def test_bug_01_no_event_of_a_job_is_read_as_one_of_the_next(agent: Agent) -> No
 
 
 def test_a_stream_that_breaks_at_any_byte_does_not_end_the_agent(agent: Agent) -> None:
-    from jupyter_smx.agent import wire
-
     whole = wire.encode({"id": 1, "op": "hello", "protocol": 1, "epoch": 1})
     for cut in (0, 1, 4, 10, len(whole)):
         client = agent.connect()
@@ -280,7 +287,9 @@ def test_a_new_controller_reads_on_where_the_old_one_stopped(agent: Agent) -> No
     agent.client.close()
     agent.client = agent.connect()
     greeting = agent.client.ask("hello", protocol=1, epoch=2)
-    assert greeting["jobs"] == {job: {"phase": "running", "lease": lease, "log": 3}}
+    known = greeting["jobs"][job]
+    assert (known["phase"], known["lease"], known["log"]) == ("running", lease, 3)
+    assert known["at"]["received"] < known["at"]["first_line"]
     agent.stop(job, lease)
     assert agent.end_of(job)["cause"] == "stopped"
 
@@ -389,7 +398,7 @@ def test_when_the_agent_is_killed_everything_of_it_dies(
         agent.client.ask("ping")
     agent.process.kill()
     agent.process.wait()
-    wait_until(lambda: not agent.processes(), f"nothing of the host is alive {agent.processes()}")
+    wait_until(lambda: not agent.processes(), "nothing of the host is alive")
 
 
 def test_a_parked_child_that_is_killed_is_replaced(agent: Agent, wait_until: Callable[..., Any]) -> None:
@@ -408,7 +417,7 @@ def test_the_agent_has_one_thread_and_jobs_yield_to_it(agent: Agent) -> None:
     source = "import os; print(os.nice(0), open('/proc/self/oom_score_adj').read())"
     nice, score = agent.run(source)["text"].split()
     assert (nice, int(score) >= 500) == ("5", True)
-    assert len(os.listdir(f"/proc/{agent.process.pid}/task")) == 1
+    assert count(f"/proc/{agent.process.pid}/task") == 1
 
 
 def test_bug_19_memory_and_descriptors_do_not_creep(agent: Agent) -> None:
@@ -416,7 +425,7 @@ def test_bug_19_memory_and_descriptors_do_not_creep(agent: Agent) -> None:
         pid = agent.process.pid
         status = Path(f"/proc/{pid}/status").read_text()
         rss = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
-        return rss, len(os.listdir(f"/proc/{pid}/fd"))
+        return rss, count(f"/proc/{pid}/fd")
 
     for _ in range(30):
         agent.run("pass")
@@ -430,33 +439,39 @@ def test_bug_19_memory_and_descriptors_do_not_creep(agent: Agent) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can start an agent of another user")
 @pytest.mark.parametrize("isolate", [False, True])
-def test_an_unprivileged_user_has_a_host_too(
+def test_an_unprivileged_user_with_the_packed_agent_has_a_host_too(
     start_agent: Callable[..., Agent], far_folder: Path, *, isolate: bool
 ) -> None:
+    python = shutil.which("python3", path="/usr/bin:/bin")
+    if python is None:
+        pytest.skip("this machine has no Python that every user may run")
     far_folder.chmod(0o777)
-    agent = start_agent(user=NOBODY, isolate=isolate, parent=far_folder, environment={"HOME": str(far_folder)})
-    text = agent.run("import os; print(os.getuid(), os.environ['SM_MODEL_DIR'])")["text"]
+    archive = pack.place(far_folder)
+    agent = start_agent(
+        options={"user": NOBODY, "program": (python, "-I", str(archive))},
+        isolate=isolate,
+        parent=far_folder,
+        environment={"HOME": str(far_folder)},
+    )
+    record = agent.run("import os; print(os.getuid(), os.environ['SM_MODEL_DIR'], open('/proc/self/status').read())")
     isolation = agent.greeting["isolation"]
-    if isolation["mode"] == "namespace":
-        assert text == "65534 /opt/ml/model\n"
-    else:
-        assert isolation["reason"]
-        assert text == f"65534 {agent.folder}/ml/model\n"
+    where = "/opt/ml" if isolation["mode"] == "namespace" else f"{agent.folder}/ml"
+    assert record["text"].startswith(f"65534 {where}/model ")
+    assert isolate == (isolation["mode"] == "namespace"), isolation
+    assert "CapEff:\t0000000000000000" in record["text"]
+    assert agent.run("open('/opt/ml/model/m', 'w').write('x')" if isolate else "pass")["cause"] == "exit"
 
 
 def test_a_client_that_never_reads_does_not_stop_the_host(agent: Agent) -> None:
     deaf = agent.connect()
     deaf.ask("hello", protocol=1, epoch=1)
+    deaf.socket.settimeout(0.2)
     job = "deaf-1"
     deaf.send("run", job=job, lease=1, spec=agent.spec("print('x' * 200000)"))
     eventually_blocking(lambda: (agent.folder / "spool" / job / "end.json").exists(), "the job has ended")
-    for _ in range(200):
-        try:
+    with contextlib.suppress(TimeoutError, OSError):
+        for _ in range(200):
             deaf.send("read", job=job, name="log", offset=0, limit=262_144)
-        except (TimeoutError, OSError):
-            break
     agent.client = agent.connect()
     assert agent.client.ask("hello", protocol=1, epoch=2)["ok"]
     deaf.close()
-
-

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from conftest import Agent
 
@@ -121,7 +121,7 @@ def test_a_zygote_that_grew_a_thread_is_replaced_before_the_next_fork(
     agent = preload("late")
     (old,) = wait_until(lambda: agent.zygotes() if len(agent.zygotes()) == 1 else None, "one zygote is left")
     os.kill(old, 12)
-    wait_until(lambda: len(os.listdir(f"/proc/{old}/task")) > 1, "it has a second thread")
+    wait_until(lambda: len(list(Path(f"/proc/{old}/task").iterdir())) > 1, "it has a second thread")
     for _ in range(3):
         assert agent.run("import threading; print(threading.active_count())")["text"] == "1\n"
     wait_until(lambda: old not in agent.zygotes(), "it is gone")
@@ -210,5 +210,3 @@ def test_the_record_names_what_a_zygote_could_import_next_time(preload: Callable
     (modules / "mine.py").write_text("")
     agent = preload()
     assert "mine" in agent.run("import mine, json")["modules"]
-
-

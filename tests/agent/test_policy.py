@@ -1,0 +1,305 @@
+"""What the agent decides without touching the world: frames, script mode, deadlines, verdicts, environments."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import os
+import signal
+import socket
+import string
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_smx import agent as package
+from jupyter_smx.agent import clean, environment, hostconfig, job, scriptmode, wire
+from jupyter_smx.agent.deadline import LINGER, Deadline
+from jupyter_smx.agent.folder import RENEWED, SKELETON, keeps
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda children: st.lists(children) | st.dictionaries(st.text(), children),
+    max_leaves=8,
+)
+HEADERS = st.dictionaries(st.text().filter(lambda name: name != "size"), JSON)
+FRAMES = st.lists(st.tuples(HEADERS, st.none() | st.binary(max_size=200)), max_size=5)
+
+
+@given(FRAMES, st.lists(st.integers(1, 40)))
+def test_frames_arrive_whole_whatever_the_pieces(
+    frames: list[tuple[dict[str, Any], bytes | None]], cuts: list[int]
+) -> None:
+    data = b"".join(wire.encode(header, body) for header, body in frames)
+    decoder, seen = wire.Decoder(), []
+    for cut in [*cuts, len(data)]:
+        piece, data = data[:cut], data[cut:]
+        seen += decoder.feed(piece)
+    seen += decoder.feed(data)
+    expected = [(header if body is None else {**header, "size": len(body)}, body or b"") for header, body in frames]
+    assert [tuple(frame) for frame in seen] == expected
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_harm_the_decoder(data: bytes) -> None:
+    try:
+        list(wire.Decoder().feed(data))
+    except wire.WireError as error:
+        assert ":" in str(error)  # noqa: PT017 - either outcome is fine, only another error is not
+
+
+def test_both_blocking_and_asyncio_readers_read_a_frame_and_not_more() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(wire.encode({"a": 1}, b"body") + wire.encode({"b": 2}))
+        assert wire.receive(theirs) == ({"a": 1, "size": 4}, b"body")
+        assert wire.receive(theirs).header == {"b": 2}
+
+    async def read() -> wire.Frame:
+        reader = asyncio.StreamReader()
+        reader.feed_data(wire.encode({"a": 1}, b"body"))
+        return await wire.read(reader)
+
+    assert asyncio.run(read()) == ({"a": 1, "size": 4}, b"body")
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "word", "variable"),
+    [
+        ("32", 32, "32", "32"),
+        ("0.001", 0.001, "0.001", "0.001"),
+        ("1e-5", 1e-05, "1e-05", "1e-05"),
+        ("true", True, "True", "true"),
+        ('"adam"', "adam", "adam", "adam"),
+        ("adam", "adam", "adam", "adam"),
+        ("True", "True", "True", "True"),
+        ("null", None, "", ""),
+        ("00123", "00123", "00123", "00123"),
+        ("", "", "", ""),
+        ("[1, 2, 3]", [1, 2, 3], "[1, 2, 3]", "[1,2,3]"),
+        ('{"b": [2], "a": 1}', {"b": [2], "a": 1}, "a=1,b=[2]", '{"a":1,"b":[2]}'),
+    ],
+)
+def test_hyperparameters_are_read_as_sagemaker_reads_them(text: str, value: object, word: str, variable: str) -> None:
+    assert scriptmode.decode(text) == value
+    assert scriptmode.arguments({"key": scriptmode.decode(text)}) == ["--key", word]
+    assert scriptmode.variable(scriptmode.decode(text)) == variable
+
+
+def test_names_of_sagemaker_are_no_hyperparameters_of_the_user() -> None:
+    own, framework = scriptmode.split({"a": "1", "sagemaker_program": "t.py", "_tuning_objective_metric": "x"})
+    assert (own, framework) == ({"a": 1}, {"sagemaker_program": "t.py"})
+
+
+PLACE = scriptmode.Place(
+    host="algo-2",
+    hosts=["algo-2", "algo-10", "algo-1"],
+    groups=[
+        {"instance_group_name": "data", "instance_type": "ml.c5.xlarge", "hosts": ["algo-1"]},
+        {"instance_group_name": "train", "instance_type": "ml.p3.2xlarge", "hosts": ["algo-10", "algo-2"]},
+    ],
+    group="train",
+    instance_type="ml.p3.2xlarge",
+    cpus=8,
+    gpus=1,
+)
+
+
+def spec(**changes: Any) -> dict[str, Any]:
+    return scriptmode.complete({"source": "pass", "kind": "train", "name": "n", **changes})
+
+
+def test_a_heterogeneous_cluster_in_variables() -> None:
+    channels = [{"name": "my-val", "source": "x"}, {"name": "a.b", "source": "y", "distribution": "ShardedByS3Key"}]
+    found = scriptmode.variables(spec(channels=channels, environment={"SM_HOSTS": "mine", "OWN": "x"}), PLACE)
+    assert json.loads(found["SM_HOSTS"]) == ["algo-1", "algo-10", "algo-2"], "sorted as text, as on SageMaker"
+    assert found["SM_IS_HETERO"] == "true"
+    assert found["SM_CURRENT_INSTANCE_GROUP"] == "train"
+    assert json.loads(found["SM_CURRENT_INSTANCE_GROUP_HOSTS"]) == ["algo-10", "algo-2"]
+    assert json.loads(found["SM_INSTANCE_GROUPS"]) == ["data", "train"]
+    assert found["SM_CHANNEL_MY-VAL"] == "/opt/ml/input/data/my-val"
+    assert found["SM_CHANNEL_A.B"] == "/opt/ml/input/data/a.b"
+    assert json.loads(found["SM_CHANNELS"]) == ["a.b", "my-val"]
+    assert found["OWN"] == "x"
+    assert json.loads(found["SM_TRAINING_ENV"])["is_master"] is False
+    assert json.loads(found["SM_INPUT_DATA_CONFIG"])["a.b"]["S3DistributionType"] == "ShardedByS3Key"
+    assert "SAGEMAKER_BASE_DIR" not in found
+
+
+def test_every_variable_of_the_contract_is_there() -> None:
+    names = [
+        "HOSTS",
+        "CURRENT_HOST",
+        "NETWORK_INTERFACE_NAME",
+        "CURRENT_INSTANCE_TYPE",
+        "CURRENT_INSTANCE_GROUP",
+        "CURRENT_INSTANCE_GROUP_HOSTS",
+        "INSTANCE_GROUPS",
+        "INSTANCE_GROUPS_DICT",
+        "DISTRIBUTION_INSTANCE_GROUPS",
+        "IS_HETERO",
+        "NUM_CPUS",
+        "NUM_GPUS",
+        "NUM_NEURONS",
+        "CHANNELS",
+        "HPS",
+        "USER_ARGS",
+        "USER_ENTRY_POINT",
+        "MODULE_NAME",
+        "MODULE_DIR",
+        "MODEL_DIR",
+        "INPUT_DIR",
+        "INPUT_CONFIG_DIR",
+        "OUTPUT_DIR",
+        "OUTPUT_DATA_DIR",
+        "OUTPUT_INTERMEDIATE_DIR",
+        "LOG_LEVEL",
+        "FRAMEWORK_MODULE",
+        "FRAMEWORK_PARAMS",
+        "RESOURCE_CONFIG",
+        "INPUT_DATA_CONFIG",
+        "TRAINING_ENV",
+    ]
+    found = scriptmode.variables(spec(), PLACE)
+    assert {f"SM_{name}" for name in names} <= found.keys()
+    assert {"CURRENT_HOST", "TRAINING_JOB_NAME", "TRAINING_JOB_ARN", "SAGEMAKER_JOB_NAME"} <= found.keys()
+
+
+@given(st.dictionaries(st.text(string.ascii_letters + "-_", min_size=1), JSON))
+def test_script_mode_takes_any_hyperparameters(values: dict[str, Any]) -> None:
+    wish = spec(hyperparameters={name: json.dumps(value) for name, value in values.items()})
+    own, _framework = scriptmode.split(wish["hyperparameters"])
+    assert all(isinstance(value, str) for value in scriptmode.variables(wish, PLACE).values())
+    assert len(scriptmode.argv(wish)) == 1 + 2 * len(own)
+    files = scriptmode.config_files(wish, PLACE)
+    assert json.loads(files["input/config/hyperparameters.json"]) == wish["hyperparameters"]
+
+
+def test_paths_of_outputs_are_under_opt_ml() -> None:
+    elsewhere = PLACE._replace(base="/home/me/ml")
+    assert elsewhere.real("/opt/ml/processing/out") == "/home/me/ml/processing/out"
+    assert elsewhere.real("processing/out") == "/home/me/ml/processing/out"
+    assert elsewhere.real("/data/out") == "/data/out"
+    assert elsewhere.real("/opt/mlx") == "/opt/mlx"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_bug_10_the_deadline_counts_on_its_own_clock() -> None:
+    clock = Clock()
+    deadline = Deadline(30, clock)
+    clock.now += 29
+    assert deadline.left() == 1
+    clock.now += 3600  # the lid was closed
+    assert deadline.left() == 0
+
+
+@given(st.lists(st.sampled_from(["begin", "end", "set", "never", "wait"]), max_size=20), st.floats(0, 1e6))
+def test_a_job_is_never_over_by_the_deadline_and_an_idle_host_has_one(steps: list[str], seconds: float) -> None:
+    clock = Clock()
+    deadline, busy, never = Deadline(120, clock), False, False
+    for step in steps:
+        if step == "begin":
+            busy = True
+            deadline.begin_job()
+        elif step == "end":
+            busy, never = False, False
+            deadline.end_job(seconds)
+            assert deadline.left() == pytest.approx(max(seconds, LINGER))
+        elif step == "wait":
+            clock.now += seconds
+        else:
+            never = step == "never"
+            deadline.set(None if never else seconds)
+        assert (deadline.left() is None) == (busy or never)
+
+
+@pytest.mark.parametrize(
+    ("status", "asked", "refused", "oom", "cause"),
+    [
+        (0, "", False, False, "exit"),
+        (3 << 8, "", False, True, "exit"),
+        (9, "", False, False, "signal"),
+        (9, "", False, True, "memory"),
+        (11, "", False, True, "signal"),
+        (15, "stopped", False, False, "stopped"),
+        (0, "max_runtime", False, False, "max_runtime"),
+        (1 << 8, "", True, False, "refused"),
+        (None, "", False, False, "refused"),
+        (None, "stopped", True, False, "stopped"),
+    ],
+)
+def test_causes(status: int | None, asked: str, *, refused: bool, oom: bool, cause: str) -> None:
+    assert job.cause_of(status, asked, refused=refused, oom=oom) == cause
+
+
+def test_the_environment_of_jobs_has_no_secret() -> None:
+    inherited = {
+        "JUPYTER_TOKEN": "s",
+        "JUPYTERHUB_API_TOKEN": "s",
+        "JPY_PARENT_PID": "1",
+        "JUPYTER_SMX_DATA_DIR": "/d",
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "PATH": "/usr/bin:/env/bin",
+        "HOME": "/home/me",
+    }
+    found = environment.scrub(inherited, "c/algo-1", "/env/bin/python")
+    assert found == {"PATH": "/env/bin:/usr/bin", "HOME": "/home/me", "JUPYTER_SMX_HOST": "c/algo-1"}
+    assert environment.scrub({"MPLBACKEND": "agg"}, "c", "/p/python")["MPLBACKEND"] == "agg"
+    assert {environment.for_zygote(found)[name] for name in environment.THREAD_VARIABLES} == {"1"}
+
+
+def test_what_is_renewed_and_what_is_kept() -> None:
+    assert keeps("sagemaker") == ["warmpoolcache"]
+    assert keeps("model") == []
+    assert keeps("output") == ["data"]
+    assert "sagemaker/warmpoolcache" not in RENEWED
+    assert {name.rpartition("/")[0] for name in SKELETON if "/" in name} <= set(RENEWED)
+
+
+def test_a_description_says_what_is_wrong_with_it() -> None:
+    good = {"protocol": 1, "cluster": "c", "host": "algo-1"}
+    assert hostconfig.parse(good).marker() == "c/algo-1"
+    for changes, word in (
+        ({"protocol": 2}, "protocol"),
+        ({"host": ""}, "host"),
+        ({"start_method": "x"}, "start_method"),
+    ):
+        with pytest.raises(hostconfig.ConfigError, match=word):
+            hostconfig.parse({**good, **changes})
+
+
+def test_the_agent_is_written_in_python_3_8_and_the_standard_library() -> None:
+    folder = Path(str(package.__file__)).parent
+    for path in folder.glob("*.py"):
+        tree = ast.parse(path.read_text(), feature_version=(3, 8))
+        imports = {
+            name.partition(".")[0]
+            for node in ast.walk(tree)
+            for name in (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [str(node.module)]
+                if isinstance(node, ast.ImportFrom)
+                else []
+            )
+        }
+        assert imports <= {*sys.stdlib_module_names, "jupyter_smx", "cloudpickle"}, path
+
+
+def test_a_process_that_is_left_is_named_with_its_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        (sentence,) = clean.name_processes([os.getpid()])
+        assert f"port {server.getsockname()[1]}" in sentence
+    assert signal.SIGKILL == 9

@@ -259,6 +259,7 @@ def test_news_that_was_dropped_before_anybody_asked_is_found_by_looking(
 def test_a_kernel_whose_jobs_are_over_holds_no_connection(
     job: Job, controller: ScriptedController, eventually_blocking: Any
 ) -> None:
+    eventually_blocking(lambda: any("/v1/changes" in target for target in controller.targets), "the watcher waits")
     controller.end(job.id)
     job.wait(10)
     eventually_blocking(lambda: controller.guests() == 0, "no guests")

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 from tornado.httpserver import HTTPServer
+from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_unix_socket
 from tornado.web import Application, RequestHandler
 
@@ -68,6 +69,33 @@ def pool(number: int = 1, **fields: Any) -> PoolSummary:
     return PoolSummary(**(values | fields))
 
 
+class Endless:
+    """An artefact as large as you like: how much of it was sent, and whether the receiver makes it wait."""
+
+    path = "/v1/jobs/a/artifacts/endless"
+    limit = 200 * 2**20
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.waits = asyncio.Event()
+        self.over = asyncio.Event()
+
+    async def stream(self, handler: RequestHandler) -> None:
+        try:
+            while self.sent < self.limit:
+                handler.write(bytes(2**20))
+                flushed = asyncio.ensure_future(handler.flush())
+                done, _ = await asyncio.wait([flushed], timeout=0.5)
+                if not done:
+                    self.waits.set()
+                await flushed
+                self.sent += 2**20
+        except StreamClosedError:
+            pass
+        finally:
+            self.over.set()
+
+
 class FakeController:
     def __init__(self) -> None:
         self.seen: list[Seen] = []
@@ -77,6 +105,7 @@ class FakeController:
         self.events: list[Event] = []
         self.seq = 0
         self.forgotten_before = 0
+        self.endless = Endless()
         self._news = asyncio.Condition()
         self._server: HTTPServer | None = None
         self._path: Path | None = None
@@ -138,6 +167,9 @@ class _Handler(RequestHandler):
         query = {name: self.get_query_argument(name) for name in self.request.query_arguments}
         headers = dict(self.request.headers)
         self.fake.seen.append(Seen(method, path, query, self.request.body, headers))
+        if path == Endless.path:
+            await self.fake.endless.stream(self)
+            return
         recorded = self.fake.answers.get((method, path))
         if recorded is not None:
             self.set_status(recorded.status)

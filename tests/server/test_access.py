@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_controller import job
 from jupyter_server.auth import Authorizer
+from jupyter_server.serverapp import _has_tornado_web_authenticated
 from routes import ROUTES, Route
 from tornado.httpclient import HTTPClientError
 from tornado.httputil import parse_cookie
@@ -70,6 +71,17 @@ def test_the_table_of_routes_has_every_verb_of_every_handler() -> None:
         if re.fullmatch(pattern, f"/jupyter-smx/{route.path}")
     }
     assert tested == verbs
+
+
+def test_each_verb_asks_for_a_user_by_itself_whatever_the_server_is_configured_to_do() -> None:
+    verbs = [
+        (handler.__name__, verb, getattr(handler, verb))
+        for _, handler in handlers.ROUTES
+        for verb in ("get", "post", "patch", "delete", "put")
+        if verb in vars(handler)
+    ]
+    assert len(verbs) == len(ROUTES)
+    assert [(name, verb) for name, verb, method in verbs if not _has_tornado_web_authenticated(method)] == []
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=str)

@@ -15,6 +15,7 @@ from jupyter_smx.server.notice import SCHEMA_ID
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
 
     import pytest
 
@@ -82,7 +83,7 @@ async def test_a_storm_of_changes_becomes_few_events_and_the_last_word_is_kept(
 
 
 async def test_a_controller_that_comes_later_is_found_without_being_asked_for(
-    next_event: Next, following: SmxServerExtension, started_controllers: list[Any]
+    next_event: Next, started_controllers: list[Any], following: SmxServerExtension
 ) -> None:
     del following
     late = FakeController()
@@ -95,7 +96,7 @@ async def test_a_controller_that_comes_later_is_found_without_being_asked_for(
 
 
 async def test_news_goes_on_after_a_controllers_restart(
-    next_event: Next, controller: FakeController, following: SmxServerExtension, started_controllers: list[Any]
+    next_event: Next, started_controllers: list[Any], controller: FakeController, following: SmxServerExtension
 ) -> None:
     del following
     await next_event()
@@ -110,8 +111,34 @@ async def test_news_goes_on_after_a_controllers_restart(
     await again.close()
 
 
+async def test_a_controller_that_left_with_nothing_to_do_is_not_replaced(
+    next_event: Next,
+    started_controllers: list[Any],
+    controller: FakeController,
+    following: SmxServerExtension,
+    monkeypatch: pytest.MonkeyPatch,
+    eventually: Any,
+) -> None:
+    monkeypatch.setattr(relay, "LOOK_AGAIN", 0.01)
+    await next_event()
+    await controller.happen(job(step=SecondaryStatus.COMPLETED))
+    await next_event()
+    looks: list[Path] = []
+    real = launch.socket_path
+
+    def counted() -> Path:
+        looks.append(real())
+        return looks[-1]
+
+    monkeypatch.setattr(launch, "socket_path", counted)
+    await controller.close()
+    await eventually(lambda: len(looks) > 20, "the relay looks for a controller")
+    assert started_controllers == []
+    assert following.current_activity() is None
+
+
 async def test_a_controller_lost_under_a_running_job_is_replaced(
-    next_event: Next, controller: FakeController, following: SmxServerExtension, started_controllers: list[Any]
+    next_event: Next, started_controllers: list[Any], controller: FakeController, following: SmxServerExtension
 ) -> None:
     await controller.happen(job())
     while following.current_activity() is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from typing import TYPE_CHECKING, Any
@@ -92,6 +93,25 @@ async def test_an_artefact_arrives_whole_and_is_never_shown_as_a_page(
     assert answer.headers["Content-Length"] == str(size)
     assert answer.headers["Content-Type"] == "application/octet-stream"
     assert answer.headers["Content-Disposition"] == "attachment; filename*=UTF-8''x.html"
+
+
+async def test_a_slow_browser_slows_the_artefact_down_and_one_that_leaves_ends_it(
+    jp_base_url: str, jp_auth_header: dict[str, str], http_server_client: Any, controller: FakeController
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", http_server_client.get_http_port())
+    credential = jp_auth_header["Authorization"]
+    path = f"{jp_base_url}jupyter-smx/jobs/a/artifacts/endless"
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {credential}\r\n\r\n".encode())
+    assert b" 200 " in await reader.readline()
+    endless = controller.endless
+    first = [asyncio.ensure_future(event.wait()) for event in (endless.waits, endless.over)]
+    await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+    assert endless.sent < endless.limit / 4
+    writer.transport.abort()
+    await asyncio.wait_for(endless.over.wait(), 20)
+    assert endless.sent < endless.limit
+    for task in first:
+        task.cancel()
 
 
 async def test_an_artefact_that_does_not_exist_is_404_with_the_controllers_sentence(

@@ -80,6 +80,8 @@ def _in_use(names: Set[str]) -> Set[str]:
 def _remove_shm(before: Certificate, *, private: bool) -> List[str]:
     new = _shm_files() - before.shm
     if new and not private:
+        # Others share this place: what is a folder is no shared memory, and nothing says that it was the job's.
+        new = {name for name in new if os.path.isfile(os.path.join(SHM, name))}
         new -= _in_use(new)
     for name in new:
         with contextlib.suppress(OSError):

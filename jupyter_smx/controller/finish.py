@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -156,7 +157,14 @@ class Finisher:
         :raises UnavailableError: the agent does not answer.
         """
         stream = self._agents.stream(job.cluster, host)
-        _, payload = await stream.request("read", job=job.id, lease=job.lease, name="end.json", offset=0, limit=262_144)
+        ask = partial(stream.request, "read", job=job.id, lease=job.lease, name="end.json", limit=staging.PIECE)
+        reply, payload = await ask(offset=0)
+        # The record names every file of every output, so it may be longer than one frame.
+        while len(payload) < int(reply.get("total", 0)):
+            _, piece = await ask(offset=len(payload))
+            if not piece:
+                raise UnavailableError(f"The record of {job.name} on {host} cannot be read on.", transient=True)
+            payload += piece
         found: dict[str, Any] = json.loads(payload)
         return found
 
@@ -165,7 +173,8 @@ class Finisher:
         folder = self._remains(job, host)
         if folder is None:
             return True, None
-        return folder.exists(), staging.read_record(folder)
+        # A log is there from the moment in which a process has the job; before that, inputs are copied.
+        return (folder / "log").exists(), staging.read_record(folder)
 
     def adopt_deadline(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
         """Believe the agents when an idle pool has less time left than is written here: they end by their own clock."""

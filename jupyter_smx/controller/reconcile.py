@@ -190,7 +190,13 @@ class Reconciler:
         now = self.books.clock()
         taken, told = self.books.take(pool, job)
         leased = transitions.advance(
-            replace(job, cluster=taken.id, lease=taken.lease, why=_waited(why, job, now)),
+            replace(
+                job,
+                cluster=taken.id,
+                lease=taken.lease,
+                why=_waited(why, job, now),
+                warm_pool=transitions.pool_in_use(),
+            ),
             SecondaryStatus.STARTING,
             now,
             "Reusing a warm pool.",
@@ -230,6 +236,13 @@ class Reconciler:
             answer = stream.send_now("run", job=job.id, lease=job.lease, spec=spec)
             trail.dispatched.add(host.name)
             answer.add_done_callback(partial(self._run_answered, job, host.name))
+        if job.spec.channels:
+            self._downloading(job)
+
+    def _downloading(self, job: Job) -> None:
+        moved = transitions.advance(job, SecondaryStatus.DOWNLOADING, self.books.clock())
+        if moved is not job:
+            self.books.save(jobs=[moved])
 
     def _run_answered(self, job: Job, host: str, answer: asyncio.Future[Any]) -> None:
         if answer.cancelled() or answer.exception() is None:
@@ -278,7 +291,7 @@ class Reconciler:
 
     def _replace(self, job: Job) -> None:
         self._trails[job.id] = Trail()
-        again = replace(job, cluster="", lease=0, attempt=job.attempt + 1)
+        again = replace(job, cluster="", lease=0, attempt=job.attempt + 1, warm_pool=None)
         if again.attempt > MAX_ATTEMPTS:
             self._finisher.fail_unstarted(job, "InternalServerError: Its hosts were lost before the code began.")
             return
@@ -303,9 +316,16 @@ class Reconciler:
             self.step(job.id)
 
     def _adopt(self, job: Job, host: str, facts: Mapping[str, Any]) -> None:
+        job = self.books.jobs.get(job.id, job)  # another host's facts may have moved it on
         trail = self._trail(job)
         trail.dispatched.add(host)
         self._pump.grew(job, host, int(facts.get("log", 0)))
+        if facts.get("phase") == "staging":
+            self._downloading(job)
+        at = facts.get("at", {})
+        if at.get("first_line") is not None and "first_line" not in job.timings:
+            # Nobody listened when the code began.
+            self._first_line(job, {name: moment for name, moment in at.items() if moment is not None})
         if facts.get("phase") == "ended":
             task = asyncio.create_task(self._fetch_record(job, host))
             self._tasks.add(task)

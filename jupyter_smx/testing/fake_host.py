@@ -204,6 +204,7 @@ class FakeHost:
         at = {"received": now, "awake": None, "first_line": None, "exited": None, "ended": None}
         run = self.runs[job] = Run(job, lease, header["spec"], at)
         (self.spool / job).mkdir(parents=True, exist_ok=True)
+        (self.spool / job / "log").touch()
         self._expire_in(None)
         script = self.world.script(job)
         run.timers.append(asyncio.get_running_loop().call_later(script.starts_after, self._begin, run))

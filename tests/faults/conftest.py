@@ -1,0 +1,59 @@
+"""Worlds: one for each test that kills, one for a whole module where nothing but jobs can be harmed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from world import VARIABLE, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).parents[2]
+GRACE = "c.ControllerApp.grace = 0.5\nc.LocalEngine.grace = 0.5\nc.ControllerApp.max_hosts = 3\n"
+
+Configure = "Callable[[str], None]"
+
+
+def _surround(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    config = folder / "config"
+    config.mkdir()
+    (config / "jupyter_smx_config.py").write_text(GRACE)
+    patch.setenv("JUPYTER_CONFIG_DIR", str(config))
+    patch.setenv("IPYTHONDIR", str(folder / "ipython"))
+    patch.setenv(VARIABLE, str(folder / "smx"))
+    patch.setenv("PYTHONPATH", str(ROOT))
+
+
+@pytest.fixture
+def configure(tmp_path: Path) -> Callable[[str], None]:
+    """Give ``configure(text)``, which adds lines to the administrator's file before a controller starts."""
+
+    def add(text: str) -> None:
+        with (tmp_path / "config" / "jupyter_smx_config.py").open("a") as file:
+            file.write(text + "\n")
+
+    return add
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """Give a world of the test's own; no controller runs yet."""
+    _surround(monkeypatch, tmp_path)
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Give the module's world, with a controller that nobody kills and a warm pool."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("shared")
+        _surround(patch, folder)
+        made = World(folder)
+        made.warm()
+        yield made
+        made.close()

@@ -1,0 +1,198 @@
+"""Controller, agent and zygote, each killed at every step of a job's and a pool's life."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import tarfile
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from world import PATIENCE, Ran, World, kill, python_behind
+
+from jupyter_smx.kernel import payload
+from jupyter_smx.model.channel import Channel, Output
+from jupyter_smx.model.status import SecondaryStatus, is_final
+from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+BIG = 512 * 1024 * 1024
+MODEL = 12 * 1024 * 1024
+FILES = 1500
+LOST = "InternalServerError: Host algo-1 was lost while the job ran."
+
+
+class Step(NamedTuple):
+    """A moment to kill at: the job, what is killed, and how the world goes on from there."""
+
+    job: Ran
+    go_on: Callable[[], None]
+
+
+def _nothing() -> None:
+    pass
+
+
+def _kill_controller(world: World) -> None:
+    kill(world.controller())
+
+
+def _kill_agent(world: World) -> None:
+    for pid in world.agents():
+        kill(pid)
+
+
+def _kill_zygote(world: World) -> None:
+    for pid in eventually_blocking(world.zygotes, "there is a zygote", within=PATIENCE):
+        kill(pid)
+
+
+VICTIMS = {"controller": _kill_controller, "agent": _kill_agent, "zygote": _kill_zygote}
+
+
+@contextlib.contextmanager
+def frozen(pid: int) -> Iterator[None]:
+    """Let a process do nothing for a while."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def _after_the_201(world: World, victim: str) -> Ran:
+    if victim == "controller":
+        job = world.submit()
+        _kill_controller(world)
+        return job
+    world.warm()
+    with frozen(world.agent()):
+        job = world.submit()
+        VICTIMS[victim](world)
+    return job
+
+
+def _while_provisioning(world: World, victim: str) -> Ran:
+    gate = world.gate()
+    job = world.submit(python=python_behind(gate, world.folder))
+    eventually_blocking(world.agents, "an agent was started", within=PATIENCE)
+    assert world.pools()[0].state == "Provisioning"
+    if victim == "zygote":
+        gate.touch()
+    VICTIMS[victim](world)
+    gate.touch()
+    return job
+
+
+def _while_downloading(world: World, victim: str) -> Ran:
+    world.warm()
+    big = world.folder / "big"
+    with big.open("wb") as file:
+        file.truncate(BIG)
+    body = f"assert os.path.getsize(os.environ['SM_CHANNEL_TRAINING'] + '/big') == {BIG}"
+    job = world.submit(body, channels=(Channel(name="training", source=str(big)),))
+    folder = world.data / "clusters" / world.cluster() / "algo-1" / "ml" / "input" / "data" / "training"
+    eventually_blocking((folder / "big").exists, "the copy began", within=PATIENCE)
+    VICTIMS[victim](world)
+    return job
+
+
+class _Slow:
+    """A variable that takes its time to be read."""
+
+    def __init__(self, reading: Path, gate: Path) -> None:
+        self.code = f"import os, time\nopen({str(reading)!r}, 'w')\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.002)"
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return exec, (self.code,)
+
+
+def _before_the_first_line(world: World, victim: str) -> Ran:
+    world.warm()
+    reading, gate = world.folder / "reading", world.gate()
+    job = world.submit(send=payload.pack({"slow": _Slow(reading, gate)}, world.data / "payloads"))
+    eventually_blocking(reading.exists, "the variables are being read", within=PATIENCE)
+    VICTIMS[victim](world)
+    gate.touch()
+    return job
+
+
+def _while_training(world: World, victim: str) -> Ran:
+    gate = world.gate()
+    job = world.submit(gate=gate)
+    job.until_it_says("begun")
+    VICTIMS[victim](world)
+    gate.touch()
+    return job
+
+
+def _while_stopping(world: World, victim: str) -> Ran:
+    deaf = "import signal\nsignal.signal(signal.SIGTERM, lambda *_: print('no', flush=True))\nprint('deaf', flush=True)\n"
+    job = world.submit(deaf + "while True: time.sleep(0.01)", gate=world.gate())
+    world.gates[-1].touch()
+    job.until_it_says("deaf")
+    world.client.stop(job.id)
+    job.until_it_says("no")
+    assert job.job().state is SecondaryStatus.STOPPING
+    VICTIMS[victim](world)
+    return job
+
+
+def _while_archiving(world: World, victim: str) -> Ran:
+    body = f"open(os.environ['SM_MODEL_DIR'] + '/weights', 'wb').write(os.urandom({MODEL}))"
+    job = world.submit(body)
+    spool = world.data / "clusters" / world.cluster() / "algo-1" / "spool" / job.id / "artifacts"
+    eventually_blocking(lambda: [*spool.glob("model.tar.gz*")], "the model is being packed", within=PATIENCE)
+    VICTIMS[victim](world)
+    return job
+
+
+def _while_uploading(world: World, victim: str) -> Ran:
+    body = f"for n in range({FILES}): open(os.environ['MANY'] + f'/{{n:0100d}}', 'w').write(str(n))"
+    world.warm()
+    many = Output(name="many", path="/opt/ml/processing/many", destination=str(world.folder / "home"))
+    body = body.replace("os.environ['MANY']", "MANY")
+    body = "import json, glob\nMANY = json.load(open(os.environ['SM_RESOURCE'])) if 0 else '/opt/ml/processing/many'\n" + body
+    job = world.submit(body, kind="process", outputs=(many,))
+    job.until(lambda seen: seen.state is SecondaryStatus.UPLOADING or is_final(seen.state), "it brings its outputs home")
+    assert job.job().state is SecondaryStatus.UPLOADING
+    VICTIMS[victim](world)
+    return job
+
+
+STEPS = {
+    "after the 201": _after_the_201,
+    "while Provisioning": _while_provisioning,
+    "while Downloading": _while_downloading,
+    "before the first line": _before_the_first_line,
+    "while Training": _while_training,
+    "while Stopping": _while_stopping,
+    "while archiving": _while_archiving,
+    "while Uploading": _while_uploading,
+}
+
+COMPLETED, FAILED, STOPPED = SecondaryStatus.COMPLETED, SecondaryStatus.FAILED, SecondaryStatus.STOPPED
+UNLIKE = {
+    ("while Stopping", "controller"): (STOPPED, 1),
+    ("while Stopping", "agent"): (STOPPED, 1),
+    ("while Stopping", "zygote"): (STOPPED, 1),
+    # The code may have begun, so nobody runs it a second time.
+    ("before the first line", "agent"): (FAILED, 0),
+    ("while Training", "agent"): (FAILED, 1),
+    ("while archiving", "agent"): (FAILED, 1),
+}
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+@pytest.mark.parametrize("step", STEPS)
+def test_killed(world: World, step: str, victim: str) -> None:
+    job = STEPS[step](world, victim)
+    ended = job.wait()
+    expected, runs = UNLIKE.get((step, victim), (COMPLETED, 1))
+    assert (ended.state, job.runs()) == (expected, runs), ended.failure_reason
+    assert ended.failure_reason == (LOST if expected is FAILED else "")

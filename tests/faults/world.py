@@ -1,0 +1,249 @@
+"""A real controller, real hosts and a kernel's client in one data folder, and jobs that say in a file that they ran."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from jupyter_smx import launch
+from jupyter_smx.kernel import standby
+from jupyter_smx.kernel.outage import through_outage
+from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.status import is_final
+from jupyter_smx.testing import side_doors
+from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jupyter_smx.model.event import PoolSummary
+    from jupyter_smx.model.job import Job
+
+PATIENCE = 40.0
+KEPT = 600
+"""Seconds; longer than any test."""
+VARIABLE = launch.DATA_DIR_VARIABLE
+ZYGOTE = "smx-zygote"
+
+_SAY = """\
+import os
+_file = os.open({ran!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+os.write(_file, b"{word}\\n")
+os.close(_file)
+"""
+_WAIT = """\
+import time
+while not os.path.exists({gate!r}):
+    time.sleep(0.002)
+"""
+
+
+class World:
+    """One user of one data folder. Everything that it starts is gone after :meth:`close`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data = launch.data_dir()
+        self.client = standby.client()
+        self.gates: list[Path] = []
+
+    # Jobs
+
+    def gate(self) -> Path:
+        """Name a file for which a job can wait."""
+        self.gates.append(self.folder / f"gate-{len(self.gates)}")
+        return self.gates[-1]
+
+    def source(self, body: str = "", *, gate: Path | None = None) -> tuple[str, str]:
+        """Write code that says that it ran, waits for its gate, and does ``body``; gives it with its word."""
+        word = secrets.token_hex(4)
+        text = _SAY.format(ran=os.fspath(self.folder / "ran"), word=word) + 'print("begun", flush=True)\n'
+        if gate is not None:
+            text += _WAIT.format(gate=os.fspath(gate))
+        return text + textwrap.dedent(body) + '\nprint("done", flush=True)\n', word
+
+    def submit(self, body: str = "", *, gate: Path | None = None, **fields: Any) -> Ran:
+        """Hand a job in, as a kernel does, and come back with the 201."""
+        source, word = self.source(body, gate=gate)
+        fields = {"kind": "train", "base_name": "fault", "python": sys.executable, "keep_alive": KEPT} | fields
+        record = self.client.submit(secrets.token_hex(16), JobSpec(source=source, **fields))
+        return Ran(self, record, word)
+
+    def run(self, body: str = "", **fields: Any) -> Ran:
+        """Run a job that nothing happens to, to its end."""
+        ran = self.submit(body, **fields)
+        job = ran.wait()
+        assert job.state.value == "Completed", job.failure_reason
+        return ran
+
+    def warm(self) -> Ran:
+        """Make a warm pool with a first job."""
+        return self.run()
+
+    # Processes
+
+    def controller(self) -> int:
+        """Give the controller's process id; starts one when there is none."""
+        return through_outage(self.client.greet).pid
+
+    def cluster(self) -> str:
+        """Give the one live cluster."""
+        (pool,) = self.pools()
+        return pool.id
+
+    def pools(self) -> tuple[PoolSummary, ...]:
+        """List live pools, through a change of controllers."""
+        return through_outage(self.client.pools)
+
+    def agent(self, cluster: str = "") -> int:
+        """Give the one agent of a cluster."""
+        ((_, pid),) = side_doors.every_agent(cluster or self.cluster())
+        return pid
+
+    def agents(self) -> list[int]:
+        """Find all agents whose folder lies in this data folder."""
+        found = side_doors.processes()
+        return [seen.pid for seen in found if os.fspath(self.data / "clusters") in seen.command and " serve " in seen.command]
+
+    def zygotes(self, cluster: str = "") -> list[int]:
+        """Find the zygotes of a cluster; a job's process has given itself another name."""
+        marked = side_doors.of_cluster(cluster or self.cluster())
+        return [seen.pid for seen in marked if _comm(seen.pid) == ZYGOTE]
+
+    def clusters_ever(self) -> int:
+        """Count the clusters that were ever launched here."""
+        return sum(1 for _ in (self.data / "clusters").glob("*"))
+
+    def runs(self, word: str) -> int:
+        """Count how often the code with this word began."""
+        try:
+            return (self.folder / "ran").read_text().split().count(word)
+        except FileNotFoundError:
+            return 0
+
+    # The end
+
+    def close(self) -> None:
+        """Stop and release everything, then end the controller."""
+        for gate in self.gates:
+            gate.touch()
+        if launch.is_listening() or self.agents():
+            self._empty()
+        self.client.close()
+        for child in standby._children:
+            child.wait(PATIENCE)
+        standby._children.clear()
+
+    def _empty(self) -> None:
+        for job in through_outage(lambda: self.client.jobs(200)):
+            if job.ended_at is None:
+                self.client.stop(job.id)
+        eventually_blocking(self._is_empty, "no job and no pool is left", within=PATIENCE)
+        os.kill(self.controller(), signal.SIGTERM)
+
+    def _is_empty(self) -> bool:
+        for pool in self.pools():
+            if pool.state == "Available":
+                try:
+                    self.client.release(pool.id)
+                except SmxError:
+                    continue  # it was taken, or ended, in between
+        return not self.pools() and all(job.ended_at is not None for job in self.client.jobs(200))
+
+
+class Ran:
+    """One job, and the word that its code writes when it begins."""
+
+    def __init__(self, world: World, record: Job, word: str) -> None:
+        self.world = world
+        self.id = record.id
+        self.name = record.name
+        self.first = record
+        self.word = word
+
+    def runs(self) -> int:
+        """Count how often the code began."""
+        return self.world.runs(self.word)
+
+    def job(self) -> Job:
+        """Read the record, through a change of controllers."""
+        return through_outage(lambda: self.world.client.job(self.id))
+
+    def wait(self) -> Job:
+        """Wait for the verdict, through a change of controllers."""
+        job = through_outage(lambda: self.world.client.wait(self.id, PATIENCE))
+        assert is_final(job.state), job
+        return job
+
+    def until(self, condition: Callable[[Job], object], what: str) -> Job:
+        """Wait until the record says something."""
+        return eventually_blocking(lambda: (job := self.job()) and condition(job) and job, what, within=PATIENCE)
+
+    def until_it_says(self, text: str) -> None:
+        """Wait until the log has ``text``."""
+        eventually_blocking(lambda: text in self.log(), f"the log says {text!r}", within=PATIENCE)
+
+    def until_it_began(self) -> None:
+        """Wait, without the controller, until the code began."""
+        eventually_blocking(self.runs, "the code began", within=PATIENCE)
+
+    def log(self) -> str:
+        """Read the whole log, through a change of controllers."""
+        read = through_outage(lambda: self.world.client.log(self.id, "", 0))
+        return read.data.decode()
+
+    def why(self) -> str:
+        """Give the sentence on warm or cold."""
+        why = self.job().why
+        return why.sentence if why else ""
+
+
+def kill(pid: int) -> None:
+    """Kill a process and wait until it is dead."""
+    side_doors.kill_and_wait(pid)
+
+
+def spec_of(world: World, body: str = "", **fields: Any) -> JobSpec:
+    """Make a spec that is good apart from what ``fields`` spoil."""
+    source, _ = world.source(body)
+    return replace(JobSpec(kind="train", source=source, base_name="fault", python=sys.executable), **fields)
+
+
+def python_behind(gate: Path, folder: Path) -> str:
+    """Make an interpreter whose agents start when the gate is open."""
+    script = folder / "python-behind-a-gate"
+    script.write_text(
+        "#!/bin/sh\n"
+        f'case "$*" in *" serve "*) while [ ! -e "{gate}" ]; do sleep 0.01; done;; esac\n'
+        f'exec "{sys.executable}" "$@"\n'
+    )
+    script.chmod(0o755)
+    return str(script)
+
+
+def run_python(code: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a Python process of its own in this data folder."""
+    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=PATIENCE, check=True)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object."""
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def _comm(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from jupyter_smx.agent import child
+from jupyter_smx.agent.loop import Loop
+from jupyter_smx.agent.nursery import Child, Nursery, Zygote
+
+
+def test_what_a_child_said_before_its_end_is_heard_although_its_end_is_known_first(tmp_path: Path) -> None:
+    control, other_end = socket.socketpair()
+    ours, theirs = socket.socketpair()
+    zygote = Zygote(1, control, [])
+    nursery = Nursery(Loop(), str(tmp_path), {"entry": "", "start_method": "fork"}, {})
+    heard: list[str] = []
+    job = Child(1, str(tmp_path / "slot"), ours, zygote)
+    job.running = True
+    job.on_message = lambda tag, _data: heard.append("first line" if tag == child.FIRST_LINE_TAG else "ending")
+    job.on_exit = lambda _status, _reason: heard.append("exit")
+    theirs.send(child.FIRST_LINE.pack(child.FIRST_LINE_TAG, 1.0, 2.0))
+    theirs.send(child.ENDING)
+    theirs.close()
+
+    nursery._ended(job, 0, "")
+
+    assert heard == ["first line", "ending", "exit"]
+    control.close()
+    other_end.close()

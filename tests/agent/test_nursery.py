@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import socket
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jupyter_smx.agent import child
 from jupyter_smx.agent.loop import Loop
 from jupyter_smx.agent.nursery import Child, Nursery, Zygote
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_what_a_child_said_before_its_end_is_heard_although_its_end_is_known_first(tmp_path: Path) -> None:

@@ -122,7 +122,8 @@ def describe(error: BaseException, filename: str) -> Dict[str, Any]:
 def _without_us(error: BaseException) -> BaseException:
     """Take our own frames from the top of the traceback: the user's program begins at the user's code."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+    ours = _without_us.__code__.co_filename  # in the packed agent that is not __file__
+    while trace is not None and trace.tb_frame.f_code.co_filename == ours:
         trace = trace.tb_next
     return error.with_traceback(trace)
 

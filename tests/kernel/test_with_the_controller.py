@@ -1,0 +1,121 @@
+"""The kernel's side with the real controller, agent and local engine: what no fake can promise."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+from jupyter_smx import launch
+from jupyter_smx.kernel import session, standby
+from jupyter_smx.kernel.failures import JobFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def notebook(
+    data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eventually_blocking: Any
+) -> Iterator[Any]:
+    """Give a shell whose first job starts a controller; at the end all pools and the controller go."""
+    monkeypatch.chdir(tmp_path)
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell(config=config)
+    shell.run_line_magic("load_ext", "jupyter_smx")
+    yield shell
+    session.close_session()
+    if not launch.is_listening():
+        return
+    client = standby.client()
+    for job in client.jobs(100):
+        if not job.ended_at:
+            client.stop(job.id)
+    eventually_blocking(lambda: all(job.ended_at for job in client.jobs(100)), "the jobs' ends")
+    for pool in client.pools():
+        with contextlib.suppress(Exception):
+            client.release(pool.id)
+    eventually_blocking(lambda: not client.pools(), "the pools' ends")
+    pid = client.greet().pid
+    client.close()
+    os.kill(pid, signal.SIGTERM)
+    eventually_blocking(lambda: not launch.is_listening(), "the controller's end")
+    assert data_folder.exists()
+
+
+def cell(shell: Any, text: str) -> Any:
+    done = shell.run_cell(text)
+    if done.error_in_exec:
+        raise done.error_in_exec
+    return done
+
+
+def test_variables_go_to_a_job_and_come_back_cold_and_warm(notebook: Any) -> None:
+    notebook.user_ns["cfg"] = {"a": [1, 2]}
+    cell(
+        notebook,
+        "%%train -k 1m --as first --send cfg --receive total,Net --hp n={cfg['a'][1]}\n"
+        "import os\nclass Net:\n    depth = int(os.environ['SM_HP_N'])\ntotal = sum(cfg['a'])",
+    )
+    assert notebook.user_ns["total"] == 3
+    assert notebook.user_ns["Net"].depth == 2
+    cell(notebook, "%%train -k 1m --as second\npass")
+    assert notebook.user_ns["first"].record.why.start == "cold"
+    assert notebook.user_ns["second"].record.why.start == "warm"
+    assert "from the cell to the first line" in notebook.user_ns["second"].why
+
+
+def test_a_traceback_of_the_job_has_the_lines_of_the_cell(notebook: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(JobFailed, match=r"ZeroDivisionError: division by zero \(line 4\)"):
+        cell(notebook, "%%train \\\n  --name digits\nx = 0\n1 / x")
+    shown = capsys.readouterr().out
+    assert 'File "<digits>", line 4, in <module>\n    1 / x' in shown
+    assert "jupyter_smx" not in shown
+
+
+def test_outputs_of_a_processing_job_lie_beside_the_notebook_and_go_into_the_next(
+    notebook: Any, tmp_path: Path
+) -> None:
+    cell(
+        notebook,
+        "%%process -k 1m -o clean=:clean\nfrom pathlib import Path\n"
+        "Path('/opt/ml/processing/output/clean/a.txt').write_text('hello')",
+    )
+    assert (tmp_path / "clean" / "a.txt").read_text() == "hello"
+    cell(
+        notebook,
+        "%%train -k 1m --input train=clean --receive text --as job\nimport os\n"
+        "text = open(os.environ['SM_CHANNEL_TRAIN'] + '/a.txt').read()",
+    )
+    assert notebook.user_ns["text"] == "hello"
+
+
+def test_a_job_lives_through_the_death_of_its_controller(
+    notebook: Any, tmp_path: Path, eventually_blocking: Any
+) -> None:
+    notebook.user_ns["gate"] = str(tmp_path / "gate")
+    os.environ["SMX_WAIT"] = "0"
+    try:
+        cell(
+            notebook,
+            "%%train -k 1m --as job --send gate --receive answer\nimport os\nprint('here', flush=True)\n"
+            "os.mkfifo(gate)\nanswer = open(gate).read()",
+        )
+    finally:
+        del os.environ["SMX_WAIT"]
+    job = notebook.user_ns["job"]
+    eventually_blocking((tmp_path / "gate").exists, "the job waits")
+    os.kill(standby.client().greet().pid, signal.SIGKILL)
+    threading.Thread(target=(tmp_path / "gate").write_text, args=("42",)).start()
+    assert job.result(60).answer == "42"
+    assert job.logs() == "here\n"
+    cell(notebook, "x = answer")
+    assert notebook.user_ns["x"] == "42"

@@ -79,13 +79,13 @@ def taken(clusters: Iterable[Cluster], limits: Limits) -> Share:
 def shortage(need: Share, used: Share, limits: Limits) -> str:
     """Say what is missing for ``need``, in words; empty when there is room."""
     rows = (
-        ("CPUs", need.cpus, used.cpus, float(limits.cpus)),
-        ("GiB of memory", need.memory_gib, used.memory_gib, limits.memory_gib),
-        ("GPUs", float(need.gpus), float(used.gpus), float(limits.gpus)),
+        ("CPU", "CPUs", need.cpus, used.cpus, float(limits.cpus)),
+        ("GiB of memory", "GiB of memory", need.memory_gib, used.memory_gib, limits.memory_gib),
+        ("GPU", "GPUs", float(need.gpus), float(used.gpus), float(limits.gpus)),
     )
-    for what, wanted, busy, total in rows:
+    for one, many, wanted, busy, total in rows:
         if wanted and busy + wanted > total + 1e-9:
-            return f"It needs {wanted:g} {what}, and {busy:g} of {total:g} are busy."
+            return f"It needs {wanted:g} {one if wanted == 1 else many}, and {busy:g} of {total:g} are busy."
     return ""
 
 

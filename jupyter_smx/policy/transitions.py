@@ -95,6 +95,11 @@ def end(cluster: Cluster, reason: str, now: float) -> Cluster:
     return replace(gone, state=ClusterState.TERMINATED, job="", ended_at=now)
 
 
+def pool_in_use() -> WarmPool:
+    """Say on the record of a job that it runs on a pool that another one left."""
+    return WarmPool(status=WarmPoolStatus.IN_USE)
+
+
 def pool_of_job(keep: Keep) -> WarmPool:
     """Say on the record of a finished job what became of its hosts."""
     if keep.seconds > 0:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx.controller.summary import summary_of
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.event import Event, PoolSummary
 from jupyter_smx.model.status import SecondaryStatus, is_final
+from jupyter_smx.model.summary import summary_of
 from jupyter_smx.policy import price, transitions
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from jupyter_smx.controller import tables
 from jupyter_smx.controller.database import connect, unwritable
 from jupyter_smx.controller.fencing import FencedError, StaleError
-from jupyter_smx.controller.summary import base_name_of, summary_of
 from jupyter_smx.model.cluster import Cluster
 from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, nearest
 from jupyter_smx.model.event import Event
 from jupyter_smx.model.job import Job, JobSummary
+from jupyter_smx.model.summary import base_name_of, summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

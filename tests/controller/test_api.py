@@ -21,9 +21,9 @@ from jupyter_smx.controller.api import MAX_BODY
 from jupyter_smx.controller.identity import Door
 from jupyter_smx.controller.service import Service
 from jupyter_smx.controller.store import Store
-from jupyter_smx.controller.summary import summary_of
 from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.model.summary import summary_of
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.testing.eventually import eventually
 

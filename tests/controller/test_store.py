@@ -19,7 +19,6 @@ from sqlalchemy import create_engine, inspect
 from jupyter_smx.controller import database, tables
 from jupyter_smx.controller.fencing import FencedError, StaleError
 from jupyter_smx.controller.store import Store
-from jupyter_smx.controller.summary import summary_of
 from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.errors import (
     ResourceInUseError,
@@ -30,6 +29,7 @@ from jupyter_smx.model.errors import (
 )
 from jupyter_smx.model.event import Event
 from jupyter_smx.model.status import SecondaryStatus, Status
+from jupyter_smx.model.summary import summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,6 @@ import msgspec
 from msgspec.structs import replace
 
 from jupyter_smx import launch
-from jupyter_smx.controller.summary import summary_of
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError
 from jupyter_smx.model.event import Changes, Event, PoolSummary
 from jupyter_smx.model.instance import catalogue, look_up
@@ -23,6 +22,7 @@ from jupyter_smx.model.job import Job
 from jupyter_smx.model.name import job_name
 from jupyter_smx.model.spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus, is_final
+from jupyter_smx.model.summary import summary_of
 from jupyter_smx.model.why import Why
 
 if TYPE_CHECKING:

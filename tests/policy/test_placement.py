@@ -144,7 +144,7 @@ def test_a_busy_machine_queues_and_says_what_is_busy() -> None:
     busy = a_cluster(state=ClusterState.IN_USE)
     decision = place(a_spec(), world_of(busy), replace(LIMITS, cpus=1, memory_gib=4.0))
     assert isinstance(decision, placement.Wait)
-    assert "CPUs" in decision.why.sentence
+    assert "It needs 1 CPU, and 1 of 1 are busy." in decision.why.sentence
     assert "1 of 1 are busy" in decision.why.sentence
 
 

@@ -22,10 +22,8 @@ class NamedHost(Struct, frozen=True, kw_only=True):
 
 def named_hosts(groups: Iterable[InstanceGroup]) -> tuple[NamedHost, ...]:
     """Name the hosts of all groups."""
-    rows: list[NamedHost] = []
-    for group in groups:
-        rows.extend(
-            NamedHost(name=f"algo-{len(rows) + 1 + index}", group=group.name, instance_type=group.instance_type)
-            for index in range(group.instance_count)
-        )
-    return tuple(rows)
+    owners = [group for group in groups for _ in range(group.instance_count)]
+    return tuple(
+        NamedHost(name=f"algo-{number}", group=group.name, instance_type=group.instance_type)
+        for number, group in enumerate(owners, 1)
+    )

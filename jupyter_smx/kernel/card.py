@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from jupyter_smx.kernel.failures import JobFailed, failure_of
-from jupyter_smx.kernel.why import start_seconds
+from jupyter_smx.kernel.failures import failure_of
 from jupyter_smx.model import duration
-from jupyter_smx.model.status import Status, is_final, message_of
+from jupyter_smx.model.job import JobSummary
+from jupyter_smx.model.status import Status, is_final
+from jupyter_smx.model.summary import summary_of
 
 if TYPE_CHECKING:
     from jupyter_smx.model.job import Job
 
 MIME = "application/vnd.jupyter-smx.card+json"
+
+_LONGEST_FAILURE = 1024
+"""Characters, as in SageMaker's ``FailureReason``."""
 
 _MARKS = {
     Status.IN_PROGRESS: "●",
@@ -29,31 +33,27 @@ _MARKS = {
 
 
 class Card(Struct, frozen=True, kw_only=True):
-    """One snapshot: the job's id and what was known of it at ``at`` (seconds since the epoch).
+    """One snapshot: what was known of a job at ``at`` (seconds since the epoch), as its summary and a few words.
 
-    Durations are seconds, sizes are bytes. It holds no source, no path and no value of a variable.
+    ``sent``, ``received`` and ``files`` are bytes by name. It holds no source, no path and no value of a variable.
     """
 
     id: str
     name: str
-    kind: str
     at: float
-    final: bool
-    status: str
-    secondary_status: str
-    message: str
-    instances: str
-    engine: str
-    created_at: float
-    ended_at: float | None = None
-    start: str = ""
+    summary: JobSummary
+    submitted_at: float
     why: str = ""
-    first_line_seconds: float | None = None
+    failure: str = ""
     sent: dict[str, int] = {}
     received: dict[str, int] = {}
-    artifacts: dict[str, int] = {}
-    failure: str = ""
+    files: dict[str, int] = {}
     tail: tuple[str, ...] = ()
+
+    @property
+    def final(self) -> bool:
+        """Say whether the job has its verdict."""
+        return is_final(self.summary.secondary_status)
 
     def bundle(self) -> dict[str, Any]:
         """Give the MIME bundle: live for our extension, truthful HTML for everybody else, a line of text."""
@@ -65,16 +65,12 @@ class Card(Struct, frozen=True, kw_only=True):
 
     def line(self) -> str:
         """Say it in one line."""
-        parts = [f"{self._mark()} {self.name}", self._state(), self.instances]
-        if self.failure:
-            parts.append(self.failure)
-        elif self.why:
-            parts.append(self.why)
-        return " · ".join(parts)
+        parts = (f"{self._mark()} {self.name}", self._state(), self.summary.instances, self.failure or self.why)
+        return " · ".join(part for part in parts if part)
 
     def html(self) -> str:
         """Write the snapshot as HTML without scripts; everything that came from outside is escaped."""
-        facts = " · ".join(escape(text) for text in (self._state(), self.instances, self.engine))
+        facts = " · ".join(escape(text) for text in (self._state(), self.summary.instances, self.summary.engine))
         rows = [f"<b>{escape(self._mark())} {escape(self.name)}</b> · {facts}"]
         rows += [escape(text) for text in (self._start(), self._variables(), self._files()) if text]
         if self.failure:
@@ -82,63 +78,56 @@ class Card(Struct, frozen=True, kw_only=True):
         if self.tail:
             rows.append(f"<pre>{escape(chr(10).join(self.tail))}</pre>")
         said = "Ended" if self.final else "Still going when this was written,"
-        when = self.ended_at if self.final and self.ended_at else self.at
-        rows.append(f"<small>{said} {escape(_moment(when))}. Job {escape(self.id)}</small>")
+        rows.append(f"<small>{said} {escape(_moment(self._until()))}. Job {escape(self.id)}</small>")
         body = "".join(f"<div>{row}</div>" for row in rows)
         return f'<div class="jp-smx-card" role="group" aria-label="Job {escape(self.name)}">{body}</div>'
 
     def _mark(self) -> str:
-        return _MARKS[Status(self.status)]
+        return _MARKS[self.summary.status]
+
+    def _until(self) -> float:
+        ended_at = self.summary.ended_at
+        return self.at if ended_at is None else ended_at
 
     def _state(self) -> str:
-        in_progress = self.status == Status.IN_PROGRESS.value
-        word = self.secondary_status if in_progress else self.status
-        until = self.ended_at if self.final and self.ended_at else self.at
-        how_long = duration.words(max(0.0, until - self.created_at))
-        return f"{word} {'for' if in_progress else 'after'} {how_long}"
+        summary = self.summary
+        in_progress = summary.status is Status.IN_PROGRESS
+        word = summary.secondary_status.value if in_progress else summary.status.value
+        took = duration.words(max(0.0, self._until() - self.submitted_at))
+        return f"{word} {'for' if in_progress else 'after'} {took}"
 
     def _start(self) -> str:
+        seconds = self.summary.first_line_seconds
         if not self.why:
-            return "" if self.final else self.message
-        if self.first_line_seconds is None:
-            return self.why
-        return f"{self.why} First line after {duration.words(self.first_line_seconds)}."
+            return "" if self.final else self.summary.message
+        return self.why if seconds is None else f"{self.why} First line after {duration.words(seconds)}."
 
     def _variables(self) -> str:
         both = (("sent", self.sent), ("received", self.received))
         return " · ".join(f"{word}: {_sizes(sizes)}" for word, sizes in both if sizes)
 
     def _files(self) -> str:
-        return f"files: {_sizes(self.artifacts)}" if self.artifacts else ""
+        return f"files: {_sizes(self.files)}" if self.files else ""
 
 
 def card_of(job: Job, at: float, *, queue_position: int | None = None, tail: tuple[str, ...] = ()) -> Card:
     """Take the snapshot of a record at a moment; pure."""
-    failure = failure_of(job)
-    message = job.transitions[-1].status_message if job.transitions else ""
-    message = message or message_of(job.state)
+    summary = summary_of(job, queue_position=queue_position)
     if queue_position:
-        message = f"Waiting for room, number {queue_position} in the queue."
+        words = f"Waiting for room, number {queue_position} in the queue."
+        summary = msgspec.structs.replace(summary, message=words)
+    failure = failure_of(job)
     return Card(
         id=job.id,
         name=job.name,
-        kind=job.spec.kind,
         at=at,
-        final=is_final(job.state),
-        status=job.status().value,
-        secondary_status=job.state.value,
-        message=message,
-        instances=job.spec.instances(),
-        engine=job.spec.engine,
-        created_at=job.spec.submitted_at or job.created_at,
-        ended_at=job.ended_at,
-        start=job.why.start if job.why else "",
+        summary=summary,
+        submitted_at=job.spec.submitted_at or job.created_at,
         why=job.why.sentence if job.why else "",
-        first_line_seconds=start_seconds(job),
+        failure=str(failure)[:_LONGEST_FAILURE] if failure else "",
         sent=job.spec.send.sizes if job.spec.send else {},
         received=job.received,
-        artifacts=_named_sizes(job),
-        failure=_failure_words(failure),
+        files=_named_sizes(job),
         tail=tail,
     )
 
@@ -151,13 +140,6 @@ def size_words(size: int) -> str:
             return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
         number /= 1000
     return f"{number:.1f} TB"
-
-
-def _failure_words(failure: Exception | None) -> str:
-    if failure is None:
-        return ""
-    words = str(failure)
-    return words if not isinstance(failure, JobFailed) else words[:1024]
 
 
 def _named_sizes(job: Job) -> dict[str, int]:

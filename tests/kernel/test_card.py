@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,9 +13,10 @@ from jupyter_smx.kernel.card import MIME, card_of, size_words
 from jupyter_smx.kernel.page import note, table
 from jupyter_smx.kernel.screen import Screen
 from jupyter_smx.model.channel import Artifact, Payload
-from jupyter_smx.model.job import HostEnd, Job, RemoteException
+from jupyter_smx.model.job import HostEnd, Job, JobSummary, RemoteException
 from jupyter_smx.model.spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.model.summary import summary_of
 from jupyter_smx.model.why import Why
 
 SPEC = JobSpec(kind="train", source="secret = 1", base_name="train", submitted_at=100.0, environment={"K": "hidden"})
@@ -90,6 +92,17 @@ def test_a_card_holds_no_source_no_path_and_no_environment() -> None:
     assert bundle[MIME]["id"] == "ab" * 8
 
 
+def test_a_card_holds_a_whole_summary_as_lists_and_events_have_it() -> None:
+    job = a_job(state=SecondaryStatus.TRAINING)
+    held = card_of(job, 101.0).bundle()[MIME]["summary"]
+    assert msgspec.convert(held, JobSummary, strict=False) == summary_of(job)
+    assert held.keys() == set(JobSummary.__struct_fields__)
+
+
+def test_a_job_in_the_queue_says_its_place() -> None:
+    assert "number 3 in the queue" in card_of(a_job(), 101.0, queue_position=3).html()
+
+
 def test_a_failure_is_on_the_card_with_its_line() -> None:
     exception = RemoteException(type="KeyError", message="'x'", traceback="", line=14)
     hosts = (HostEnd(host="algo-1", cause="exit", exit_code=1, exception=exception),)
@@ -111,7 +124,7 @@ def test_tables_and_notes_are_escaped() -> None:
 
 def test_nothing_overtakes_the_card_of_a_finished_job() -> None:
     drawn: list[Any] = []
-    publisher = SimpleNamespace(publish=lambda bundle, **_: drawn.append(bundle[MIME]["status"]))
+    publisher = SimpleNamespace(publish=lambda bundle, **_: drawn.append(bundle[MIME]["summary"]["status"]))
     screen = Screen(SimpleNamespace(kernel=object(), display_pub=publisher))
     screen.update(card_of(a_job(state=SecondaryStatus.COMPLETED), 101.0))
     screen.update(card_of(a_job(state=SecondaryStatus.TRAINING), 102.0))

@@ -45,7 +45,7 @@ def test_under_nbclient_a_notebook_run_top_to_bottom_means_what_it_says() -> Non
     nb = notebook("%load_ext jupyter_smx", "%%train --receive model\nmodel = 1", "print(model)")
     NotebookClient(nb, timeout=60, kernel_name="python3").execute()
     card, log = nb.cells[1].outputs
-    assert card.data[MIME]["status"] == "Completed"
+    assert card.data[MIME]["summary"]["status"] == "Completed"
     assert "Completed after" in card.data["text/html"]
     assert log.text == "epoch 1\n"
     assert nb.cells[2].outputs[0].text == "trained\n"
@@ -105,11 +105,13 @@ def test_with_a_person_there_the_cell_ends_at_once_and_its_card_goes_on_changing
     shown = messages(kernel, idle_after(kernel.execute("%%train --as job\npass", allow_stdin=True)))
     (card,) = [message for message in shown if message["msg_type"] == "display_data"]
     (job,) = controller.jobs.values()
-    assert card["content"]["data"][MIME]["status"] == "InProgress"
+    assert card["content"]["data"][MIME]["summary"]["status"] == "InProgress"
     controller.end(job.id)
     *_, last = messages(
         kernel,
-        lambda message: message["msg_type"] == "update_display_data" and message["content"]["data"][MIME]["final"],
+        lambda message: (
+            message["msg_type"] == "update_display_data" and message["content"]["data"][MIME]["summary"]["ended_at"]
+        ),
     )
     assert last["content"]["transient"] == card["content"]["transient"]
     assert "Completed" in last["content"]["data"]["text/html"]

@@ -146,10 +146,12 @@ def test_a_card_is_shown_at_once_and_kept_true_until_the_end(
     assert not first.get("update")
     job = only_job(controller)
     controller.run(job.id)
-    eventually_blocking(lambda: front_end.cards()[-1]["secondary_status"] == "Training", "the card says Training")
+    eventually_blocking(
+        lambda: front_end.cards()[-1]["summary"]["secondary_status"] == "Training", "the card says Training"
+    )
     controller.write(job.id, "acc 0.97\n")
     controller.end(job.id)
-    eventually_blocking(lambda: front_end.cards()[-1]["final"], "the last card")
+    eventually_blocking(lambda: front_end.cards()[-1]["summary"]["ended_at"], "the last card")
     last = front_end.shown[-1]
     assert last["update"]
     assert last["transient"] == first["transient"] == {"display_id": f"smx-{job.id}"}
@@ -166,7 +168,7 @@ def test_received_variables_are_bound_between_cells_and_not_in_the_middle_of_one
     assert run(shell, "%%train --receive model --as job\nmodel = 1").success
     shell.user_ns["model"] = "old"
     shell.user_ns["finish"] = lambda: complete(tmp_path, model="new")(controller, only_job(controller))
-    shell.user_ns["wait_for_card"] = lambda: eventually_blocking(lambda: front_end.cards()[-1]["final"])
+    shell.user_ns["wait_for_card"] = lambda: eventually_blocking(lambda: front_end.cards()[-1]["summary"]["ended_at"])
     assert run(shell, "finish(); wait_for_card(); in_the_cell = model").success
     assert shell.user_ns["in_the_cell"] == "old"
     assert shell.user_ns["model"] == "new"

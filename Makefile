@@ -69,7 +69,7 @@ types-check: build build/types.schema.json
 	@diff -u src/_types.ts build/_types.ts || { echo "src/_types.ts is not what the structs say: make types"; exit 1; }
 
 bench: build ## print the measured figures
-	$(VENV)/bin/python -m bench
+	$(VENV)/bin/python bench/warm_path.py
 
 wheel: $(STAMP) ## build the wheel that would be published
 	rm -rf lib tsconfig.tsbuildinfo jupyter_smx/labextension dist

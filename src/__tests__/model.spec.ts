@@ -203,6 +203,20 @@ describe('the model', () => {
     expect(server.asked).toEqual(['changes since 0', 'controller', 'jobs', 'pools']);
   });
 
+  it('lists after a reset even when other news comes before it got to that', async () => {
+    await model.refresh();
+    let open = (): void => undefined;
+    server.gate = new Promise(resolve => (open = resolve));
+    hear(server.happen({ job: job(1) }));
+    await settled();
+    hear(0, 'reset');
+    hear(server.happen({ job: job(2) }));
+    server.asked = [];
+    open();
+    await settled();
+    expect(server.asked).toEqual(['controller', 'jobs', 'pools']);
+  });
+
   it('looks again when the tab is shown, and not when it is hidden', async () => {
     await model.refresh();
     server.happen({ job: job(1) });

@@ -14,15 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.engines import local_host, local_request
-from jupyter_smx.engines.base import HostPlan, Observation
+from jupyter_smx.engines.base import ClusterRequest, HostPlan, Observation
 from jupyter_smx.model.cluster import Handle
 from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.testing.local_world import LocalHarness
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    from jupyter_smx.engines.base import ClusterRequest
 
 
 @pytest_asyncio.fixture
@@ -101,6 +100,19 @@ async def test_an_agent_that_dies_is_told_with_its_last_words(world: LocalHarnes
     assert "agent.log" in told.cure
 
 
+async def test_not_even_an_agent_is_told_what_belongs_to_the_server(
+    world: LocalHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN", "MY_COMPANY_KEY"):
+        monkeypatch.setenv(name, "a secret of the server")
+    world.engine.hidden_variables = ["MY_COMPANY_KEY"]
+    request = with_python(world, zoo.interpreter(tmp_path, "tells_its_environment"))
+    await failure(world, request)
+    told = (world.cluster(request.cluster) / "algo-1" / "agent.log").read_text()
+    assert f"JUPYTER_SMX_HOST={request.cluster}/algo-1" in told
+    assert "a secret of the server" not in told
+
+
 async def test_an_agent_that_is_killed_is_told_with_the_signal(world: LocalHarness, tmp_path: Path) -> None:
     told = await failure(world, with_python(world, zoo.interpreter(tmp_path, "is_killed_at_once")))
     assert "signal SIGKILL" in told.message
@@ -168,6 +180,48 @@ def test_a_system_whose_socket_addresses_are_short_refuses_a_long_path_with_the_
         local_request.check_sockets([local_host.HostFolder(tmp_path / ("x" * 100))])
     assert told.value.field == "data_dir"
     assert "JUPYTER_SMX_DATA_DIR" in told.value.cure
+
+
+GROUPS = st.lists(
+    st.builds(
+        InstanceGroup,
+        name=st.sampled_from(["data", "train", "eval"]),
+        instance_type=st.sampled_from(["local", "ml.m5.xlarge"]),
+        instance_count=st.integers(1, 3),
+    ),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda group: group.name,
+)
+
+
+@given(groups=GROUPS, vcpus=st.integers(1, 96), gpus=st.integers(0, 8), idle=st.floats(1, 1e6), isolate=st.booleans())
+def test_a_host_is_told_its_own_share_and_who_else_there_is(
+    groups: list[InstanceGroup], vcpus: int, gpus: int, idle: float, isolate: bool
+) -> None:
+    owners = [group for group in groups for _ in range(group.instance_count)]
+    hosts = tuple(
+        HostPlan(host=f"algo-{number}", group=group.name, instance_type=group.instance_type, vcpus=vcpus, gpus=gpus)
+        for number, group in enumerate(owners, 1)
+    )
+    request = ClusterRequest(
+        cluster="c1", hosts=hosts, instance_groups=tuple(groups), python="/p", idle_limit=idle, preload=("json",)
+    )
+    for host in hosts:
+        told = local_host.description(request, host, start_method="spawn", isolate=isolate, grace=7.0)
+        assert (told["host"], told["group"], told["instance_type"]) == (host.host, host.group, host.instance_type)
+        assert (told["threads"], told["gpus"], told["idle_limit"]) == (vcpus, gpus, idle)
+        assert (told["start_method"], told["isolate"], told["grace"], told["preload"]) == (
+            "spawn",
+            isolate,
+            7.0,
+            ["json"],
+        )
+        assert told["hosts"] == [other.host for other in hosts]
+        members = told["groups"]
+        assert isinstance(members, list)
+        assert [name for group in members for name in group["hosts"]] == told["hosts"]
+        assert [len(group["hosts"]) for group in members] == [group.instance_count for group in groups]
 
 
 @given(st.text(max_size=70))

@@ -17,6 +17,7 @@ SCRIPTS = {
     "answers_nonsense": "echo hello world again",
     "fails_when_asked": "exit 1",
     "dies_at_once": VERSION + "echo 'cannot find the moon' >&2\necho 'giving up' >&2\nexit 7",
+    "tells_its_environment": VERSION + "env\nexit 1",
     "is_killed_at_once": VERSION + "kill -9 $$",
     "never_gets_ready": VERSION + "echo 'still thinking' >&2\nwhile :; do sleep 1000; done",
     "closes_its_pipe_and_stays": VERSION + 'eval "exec $6>&-"\nwhile :; do sleep 1000; done',

@@ -75,6 +75,8 @@ class Finisher:
             judged.reason,
         )
         self._write(finished, healthy=judged.healthy, idle_from=min(now, at.get("ended", now)))
+        if len(trail.hosts) > 1:
+            self._agree_on_deadline(job)
         if trouble is None:
             self._forget(job, trail)
 
@@ -139,7 +141,7 @@ class Finisher:
 
     def _agree_on_deadline(self, job: Job) -> None:
         cluster = self._books.clusters.get(job.cluster)
-        if cluster is None or cluster.expires_at is None:
+        if cluster is None or cluster.expires_at is None or not self._agents.is_open(cluster.id):
             return
         for host in cluster.hosts:
             stream = self._agents.stream(cluster.id, host.name)

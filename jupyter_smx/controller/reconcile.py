@@ -18,7 +18,7 @@ from jupyter_smx.controller.fleet import Fleet
 from jupyter_smx.controller.runspec import run_spec
 from jupyter_smx.controller.trail import Trail
 from jupyter_smx.model.cluster import Cluster, ClusterState
-from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.status import Goal, SecondaryStatus
 from jupyter_smx.policy import admission, placement, reuse, transitions
 from jupyter_smx.policy.hosts import named_hosts
@@ -226,9 +226,12 @@ class Reconciler:
 
     def _dispatch(self, job: Job) -> None:
         trail = self._trail(job)
-        grace, keep_alive = self.books.limits.grace, job.spec.keep_alive
+        hosts = named_hosts(job.spec.instance_groups)
+        # A host that is done waits for the others, also while no controller lives; at the end all are told anew.
+        keep_alive = job.spec.keep_alive + (job.spec.max_run if len(hosts) > 1 else 0)
+        grace = self.books.limits.grace
         trail.moments.setdefault("sent", self.books.clock())
-        for host in named_hosts(job.spec.instance_groups):
+        for host in hosts:
             if host.name in trail.dispatched:
                 continue
             stream = self.agents.stream(job.cluster, host.name)
@@ -250,8 +253,12 @@ class Reconciler:
         # A closed stream tells nothing about the job: the next greeting says whether the agent has it.
         _log.warning("Job %s on %s: %s", job.name, host, answer.exception())
         trail = self._trails.get(job.id)
-        if trail is not None:
-            trail.dispatched.discard(host)
+        if trail is None:
+            return
+        trail.dispatched.discard(host)
+        if isinstance(answer.exception(), ValidationError):
+            # Asking again would be answered in the same way for ever.
+            self._host_ended(job.id, host, {"cause": "refused", "failure": str(answer.exception())})
 
     def _send_stop(self, job: Job) -> None:
         trail = self._trail(job)

@@ -301,5 +301,7 @@ class FakeHost:
         folder = self.spool / run.job
         (folder / "artifacts").mkdir(parents=True, exist_ok=True)
         for name, content in artifacts.items():
-            (folder / "artifacts" / name).write_bytes(content)
+            path = folder / "artifacts" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
         (folder / "end.json").write_text(json.dumps(run.record), encoding="utf-8")

@@ -109,7 +109,7 @@ class Histories(RuleBasedStateMachine):
         """The code of a job ends, on all its hosts or on one."""
         running = self.sim.world.running()
         host, run = running[number % len(running)]
-        end: dict[str, Any] = {"exit_code": exit_code, "artifacts": {"model.tar.gz": b"m"} if writes else {}}
+        end: dict[str, Any] = {"exit_code": exit_code, "artifacts": {"outputs/out/file": b"m"} if writes else {}}
         if one_host:
             self.sim.call(lambda: host.end_run(run, **end))
         else:

@@ -1,0 +1,498 @@
+"""Jobs through queues, refusals, broken streams, dead hosts and dead controllers: code runs once or never."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from jupyter_smx.controller.fencing import FencedError
+from jupyter_smx.model.cluster import ClusterState
+from jupyter_smx.model.errors import ResourceInUseError, ResourceLimitError
+from jupyter_smx.model.status import Goal, SecondaryStatus, Status
+from jupyter_smx.testing import fakes
+from jupyter_smx.testing.fake_host import Script
+from jupyter_smx.testing.simulation import LIMITS, Controller, Simulation
+
+START = 0.6
+
+
+def sentence(sim: Simulation, job: str) -> str:
+    why = sim.job(job).why
+    assert why is not None
+    return why.sentence
+
+
+def positions(sim: Simulation) -> dict[str, int | None]:
+    rows = sim.call(lambda: sim.controller.desk.jobs(100, "", None))
+    return {row.id: row.queue_position for row in rows}
+
+
+# The queue
+
+
+def test_a_full_machine_queues_and_says_the_position_which_moves_up(sim: Simulation) -> None:
+    """Bug 32 of the catalogue: capacity that is reached is a queue and no failure."""
+    jobs = [sim.submit(hosts=2) for _ in range(4)]
+    assert [positions(sim)[job] for job in jobs] == [None, 1, 2, 3]
+    assert sentence(sim, jobs[1]).startswith("Queued, number 1 in line.")
+    assert "CPUs" in sentence(sim, jobs[1])
+    sim.pass_time(START)
+    sim.end_job(jobs[0])
+    assert [positions(sim)[job] for job in jobs] == [None, None, 1, 2]
+    sim.stop(jobs[2])
+    assert positions(sim)[jobs[3]] == 1
+
+
+def test_the_line_is_served_in_the_order_of_submission(sim: Simulation) -> None:
+    big, small = sim.submit(hosts=2), [sim.submit() for _ in range(4)]
+    order: list[str] = []
+    for _ in range(5):
+        sim.pass_time(START)
+        running = [*dict.fromkeys(run.job for _, run in sim.world.running())]
+        order += [job for job in running if job not in order]
+        sim.end_job(running[0])
+    assert order == [big, *small]
+
+
+def test_a_small_job_does_not_overtake_a_big_one_that_waits_before_it(sim: Simulation) -> None:
+    sim.submit()
+    big, small = sim.submit(hosts=2), sim.submit()
+    sim.pass_time(60)
+    assert sim.job(big).cluster == ""
+    assert sim.job(small).cluster == ""
+    assert "older job waits" in sentence(sim, small)
+
+
+def test_who_waited_is_told_for_how_long(sim: Simulation) -> None:
+    first, second = sim.submit(hosts=2, keep_alive=600), sim.submit(hosts=2)
+    sim.pass_time(START + 30)
+    sim.end_job(first)
+    why = sim.job(second).why
+    assert why is not None
+    assert why.start == "warm"
+    assert why.notes == ("It waited 30.6 s in the queue.",)
+
+
+def test_no_more_jobs_wait_than_the_administrator_allows() -> None:
+    with Simulation(limits=replace(LIMITS, max_jobs_queued=2)) as sim:
+        sim.submit()
+        sim.submit()
+        with pytest.raises(ResourceLimitError):
+            sim.submit()
+
+
+def test_the_same_wish_with_the_same_id_is_one_job_and_another_wish_is_refused(sim: Simulation) -> None:
+    job = sim.submit(keep_alive=60)
+    sim.submit(job_id=job, keep_alive=60)
+    assert len(sim.controller.books.jobs) == 1
+    with pytest.raises(ResourceInUseError):
+        sim.submit(job_id=job, keep_alive=61)
+    sim.pass_time(START)
+    sim.end_job(job)
+    sim.submit(job_id=job, keep_alive=60)
+    assert sim.job(job).status() is Status.COMPLETED
+    assert sum(sim.world.starts.values()) == 1
+
+
+# Many hosts
+
+
+def test_one_host_that_fails_stops_the_others_and_fails_the_job(sim: Simulation) -> None:
+    job = sim.submit(hosts=2, keep_alive=60)
+    sim.pass_time(START)
+    bad = sim.hosts(job)[1]
+    sim.call(lambda: bad.end_run(bad.runs[job], exit_code=7))
+    found = sim.job(job)
+    assert (found.status(), found.failure_reason) == (Status.FAILED, "AlgorithmError: Exit Code: 7")
+    assert [(end.host, end.cause) for end in found.hosts] == [("algo-1", "stopped"), ("algo-2", "exit")]
+
+
+def test_a_job_is_over_when_its_last_host_is_done(sim: Simulation) -> None:
+    job = sim.submit(hosts=2)
+    sim.pass_time(START)
+    one, other = sim.hosts(job)
+    sim.call(lambda: one.end_run(one.runs[job], exit_code=0))
+    sim.pass_time(500)
+    assert sim.job(job).state is SecondaryStatus.TRAINING
+    sim.call(lambda: other.end_run(other.runs[job], exit_code=0))
+    assert sim.job(job).status() is Status.COMPLETED
+
+
+def test_outputs_of_all_hosts_are_home_before_the_verdict(sim: Simulation) -> None:
+    job = sim.submit(hosts=2, keep_alive=60)
+    sim.pass_time(START)
+    for host in sim.hosts(job):
+        end = {"exit_code": 0, "artifacts": {f"outputs/o/{host.name}.txt": host.name.encode()}}
+        sim.call(lambda host=host, end=end: host.end_run(host.runs[job], **end))
+    found = sim.job(job)
+    assert found.status() is Status.COMPLETED
+    assert [artifact.name for artifact in found.artifacts] == ["outputs/o/algo-1.txt", "outputs/o/algo-2.txt"]
+    assert SecondaryStatus.UPLOADING in [row.status for row in found.transitions]
+    assert [list(host.spool.iterdir()) for host in sim.hosts(job)] == [[], []], "what is home is forgotten there"
+
+
+# Engines
+
+
+def test_a_transient_refusal_is_tried_again(sim: Simulation) -> None:
+    sim.troubled_by(fakes.RefusesTransiently(2))
+    job = sim.submit()
+    sim.pass_time(10)
+    sim.end_job(job)
+    assert sim.job(job).status() is Status.COMPLETED
+    assert sum(sim.world.launches.values()) == 1
+
+
+def test_a_refusal_that_does_not_end_fails_the_job_and_the_next_one_has_its_turn(sim: Simulation) -> None:
+    sim.troubled_by(fakes.RefusesTransiently(3))
+    job, waiting = sim.submit(hosts=2), sim.submit(hosts=2)
+    sim.pass_time(30)
+    assert sim.job(job).status() is Status.FAILED
+    assert sim.job(job).failure_reason.startswith("ClientError: There is no capacity now.")
+    assert sim.job(waiting).state is SecondaryStatus.TRAINING
+
+
+def test_a_clear_refusal_is_not_tried_again(sim: Simulation) -> None:
+    sim.troubled_by(fakes.Refuses())
+    job = sim.submit()
+    assert sim.job(job).status() is Status.FAILED
+    assert sim.job(job).failure_reason == "ClientError: This role may not do that."
+    assert sim.job(job).hosts == ()
+
+
+def test_hosts_that_never_listen_are_given_up_and_released(sim: Simulation) -> None:
+    sim.troubled_by(fakes.NeverStarts())
+    job = sim.submit()
+    sim.pass_time(0.1)
+    assert len(sim.world.living()) == 1
+    sim.pass_time(3 * LIMITS.launch_limit + 60)
+    assert sim.job(job).status() is Status.FAILED
+    assert sim.world.living() == []
+    assert len(sim.world.launches) == 3
+
+
+def test_a_host_that_dies_during_the_start_takes_the_others_with_it_and_the_job_starts_again(sim: Simulation) -> None:
+    sim.troubled_by(fakes.DiesDuringStart())
+    job = sim.submit(hosts=2)
+    sim.pass_time(START)
+    assert sim.world.living() == []
+    sim.troubled_by()
+    sim.pass_time(5)
+    sim.end_job(job)
+    assert sim.job(job).status() is Status.COMPLETED
+    assert set(sim.world.starts.values()) == {1}
+
+
+def test_an_outage_loses_nothing(sim: Simulation) -> None:
+    job = sim.submit(keep_alive=600)
+    sim.pass_time(START)
+    sim.troubled_by(fakes.Outage())
+    sim.break_streams(sim.hosts(job)[0])
+    sim.pass_time(100)
+    assert sim.job(job).state is SecondaryStatus.TRAINING
+    sim.troubled_by()
+    sim.pass_time(31)
+    sim.end_job(job)
+    assert sim.job(job).status() is Status.COMPLETED
+    assert len(sim.pools(ClusterState.AVAILABLE)) == 1
+
+
+def test_who_is_silent_for_too_long_is_lost_and_released(sim: Simulation) -> None:
+    job = sim.submit()
+    sim.pass_time(START)
+    sim.troubled_by(fakes.DropsStreams())
+    sim.break_streams(sim.hosts(job)[0])
+    sim.pass_time(LIMITS.unreachable_limit + 40)
+    assert sim.job(job).status() is Status.FAILED
+    assert sim.world.living() == []
+
+
+def test_an_engine_that_forgets_a_cluster_does_not_make_two_of_it(sim: Simulation) -> None:
+    job = sim.submit()
+    sim.pass_time(START)
+    sim.troubled_by(fakes.ForgetsCluster())
+    sim.pass_time(10)
+    assert sim.job(job).status() is Status.FAILED
+    assert sim.world.living() == []
+    assert sum(sim.world.starts.values()) == 1
+
+
+# Streams and hosts
+
+
+def test_a_broken_stream_changes_nothing_for_the_job(sim: Simulation) -> None:
+    job = sim.submit(hosts=2)
+    sim.pass_time(START)
+    for _ in range(5):
+        sim.break_streams(sim.hosts(job)[1])
+    sim.pass_time(1)
+    sim.end_job(job)
+    assert sim.job(job).status() is Status.COMPLETED
+    assert set(sim.world.starts.values()) == {1}
+
+
+def test_a_pool_that_cannot_be_reached_is_not_taken(sim: Simulation) -> None:
+    """Bug 12 of the catalogue: a pool is ready when its agents answered, not when it is said to run."""
+    sim.finish(keep_alive=600)
+    sim.troubled_by(fakes.DropsStreams())
+    sim.break_streams(sim.world.living()[0])
+    job = sim.submit()
+    why = sim.job(job).why
+    assert why is not None
+    assert why.start == "cold"
+    assert [(each.field, each.found) for each in why.differences] == [("status", "not reachable")]
+
+
+def test_a_job_is_given_to_its_hosts_only_when_all_of_them_answered(sim: Simulation) -> None:
+    job = sim.submit(hosts=2)
+    sim.pass_time(START / 2)
+    assert all(not host.runs for host in sim.hosts(job))
+    assert sim.job(job).state is SecondaryStatus.STARTING
+
+
+def test_a_stop_that_was_lost_with_its_stream_is_said_again(sim: Simulation) -> None:
+    job = sim.submit()
+    sim.pass_time(START)
+    sim.troubled_by(fakes.DropsStreams())
+    sim.break_streams(sim.hosts(job)[0])
+    sim.stop(job)
+    assert sim.job(job).goal is Goal.STOP
+    sim.pass_time(1)
+    assert sim.job(job).state is SecondaryStatus.STOPPING
+    sim.troubled_by()
+    sim.pass_time(31)
+    assert sim.job(job).state is SecondaryStatus.STOPPED
+
+
+def test_a_job_whose_hosts_died_before_its_code_began_begins_again_elsewhere(sim: Simulation) -> None:
+    job = sim.submit(keep_alive=60)
+    sim.pass_time(0.4)
+    sim.call(lambda: sim.world.release(sim.job(job).cluster))
+    sim.pass_time(10)
+    sim.end_job(job)
+    assert sim.job(job).status() is Status.COMPLETED
+    assert sum(sim.world.starts.values()) == 1
+
+
+def test_a_job_that_ended_on_a_host_that_died_has_its_record_read_from_the_disk(sim: Simulation) -> None:
+    job = sim.submit()
+    sim.pass_time(START)
+    host = sim.hosts(job)[0]
+
+    def end_and_die() -> None:
+        host.hang_up()
+        host.end_run(host.runs[job], exit_code=0, artifacts={"model.tar.gz": b"model"})
+        host.die()
+
+    sim.call(end_and_die)
+    sim.pass_time(6)
+    found = sim.job(job)
+    assert found.status() is Status.COMPLETED
+    assert [artifact.name for artifact in found.artifacts] == ["model.tar.gz"]
+    assert found.warm_pool is not None
+    assert found.warm_pool.status.value == "Terminated"
+
+
+def test_without_a_shared_disk_code_that_may_have_begun_is_not_begun_again() -> None:
+    with Simulation(has_remains=False) as sim:
+        job = sim.submit()
+        sim.pass_time(START)
+        sim.kill_host(sim.hosts(job)[0])
+        sim.pass_time(6)
+        assert sim.job(job).status() is Status.FAILED
+        assert "was lost" in sim.job(job).failure_reason
+        assert sum(sim.world.starts.values()) == 1
+
+
+# Stale news
+
+
+@pytest.mark.parametrize("event", ["first_line", "ended", "grew"])
+def test_what_is_said_under_an_old_lease_is_not_heard(sim: Simulation, event: str) -> None:
+    """Bugs 1 and 3 of the catalogue: a late answer of job N must never be one of N+1, or of N once more."""
+    first = sim.finish(keep_alive=600)
+    second = sim.submit(keep_alive=600)
+    world, now = sim.world, sim.job(second)
+    record = {"cause": "exit", "exit_code": 9, "log": 0, "at": {}, "artifacts": []}
+    for job, lease in ((first, 1), (second, 1), (second, 3)):
+        stale = {"event": event, "job": job, "lease": lease, "record": record, "at": {"first_line": 1.0}, "total": 5}
+        sim.call(lambda stale=stale: sim.hosts(second)[0].tell(stale))
+    assert sim.job(second) == now
+    assert world.starts[second, "algo-1"] == 1
+    sim.end_job(second)
+    assert sim.job(second).status() is Status.COMPLETED
+
+
+def test_two_controllers_on_one_store_never_make_two_pools_and_the_older_one_ends(sim: Simulation) -> None:
+    """Bug 11 of the catalogue: two that both think that they are the one."""
+    job = sim.submit(keep_alive=600)
+    sim.pass_time(START)
+    old = sim.controller
+    new = sim.call(lambda: _controller(sim))
+    sim.call(new.begin)
+    sim.end_job(job)
+    assert new.books.job(job).status() is Status.COMPLETED
+    with pytest.raises(FencedError):
+        sim.call(lambda: old.desk.submit(sim.new_id(), sim.spec()))
+    sim.pass_time(3)
+    assert len(new.books.clusters) == len(sim.world.living()) == 1
+    assert sum(sim.world.launches.values()) == 1
+    sim.call(old.die)
+    sim.loop.run(old.bury())
+    sim.controller = new
+
+
+def _controller(sim: Simulation) -> Controller:
+    return Controller(sim.world, sim.engine, sim.limits, sim.new_id)
+
+
+def test_an_old_controller_that_wakes_up_writes_nothing_and_says_that_it_is_over(sim: Simulation) -> None:
+    """Bug 3 of the catalogue: a write after the lease is gone."""
+    sim.finish(keep_alive=20)
+    old = sim.controller
+    new = sim.call(lambda: _controller(sim))
+    sim.call(new.begin)
+    sim.pass_time(30)
+    assert old.reconciler.ended.is_set()
+    assert new.books.clusters == {}
+    sim.call(old.die)
+    sim.loop.run(old.bury())
+    sim.controller = new
+
+
+# Dead controllers
+
+
+def test_a_job_that_runs_while_the_controller_is_dead_is_found_by_the_next_one(sim: Simulation) -> None:
+    job = sim.submit(keep_alive=600)
+    sim.pass_time(START)
+    sim.kill_controller()
+    sim.pass_time(20)
+    sim.restart()
+    assert sim.job(job).state is SecondaryStatus.TRAINING
+    sim.end_job(job)
+    assert sim.job(job).status() is Status.COMPLETED
+
+
+def test_a_job_that_ended_while_the_controller_was_dead_has_its_verdict_from_the_host(sim: Simulation) -> None:
+    job = sim.submit(keep_alive=600)
+    sim.pass_time(START)
+    sim.kill_controller()
+    sim.end_job(job, exit_code=4, artifacts={"model.tar.gz": b"m"})
+    sim.pass_time(100)
+    sim.restart()
+    found = sim.job(job)
+    assert found.failure_reason == "AlgorithmError: Exit Code: 4"
+    assert len(found.artifacts) == 1
+    expires = sim.pools()[0].expires_at
+    assert expires is not None
+    assert expires - sim.world.clock() == pytest.approx(500, abs=1), "the pool is idle since the job ended"
+
+
+def test_a_pool_that_died_with_the_controller_is_no_pool_for_the_next_one(sim: Simulation) -> None:
+    job = sim.finish(keep_alive=100)
+    sim.kill_controller()
+    sim.pass_time(200)
+    sim.restart()
+    assert sim.pools() == []
+    pool = sim.job(job).warm_pool
+    assert pool is not None
+    assert pool.status.value == "Terminated"
+    assert start(sim, sim.submit()) == "cold"
+
+
+def start(sim: Simulation, job: str) -> str:
+    why = sim.job(job).why
+    assert why is not None
+    return why.start
+
+
+def _story(sim: Simulation, job: str) -> None:
+    """Play a story with every kind of write; the controller is started again whenever it is dead."""
+
+    def on() -> None:
+        if sim.controller.dead:
+            sim.restart()
+
+    wish: dict[str, Any] = {"keep_alive": 40, "hosts": 2}
+    sim.submit(job_id=job, **wish)
+    on()
+    sim.submit(job_id=job, **wish)
+    on()
+    sim.pass_time(2)
+    on()
+    sim.pass_time(2)
+    sim.end_job(job, artifacts={"outputs/o/file": b"m"})
+    on()
+    sim.pass_time(5)
+    on()
+    other = sim.new_id()
+    for _ in range(2):
+        sim.submit(job_id=other, keep_alive=0, role="b")
+        on()
+    sim.pass_time(2)
+    on()
+    sim.pass_time(2)
+    sim.end_job(other)
+    on()
+    sim.pass_time(2)
+    on()
+    sim.pass_time(120)
+    on()
+    sim.pass_time(120)
+    on()
+    assert sim.job(job).status() is Status.COMPLETED
+    assert sim.job(other).status() is Status.COMPLETED
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("write", range(1, 22))
+def test_a_controller_that_dies_at_any_write_loses_nothing_and_does_nothing_twice(
+    sim: Simulation, write: int, before: bool
+) -> None:
+    job = sim.new_id()
+    sim.kill_controller_at_write(write, before=before)
+    _story(sim, job)
+    assert set(sim.world.starts.values()) == {1}
+    assert set(sim.world.launches.values()) == {1}
+    assert (sim.pools(), sim.world.living()) == ([], [])
+
+
+def test_the_story_above_has_as_many_writes_as_are_tried(sim: Simulation) -> None:
+    sim.kill_controller_at_write(1_000, before=True)
+    _story(sim, sim.new_id())
+    left = sim.controller.store.writes_left
+    assert left is not None
+    assert 1_000 - left <= 21
+
+
+# Requests that cannot be honoured
+
+
+def test_a_job_that_no_frame_can_carry_fails_and_says_so(sim: Simulation) -> None:
+    job = sim.submit(source='"' * 9_000_000, keep_alive=60)
+    sim.pass_time(START + 3)
+    found = sim.job(job)
+    assert found.status() is Status.FAILED
+    assert found.failure_reason.startswith("ClientError: The request run cannot be sent")
+
+
+def test_hosts_that_are_busy_with_something_else_are_asked_again(sim: Simulation) -> None:
+    first = sim.submit(keep_alive=60)
+    sim.world.scripts[first] = Script(honours_stop=False)
+    sim.pass_time(START)
+    host = sim.hosts(first)[0]
+    run = host.runs.pop(first)
+    stranger = replace_run(run, "f" * 12)
+    sim.call(lambda: host.runs.update({"f" * 12: stranger}))
+    sim.call(host.hang_up)
+    sim.pass_time(3)
+    assert sim.job(first).state is SecondaryStatus.TRAINING
+    assert sum(sim.world.starts.values()) == 1
+
+
+def replace_run(run: Any, job: str) -> Any:
+    run.job = job
+    return run

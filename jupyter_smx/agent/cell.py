@@ -232,13 +232,11 @@ def collect(names: List[str], main: types.ModuleType, path: str, ending: Ending)
 
 def modules() -> List[str]:
     """Name the installed top-level modules that are imported now: what a zygote could import before the next job."""
-    ours = set(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
-    found = set()
-    for name, module in list(sys.modules.items()):
-        top = name.partition(".")[0]
-        if name == top and top not in ours and not top.startswith("_") and getattr(module, "__spec__", None):
-            found.add(top)
-    return sorted(found - {"jupyter_smx", "cloudpickle"})
+    # Names first: looking into a module copies its page, and there may be thousands.
+    found = {name for name in list(sys.modules) if "." not in name and not name.startswith("_")}
+    found -= set(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
+    found -= {"jupyter_smx", "cloudpickle"}
+    return sorted(name for name in found if getattr(sys.modules.get(name), "__spec__", None))
 
 
 def now() -> float:

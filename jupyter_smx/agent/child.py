@@ -5,29 +5,29 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import linecache
 import os
 import shutil
 import signal
+import socket
 import struct
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple
 
-from jupyter_smx.agent import cell, process, scriptmode, threads, wire
-
-if TYPE_CHECKING:
-    import socket
+from jupyter_smx.agent import cell, environment, process, scriptmode, threads, wire
 
 _NICE = 5
 _OOM_SCORE = 500
-_BROKEN = 70
+BROKEN = 70
+"""Exit code of a child that could not make itself ready."""
 
 # The only message of a running job to the agent: two doubles, awake and first line. Binary, for it delays the user.
 FIRST_LINE = struct.Struct(">Bdd")
 FIRST_LINE_TAG = 1
 ENDING = b"\x02"
 
-_REHEARSAL = {"source": "pass\n", "hyperparameters": {"a": "1"}, "environment": {}, "receive": []}
+_REHEARSAL = {"source": "pass\n", "filename": "<rehearsal>", "hyperparameters": {"a": "1"}}
 
 
 class Cradle(NamedTuple):
@@ -83,19 +83,27 @@ def _write(path: str, text: str) -> None:
 
 
 def _rehearse(cradle: Cradle) -> None:
-    """Walk the way that the job will take, so that its pages are copied and its lazy parts are loaded already."""
-    spec = scriptmode.complete(dict(_REHEARSAL, kind="train"))
-    scriptmode.variables(spec, cradle.place)
-    scriptmode.argv(spec)
-    os.mkdir(cradle.stage)
-    for name, text in scriptmode.config_files(spec, cradle.place).items():
-        _write(os.path.join(cradle.stage, os.path.basename(name)), text)
-    shutil.rmtree(cradle.stage)
-    main = cell.new_main("")
-    code = cell.load(spec["source"], "<rehearsal>", main)
-    cell.execute(code, main, lambda: None, cell.Ending())
-    cell.unpack(None)
-    json.loads(json.dumps(_REHEARSAL))
+    """Walk the whole way of a job on a stage, so that its pages are copied and its lazy parts are loaded already."""
+    folder = cradle.stage
+    place = cradle.place._replace(base=folder)
+    for name in ("code", "input/config", "artifacts"):
+        os.makedirs(os.path.join(folder, name))
+    before, argv = dict(os.environ), list(sys.argv)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        spec = scriptmode.complete(dict(_REHEARSAL, kind="train"))
+        ours.sendall(wire.encode({"spec": spec, "folder": folder}))
+        job = _Job(theirs, wire.receive(theirs).header, cradle._replace(place=place))
+        job.furnish()
+        job.main.__dict__.update(cell.unpack(None))
+        cell.execute(cell.load(spec["source"], spec["filename"], job.main), job.main, job.first_line, cell.Ending())
+    for name in set(os.environ) - set(before):
+        del os.environ[name]
+    os.environ.update(before)
+    sys.argv = argv
+    linecache.cache.pop(spec["filename"], None)
+    os.chdir(cradle.place.path("code"))
+    shutil.rmtree(folder)
 
 
 def prepare(cradle: Cradle) -> None:
@@ -104,6 +112,8 @@ def prepare(cradle: Cradle) -> None:
     _redirect(cradle.log)
     os.chdir(cradle.place.path("code"))
     threads.limit(cradle.threads)
+    if os.environ.get(environment.SPIN_VARIABLE) == environment.SPIN:
+        del os.environ[environment.SPIN_VARIABLE]
     threads.reseed()
     cell.forget_handlers()
     _rehearse(cradle)
@@ -184,7 +194,7 @@ class _Job:
 
 def live(sock: socket.socket, cradle: Cradle) -> None:
     """Be a parked child and then a job; never returns."""
-    code = _BROKEN
+    code = BROKEN
     try:
         prepare(cradle)
         try:

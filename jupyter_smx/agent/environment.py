@@ -12,6 +12,9 @@ _SECRETS = ("JUPYTER_TOKEN", "JUPYTER_SERVER_TOKEN", "CONFIGPROXY_AUTH_TOKEN")
 # The kernel sets them for output that goes to a notebook; a job writes to a log.
 _NOTEBOOK_ONLY = ("PYDEVD_USE_FRAME_EVAL", "PYTHONSTARTUP", "PYTHONINSPECT")
 _MARKS = (MARKER, "JUPYTER_SMX_TEST_RUN")
+SPIN_VARIABLE = "OPENBLAS_THREAD_TIMEOUT"
+SPIN = "18"
+"""Cycles, as a power of 2, that OpenBLAS's threads wait busily; its own 26 burn 30 ms of CPU in each parked child."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -33,4 +36,6 @@ def scrub(inherited: Mapping[str, str], marker: str, python: str = sys.executabl
 
 def for_zygote(clean: Mapping[str, str]) -> Dict[str, str]:
     """Add what keeps a zygote fit for forking: numeric libraries with one thread, raised again in each job."""
-    return dict(clean, **dict.fromkeys(THREAD_VARIABLES, "1"))
+    found = dict(clean, **dict.fromkeys(THREAD_VARIABLES, "1"))
+    found.setdefault(SPIN_VARIABLE, SPIN)
+    return found

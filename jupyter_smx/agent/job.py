@@ -199,6 +199,8 @@ class Job:
         self._grew()
         report = spool.read_json(self.host.spool.path(self.id, spool.REPORT))
         self.report = dict(report or {}, **{name: value for name, value in self.report.items() if value})
+        if report is None and self.at["awake"] is None and self.status == child.BROKEN << 8:
+            self.report["refused"] = "host: the job's process could not make itself ready; its log says why."
         folder, ml = self.host.spool.path(self.id), self.host.folder.ml
         if archive.has_work(ml, self._outputs, folder):
             Errand(self.host.loop, lambda: archive.archive(ml, self._outputs, folder), self._archived)

@@ -283,6 +283,7 @@ class Nursery:
 
     def take(self) -> Optional[Child]:
         """Give the parked child to a job; the next one is parked when that job says that it is ending."""
+        self.park()  # the parked one may just have died
         taken, self._parked = self._parked, None
         if taken is not None:
             taken.running = True

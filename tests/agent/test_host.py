@@ -468,7 +468,7 @@ def test_a_client_that_never_reads_does_not_stop_the_host(agent: Agent) -> None:
     deaf.socket.settimeout(0.2)
     job = "deaf-1"
     deaf.send("run", job=job, lease=1, spec=agent.spec("print('x' * 200000)"))
-    eventually_blocking(lambda: (agent.folder / "spool" / job / "end.json").exists(), "the job has ended")
+    eventually_blocking((agent.folder / "spool" / job / "end.json").exists, "the job has ended")
     with contextlib.suppress(TimeoutError, OSError):
         for _ in range(200):
             deaf.send("read", job=job, name="log", offset=0, limit=262_144)

@@ -119,7 +119,7 @@ def test_a_zygote_that_grew_a_thread_is_replaced_before_the_next_fork(
         "signal.signal(signal.SIGUSR2, grow)\n"
     )
     agent = preload("late")
-    (old,) = wait_until(lambda: agent.zygotes() if len(agent.zygotes()) == 1 else None, "one zygote is left")
+    (old,) = wait_until(lambda: one if len(one := agent.zygotes()) == 1 else None, "one zygote is left")
     os.kill(old, 12)
     wait_until(lambda: len(list(Path(f"/proc/{old}/task").iterdir())) > 1, "it has a second thread")
     for _ in range(3):

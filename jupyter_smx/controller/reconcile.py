@@ -297,7 +297,7 @@ class Reconciler:
         self.room_made()
 
     def _replace(self, job: Job) -> None:
-        self._trails[job.id] = Trail()
+        self._trails.pop(job.id, None)
         again = replace(job, cluster="", lease=0, attempt=job.attempt + 1, warm_pool=None)
         if again.attempt > MAX_ATTEMPTS:
             self._finisher.fail_unstarted(job, "InternalServerError: Its hosts were lost before the code began.")
@@ -358,7 +358,10 @@ class Reconciler:
             trail.hosts = ()
             self.books.save(jobs=[replace(job, cluster="", lease=0)])
             return
-        self._finisher.fail_unstarted(job, f"ClientError: {error}")
+        if job.goal is Goal.STOP:
+            self._finisher.stop_unstarted(replace(job, cluster="", lease=0))
+        else:
+            self._finisher.fail_unstarted(job, f"ClientError: {error}")
         self._trails.pop(job.id, None)
         self.room_made()
 

@@ -170,7 +170,9 @@ class FakeHost:
             "start_method": "fork",
             "preload": self.preload,
             "deadline": self._left(),
-            "jobs": {run.job: {"phase": run.phase, "lease": run.lease, "log": 0} for run in self.runs.values()},
+            "jobs": {
+                run.job: {"phase": run.phase, "lease": run.lease, "log": 0, "at": run.at} for run in self.runs.values()
+            },
         }
 
     def tell(self, header: Header) -> None:
@@ -204,7 +206,6 @@ class FakeHost:
         at = {"received": now, "awake": None, "first_line": None, "exited": None, "ended": None}
         run = self.runs[job] = Run(job, lease, header["spec"], at)
         (self.spool / job).mkdir(parents=True, exist_ok=True)
-        (self.spool / job / "log").touch()
         self._expire_in(None)
         script = self.world.script(job)
         run.timers.append(asyncio.get_running_loop().call_later(script.starts_after, self._begin, run))
@@ -212,6 +213,8 @@ class FakeHost:
 
     def _begin(self, run: Run) -> None:
         now = self.world.clock()
+        # The log is there before a process has the job: whoever finds none knows that the code never began.
+        (self.spool / run.job / "log").touch()
         run.phase = "running"
         run.at |= {"awake": now, "first_line": now}
         self.world.code_began(run.job, self)

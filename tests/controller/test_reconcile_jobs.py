@@ -219,7 +219,30 @@ def test_an_engine_that_forgets_a_cluster_does_not_make_two_of_it(sim: Simulatio
     assert sum(sim.world.starts.values()) == 1
 
 
+def test_a_job_that_nobody_wants_any_more_is_stopped_and_not_failed_by_a_refusal(sim: Simulation) -> None:
+    sim.troubled_by(fakes.NeverStarts())
+    job = sim.submit()
+    sim.stop(job)
+    sim.pass_time(LIMITS.launch_limit + 1)
+    assert sim.job(job).state is SecondaryStatus.STOPPED
+    assert sim.world.living() == []
+
+
 # Streams and hosts
+
+
+def test_a_job_whose_hosts_die_over_its_inputs_begins_again_and_only_so_many_times(sim: Simulation) -> None:
+    job = sim.submit()
+    sim.world.scripts[job] = Script(starts_after=30)
+    for attempt in (1, 2, 3):
+        sim.pass_time(START)
+        assert sim.job(job).attempt == attempt
+        assert sim.job(job).state is not SecondaryStatus.TRAINING
+        sim.kill_host(sim.hosts(job)[0])
+        sim.pass_time(0.1)
+    assert sim.world.starts == {}
+    assert sim.job(job).failure_reason == "InternalServerError: Its hosts were lost before the code began."
+    assert sim.world.living() == []
 
 
 def test_a_broken_stream_changes_nothing_for_the_job(sim: Simulation) -> None:

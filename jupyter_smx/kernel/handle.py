@@ -139,7 +139,8 @@ class Job:
         if self._received is None:
             path = self.artifacts.get(RESULT)
             wanted = self._record.spec.receive
-            self._received = payload.unpack(path, wanted) if path else payload.nothing(wanted)
+            said = [sentence for host in self._record.hosts for sentence in host.errors]
+            self._received = payload.unpack(path, wanted, said) if path else payload.nothing(wanted, said)
         return self._received
 
     def exception(self, timeout: float | None = None) -> JobError | None:

@@ -94,7 +94,7 @@ def python_version() -> str:
     return ".".join(platform.python_version_tuple()[:2])
 
 
-def unpack(path: Path, wanted: Sequence[str] = ()) -> Received:
+def unpack(path: Path, wanted: Sequence[str] = (), said: Sequence[str] = ()) -> Received:
     """Load the variables that a job wrote; one that cannot be loaded here is named and the others still come.
 
     :raises SmxError: the file itself cannot be read.
@@ -109,7 +109,7 @@ def unpack(path: Path, wanted: Sequence[str] = ()) -> Received:
             cure=f"They were in {path}.",
         ) from error
     found: dict[str, Any] = {}
-    missing = nothing(wanted).missing
+    missing = nothing(wanted, said).missing
     for name, data in pickles.items():
         reason = _load(name, data, found)
         missing.pop(name, None)
@@ -127,9 +127,14 @@ def _load(name: str, data: bytes, found: dict[str, Any]) -> str:
     return ""
 
 
-def nothing(wanted: Sequence[str]) -> Received:
-    """Give the result of a job that brought no variables back."""
-    return Received({}, {name: f"The job had no variable {name!r} that could be pickled." for name in wanted})
+def nothing(wanted: Sequence[str], said: Sequence[str] = ()) -> Received:
+    """Give the result of a job that brought no variables back; ``said`` are the sentences that its hosts wrote."""
+    return Received({}, {name: _reason(name, said) for name in wanted})
+
+
+def _reason(name: str, said: Sequence[str]) -> str:
+    given = (sentence for sentence in said if sentence.startswith(f"receive: {name!r} "))
+    return next(given, f"The job had no variable {name!r} that could be pickled.")
 
 
 class _Tee:

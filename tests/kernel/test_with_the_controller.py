@@ -119,3 +119,14 @@ def test_a_job_lives_through_the_death_of_its_controller(
     assert job.logs() == "here\n"
     cell(notebook, "x = answer")
     assert notebook.user_ns["x"] == "42"
+
+
+def test_a_variable_that_could_not_come_back_says_what_the_job_said(notebook: Any) -> None:
+    line = "%%train --receive x,lock,absent --as job --wait"
+    cell(notebook, f"{line}\nimport threading\nlock = threading.Lock()\nx = 1")
+    received = notebook.user_ns["job"].result(60)
+    assert received["x"] == 1
+    with pytest.raises(KeyError, match=r"'lock' cannot be pickled \(TypeError: cannot pickle '_thread.lock'"):
+        received["lock"]
+    with pytest.raises(KeyError, match="'absent' is not defined at the end of the cell"):
+        received["absent"]

@@ -82,6 +82,12 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
+def _go_to_work(cradle: Cradle) -> None:
+    # The job before may have removed the folder; it is there again when this job begins.
+    with contextlib.suppress(OSError):
+        os.chdir(cradle.place.path("code"))
+
+
 def _rehearse(cradle: Cradle) -> None:
     """Walk the whole way of a job on a stage, so that its pages are copied and its lazy parts are loaded already."""
     folder = cradle.stage
@@ -102,7 +108,7 @@ def _rehearse(cradle: Cradle) -> None:
     os.environ.update(before)
     sys.argv = argv
     linecache.cache.pop(spec["filename"], None)
-    os.chdir(cradle.place.path("code"))
+    _go_to_work(cradle)
     shutil.rmtree(folder)
 
 
@@ -110,7 +116,7 @@ def prepare(cradle: Cradle) -> None:
     """Do everything that needs no knowledge of the job."""
     _stand_alone()
     _redirect(cradle.log)
-    os.chdir(cradle.place.path("code"))
+    _go_to_work(cradle)
     threads.limit(cradle.threads)
     if os.environ.get(environment.SPIN_VARIABLE) == environment.SPIN:
         del os.environ[environment.SPIN_VARIABLE]

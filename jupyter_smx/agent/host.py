@@ -231,8 +231,5 @@ def describe(host: Host) -> Dict[str, Any]:
         "start_method": host.config.start_method,
         "preload": host.nursery.preload.view(),
         "deadline": host.deadline.left(),
-        "jobs": {
-            job.id: {"phase": job.phase, "lease": job.lease, "log": host.spool.size(job.id), "at": job.at}
-            for job in host.jobs.values()
-        },
+        "jobs": {job.id: job.view() for job in host.jobs.values()},
     }

@@ -240,6 +240,11 @@ class Job:
             text = f"{exception['type']}: {exception['message']}"[:_FAILURE]
         return text or str(self.report.get("refused") or "")[:_FAILURE]
 
+    def view(self) -> Dict[str, Any]:
+        """Give what a greeting says of it."""
+        size = self.host.spool.size(self.id)
+        return {"phase": self.phase, "lease": self.lease, "log": size, "at": self.at}
+
     def record(self, artifacts: List[Dict[str, Any]]) -> Dict[str, Any]:
         """Give the record of the end, as it is written and sent."""
         status = self.status

@@ -1,0 +1,181 @@
+"""Takes down what the fleet and the agents say of jobs, in trails and records, and has the job looked at again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from jupyter_smx.controller.fencing import FencedError
+from jupyter_smx.controller.trail import Trail
+from jupyter_smx.model.cluster import Cluster, ClusterState
+from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.status import Goal, SecondaryStatus
+from jupyter_smx.policy import transitions
+from jupyter_smx.policy.hosts import named_hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping
+
+    from jupyter_smx.controller.agents import Agents
+    from jupyter_smx.controller.books import Books
+    from jupyter_smx.controller.finish import Finisher
+    from jupyter_smx.controller.log_pump import LogPump
+    from jupyter_smx.model.job import Job
+
+_log = logging.getLogger(__name__)
+
+MAX_REFUSALS = 3
+
+
+class Listener(ABC):
+    """Hears of greetings, first lines, ends, refusals and losses; what is next is decided by whoever steps."""
+
+    def __init__(self, books: Books, agents: Agents, pump: LogPump, finisher: Finisher) -> None:
+        self.books = books
+        self.agents = agents
+        self._pump = pump
+        self._finisher = finisher
+        self._trails: dict[str, Trail] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @abstractmethod
+    def step(self, job_id: str) -> None:
+        """Look at one job."""
+
+    @abstractmethod
+    def room_made(self) -> None:
+        """Look at the jobs that wait for hosts."""
+
+    @abstractmethod
+    def fenced(self) -> None:
+        """Learn that another controller owns the records."""
+
+    def cluster_ready(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
+        """Adopt what the agents know: jobs that run or ended, and how long an idle pool has left."""
+        job = self.books.jobs.get(cluster.job)
+        for host, said in greetings.items():
+            for known, facts in said.get("jobs", {}).items():
+                if job is not None and known == job.id:
+                    self._adopt(job, host, facts)
+                elif known not in self.books.jobs:
+                    self.agents.stream(cluster.id, host).send_now("forget", job=known, lease=facts.get("lease", 0))
+        if cluster.state is ClusterState.AVAILABLE:
+            self._finisher.adopt_deadline(cluster, greetings)
+            self.room_made()
+        if job is not None:
+            self.step(job.id)
+
+    def _adopt(self, job: Job, host: str, facts: Mapping[str, Any]) -> None:
+        job = self.books.jobs.get(job.id, job)  # another host's facts may have moved it on
+        trail = self._trail(job)
+        trail.dispatched.add(host)
+        self._pump.grew(job, host, int(facts.get("log", 0)))
+        if facts.get("phase") == "staging":
+            self._downloading(job)
+        at = facts.get("at", {})
+        if at.get("first_line") is not None and "first_line" not in job.timings:
+            # Nobody listened when the code began.
+            self._first_line(job, {name: moment for name, moment in at.items() if moment is not None})
+        if facts.get("phase") == "ended":
+            self._begin(self._fetch_record(job, host), f"record {job.id} {host}")
+
+    async def _fetch_record(self, job: Job, host: str) -> None:
+        try:
+            record = await self._finisher.fetch_record(job, host)
+        except SmxError as error:
+            _log.warning("Job %s: the record on %s cannot be read yet: %s", job.name, host, error)
+            return
+        self._host_ended(job.id, host, record)
+
+    def cluster_refused(self, cluster: Cluster, error: SmxError) -> None:
+        """Try again after a transient refusal, a few times; otherwise the job failed before it began."""
+        job = self.books.jobs.get(cluster.job)
+        if job is None:
+            return
+        trail = self._trail(job)
+        trail.refusals += 1
+        if error.transient and trail.refusals < MAX_REFUSALS and job.goal is Goal.RUN:
+            trail.not_before = self.books.clock() + 0.5 * 2**trail.refusals
+            trail.hosts = ()
+            self.books.save(jobs=[replace(job, cluster="", lease=0)])
+            return
+        if job.goal is Goal.STOP:
+            self._finisher.stop_unstarted(replace(job, cluster="", lease=0))
+        else:
+            self._finisher.fail_unstarted(job, f"ClientError: {error}")
+        self._trails.pop(job.id, None)
+        self.room_made()
+
+    async def cluster_lost(self, cluster: Cluster) -> None:
+        """Read what the hosts left on disk; then the job ends by that, or begins again elsewhere."""
+        job = next((each for each in self.books.jobs.values() if each.cluster == cluster.id), None)
+        if job is None:
+            return
+        trail = self._trail(job)
+        for host in trail.hosts:
+            if host not in trail.records:
+                ran, record = await self._finisher.read_remains(job, host)
+                trail.ran |= ran
+                if record is not None:
+                    trail.records[host] = record
+        trail.lost = True
+        self.step(job.id)
+
+    def agent_said(self, cluster_id: str, host: str, header: Mapping[str, Any]) -> None:
+        """Take one event frame of an agent; frames of another lease are stale and dropped."""
+        try:
+            self._take_event(cluster_id, host, header)
+        except FencedError:
+            self.fenced()
+
+    def _take_event(self, cluster_id: str, host: str, header: Mapping[str, Any]) -> None:
+        event = header.get("event")
+        if event == "preload":
+            self._finisher.preloaded(cluster_id, host, header)
+            return
+        job = self.books.jobs.get(str(header.get("job", "")))
+        if job is None or job.cluster != cluster_id or header.get("lease") != job.lease:
+            return
+        if event == "first_line":
+            self._first_line(job, header.get("at", {}))
+        elif event == "grew":
+            self._pump.grew(job, host, int(header.get("total", 0)))
+        elif event == "ended":
+            self._host_ended(job.id, host, dict(header.get("record", {})))
+
+    def _first_line(self, job: Job, at: Mapping[str, float]) -> None:
+        now = self.books.clock()
+        timings = {**at, **job.timings, **self._trail(job).moments}
+        begun = transitions.advance(replace(job, timings=timings), SecondaryStatus.TRAINING, now)
+        self.books.save(jobs=[begun])
+        cluster = self.books.clusters.get(job.cluster)
+        if cluster is not None and cluster.cold_start_seconds is None and "first_line" in timings:
+            took = timings["first_line"] - (job.spec.submitted_at or job.created_at)
+            self.books.amend_cluster(cluster.id, cold_start_seconds=max(0.0, took))
+
+    def _host_ended(self, job_id: str, host: str, record: dict[str, Any]) -> None:
+        job = self.books.jobs.get(job_id)
+        if job is None:
+            return
+        self._trail(job).records[host] = record
+        self.step(job_id)
+
+    def _downloading(self, job: Job) -> None:
+        moved = transitions.advance(job, SecondaryStatus.DOWNLOADING, self.books.clock())
+        if moved is not job:
+            self.books.save(jobs=[moved])
+
+    def _trail(self, job: Job) -> Trail:
+        trail = self._trails.setdefault(job.id, Trail())
+        if job.cluster and not trail.hosts:
+            trail.hosts = tuple(host.name for host in named_hosts(job.spec.instance_groups))
+        return trail
+
+    def _begin(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(coroutine, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

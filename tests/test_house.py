@@ -1,0 +1,183 @@
+"""The numbers of the house, counted: lengths, borders, clocks, and tests that do not sleep."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parent.parent
+MAX_FILE = 400
+MAX_FUNCTION = 50
+BROAD = {"Exception", "BaseException"}
+
+BORDERS = {
+    "jupyter_smx/agent/cell.py": "the user's code, its exceptions, its hooks, and what pickles it",
+    "jupyter_smx/agent/child.py": "a forked process must not go on as a second zygote",
+    "jupyter_smx/agent/errand.py": "a forked process must not go on as a second agent",
+    "jupyter_smx/agent/loop.py": "one job's trouble must not end the host",
+    "jupyter_smx/agent/trial.py": "importing runs code of any library",
+    "jupyter_smx/controller/agent_stream.py": "one bad event must not deafen the stream",
+    "jupyter_smx/controller/app.py": "the administrator's configuration file is code",
+    "jupyter_smx/controller/service.py": "one bad record must not end all others' jobs",
+    "jupyter_smx/engines/registry.py": "an engine is somebody else's code",
+    "jupyter_smx/kernel/expression.py": "attributes and items of the user's objects",
+    "jupyter_smx/kernel/payload.py": "pickling and unpickling the user's objects",
+    "jupyter_smx/kernel/watcher.py": "the user's callbacks",
+    "jupyter_smx/server/relay.py": "one bad event must not end the relay",
+}
+"""Files that may catch everything and go on, and whose code or fault it is that they meet there."""
+
+CLOCKS = {
+    "jupyter_smx/agent": "hosts have their own clocks",
+    "jupyter_smx/controller/app.py": "the wiring gives the clock to everybody else",
+    "jupyter_smx/controller/service.py": "the wiring gives the clock to everybody else",
+    "jupyter_smx/engines/local.py": "compares with times of files",
+    "jupyter_smx/kernel/commands.py": "shows ages to a person",
+    "jupyter_smx/kernel/functions.py": "notes the moment in which the user asked",
+    "jupyter_smx/kernel/magics.py": "notes the moment in which the user asked",
+    "jupyter_smx/kernel/session.py": "shows ages to a person",
+    "jupyter_smx/server": "tells the browser the time of this side",
+    "jupyter_smx/testing": "stands where the kernel stands",
+}
+"""Files and folders at the edge that may look at the world's clock, and why."""
+
+SLEEPERS = {
+    "tests/engines/test_contract_itself.py": "engines that block the loop are what is tested",
+}
+"""Tests that may pass real time, and why."""
+
+
+def python_files(*folders: str) -> list[Path]:
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def source_files() -> list[Path]:
+    typescript = [path for kind in ("*.ts", "*.tsx") for path in sorted((ROOT / "src").rglob(kind))]
+    return python_files("jupyter_smx") + typescript
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def declared(path: Path, list_of: dict[str, str]) -> bool:
+    return any(name(path) == entry or name(path).startswith(f"{entry}/") for entry in list_of)
+
+
+def test_there_is_something_to_count() -> None:
+    assert len(source_files()) > 50
+
+
+def test_no_file_has_more_than_four_hundred_lines() -> None:
+    sizes = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in source_files()}
+    assert {file: lines for file, lines in sizes.items() if lines > MAX_FILE} == {}
+
+
+def test_no_function_has_more_than_fifty_lines() -> None:
+    found = {}
+    for path in python_files("jupyter_smx", "tests"):
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                if lines > MAX_FUNCTION:
+                    found[f"{name(path)}:{node.name}"] = lines
+    assert found == {}
+
+
+def test_every_file_begins_with_a_sentence() -> None:
+    silent = [name(path) for path in python_files("jupyter_smx") if not (ast.get_docstring(tree(path)) or "").strip()]
+    assert set(silent) <= {"jupyter_smx/_version.py"}, "only the file that the build writes"
+
+
+def broad_handlers(path: Path) -> Iterator[ast.ExceptHandler]:
+    """Find handlers that catch everything and do not raise it again."""
+    for node in ast.walk(tree(path)):
+        if not isinstance(node, ast.ExceptHandler):
+            continue
+        kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+        broad = any(kind is None or (isinstance(kind, ast.Name) and kind.id in BROAD) for kind in kinds)
+        last = node.body[-1]
+        if broad and not (isinstance(last, ast.Raise) and last.exc is None):
+            yield node
+
+
+def test_everything_is_caught_only_at_declared_borders() -> None:
+    undeclared = [
+        f"{name(path)}:{handler.lineno}"
+        for path in python_files("jupyter_smx")
+        if not declared(path, BORDERS)
+        for handler in broad_handlers(path)
+    ]
+    assert undeclared == []
+
+
+def test_every_declared_border_is_one() -> None:
+    assert [entry for entry in BORDERS if not any(broad_handlers(ROOT / entry))] == []
+
+
+def clock_calls(path: Path) -> Iterator[int]:
+    now = {("time", "time"), ("datetime", "now"), ("datetime", "utcnow")}
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Attribute) and (getattr(node.value, "id", ""), node.attr) in now:
+            yield node.lineno
+
+
+def test_the_worlds_clock_is_read_only_at_the_edge() -> None:
+    undeclared = [
+        f"{name(path)}:{line}"
+        for path in python_files("jupyter_smx")
+        if not declared(path, CLOCKS)
+        for line in clock_calls(path)
+    ]
+    assert undeclared == []
+
+
+def sleeps(path: Path) -> Iterator[int]:
+    """Find calls of a ``sleep`` that passes time; ``asyncio.sleep(0)`` only lets others run."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Call):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            first = node.args[0] if node.args else None
+            if called == "sleep" and not (isinstance(first, ast.Constant) and first.value == 0):
+                yield node.lineno
+
+
+def test_no_test_sleeps() -> None:
+    found = [
+        f"{name(path)}:{line}"
+        for path in python_files("tests")
+        if not declared(path, SLEEPERS)
+        for line in sleeps(path)
+    ]
+    assert found == []
+
+
+def test_every_declared_sleeper_and_reader_of_the_clock_is_one() -> None:
+    asleep = [name(path) for path in python_files("tests") if any(sleeps(path))]
+    reading = [name(path) for path in python_files("jupyter_smx") if any(clock_calls(path))]
+    for declarations, found in ((SLEEPERS, asleep), (CLOCKS, reading)):
+        needless = [entry for entry in declarations if not any(f"{file}/".startswith(f"{entry}/") for file in found)]
+        assert needless == []
+
+
+def test_no_test_of_the_browser_waits_for_a_time() -> None:
+    waits = re.compile(r"waitForTimeout|sleep\(|setTimeout\([^)]*\d{3}")
+    folders = [ROOT / "ui-tests", ROOT / "src" / "__tests__"]
+    files = [path for folder in folders for path in folder.rglob("*.ts*") if "node_modules" not in path.parts]
+    assert [name(path) for path in files if waits.search(path.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize("word", ["helper", "util", "manager", "misc", "common"])
+def test_no_file_has_a_name_that_says_nothing(word: str) -> None:
+    assert [name(path) for path in source_files() if word in path.stem.lower()] == []

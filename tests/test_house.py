@@ -36,7 +36,6 @@ BORDERS = {
 
 CLOCKS = {
     "jupyter_smx/agent": "hosts have their own clocks",
-    "jupyter_smx/controller/app.py": "the wiring gives the clock to everybody else",
     "jupyter_smx/controller/service.py": "the wiring gives the clock to everybody else",
     "jupyter_smx/engines/local.py": "compares with times of files",
     "jupyter_smx/kernel/commands.py": "shows ages to a person",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import socket
 
 _UNREAD_LIMIT = 16 * 1024 * 1024
+_CLOSED_FOR = 0.5
 _PAUSE_AT = 1024 * 1024
 
 
@@ -40,13 +41,19 @@ class Door:
         self.streams: List[Connection] = []
         self._listener = listener
         listener.setblocking(False)
-        host.loop.watch(listener.fileno(), READ, self._accept)
+        self._open()
+
+    def _open(self) -> None:
+        self.host.loop.watch(self._listener.fileno(), READ, self._accept)
 
     def _accept(self) -> None:
         try:
             sock, _address = self._listener.accept()
         except OSError as error:
+            # Out of descriptors or memory: look again later instead of turning in a circle.
             hosts.say(f"accept: {error}")
+            self.host.loop.unwatch(self._listener.fileno())
+            self.host.loop.later(_CLOSED_FOR, self._open)
             return
         self.streams.append(Connection(self, sock))
 

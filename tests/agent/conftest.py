@@ -59,7 +59,8 @@ class Client:
             self.events.append(frame.header)
 
     def ask(self, op: str, **fields: Any) -> dict[str, Any]:
-        return self.frame(op, **fields).header
+        header: dict[str, Any] = self.frame(op, **fields).header
+        return header
 
     def event(self, kind: str, job: str | None = None) -> dict[str, Any]:
         """Take the first event of that kind, waiting for it when it has not come yet."""
@@ -108,7 +109,8 @@ class Agent:
         return job, lease
 
     def end_of(self, job: str) -> dict[str, Any]:
-        return self.client.event("ended", job)["record"]
+        record: dict[str, Any] = self.client.event("ended", job)["record"]
+        return record
 
     def run(self, source: str, **fields: Any) -> dict[str, Any]:
         """Run a job to its end and give its record, with the text of its log as ``text``."""
@@ -148,6 +150,9 @@ class Agent:
 
     def processes(self) -> list[side_doors.Seen]:
         return [seen for seen in side_doors.processes() if seen.host() == self.mark()]
+
+    def is_over(self) -> bool:
+        return not self.processes()
 
     def zygotes(self) -> list[int]:
         return [seen.pid for seen in self.processes() if " zygote " in seen.command and leads(seen.pid)]
@@ -257,7 +262,7 @@ def start_agent(host_folder: Callable[..., Path]) -> Iterator[Callable[..., Agen
         if agent.process.poll() is None:
             agent.process.send_signal(signal.SIGTERM)
             agent.process.wait(PATIENCE)
-        eventually_blocking(lambda one=agent: not one.processes(), "all processes of the host have ended")
+        eventually_blocking(agent.is_over, "all processes of the host have ended")
 
 
 @pytest.fixture

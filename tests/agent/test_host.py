@@ -65,8 +65,9 @@ def test_a_job_that_ignores_sigterm_is_killed_after_the_grace_period(agent: Agen
 def test_a_stop_at_once_after_the_start_stops(agent: Agent) -> None:
     for _ in range(5):
         job, lease = agent.start(FOREVER)
-        agent.stop(job, lease)
-        assert agent.end_of(job)["cause"] == "stopped"
+        agent.stop(job, lease, grace=2 * PATIENCE)
+        record = agent.end_of(job)
+        assert (record["cause"], record["signal"]) == ("stopped", signal.SIGTERM)
 
 
 def test_a_stop_while_inputs_are_copied_stops(agent: Agent, tmp_path: Path) -> None:
@@ -388,9 +389,11 @@ def test_a_running_job_survives_its_zygote(agent: Agent, wait_until: Callable[..
 def test_when_the_agent_is_killed_everything_of_it_dies(
     agent: Agent, wait_until: Callable[..., Any], *, zygote_first: bool
 ) -> None:
-    source = "import subprocess\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)\n" + STUBBORN
+    source = (
+        "import subprocess\nprint(subprocess.Popen(['sleep', '99'], start_new_session=True, env={}).pid)\n" + STUBBORN
+    )
     job, _lease = agent.start(source)
-    agent.wait_for_log(job, "on")
+    hidden = int(agent.wait_for_log(job, "on").split()[0])
     if zygote_first:
         (old,) = agent.zygotes()
         os.kill(old, signal.SIGKILL)
@@ -398,7 +401,7 @@ def test_when_the_agent_is_killed_everything_of_it_dies(
         agent.client.ask("ping")
     agent.process.kill()
     agent.process.wait()
-    wait_until(lambda: not agent.processes(), "nothing of the host is alive")
+    wait_until(lambda: not agent.processes() and not is_alive(hidden), "nothing of the host is alive")
 
 
 def test_a_parked_child_that_is_killed_is_replaced(agent: Agent, wait_until: Callable[..., Any]) -> None:

@@ -6,7 +6,6 @@ import ast
 import asyncio
 import json
 import os
-import signal
 import socket
 import string
 import sys
@@ -36,7 +35,8 @@ def test_frames_arrive_whole_whatever_the_pieces(
     frames: list[tuple[dict[str, Any], bytes | None]], cuts: list[int]
 ) -> None:
     data = b"".join(wire.encode(header, body) for header, body in frames)
-    decoder, seen = wire.Decoder(), []
+    decoder = wire.Decoder()
+    seen: list[wire.Frame] = []
     for cut in [*cuts, len(data)]:
         piece, data = data[:cut], data[cut:]
         seen += decoder.feed(piece)
@@ -302,4 +302,3 @@ def test_a_process_that_is_left_is_named_with_its_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         (sentence,) = clean.name_processes([os.getpid()])
         assert f"port {server.getsockname()[1]}" in sentence
-    assert signal.SIGKILL == 9

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from conftest import Agent
 
@@ -24,7 +24,7 @@ def modules(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def preload(start_agent: Callable[..., Agent], modules: Path) -> Iterator[Callable[..., Agent]]:
+def preload(start_agent: Callable[..., Agent], modules: Path) -> Callable[..., Agent]:
     """Start an agent, wait for its preloads and put the news on it as ``preload_event``."""
 
     def start(*names: str, **changes: Any) -> Agent:

@@ -99,9 +99,7 @@ class Desk:
         request = self._reconciler.fleet.request(cluster.id, cluster, spec.imports)
         warm = isinstance(decision, placement.Reuse)
         asked = {} if warm else self._engine_of(spec.engine).plan(request)
-        others = self._books.clusters.values()
-        full = keep_alive.over_quota(spec.instance_groups, others, self._books.limits) if spec.keep_alive else ""
-        return {"sentence": decision.why.sentence, "why": asdict(decision.why), "quota": full, "engine_request": asked}
+        return {"sentence": decision.why.sentence, "why": asdict(decision.why), "engine_request": asked}
 
     def job(self, ref: str) -> Job:
         """Find a job.

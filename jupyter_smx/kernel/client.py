@@ -14,6 +14,7 @@ from jupyter_smx.kernel.connection import Answer, Connection
 from jupyter_smx.model.errors import ErrorBody, UnavailableError, from_body
 from jupyter_smx.model.event import Changes, PoolSummary
 from jupyter_smx.model.job import Job, JobSummary
+from jupyter_smx.model.why import Why
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,8 +45,7 @@ class Plan(Struct, frozen=True):
     """Answer to ``POST /v1/plan``."""
 
     sentence: str
-    why: Any = None
-    quota: str = ""
+    why: Why | None = None
     engine_request: Any = None
 
 

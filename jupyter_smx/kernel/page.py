@@ -76,12 +76,7 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
 
 def plan_page(plan: Plan) -> Page:
     """Say what would happen, why, and what the engine would be asked for."""
-    lines = [plan.sentence]
-    why = plan.why.get("sentence", "") if isinstance(plan.why, dict) else str(plan.why or "")
-    if why and why not in plan.sentence:
-        lines.append(why)
-    if plan.quota:
-        lines.append(plan.quota)
+    lines = [plan.sentence, *(plan.why.notes if plan.why else ())]
     if plan.engine_request:
         lines.append(json.dumps(plan.engine_request, indent=2, default=str))
     lines.append("Nothing was started.")

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from jupyter_smx.model.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.why import Why
-from jupyter_smx.policy import capacity, reuse
+from jupyter_smx.policy import capacity, keep_alive, reuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,8 +61,9 @@ def place(spec: JobSpec, key: ReuseKey, world: World, limits: Limits, now: float
         return Wait(_queued(missing, world.ahead))
     pool = reuse.best_pool(key, world.clusters, world.reachable, spec.imports, now)
     if pool is not None:
-        return Reuse(pool, _warm(pool, spec))
+        return Reuse(pool, _warm(pool, spec, _afterwards(spec, world, limits, pool)))
     notes = capacity.notes(spec.instance_groups, limits) if world.bounded else ()
+    notes += _afterwards(spec, world, limits, None)
     if world.bounded and capacity.lacks_hosts(need, used, limits):
         evict = _evictable(need, used, world.clusters, limits)
         return Wait(_queued(f"All {limits.max_hosts} hosts of this machine are taken.", world.ahead), evict)
@@ -110,7 +111,15 @@ def _queued(reason: str, ahead: int) -> Why:
     return Why(start="queued", sentence=f"Queued, number {ahead + 1} in line. {reason}")
 
 
-def _warm(pool: Cluster, spec: JobSpec) -> Why:
+def _afterwards(spec: JobSpec, world: World, limits: Limits, pool: Cluster | None) -> tuple[str, ...]:
+    """Say before the job what would otherwise be a surprise after it: a pool that ends with it."""
+    if spec.keep_alive <= 0:
+        return ("This job asks for no keep-alive, so the pool ends with it.",) if pool is not None else ()
+    full = keep_alive.over_quota(spec.instance_groups, (c for c in world.clusters if c is not pool), limits)
+    return (f"Its hosts will not be kept. {full}",) if full else ()
+
+
+def _warm(pool: Cluster, spec: JobSpec, afterwards: tuple[str, ...]) -> Why:
     # Modules of the standard library cost next to nothing and would only fill the sentence.
     wanted = {name for name in spec.imports if name.split(".")[0] not in sys.stdlib_module_names}
     ready = sorted(set(pool.hosts[0].preloaded) & wanted) if pool.hosts else []
@@ -126,7 +135,7 @@ def _warm(pool: Cluster, spec: JobSpec) -> Why:
         pool=pool.name(),
         reused_from=pool.last_job,
         isolation=pool.hosts[0].isolation if pool.hosts else "",
-        notes=tuple(notes),
+        notes=(*notes, *afterwards),
     )
 
 

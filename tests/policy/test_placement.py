@@ -172,9 +172,9 @@ def test_a_warm_start_names_the_pool_and_the_job_before() -> None:
 
 def test_a_module_that_could_not_be_preloaded_is_named_with_its_reason() -> None:
     pool = a_cluster(hosts=(a_host(preloaded=("numpy",), preload_failures={"torch": "no such module."}),))
-    decision = place(a_spec(imports=("numpy", "torch")), world_of(pool))
+    decision = place(a_spec(imports=("numpy", "torch"), keep_alive=60), world_of(pool))
     assert decision.why.notes == ("Already imported: numpy.", "Not preloaded: torch, no such module.")
-    silent = place(a_spec(imports=("numpy",)), world_of(pool))
+    silent = place(a_spec(imports=("numpy",), keep_alive=60), world_of(pool))
     assert silent.why.notes == ("Already imported: numpy.",)
 
 
@@ -200,3 +200,18 @@ def test_an_idle_pool_takes_no_cpu_from_others(found: tuple[Cluster, ...]) -> No
     used = capacity.taken(idle, LIMITS)
     assert (used.cpus, used.memory_gib, used.gpus) == (0, 0, 0)
     assert used.hosts == hosts(idle)
+
+
+def test_a_full_quota_is_said_before_the_job_and_not_after_it() -> None:
+    limits = replace(LIMITS, warm_pool_quota={"local": 0})
+    spec = a_spec(keep_alive=60)
+    why = placement.place(spec, a_key(), placement.World(), limits, NOW).why
+    assert any("will not be kept" in note and "quota for warm local instances is 0" in note for note in why.notes)
+
+
+def test_a_job_without_keep_alive_says_that_it_ends_the_pool_it_takes() -> None:
+    pool = a_cluster()
+    world = placement.World(clusters=(pool,), reachable=frozenset({pool.id}))
+    why = placement.place(a_spec(keep_alive=0), pool.key, world, LIMITS, NOW).why
+    assert why.start == "warm"
+    assert "This job asks for no keep-alive, so the pool ends with it." in why.notes

@@ -71,26 +71,29 @@ class Server:
         """Send a GET, or a POST of JSON, and read the JSON answer."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"token {self.token}", "Content-Type": "application/json"}
-        asked = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, headers)  # noqa: S310 - our own server
+        asked = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, headers)
         with urllib.request.urlopen(asked, timeout=30) as answer:  # noqa: S310 - our own server
             return json.load(answer)
 
     def wait_ready(self) -> None:
         """Ask until the server answers."""
         deadline = time.monotonic() + START_LIMIT
-        while True:
-            try:
-                self.request("/api/status")
-            except (urllib.error.URLError, ConnectionError):
-                if time.monotonic() > deadline or self.process.poll() is not None:
-                    raise
-                time.sleep(0.1)
-            else:
-                return
+        while not self._answers():
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise SystemExit(f"The Jupyter server did not start, see {DEMO / 'server.log'}.")
+            time.sleep(0.1)
+
+    def _answers(self) -> bool:
+        try:
+            self.request("/api/status")
+        except (urllib.error.URLError, ConnectionError):
+            return False
+        return True
 
     def kernel(self) -> str:
         """Start a kernel as opening a notebook does, and give its id."""
-        model = {"path": "quickstart.ipynb", "name": "quickstart.ipynb", "type": "notebook", "kernel": {"name": "python3"}}
+        name = "quickstart.ipynb"
+        model = {"path": name, "name": name, "type": "notebook", "kernel": {"name": "python3"}}
         return str(self.request("/api/sessions", model)["kernel"]["id"])
 
 
@@ -134,21 +137,22 @@ def connection_file(environment: dict[str, str], kernel: str) -> Path:
 
 
 def report(server: Server) -> None:
-    """Print the measured starts, the accuracy and the artefact, as the server extension tells them."""
-    jobs = {row["name"]: server.request(f"/jupyter-smx/jobs/{row['id']}") for row in server.request("/jupyter-smx/jobs")["jobs"]}
+    """Print the measured starts and the artefacts, as the server extension tells them."""
+    found = [server.request(f"/jupyter-smx/jobs/{row['id']}") for row in server.request("/jupyter-smx/jobs")["jobs"]]
     starts = {}
-    for name, job in sorted(jobs.items(), key=lambda item: item[1]["created_at"]):
+    for job in sorted(found, key=lambda job: job["created_at"]):
         seconds = job["timings"]["first_line"] - job["timings"]["magic"]
-        print(f"  {name:24} {job['status']:10} {job['why']['start']:5} first line after {seconds * 1000:8.1f} ms")
-        if name.startswith("train-digits"):
-            starts[job["why"]["start"]] = seconds
+        start = job["why"]["start"]
+        print(f"  {job['name']:24} {job['status']:10} {start:5} first line after {seconds * 1000:8.1f} ms")
+        if job["name"].startswith("train-digits"):
+            starts[start] = seconds
             model = next(item for item in job["artifacts"] if item["name"] == "model.tar.gz")
             print(f"  {'':24} {job['why']['sentence']}")
             print(f"  {'':24} artefact {os.path.relpath(model['path'])} ({model['size'] / 1e6:.1f} MB)")
     if set(starts) != {"cold", "warm"}:
         raise SystemExit(f"The demo wants one cold and one warm training job and saw {sorted(starts)}.")
     print(f"  cold start {starts['cold'] * 1000:.0f} ms, warm start {starts['warm'] * 1000:.1f} ms: ", end="")
-    print(f"{starts['cold'] / starts['warm']:.0f} times as fast")
+    print(f"{starts['cold'] / starts['warm']:.0f} times as fast to the first line")
 
 
 def outlive(server: Server, environment: dict[str, str], kernel: str) -> None:

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 from traitlets.config import LoggingConfigurable
 
-from jupyter_smx.model.cluster import Handle
 from jupyter_smx.model.instance import InstanceGroup, InstanceType
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+    from jupyter_smx.model.cluster import Handle
 
 
 class Observation(str, Enum):

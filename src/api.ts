@@ -8,11 +8,8 @@ import type { Changes, ErrorBody, JobSummary, PoolSummary } from './_types';
 
 const ROOT = 'jupyter-smx';
 
-/** Where the controller is in the sequence of changes. */
-export interface IControllerInfo {
-  version: string;
-  seq: number;
-}
+/** Whether a controller runs, and where it is in the sequence of changes. */
+export type ControllerInfo = { running: true; version: string; seq: number } | { running: false };
 
 /** A body, and the server's clock (seconds since the epoch) when it answered, null if it did not say. */
 export interface IAnswer<T> {
@@ -23,11 +20,11 @@ export interface IAnswer<T> {
 export class Api {
   constructor(private readonly settings: ServerConnection.ISettings) {}
 
-  controller(): Promise<IAnswer<IControllerInfo>> {
+  controller(): Promise<IAnswer<ControllerInfo>> {
     return this.request('controller');
   }
 
-  startController(): Promise<IAnswer<IControllerInfo>> {
+  startController(): Promise<IAnswer<ControllerInfo>> {
     return this.request('controller', { method: 'POST' });
   }
 

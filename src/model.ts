@@ -9,7 +9,7 @@ import type { JobSummary, PoolSummary } from './_types';
 import type { Api, IAnswer } from './api';
 import { ApiError } from './errors';
 import type { IState, IStep } from './state';
-import { changed, extended, FINISHED_LIMIT, listed, NOTHING } from './state';
+import { asleep, changed, extended, FINISHED_LIMIT, listed, NOTHING } from './state';
 import type { IJobsModel } from './tokens';
 
 export const CHANGE_SCHEMA = 'https://events.jupyter.org/jupyter_smx/change/v1';
@@ -140,6 +140,10 @@ export class JobsModel implements IJobsModel, IDisposable {
   private async _list(): Promise<void> {
     // The number first: a change between the requests comes again by number and is then applied twice, not lost.
     const info = await this._api.controller();
+    if (!info.body.running) {
+      this._take(info, asleep(this._state));
+      return;
+    }
     const [jobs, pools] = await Promise.all([this._api.jobs(FINISHED_LIMIT), this._api.pools()]);
     this._take(info, listed(this._state, jobs.body.jobs, pools.body.pools, info.body.seq));
   }
@@ -196,13 +200,7 @@ export class JobsModel implements IJobsModel, IDisposable {
 }
 
 function reachOf(reason: unknown): IState['reach'] {
-  if (!(reason instanceof ApiError)) {
-    return 'failing';
-  }
-  if (reason.status === 404) {
-    return 'missing';
-  }
-  return reason.code === 'ServiceUnavailable' ? 'asleep' : 'failing';
+  return reason instanceof ApiError && reason.status === 404 ? 'missing' : 'failing';
 }
 
 /**

@@ -72,6 +72,13 @@ export function listed(
 }
 
 /**
+ * The state while no controller runs: what was known stays, and nothing is wrong.
+ */
+export function asleep(state: IState): IStep {
+  return { state: { ...state, reach: 'asleep', problem: '' }, ended: [] };
+}
+
+/**
  * The state after some changes, and the jobs that got their verdict in them. Old news changes nothing.
  */
 export function changed(state: IState, changes: Changes): IStep {

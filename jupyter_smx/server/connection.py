@@ -36,6 +36,10 @@ _NO_LIMIT = 1 << 62
 """Bytes; an artefact is passed on in chunks, so its size costs no memory."""
 
 
+class NoControllerError(UnavailableError):
+    """Nobody listens, which is no trouble: a controller leaves when nothing is left to do."""
+
+
 class _SocketResolver(Resolver):
     async def resolve(self, host: str, port: int, family: int = 0) -> list[tuple[int, Any]]:
         del host, port, family
@@ -63,7 +67,8 @@ class ControllerConnection:
     ) -> HTTPResponse:
         """Send one request; an answer of any status is an answer. ``wait`` is the seconds of a long poll.
 
-        :raises UnavailableError: nobody listens, or the answer broke off or did not come in time.
+        :raises NoControllerError: nobody listens.
+        :raises UnavailableError: the answer broke off or did not come in time.
         """
         url = f"http://localhost{quote(path, safe='/%')}" + (f"?{urlencode(query)}" if query else "")
         request = HTTPRequest(
@@ -123,7 +128,7 @@ class ControllerConnection:
 def unavailable(error: BaseException) -> UnavailableError:
     """Say in a sentence why there was no answer."""
     if isinstance(error, FileNotFoundError | ConnectionRefusedError):
-        return UnavailableError(
+        return NoControllerError(
             "No controller is running.",
             rule="It leaves when nothing is left to do and starts again with the next job.",
             cure="Run a %%train or %%process cell, or ask for the earlier jobs in the panel.",

@@ -15,6 +15,8 @@ from jupyter_server.extension.handler import ExtensionHandlerMixin
 from tornado.web import authenticated
 
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError, ValidationError
+from jupyter_smx.model.event import Changes
+from jupyter_smx.server.connection import NoControllerError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -122,8 +124,8 @@ class StateHandler(ControllerHandler):
     @authenticated
     @authorized
     async def get(self) -> None:
-        """Answer with the controller's version and newest number; 503 while none runs."""
-        await self.guarded(lambda: self.pass_on("GET", "/v1/"))
+        """Answer with ``running``, and while one runs with its version and newest number: none is no failure."""
+        await self.guarded(self._tell)
 
     @authenticated
     @authorized
@@ -133,9 +135,20 @@ class StateHandler(ControllerHandler):
         async def start() -> None:
             await self.smx.connection.ensure()
             self.smx.wake()
-            await self.pass_on("GET", "/v1/")
+            await self._tell()
 
         await self.guarded(start)
+
+    async def _tell(self) -> None:
+        try:
+            answer = await self.smx.connection.request("GET", "/v1/")
+        except NoControllerError:
+            self.finish({"running": False})
+            return
+        if answer.code == HTTPStatus.OK:
+            self.finish({"running": True, **json.loads(answer.body)})
+        else:
+            self._finish_with(answer, _JSON)
 
 
 class JobsHandler(ControllerHandler):
@@ -256,9 +269,16 @@ class ChangesHandler(ControllerHandler):
     @authenticated
     @authorized
     async def get(self) -> None:
-        """Give the changes after ``since``."""
+        """Give the changes after ``since``; who has left knows none, so the word is then to list again."""
         query = self.asked("since", "wait")
-        await self.guarded(lambda: self.pass_on("GET", "/v1/changes", query=query))
+
+        async def follow() -> None:
+            try:
+                await self.pass_on("GET", "/v1/changes", query=query)
+            except NoControllerError:
+                self.finish(msgspec.json.encode(Changes(events=(), seq=0, reset=True)))
+
+        await self.guarded(follow)
 
 
 class DoctorHandler(ControllerHandler):

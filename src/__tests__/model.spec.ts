@@ -2,7 +2,7 @@ import type { Event } from '@jupyterlab/services';
 import { Stream } from '@lumino/signaling';
 
 import type { Changes, Event as Change, JobSummary, PoolSummary } from '../_types';
-import type { IAnswer } from '../api';
+import type { ControllerInfo, IAnswer } from '../api';
 import { ApiError } from '../errors';
 import { CHANGE_SCHEMA, JobsModel } from '../model';
 import { completed, event, job, pool } from './examples';
@@ -15,6 +15,7 @@ class FakeServer implements JobsModel.IApi {
   events: Change[] = [];
   seq = 0;
   reset = false;
+  running = true;
   /** Events in one answer at most. */
   page = 1000;
   failure: ApiError | null = null;
@@ -27,13 +28,13 @@ class FakeServer implements JobsModel.IApi {
     return this.seq;
   }
 
-  controller(): Promise<IAnswer<{ version: string; seq: number }>> {
-    return this.answer('controller', { version: '0', seq: this.seq });
+  controller(): Promise<IAnswer<ControllerInfo>> {
+    return this.answer('controller', this.info());
   }
 
-  startController(): Promise<IAnswer<{ version: string; seq: number }>> {
-    this.failure = null;
-    return this.answer('start', { version: '0', seq: this.seq });
+  startController(): Promise<IAnswer<ControllerInfo>> {
+    this.running = true;
+    return this.answer('start', this.info());
   }
 
   jobs(): Promise<IAnswer<{ jobs: JobSummary[] }>> {
@@ -59,6 +60,10 @@ class FakeServer implements JobsModel.IApi {
 
   releasePool(id: string): Promise<IAnswer<PoolSummary>> {
     return this.answer(`release ${id}`, pool(1));
+  }
+
+  private info(): ControllerInfo {
+    return this.running ? { running: true, version: '0', seq: this.seq } : { running: false };
   }
 
   private async answer<T>(what: string, body: T): Promise<IAnswer<T>> {
@@ -244,7 +249,7 @@ describe('the model', () => {
 
   it.each([
     [404, '', 'missing'],
-    [503, 'ServiceUnavailable', 'asleep'],
+    [503, 'ServiceUnavailable', 'failing'],
     [503, '', 'failing'],
     [403, '', 'failing']
   ])('says of an answer %d %p that the server half is %s', async (status, code, reach) => {
@@ -263,8 +268,9 @@ describe('the model', () => {
   });
 
   it('asks nothing while the controller sleeps, until somebody wakes it', async () => {
-    server.failure = new ApiError(503, 'ServiceUnavailable', 'asleep');
+    server.running = false;
     await model.refresh();
+    expect([model.state.reach, server.asked]).toEqual(['asleep', ['controller']]);
     server.asked = [];
     await jest.advanceTimersByTimeAsync(60_000);
     expect(server.asked).toEqual([]);
@@ -272,6 +278,24 @@ describe('the model', () => {
     await model.wake();
     expect(server.asked).toEqual(['start', 'controller', 'jobs', 'pools']);
     expect(model.state.jobs.size).toBe(1);
+  });
+
+  it('falls asleep with the controller, keeps what it knew and hears when another one comes', async () => {
+    server.jobList = [completed(1)];
+    await model.refresh();
+    server.running = false;
+    server.reset = true;
+    page.show();
+    await settled();
+    expect([model.state.reach, model.state.problem, model.state.jobs.size]).toEqual([
+      'asleep',
+      '',
+      1
+    ]);
+    server.running = true;
+    hear(0, 'reset');
+    await settled();
+    expect(model.state.reach).toBe('ready');
   });
 
   it('keeps what it knew while the server is away', async () => {

@@ -161,7 +161,31 @@ async def test_a_wait_that_is_no_number_is_refused_with_its_name(jp_fetch: Any, 
     assert controller.seen == []
 
 
-@pytest.mark.parametrize("path", ["controller", "jobs", "jobs/a", "pools", "changes", "jobs/a/artifacts/m"])
+async def test_a_controller_that_has_left_is_no_failure_and_nothing_is_started(
+    jp_fetch: Any, started_controllers: list[Any]
+) -> None:
+    state = await jp_fetch("jupyter-smx", "controller")
+    changes = await jp_fetch("jupyter-smx", "changes", params={"since": "7"})
+    assert (state.code, json.loads(state.body)) == (200, {"running": False})
+    assert (changes.code, json.loads(changes.body)) == (200, {"events": [], "seq": 0, "reset": True})
+    assert started_controllers == []
+
+
+async def test_a_controller_that_breaks_off_is_not_told_as_one_that_has_left(
+    jp_fetch: Any, controller: FakeController
+) -> None:
+    controller.answer("GET", "/v1/", 200, b"{}", Content_Length="999")
+    code, body = await refused(jp_fetch("jupyter-smx", "controller"))
+    assert (code, body["code"]) == (503, "ServiceUnavailable")
+
+
+async def test_a_controller_that_runs_says_so_with_its_number(jp_fetch: Any, controller: FakeController) -> None:
+    controller.answer("GET", "/v1/", 200, {"version": "1.2", "seq": 41})
+    state = json.loads((await jp_fetch("jupyter-smx", "controller")).body)
+    assert state == {"running": True, "version": "1.2", "seq": 41}
+
+
+@pytest.mark.parametrize("path", ["jobs", "jobs/a", "pools", "jobs/a/artifacts/m"])
 async def test_without_a_controller_the_answer_is_503_with_a_sentence_and_nothing_is_started(
     path: str, jp_fetch: Any, started_controllers: list[Any]
 ) -> None:

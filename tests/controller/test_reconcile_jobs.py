@@ -66,7 +66,7 @@ def test_a_small_job_does_not_overtake_a_big_one_that_waits_before_it(sim: Simul
 
 
 def test_who_waited_is_told_for_how_long(sim: Simulation) -> None:
-    first, second = sim.submit(hosts=2, keep_alive=600), sim.submit(hosts=2)
+    first, second = sim.submit(hosts=2, keep_alive=600), sim.submit(hosts=2, keep_alive=600)
     sim.pass_time(START + 30)
     sim.end_job(first)
     why = sim.job(second).why

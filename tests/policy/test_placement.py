@@ -178,6 +178,20 @@ def test_a_module_that_could_not_be_preloaded_is_named_with_its_reason() -> None
     assert silent.why.notes == ("Already imported: numpy.",)
 
 
+def test_a_job_that_will_end_the_pool_is_told_so_before() -> None:
+    ends = place(a_spec(keep_alive=0), world_of(a_cluster()))
+    assert ends.why.notes == ("This job asks for no keep-alive, so the pool ends with it.",)
+    assert place(a_spec(keep_alive=0), placement.World()).why.notes == ()
+    assert place(a_spec(keep_alive=60), world_of(a_cluster())).why.notes == ()
+
+
+def test_a_job_whose_hosts_will_not_be_kept_for_want_of_quota_is_told_so_before() -> None:
+    full = place(a_spec(keep_alive=60), placement.World(), replace(LIMITS, warm_pool_quota={"local": 0}))
+    assert "quota" in full.why.notes[0]
+    own = place(a_spec(keep_alive=60), world_of(a_cluster()), replace(LIMITS, warm_pool_quota={"local": 1}))
+    assert own.why.notes == (), "the pool that it takes counts as its own"
+
+
 def test_a_smaller_machine_says_so() -> None:
     spec = a_spec(instance_groups=(InstanceGroup(instance_type="ml.p3.8xlarge"),))
     notes = place(spec, placement.World()).why.notes

@@ -289,10 +289,7 @@ class LocalEngine(Engine):
         return Observation.RUNNING if alive else Observation.GONE
 
     def _release(self, handle: Handle) -> None:
-        try:
-            folders, away = self._close(handle), ""
-        except OSError as problem:
-            folders, away = [], str(problem)  # what the handle names is ended all the same
+        folders, _ = self._close(handle)  # during an outage what the handle names is ended all the same
         births = _readable(handle, folders)
         boot = processes.boot_id()
         roots = [(birth.pid, birth.start_time) for birth in births if birth.boot_id == boot]
@@ -303,14 +300,17 @@ class LocalEngine(Engine):
             self._reap()
             return processes.family(roots, known) | processes.carriers(marks, known)
 
-        if left := processes.end_all(select, float(self.release_timeout)):
+        left = processes.end_all(select, float(self.release_timeout))
+        self._reap()
+        if left:
             raise UnavailableError(
                 f"Cluster {handle.cluster}: processes {sorted(left)} do not end although they were killed.",
                 rule="The system holds a process that waits for a device or a network disk.",
                 cure="The release is tried again until they are gone.",
                 transient=True,
             )
-        self._reap()
+        # Once more: until it was dead an agent may have made its folders anew where somebody had deleted them.
+        folders, away = self._close(handle)
         if away:
             raise UnavailableError(
                 f"data_dir: the release of cluster {handle.cluster} cannot be written down ({away}).",
@@ -322,18 +322,20 @@ class LocalEngine(Engine):
         for left_behind in filter(None, (folder.sweep() for folder in folders)):
             self.log.warning("Cluster %s is released; %s", handle.cluster, left_behind)
 
-    def _close(self, handle: Handle) -> list[HostFolder]:
-        """Make sure that nothing can start in the cluster's folders any more, and list them."""
-        self._root.stat()
+    def _close(self, handle: Handle) -> tuple[list[HostFolder], str]:
+        """Make sure that nothing can start in the cluster's folders any more; lists them, and says what went wrong."""
         cluster = self._clusters / handle.cluster
         try:
+            self._root.stat()
+            if not _exists(cluster):
+                return [], ""
             (cluster / RELEASED).touch(mode=0o600)
             folders = [HostFolder(cluster / name) for name in hosts_of(cluster)]
-        except FileNotFoundError:
-            return []
-        for folder in folders:
-            folder.claim()
-        return folders
+            for folder in folders:
+                folder.claim()
+        except OSError as problem:
+            return [], str(problem)
+        return folders, ""
 
     def _reap(self) -> None:
         for pid, child in list(self._children.items()):

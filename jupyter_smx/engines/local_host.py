@@ -200,8 +200,8 @@ def hosts_of(cluster: Path) -> list[str]:
     for name in found:
         try:
             order = json.loads((cluster / name / "host.json").read_text(encoding="utf-8"))["hosts"]
-        except FileNotFoundError:
-            continue
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            continue  # without an order the names alone do: a release must not fail for a torn file
         return [host for host in order if host in found] + [host for host in found if host not in order]
     return found
 

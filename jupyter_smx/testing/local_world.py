@@ -100,12 +100,14 @@ class LocalHarness(Harness):
 
     @contextmanager
     def outage(self) -> Iterator[None]:
-        """Take the data folder away, as a network disk goes."""
+        """Make the data folder unreadable, as a network disk becomes; nobody can make it anew meanwhile."""
         away = self.folder.with_name("away")
         self.folder.rename(away)
+        self.folder.touch()
         try:
             yield
         finally:
+            self.folder.unlink()
             away.rename(self.folder)
 
     def impossible(self) -> ClusterRequest:

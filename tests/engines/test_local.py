@@ -22,6 +22,7 @@ from jupyter_smx.engines import processes
 from jupyter_smx.engines.base import Observation
 from jupyter_smx.engines.local_host import Birth, HostFolder, completed
 from jupyter_smx.model.cluster import Handle, HostHandle
+from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing import side_doors
 from jupyter_smx.testing.agent_client import AgentClient
 from jupyter_smx.testing.groups.transfer import last_json
@@ -88,6 +89,7 @@ async def test_a_torn_record_is_unknown_and_release_still_ends_what_carries_the_
     handle = await world.up()
     path = world.cluster(handle.cluster) / "algo-1" / "agent.json"
     path.write_text('{"pid": 12')
+    path.with_name("host.json").write_text('{"hosts": 7')
     nobody_knows = Handle(engine="local", cluster=handle.cluster)
     assert await world.engine.survey([nobody_knows]) == [Observation.UNKNOWN]
     await world.engine.release(nobody_knows)
@@ -98,6 +100,17 @@ async def test_a_handle_with_nonsense_in_it_is_unknown(world: LocalHarness) -> N
     handle = await world.up()
     broken = msgspec.structs.replace(handle, hosts=(HostHandle(host="algo-1", data={"pid": "one"}),))
     assert await world.engine.survey([broken, handle]) == [Observation.UNKNOWN, Observation.RUNNING]
+
+
+async def test_a_data_folder_that_is_missing_says_nothing_about_its_clusters(tmp_path: Path) -> None:
+    engine = LocalHarness(tmp_path / "smx").engine
+    (tmp_path / "smx").rmdir()
+    handle = Handle(engine="local", cluster="c1")
+    assert await engine.survey([handle]) == [Observation.UNKNOWN]
+    with pytest.raises(UnavailableError):
+        await engine.find("c1")
+    with pytest.raises(UnavailableError):
+        await engine.release(handle)
 
 
 async def test_dead_agents_do_not_stay_zombies(world: LocalHarness) -> None:

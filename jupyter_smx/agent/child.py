@@ -92,8 +92,9 @@ def _rehearse(cradle: Cradle) -> None:
     """Walk the whole way of a job on a stage, so that its pages are copied and its lazy parts are loaded already."""
     folder = cradle.stage
     place = cradle.place._replace(base=folder)
-    for name in ("code", "input/config", "artifacts"):
-        os.makedirs(os.path.join(folder, name))
+    # One by one: where the host was removed meanwhile nothing of it may come back.
+    for name in ("", "code", "input", "input/config", "artifacts"):
+        os.mkdir(os.path.join(folder, name))
     before, argv = dict(os.environ), list(sys.argv)
     ours, theirs = socket.socketpair()
     with ours, theirs:

@@ -106,6 +106,7 @@ class Job:
             self._kill_everything()
         self._oom_before = process.oom_kills()
         self._watch = self.host.logs.add(os.path.join(folder, spool.LOG), self._grew)
+        self._grew()  # what it wrote before it was watched is no event
         if self.spec["max_run"]:
             self._limit_timer = self.host.loop.later(self.spec["max_run"], self._too_long)
 

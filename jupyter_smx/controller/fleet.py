@@ -143,7 +143,10 @@ class Fleet:
         task.add_done_callback(self._surveys.discard)
 
     async def _survey(self, engine: str) -> None:
-        clusters = [c for c in self._books.clusters.values() if c.key.engine == engine and c.handle is not None]
+        # Of hosts that are still being brought up, or taken down, the engine's own answer says what became of them.
+        settled = (ClusterState.IN_USE, ClusterState.AVAILABLE)
+        mine = [c for c in self._books.clusters.values() if c.key.engine == engine and c.state in settled]
+        clusters = [cluster for cluster in mine if cluster.handle is not None]
         handles = [cluster.handle for cluster in clusters if cluster.handle is not None]
         for cluster, seen in zip(clusters, await self._engine_of(engine).survey(handles), strict=True):
             if seen is Observation.GONE and cluster.id in self._watches:
@@ -266,17 +269,24 @@ class Fleet:
 
     async def let_go(self, limit: float) -> None:
         """Finish the releases that were begun, ``limit`` seconds at most: nothing should cost that somebody let go."""
+        await self._wait_for(ClusterState.RELEASING, limit)
+
+    async def meet(self, limit: float) -> None:
+        """Wait until the hosts of idle pools were greeted or are known to be gone, ``limit`` seconds at most."""
+        await self._wait_for(ClusterState.AVAILABLE, limit)
+
+    async def _wait_for(self, state: ClusterState, limit: float) -> None:
         begun = [
             watch.action
             for cluster_id, watch in self._watches.items()
-            if watch.action is not None and self._is_releasing(cluster_id)
+            if watch.action is not None and self._is(cluster_id, state)
         ]
         if begun:
             await asyncio.wait(begun, timeout=limit)
 
-    def _is_releasing(self, cluster_id: str) -> bool:
+    def _is(self, cluster_id: str, state: ClusterState) -> bool:
         cluster = self._books.clusters.get(cluster_id)
-        return cluster is not None and cluster.state is ClusterState.RELEASING
+        return cluster is not None and cluster.state is state
 
     async def settle(self) -> None:
         """Wait until no action is under way; for tests and an orderly end."""

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 PATIENCE = 30.0
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
+FOREVER = "import signal\nprint('on', flush=True)\nwhile True: signal.pause()"
+SHM = Path("/dev/shm")  # noqa: S108 - shared memory
+STUBBORN = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER
 
 
 class Client:
@@ -166,6 +169,21 @@ def leads(pid: int) -> bool:
     try:
         parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
         return b"zygote" not in Path(f"/proc/{parent}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def pid_of_job(agent: Agent, job: str) -> int:
+    return int(agent.wait_for_log(job, "\n").split()[0])
+
+
+def count(folder: str) -> int:
+    return len(list(Path(folder).iterdir()))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
 

@@ -65,21 +65,25 @@ def _listening() -> set[str]:
 def nothing_stays_behind() -> Iterator[None]:
     """Fail a test that leaves an agent, a job, a controller or a listening unix socket (bug 33 of the catalogue).
 
-    What a fixture of a wider scope started before the test may stay.
+    What a fixture of a wider scope started before the test may stay, and so may the next parked child of its hosts.
     """
     if sys.platform != "linux":
         yield
         return
     before, sockets = _ours(), _listening()
+    hosts = {seen.host() for seen in before.values()} - {""}
     yield
 
+    def left_behind() -> list[side_doors.Seen]:
+        return [seen for key, seen in _ours().items() if key not in before and seen.host() not in hosts]
+
     def is_clean() -> bool:
-        return _ours().keys() <= before.keys() and _listening() <= sockets
+        return not left_behind() and _listening() <= sockets
 
     try:
         waiting.eventually_blocking(is_clean, within=3.0)
     except AssertionError:
-        left = [seen for key, seen in _ours().items() if key not in before]
+        left = left_behind()
         for seen in left:
             side_doors.kill(seen.pid)
         names = [f"process {seen.pid} of {seen.host() or 'no host'}: {seen.command}" for seen in left]

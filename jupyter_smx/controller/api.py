@@ -189,12 +189,10 @@ class ChangesPage(Handler):
         until = time.monotonic() + self.number("wait", 0.0, MAX_WAIT)
         changes = self.desk.changes(since, EVENTS_AT_ONCE)
         while not (changes.events or changes.reset) and (left := until - time.monotonic()) > 0:
-            await self.patiently(self._change(left))
+            # The bell is taken before anybody else can run, so that no ring is missed.
+            await self.patiently(asyncio.wait({self.desk.next_change()}, timeout=left))
             changes = self.desk.changes(since, EVENTS_AT_ONCE)
         self.answer(changes)
-
-    async def _change(self, seconds: float) -> None:
-        await self.desk.wait_for_change(seconds)
 
 
 class Doctor(Handler):

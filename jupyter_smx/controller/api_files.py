@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jupyter_smx.controller.api_handler import Handler
 from jupyter_smx.model.errors import ResourceNotFoundError, nearest
 from jupyter_smx.model.status import is_final
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
     from pathlib import Path
 
     from jupyter_smx.controller.job_folder import JobFolder
@@ -41,7 +40,10 @@ class Logs(Handler):
             left = until - time.monotonic()
             if data or final or left <= 0:
                 break
-            await self.patiently(self._news(job.id, left))
+            # The bells are taken before anybody else can run, so that no ring is missed.
+            with self.around.log_bells.listen(job.id) as more:
+                news = {more, self.desk.next_change()}
+                await self.patiently(asyncio.wait(news, timeout=left, return_when=asyncio.FIRST_COMPLETED))
         self.set_header("Content-Type", "application/octet-stream")
         self.set_header("X-Smx-Offset", str(offset + len(data)))
         self.set_header("X-Smx-Total", str(total))
@@ -57,9 +59,6 @@ class Logs(Handler):
                 f"host: {job.name} has no host {host!r}.", field="host", value=host, cure=f"It has {', '.join(names)}."
             )
         return host
-
-    async def _news(self, job_id: str, seconds: float) -> None:
-        await _first(self.around.log_bells.wait(job_id, seconds), self.desk.wait_for_change(seconds))
 
 
 class Artifacts(Handler):
@@ -99,12 +98,3 @@ def _read(path: Path, offset: int, limit: int) -> tuple[bytes, int]:
             return file.read(limit), total
     except FileNotFoundError:
         return b"", 0
-
-
-async def _first(*waiting: Coroutine[Any, Any, Any]) -> None:
-    tasks = [asyncio.ensure_future(each) for each in waiting]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()

@@ -73,8 +73,8 @@ class Controller(Protocol):
     def changes(self, since: int, limit: int) -> Changes:
         """Give the events after a number."""
 
-    async def wait_for_change(self, timeout: float) -> None:
-        """Return at the next change or after the seconds."""
+    def next_change(self) -> asyncio.Future[None]:
+        """Give what is done at the next change; nobody may cancel it."""
 
     def doctor(self) -> dict[str, Any]:
         """Say what the doctor's page shows of the controller."""

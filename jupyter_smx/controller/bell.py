@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Bell:
@@ -17,11 +22,15 @@ class Bell:
             self._next_ring.set_result(None)
         self._next_ring = None
 
-    async def wait(self, timeout: float) -> bool:
-        """Wait for the next ring, ``timeout`` seconds at most; False when there was none."""
+    def next_ring(self) -> asyncio.Future[None]:
+        """Give what is done at the next ring; shared by all who wait, so nobody may cancel it."""
         if self._next_ring is None:
             self._next_ring = asyncio.get_running_loop().create_future()
-        done, _ = await asyncio.wait({self._next_ring}, timeout=max(0.0, timeout))
+        return self._next_ring
+
+    async def wait(self, timeout: float) -> bool:
+        """Wait for the next ring, ``timeout`` seconds at most; False when there was none."""
+        done, _ = await asyncio.wait({self.next_ring()}, timeout=max(0.0, timeout))
         return bool(done)
 
 
@@ -36,12 +45,13 @@ class Bells:
         if key in self._bells:
             self._bells[key][0].ring()
 
-    async def wait(self, key: str, timeout: float) -> bool:
-        """Wait for the next ring of ``key``, ``timeout`` seconds at most; False when there was none."""
+    @contextmanager
+    def listen(self, key: str) -> Iterator[asyncio.Future[None]]:
+        """Give what is done at the next ring of ``key``."""
         bell, waiting = self._bells.get(key, (Bell(), 0))
         self._bells[key] = (bell, waiting + 1)
         try:
-            return await bell.wait(timeout)
+            yield bell.next_ring()
         finally:
             left = self._bells[key][1] - 1
             if left:

@@ -17,6 +17,7 @@ from jupyter_smx.model.status import SecondaryStatus, Status, is_final, message_
 from jupyter_smx.policy import admission, capacity, keep_alive, placement, reuse
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Collection
 
     from jupyter_smx.controller.agents import Agents
@@ -214,9 +215,9 @@ class Desk:
         events, newest, reset = self._books.store.events_since(since, limit)
         return Changes(events=tuple(events), seq=newest, reset=reset)
 
-    async def wait_for_change(self, timeout: float) -> None:
-        """Return at the next change, or when the seconds are over."""
-        await self._books.bell.wait(timeout)
+    def next_change(self) -> asyncio.Future[None]:
+        """Give what is done at the next change; nobody may cancel it."""
+        return self._books.bell.next_ring()
 
     def doctor(self) -> dict[str, Any]:
         """Say what a doctor's page shows of the controller."""

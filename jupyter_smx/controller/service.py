@@ -43,6 +43,8 @@ MANY_WRITES = 1_000
 """Transactions after which the write-ahead log is emptied although more are coming."""
 PAYLOADS_EVERY = 3_600.0
 EVENTS_KEPT = 20_000
+MEETING = 0.5
+"""Seconds in which idle hosts of an earlier controller must answer to be warm for the very first job."""
 LAST_RELEASES = 5.0
 """Seconds that hosts which are being released may take when the controller is told to end."""
 LAST_GUESTS = 0.05
@@ -101,6 +103,7 @@ class Service:
     async def run(self, door: Door, stop: asyncio.Event) -> None:
         """Serve until ``stop``, until another controller took over, or until nobody needs it any more."""
         self.server.add_socket(door.socket)
+        await self._look_around()
         door.open()
         _log.info("Controller %d (epoch %d) serves %s", os.getpid(), self.store.epoch, door.path)
         housekeeping = asyncio.create_task(self._keep_house(door), name="housekeeping")
@@ -120,6 +123,16 @@ class Service:
             for task in ends:
                 task.cancel()
             await self._close(door)
+
+    async def _look_around(self) -> None:
+        """Find jobs and hosts again before anybody asks, so that the first job after a restart finds its warm pool."""
+        try:
+            await self.reconciler.start()
+            await self.reconciler.fleet.meet(MEETING)
+        except FencedError:
+            self.reconciler.fenced()
+        except SmxError as error:
+            _log.warning("A first look at everything failed: %s", error)
 
     async def _close(self, door: Door) -> None:
         door.hide()

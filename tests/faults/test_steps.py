@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import tarfile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 from world import PATIENCE, Ran, World, kill, python_behind
@@ -17,24 +17,16 @@ from jupyter_smx.model.status import SecondaryStatus, is_final
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from jupyter_smx.model.job import Job
 
 BIG = 512 * 1024 * 1024
 MODEL = 12 * 1024 * 1024
 FILES = 1500
+"""With their long names more than one frame of end record."""
 LOST = "InternalServerError: Host algo-1 was lost while the job ran."
-
-
-class Step(NamedTuple):
-    """A moment to kill at: the job, what is killed, and how the world goes on from there."""
-
-    job: Ran
-    go_on: Callable[[], None]
-
-
-def _nothing() -> None:
-    pass
 
 
 def _kill_controller(world: World) -> None:
@@ -106,7 +98,9 @@ class _Slow:
     """A variable that takes its time to be read."""
 
     def __init__(self, reading: Path, gate: Path) -> None:
-        self.code = f"import os, time\nopen({str(reading)!r}, 'w')\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.002)"
+        self.code = (
+            f"import os, time\nopen({str(reading)!r}, 'w')\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.002)"
+        )
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return exec, (self.code,)
@@ -132,7 +126,9 @@ def _while_training(world: World, victim: str) -> Ran:
 
 
 def _while_stopping(world: World, victim: str) -> Ran:
-    deaf = "import signal\nsignal.signal(signal.SIGTERM, lambda *_: print('no', flush=True))\nprint('deaf', flush=True)\n"
+    deaf = (
+        "import signal\nsignal.signal(signal.SIGTERM, lambda *_: print('no', flush=True))\nprint('deaf', flush=True)\n"
+    )
     job = world.submit(deaf + "while True: time.sleep(0.01)", gate=world.gate())
     world.gates[-1].touch()
     job.until_it_says("deaf")
@@ -153,13 +149,13 @@ def _while_archiving(world: World, victim: str) -> Ran:
 
 
 def _while_uploading(world: World, victim: str) -> Ran:
-    body = f"for n in range({FILES}): open(os.environ['MANY'] + f'/{{n:0100d}}', 'w').write(str(n))"
     world.warm()
     many = Output(name="many", path="/opt/ml/processing/many", destination=str(world.folder / "home"))
-    body = body.replace("os.environ['MANY']", "MANY")
-    body = "import json, glob\nMANY = json.load(open(os.environ['SM_RESOURCE'])) if 0 else '/opt/ml/processing/many'\n" + body
+    body = f"for n in range({FILES}): open(f'{many.path}/{{n:0100d}}', 'w').write(str(n))"
     job = world.submit(body, kind="process", outputs=(many,))
-    job.until(lambda seen: seen.state is SecondaryStatus.UPLOADING or is_final(seen.state), "it brings its outputs home")
+    job.until(
+        lambda seen: seen.state is SecondaryStatus.UPLOADING or is_final(seen.state), "it brings its outputs home"
+    )
     assert job.job().state is SecondaryStatus.UPLOADING
     VICTIMS[victim](world)
     return job
@@ -186,6 +182,16 @@ UNLIKE = {
     ("while Training", "agent"): (FAILED, 1),
     ("while archiving", "agent"): (FAILED, 1),
 }
+ON_A_WARM_POOL = {"while Downloading", "before the first line", "while Uploading"}
+LOSES_ITS_HOSTS = {"after the 201", "while Downloading"}
+
+
+def starts(step: str, victim: str) -> str:
+    """Say how the run that counts began."""
+    if step == "after the 201":
+        return "warm" if victim == "zygote" else "cold"
+    lost = victim == "agent" and step in LOSES_ITS_HOSTS
+    return "warm" if step in ON_A_WARM_POOL and not lost else "cold"
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
@@ -196,3 +202,72 @@ def test_killed(world: World, step: str, victim: str) -> None:
     expected, runs = UNLIKE.get((step, victim), (COMPLETED, 1))
     assert (ended.state, job.runs()) == (expected, runs), ended.failure_reason
     assert ended.failure_reason == (LOST if expected is FAILED else "")
+    assert ended.why is not None
+    assert ended.why.start == starts(step, victim), ended.why
+    assert len(world.pools()) == (0 if victim == "agent" and expected is not COMPLETED else len(world.agents()))
+    if expected is COMPLETED:
+        assert job.log() == "begun\ndone\n"
+        check_artifacts(step, world, ended)
+
+
+def check_artifacts(step: str, world: World, ended: Job) -> None:
+    """See that everything that the job wrote is here, and whole."""
+    if step == "while archiving":
+        with tarfile.open(ended.artifacts[0].path) as archive:
+            assert archive.getmember("weights").size == MODEL
+    elif step == "while Uploading":
+        home = world.folder / "home"
+        assert {int(file.name): int(file.read_text()) for file in home.iterdir()} == {n: n for n in range(FILES)}
+        assert len(ended.artifacts) == FILES
+
+
+def test_a_controller_killed_while_its_pool_is_available_leaves_pool_and_deadline(world: World) -> None:
+    first = world.warm()
+    (before,) = world.pools()
+    kill(world.controller())
+    (after,) = world.pools()
+    assert after.id == before.id
+    assert before.expires_at is not None
+    assert after.expires_at == pytest.approx(before.expires_at, abs=1.5)
+    second = world.run()
+    assert second.why() == f"Warm: reused pool {before.name} after {first.name}."
+    told = first.job().warm_pool
+    assert told is not None
+    assert (told.status.value, told.reused_by_job) == ("Reused", second.name)
+
+
+def test_a_zygote_killed_while_its_pool_is_available_costs_no_warmth(world: World) -> None:
+    first = world.warm()
+    _kill_zygote(world)
+    second = world.run()
+    assert second.why().endswith(f"after {first.name}.")
+    assert (first.runs(), second.runs(), world.clusters_ever()) == (1, 1, 1)
+
+
+def test_an_agent_killed_while_its_pool_is_available_is_said_and_replaced(world: World) -> None:
+    first = world.warm()
+    (gone,) = world.pools()
+    _kill_agent(world)
+    second = world.run()
+    assert second.why().startswith("Cold: ")
+    first.until(lambda job: job.warm_pool.status.value == "Terminated", "the record says that the pool is gone")
+    told = first.job().warm_pool
+    assert told is not None
+    assert told.reason == "The idle host ended by itself."
+    eventually_blocking(lambda: gone.id not in [pool.id for pool in world.pools()], "the pool is gone")
+    assert (first.runs(), second.runs()) == (1, 1)
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_killed_while_releasing(world: World, victim: str) -> None:
+    first = world.warm()
+    pids = {"agent": [world.agent()], "zygote": world.zygotes(), "controller": [world.controller()]}[victim]
+    world.client.release(world.cluster())
+    for pid in pids:
+        kill(pid)
+    eventually_blocking(lambda: not world.pools(), "no pool is left", within=PATIENCE)
+    assert not world.agents()
+    told = first.job().warm_pool
+    assert told is not None
+    assert (told.status.value, told.reason) == ("Terminated", "Released by the user.")
+    assert world.run().why() == "Cold: there was no warm pool."

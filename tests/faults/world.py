@@ -105,6 +105,12 @@ class World:
         """List live pools, through a change of controllers."""
         return through_outage(self.client.pools)
 
+    def controllers(self) -> list[int]:
+        """Find the controllers of this data folder that live now."""
+        line = f"{VARIABLE}={self.data}"
+        found = side_doors.processes()
+        return [seen.pid for seen in found if "jupyter_smx.controller" in seen.command and seen.has(line)]
+
     def agent(self, cluster: str = "") -> int:
         """Give the one agent of a cluster."""
         ((_, pid),) = side_doors.every_agent(cluster or self.cluster())
@@ -113,7 +119,11 @@ class World:
     def agents(self) -> list[int]:
         """Find all agents whose folder lies in this data folder."""
         found = side_doors.processes()
-        return [seen.pid for seen in found if os.fspath(self.data / "clusters") in seen.command and " serve " in seen.command]
+        return [
+            seen.pid
+            for seen in found
+            if os.fspath(self.data / "clusters") in seen.command and " serve " in seen.command
+        ]
 
     def zygotes(self, cluster: str = "") -> list[int]:
         """Find the zygotes of a cluster; a job's process has given itself another name."""
@@ -140,9 +150,7 @@ class World:
         if launch.is_listening() or self.agents():
             self._empty()
         self.client.close()
-        for child in standby._children:
-            child.wait(PATIENCE)
-        standby._children.clear()
+        eventually_blocking(lambda: not self.controllers(), "no controller is left", within=PATIENCE)
 
     def _empty(self) -> None:
         for job in through_outage(lambda: self.client.jobs(200)):
@@ -233,7 +241,9 @@ def python_behind(gate: Path, folder: Path) -> str:
 
 def run_python(code: str, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a Python process of its own in this data folder."""
-    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    return subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -166,8 +166,11 @@ def test_hosts_that_never_listen_are_given_up_and_released(sim: Simulation) -> N
     sim.troubled_by(fakes.NeverStarts())
     job = sim.submit()
     sim.pass_time(0.1)
-    assert len(sim.world.living()) == 1
-    sim.pass_time(3 * LIMITS.launch_limit + 60)
+    first = sim.world.living()
+    assert len(first) == 1
+    sim.pass_time(LIMITS.launch_limit)
+    assert not first[0].alive, "it is ended although it never had a handle"
+    sim.pass_time(2 * LIMITS.launch_limit + 10)
     assert sim.job(job).status() is Status.FAILED
     assert sim.world.living() == []
     assert len(sim.world.launches) == 3
@@ -289,6 +292,34 @@ def test_a_stop_that_was_lost_with_its_stream_is_said_again(sim: Simulation) -> 
     assert sim.job(job).state is SecondaryStatus.STOPPED
 
 
+def test_a_stop_that_was_in_the_stream_when_it_broke_is_said_again(sim: Simulation) -> None:
+    job = sim.submit()
+    sim.pass_time(START)
+
+    def stop_and_break() -> None:
+        sim.controller.desk.stop(job)
+        sim.hosts(job)[0].hang_up()
+
+    sim.call(stop_and_break)
+    sim.pass_time(2)
+    assert sim.job(job).state is SecondaryStatus.STOPPED
+
+
+def test_a_job_that_was_in_the_stream_when_it_broke_is_given_again(sim: Simulation) -> None:
+    host = sim.hosts(sim.finish(keep_alive=600))[0]
+    job = sim.new_id()
+
+    def submit_and_break() -> None:
+        sim.controller.desk.submit(job, sim.spec())
+        host.hang_up()
+
+    sim.call(submit_and_break)
+    sim.pass_time(2)
+    assert sim.world.starts[job, "algo-1"] == 1
+    sim.end_job(job)
+    assert sim.job(job).status() is Status.COMPLETED
+
+
 def test_a_job_whose_hosts_died_before_its_code_began_begins_again_elsewhere(sim: Simulation) -> None:
     job = sim.submit(keep_alive=60)
     sim.pass_time(0.4)
@@ -342,6 +373,9 @@ def test_what_is_said_under_an_old_lease_is_not_heard(sim: Simulation, event: st
     for job, lease in ((first, 1), (second, 1), (second, 3)):
         stale = {"event": event, "job": job, "lease": lease, "record": record, "at": {"first_line": 1.0}, "total": 5}
         sim.call(lambda stale=stale: sim.hosts(second)[0].tell(stale))
+        if job == second:
+            # Not even when the stream let it pass.
+            sim.call(lambda stale=stale: sim.controller.reconciler.agent_said(now.cluster, "algo-1", stale))
     assert sim.job(second) == now
     assert world.starts[second, "algo-1"] == 1
     sim.end_job(second)

@@ -80,7 +80,7 @@ def test_every_decision_has_a_sentence_and_the_right_word(
     assert decision.why.start == expected
     if expected == "queued":
         assert f"number {ahead + 1} in line" in decision.why.sentence
-    if expected == "cold" and any(c.is_live() for c in found):
+    if expected == "cold" and any(c.is_live() and c.state is not ClusterState.RELEASING for c in found):
         assert decision.why.differences, "there was a pool, so the answer says what was wrong with it"
 
 
@@ -128,6 +128,14 @@ def test_evicting_leads_to_a_launch_and_looking_twice_ends_no_second_pool(
 def test_pools_that_leave_already_spare_the_others() -> None:
     leaving, idle = a_cluster("c1", state=ClusterState.RELEASING), a_cluster("c2", key=a_key(role="other"))
     decision = place(a_spec(), world_of(leaving, idle), replace(LIMITS, max_hosts=2))
+    assert isinstance(decision, placement.Wait)
+    assert decision.evict == ()
+
+
+def test_no_pool_is_ended_in_vain() -> None:
+    busy, idle = a_cluster("busy", state=ClusterState.IN_USE), a_cluster("idle", key=a_key(role="other"))
+    spec = a_spec(instance_groups=(InstanceGroup(instance_count=3),))
+    decision = place(spec, world_of(busy, idle), replace(LIMITS, max_hosts=3))
     assert isinstance(decision, placement.Wait)
     assert decision.evict == ()
 

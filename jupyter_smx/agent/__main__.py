@@ -1,4 +1,4 @@
-"""Entry of the agent's processes: ``serve DIR`` is the agent itself, the other words are processes that it starts."""
+"""Entry of the agent's processes: ``serve DIR`` is the agent, ``probe DIR`` a look at what it could do here."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ def main(arguments: Optional[List[str]] = None) -> None:
         from jupyter_smx.agent import serve  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(serve.main(words[1:]))
+    if words[:1] == ["probe"] and len(words) > 1:
+        from jupyter_smx.agent import serve  # noqa: PLC0415 - each process loads what it needs
+
+        sys.exit(serve.probe(words[1:]))
     if words[:1] == ["zygote"]:
         from jupyter_smx.agent import zygote  # noqa: PLC0415 - each process loads what it needs
 
@@ -26,7 +30,7 @@ def main(arguments: Optional[List[str]] = None) -> None:
         from jupyter_smx.agent import zygote  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(zygote.spawned(words[1:]))
-    sys.stderr.write("usage: python -m jupyter_smx.agent serve DIR [--ready-fd N]\n")
+    sys.stderr.write("usage: python -m jupyter_smx.agent serve DIR [--ready-fd N] | probe DIR\n")
     sys.exit(2)
 
 

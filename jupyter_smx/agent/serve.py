@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from typing import Any, Dict, List, NoReturn, Optional
+from typing import Any, Dict, List, NoReturn, Optional, Tuple
 
 from jupyter_smx.agent import __version__, environment, errand, hostconfig, namespace, process, wire
 from jupyter_smx.agent.connection import Door
@@ -101,15 +101,28 @@ def _isolate(config: hostconfig.HostConfig, folder: HostFolder, words: List[str]
     """Become a new program in the host's own namespaces, or say why jobs only get variables."""
     if not config.isolate:
         return Isolation("variables", "isolate is off for this host")
+    plan, reason = _try_out(folder, config.host, config.hosts)
+    return Isolation("variables", reason) if plan is None else _enter(plan, words)
+
+
+def _try_out(folder: HostFolder, host: str, hosts: List[str]) -> Tuple[Optional[namespace.Plan], str]:
+    """Find out whether a host can have a world of its own here; None and the reason when it cannot."""
     needed = namespace.needed_paths(folder.root, entry(), dict(os.environ), sys.path)
-    plan, reason = namespace.make_plan(folder, config.host, config.hosts, needed)
+    plan, reason = namespace.make_plan(folder, host, hosts, needed)
     if plan is None:
-        return Isolation("variables", reason)
+        return None, reason
     namespace.write_files(plan)
     reason = namespace.probe(plan, needed)
-    if reason:
-        return Isolation("variables", reason)
-    return _enter(plan, words)
+    return (None, reason) if reason else (plan, "")
+
+
+def probe(words: List[str]) -> int:
+    """Print as JSON which isolation a host would have, tried out in a folder of its own: ``DIR``."""
+    folder = HostFolder(words[0])
+    folder.make()
+    plan, reason = _try_out(folder, "algo-1", ["algo-1"])
+    sys.stdout.write(json.dumps({"mode": "variables" if plan is None else "namespace", "reason": reason}))
+    return 0
 
 
 def _enter(plan: namespace.Plan, words: List[str]) -> NoReturn:

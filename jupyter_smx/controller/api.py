@@ -198,9 +198,9 @@ class ChangesPage(Handler):
 class Doctor(Handler):
     """How the controller is."""
 
-    def get(self) -> None:
+    async def get(self) -> None:
         """Say it."""
-        self.answer(self.desk.doctor())
+        self.answer(await self.desk.doctor())
 
 
 def _status(word: str) -> Status | None:

@@ -76,7 +76,7 @@ class Controller(Protocol):
     def next_change(self) -> asyncio.Future[None]:
         """Give what is done at the next change; nobody may cancel it."""
 
-    def doctor(self) -> dict[str, Any]:
+    async def doctor(self) -> dict[str, Any]:
         """Say what the doctor's page shows of the controller."""
 
 

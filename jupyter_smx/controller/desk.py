@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import asdict, replace
 
 from jupyter_smx.model.cluster import Cluster, ClusterState
-from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, nearest
+from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, SmxError, nearest
 from jupyter_smx.model.event import Changes, PoolSummary
 from jupyter_smx.model.job import Job, JobSummary, Transition
 from jupyter_smx.model.name import check_id, job_name
@@ -219,28 +219,33 @@ class Desk:
         """Give what is done at the next change; nobody may cancel it."""
         return self._books.bell.next_ring()
 
-    def doctor(self) -> dict[str, Any]:
-        """Say what a doctor's page shows of the controller."""
+    async def doctor(self) -> dict[str, Any]:
+        """Say what a doctor's page shows of the controller and of every engine."""
         limits = self._books.limits
         used = capacity.taken(self._books.clusters.values(), limits)
-        isolation = {host.isolation: host.isolation_reason for c in self._books.clusters.values() for host in c.hosts}
+        rows = (
+            ("hosts", used.hosts, limits.max_hosts),
+            ("cpus", used.cpus, limits.cpus),
+            ("memory_gib", used.memory_gib, limits.memory_gib),
+            ("gpus", used.gpus, limits.gpus),
+        )
         return {
             "pid": os.getpid(),
             "python": sys.version.split()[0],
             "epoch": self._books.store.epoch,
             "jobs": len(self._books.jobs),
             "pools": len(self._books.clusters),
-            "engines": sorted(self._engines),
+            "engines": {name: await self._examine(name) for name in sorted(self._engines)},
             "instance_types": sorted(limits.catalogue),
-            "capacity": {
-                "hosts": [used.hosts, limits.max_hosts],
-                "cpus": [used.cpus, limits.cpus],
-                "memory_gib": [round(used.memory_gib, 2), round(limits.memory_gib, 2)],
-                "gpus": [used.gpus, limits.gpus],
-            },
+            "capacity": {name: [round(taken, 2), round(total, 2)] for name, taken, total in rows},
             "keep_alive_cap": limits.keep_alive_cap,
-            "isolation": isolation,
         }
+
+    async def _examine(self, engine: str) -> dict[str, Any]:
+        try:
+            return await self._engine_of(engine).doctor()
+        except SmxError as error:
+            return {"trouble": str(error)}
 
 
 def _reached(job: Job, until: str) -> bool:

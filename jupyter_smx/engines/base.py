@@ -114,6 +114,10 @@ class Engine(LoggingConfigurable):
         del cluster, host
         return None
 
+    async def doctor(self) -> dict[str, object]:
+        """Give what a doctor's page shows of this engine: facts by name, looked at now."""
+        return {}
+
     def instance_types(self) -> dict[str, InstanceType] | None:
         """Give the instance types that this engine has, or None where the controller's catalogue applies."""
         return None

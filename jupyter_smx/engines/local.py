@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 from traitlets import Bool, Enum, Float, List, Unicode, default
 
-from jupyter_smx.engines import interpreter, local_request, pack, processes
+from jupyter_smx.engines import interpreter, local_probe, local_request, pack, processes
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.local_host import RELEASED, Birth, HostFolder, description, hosts_of
 from jupyter_smx.engines.local_start import LOST_THE_CLAIM, AgentStart, Children, in_words
@@ -164,6 +164,16 @@ class LocalEngine(Engine):
             raise UnavailableError(
                 f"Host {host} of cluster {handle.cluster} does not answer ({problem}).", transient=True
             ) from problem
+
+    async def doctor(self) -> dict[str, object]:
+        """Say which isolation jobs have on this machine, by trying it out, and how they are started."""
+        archive = await asyncio.to_thread(pack.place, self._root)
+        if not self.isolate:
+            found: dict[str, object] = {"isolation": "variables", "reason": "LocalEngine.isolate is off."}
+        else:
+            environment = controller_environment(os.environ)
+            found = await asyncio.to_thread(local_probe.isolation, archive, environment)
+        return {**{name: fact for name, fact in found.items() if fact}, "start_method": str(self.start_method)}
 
     def remains(self, cluster: str, host: str) -> Path:
         """Give the folder with a host's spool; it is read without the agent."""

@@ -20,6 +20,7 @@ import pytest_asyncio
 import jupyter_smx
 from jupyter_smx.engines import processes
 from jupyter_smx.engines.base import Observation
+from jupyter_smx.engines.local import LocalEngine
 from jupyter_smx.engines.local_host import Birth, HostFolder, completed
 from jupyter_smx.model.cluster import Handle, HostHandle
 from jupyter_smx.model.errors import UnavailableError
@@ -247,3 +248,16 @@ def test_last_words_are_the_last_lines_and_survive_any_bytes(tmp_path: Path) -> 
     folder.log.write_bytes(b"x" * 9000 + b"\n" + b"\xff one\n\n two \n")
     assert folder.last_words().endswith("\ufffd one | two")
     assert len(folder.last_words()) < 5000
+
+
+async def test_the_doctor_tries_out_which_isolation_hosts_have(tmp_path: Path) -> None:
+    told = await LocalEngine(data_dir=str(tmp_path)).doctor()
+    assert told["isolation"] in {"namespace", "variables"}
+    assert told["isolation"] == "namespace" or told["reason"]
+    assert not [name for name in os.listdir(tmp_path) if name.startswith("probe-")]
+
+
+async def test_the_doctor_says_that_isolation_was_switched_off(tmp_path: Path) -> None:
+    told = await LocalEngine(data_dir=str(tmp_path), isolate=False).doctor()
+    assert told["isolation"] == "variables"
+    assert "LocalEngine.isolate" in str(told["reason"])

@@ -250,11 +250,15 @@ def test_last_words_are_the_last_lines_and_survive_any_bytes(tmp_path: Path) -> 
     assert len(folder.last_words()) < 5000
 
 
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
 async def test_the_doctor_tries_out_which_isolation_hosts_have(tmp_path: Path) -> None:
     told = await LocalEngine(data_dir=str(tmp_path)).doctor()
     assert told["isolation"] in {"namespace", "variables"}
     assert told["isolation"] == "namespace" or told["reason"]
-    assert not [name for name in os.listdir(tmp_path) if name.startswith("probe-")]
+    assert not any(name.startswith("probe-") for name in names(tmp_path))
 
 
 async def test_the_doctor_says_that_isolation_was_switched_off(tmp_path: Path) -> None:

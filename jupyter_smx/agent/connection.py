@@ -204,7 +204,7 @@ class Connection:
         greeting = {"re": header.get("id"), "ok": True, "protocol": wire.PROTOCOL, "version": __version__}
         self.send(dict(hosts.describe(self.host), **greeting))
 
-    def _job(self, header: Dict[str, Any]) -> Job:
+    def _job(self, header: Dict[str, Any]) -> hosts.Work:
         job = self.host.jobs.get(check_job(header.get("job")))
         if job is None:
             raise RefusedError("ResourceNotFound", f"job: {header.get('job')} was never on this host.")

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Protocol, Set, Tuple
 
 from jupyter_smx.agent import clean, environment, process, scriptmode
 from jupyter_smx.agent.deadline import Deadline
@@ -20,7 +20,6 @@ from jupyter_smx.agent.spool import Spool
 if TYPE_CHECKING:
     from jupyter_smx.agent.folder import HostFolder
     from jupyter_smx.agent.hostconfig import HostConfig
-    from jupyter_smx.agent.job import Job
     from jupyter_smx.agent.loop import Timer
 
 _IDLE_BEFORE_SWEEPING = 0.2
@@ -50,6 +49,30 @@ class Isolation:
         return self.mode != "namespace" or self._identity() == self.hosts_file
 
 
+class Work(Protocol):
+    """What a host knows of a job, so that it need not know how one is done."""
+
+    id: str
+    lease: int
+    spec: Dict[str, Any]
+    phase: str
+    asked: str
+    errors: List[str]
+    at: Dict[str, Optional[float]]
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self, grace: float, cause: str) -> None:
+        """End it: after ``grace`` seconds by force."""
+
+    def record(self, artifacts: List[Dict[str, Any]]) -> Dict[str, Any]:
+        """Give the record of the end."""
+
+    def view(self) -> Dict[str, Any]:
+        """Give what a greeting says of it."""
+
+
 class Host:
     """Everything that one agent keeps; at most one job at a time."""
 
@@ -63,8 +86,8 @@ class Host:
         self.spool = Spool(folder.spool)
         self.deadline = Deadline(config.idle_limit)
         self.place = place_of(config, folder, isolation)
-        self.jobs: Dict[str, Job] = {}
-        self.current: Optional[Job] = None
+        self.jobs: Dict[str, Work] = {}
+        self.current: Optional[Work] = None
         self.listeners: List[Listener] = []
         self.forgotten: Set[str] = set()
         self.highest_lease = 0
@@ -100,7 +123,7 @@ class Host:
 
     # Jobs
 
-    def begin(self, job: Job) -> None:
+    def begin(self, job: Work) -> None:
         """Start a job on this idle host."""
         self.jobs[job.id] = job
         self.current = job
@@ -117,7 +140,7 @@ class Host:
         """Remove what the last job left in memory; says what it was."""
         return clean.sweep(self.folder, self._certificate, private=self.is_private())
 
-    def job_over(self, job: Job) -> None:
+    def job_over(self, job: Work) -> None:
         """Make the host ready for the next job, or end it when it cannot be made clean."""
         self.current = None
         self.nursery.park()

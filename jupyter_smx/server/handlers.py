@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 import msgspec
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tornado.httpclient import HTTPResponse
     from tornado.httputil import HTTPHeaders
 
-    from jupyter_smx.server.app import SmxServerExtension
+    from jupyter_smx.server.connection import ControllerConnection
 
 LONGEST_WAIT = 60.0
 """Seconds that a browser may hold one request; proxies in between end longer ones."""
@@ -35,13 +35,25 @@ _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
 
 
+class Extension(Protocol):
+    """What the routes need of the extension that they belong to."""
+
+    connection: ControllerConnection
+
+    def wake(self) -> None:
+        """Say that the controller was just used."""
+
+    def examination(self) -> dict[str, Any]:
+        """Give the server's part of the doctor's page."""
+
+
 class ControllerHandler(ExtensionHandlerMixin, APIHandler):
     """What all routes share: the way to the controller, and errors as the controller words them."""
 
     auth_resource = "jupyter_smx"
 
     @property
-    def smx(self) -> SmxServerExtension:
+    def smx(self) -> Extension:
         """The extension that this handler belongs to."""
         return self.extensionapp  # type: ignore[return-value]
 

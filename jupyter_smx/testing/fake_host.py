@@ -8,7 +8,7 @@ import json
 import shutil
 import signal
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_smx.agent.deadline import LINGER
 from jupyter_smx.agent.wire import PROTOCOL, encode, read
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from jupyter_smx.testing.fake_world import FakeWorld
 
 Header = dict[str, Any]
 _PHASE_ENDED = "ended"
@@ -58,10 +57,26 @@ class Run:
         self.timers.clear()
 
 
+class Surroundings(Protocol):
+    """What a host sees of its world."""
+
+    def clock(self) -> float:
+        """Give seconds since the epoch."""
+
+    def spool(self, cluster: str, host: str) -> Path:
+        """Give the spool folder of a host."""
+
+    def script(self, job: str) -> Script:
+        """Give what a job does by itself."""
+
+    def code_began(self, job: str, host: FakeHost) -> None:
+        """Count a start of a job's code."""
+
+
 class FakeHost:
     """One host with its agent; ``alive`` until it is killed, released, or its own deadline comes."""
 
-    def __init__(self, world: FakeWorld, cluster: str, name: str, idle_limit: float) -> None:
+    def __init__(self, world: Surroundings, cluster: str, name: str, idle_limit: float) -> None:
         self.world = world
         self.cluster = cluster
         self.name = name

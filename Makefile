@@ -7,9 +7,10 @@ export PATH := $(VENV)/bin:$(PATH)
 STAMP := $(VENV)/.stamp
 SOURCES := $(shell find src style schema -type f 2>/dev/null)
 BUNDLE := jupyter_smx/labextension/package.json
+CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo lab test test-py test-js lint format types types-check bench wheel clean
+.PHONY: help env build demo lab test test-py test-js test-ui chromium lint format types types-check bench wheel clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -36,13 +37,22 @@ demo: build ## run examples/quickstart.ipynb on a real Jupyter server and print 
 lab: build ## open the same notebook in JupyterLab
 	jupyter lab $(ALLOW_ROOT) examples/quickstart.ipynb
 
-test: test-py test-js ## run every test
+test: test-py test-js test-ui ## run every test
 
 test-py: build
 	$(VENV)/bin/python -m pytest
 
 test-js: build
 	jlpm test
+
+# A call of its own: the browser's driver has an event loop that the other tests' plugins would close.
+test-ui: build chromium ## run the tests in a real browser
+	timeout 600 $(VENV)/bin/python -m pytest ui-tests --confcutdir ui-tests
+
+# Only root may install one; without one the tests themselves say what to do.
+chromium:
+	@test -n "$(CHROMIUM)" || { test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && \
+	  apt-get update -q && apt-get install -y -q --no-install-recommends chromium; } || true
 
 lint: build types-check ## run the linters and the layer contracts
 	ruff check .

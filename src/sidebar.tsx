@@ -3,6 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { SidePanel } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
+import type { Message } from '@lumino/messaging';
 import React from 'react';
 
 import { CommandIDs } from './commands';
@@ -32,12 +33,21 @@ export class JobsPanel extends SidePanel {
     this.addClass('jp-smx-panel');
     this.title.icon = jobsIcon;
     this.title.caption = trans.__('Jobs and pools');
+    this.node.tabIndex = -1;
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', trans.__('Jobs and pools'));
     this.header.addWidget(new HeaderView(options));
     this.addWidget(new RunningView(options));
     this.addWidget(new PoolsView(options));
     this.addWidget(new FinishedView(options));
+  }
+
+  protected onActivateRequest(msg: Message): void {
+    super.onActivateRequest(msg);
+    // Who opens it with the keyboard goes on in it; from elsewhere its buttons are many tabs away.
+    if (!this.node.contains(document.activeElement)) {
+      this.node.focus();
+    }
   }
 }
 

@@ -1,0 +1,119 @@
+"""One server and one browser for all tests, a fresh browser profile for each, and a look at what each left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from gate import Gate
+from lab import Lab
+from labserver import LabServer
+from playwright.sync_api import sync_playwright
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from playwright.sync_api import Browser
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+]
+
+
+def browser_path() -> str:
+    """Find a Chromium; without one the tests are skipped, and fail where they must not be."""
+    chosen = os.environ.get("CHROMIUM_PATH") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    if chosen:
+        return chosen
+    sentence = (
+        "There is no Chromium. Install it (Debian: apt-get install chromium) or name one in CHROMIUM_PATH, "
+        "then run make test-ui again."
+    )
+    if os.environ.get("CI") == "true":
+        pytest.fail(sentence, pytrace=False)
+    pytest.skip(sentence)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = browser_path()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def running_server(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
+    del browser  # without one nothing needs to start
+    server = LabServer(tmp_path_factory.mktemp("lab"))
+    try:
+        server.wait_ready()
+        yield server
+        server.settle()
+        server.end_controller()
+    finally:
+        server.end()
+
+
+@pytest.fixture
+def server(running_server: LabServer) -> Iterator[LabServer]:
+    """Give the server; jobs in progress, pools and kernels of a test end with it."""
+    yield running_server
+    running_server.settle()
+
+
+@pytest.fixture
+def halved_server(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
+    """Give a server whose administrator switched the server extension off."""
+    del browser
+    server = LabServer(tmp_path_factory.mktemp("half"), server_half=False)
+    try:
+        server.wait_ready()
+        yield server
+    finally:
+        server.end()
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.close()
+
+
+@pytest.fixture
+def allowed() -> list[str]:
+    """Take the parts of complaints that a test declares to expect."""
+    return []
+
+
+@pytest.fixture
+def open_tab(browser: Browser, allowed: list[str]) -> Iterator[Callable[[LabServer], Lab]]:
+    """Give a function that opens tabs of one browser profile; whatever they complain about fails the test."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    context.set_default_timeout(30_000)
+    tabs: list[Lab] = []
+
+    def opened(server: LabServer) -> Lab:
+        tab = Lab(context.new_page(), server)
+        tabs.append(tab)
+        return tab
+
+    yield opened
+    context.close()
+    complaints = [line for tab in tabs for line in tab.complaints]
+    assert [line for line in complaints if not any(part in line for part in allowed)] == []
+
+
+@pytest.fixture
+def lab(server: LabServer, open_tab: Callable[[LabServer], Lab]) -> Lab:
+    return open_tab(server)

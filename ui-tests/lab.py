@@ -1,0 +1,137 @@
+"""JupyterLab in a browser tab as a person uses it: open a notebook, run it, look at the panel and at cards."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from labserver import BASE
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from labserver import LabServer
+    from playwright.sync_api import ConsoleMessage, Locator, Page
+
+SCREENSHOTS = Path(__file__).parent / "screenshots"
+KERNEL_LIMIT = 60_000
+"""Milliseconds until a kernel is idle: the longest wait here, since others may use the machine too."""
+
+
+_workspaces = itertools.count(1)
+
+
+class Lab:
+    """One tab with a workspace of its own. What goes wrong in it is collected in ``complaints``."""
+
+    def __init__(self, page: Page, server: LabServer) -> None:
+        self.page = page
+        self.panel = Panel(page)
+        self.complaints: list[str] = []
+        self._server = server
+        self._workspace = f"tab-{next(_workspaces)}"
+        page.on("console", self._hear)
+        page.on("pageerror", lambda error: self.complaints.append(f"exception: {error}"))
+        page.on("request", lambda request: self._watch(request.url))
+
+    def open(self, notebook: str = "") -> None:
+        """Load Lab, with a notebook when one is named, and wait until it can be used."""
+        tree = f"/tree/{notebook}" if notebook else ""
+        url = f"{self._server.origin}{BASE}lab/workspaces/{self._workspace}{tree}?token={self._server.token}"
+        self.page.goto(url, wait_until="load")
+        self._wait_ready(notebook)
+
+    def reload(self, notebook: str = "") -> None:
+        """Load the page again, as the browser's button does."""
+        self.page.reload(wait_until="load")
+        self._wait_ready(notebook)
+
+    def run_all(self) -> None:
+        """Run all cells; a kernel that is not idle yet would make Lab ask which one to take."""
+        self._execute("notebook:run-all-cells")
+
+    def save(self) -> None:
+        """Save the notebook and wait until it is."""
+        self._execute("docmanager:save")
+        expect(self.page.locator(".lm-DockPanel-tabBar .jp-mod-dirty")).to_have_count(0)
+
+    def command(self, label: str) -> None:
+        """Choose a command in the palette, with the keyboard only."""
+        # Lab reads its shortcuts after it is shown.
+        self.page.wait_for_function(
+            "id => window.jupyterapp.commands.keyBindings.some(binding => binding.command === id)",
+            arg="apputils:activate-command-palette",
+        )
+        self.page.keyboard.press("Control+Shift+C")
+        expect(self.page.locator(".lm-CommandPalette-input")).to_be_focused()
+        self.page.keyboard.type(label)
+        expect(self.page.locator(".lm-CommandPalette-item.lm-mod-active")).to_contain_text(label)
+        self.page.keyboard.press("Enter")
+
+    def card(self, name: str) -> Locator:
+        """Find the card of the newest job with this base name."""
+        return self.page.get_by_role("group", name=re.compile(f"^Job {name}")).last
+
+    def toast(self, text: str) -> Locator:
+        """Find a notification."""
+        return self.page.locator(".Toastify__toast").filter(has_text=text)
+
+    def photograph(self, name: str) -> None:
+        """Keep a picture of the page for people to look at."""
+        SCREENSHOTS.mkdir(exist_ok=True)
+        self.page.screenshot(path=SCREENSHOTS / f"{name}.png", animations="disabled")
+
+    def _wait_ready(self, notebook: str) -> None:
+        expect(self.page.locator("#jp-main-dock-panel")).to_be_visible(timeout=KERNEL_LIMIT)
+        expect(self.page.locator("#jupyterlab-splash")).to_have_count(0, timeout=KERNEL_LIMIT)
+        if notebook:
+            expect(self.page.locator(".jp-NotebookPanel").first).to_be_visible(timeout=KERNEL_LIMIT)
+            expect(self.page.locator("#jp-main-statusbar")).to_contain_text("Idle", timeout=KERNEL_LIMIT)
+
+    def _execute(self, command: str) -> None:
+        # `void`: a promise would be waited for without any limit.
+        self.page.evaluate("command => void window.jupyterapp.commands.execute(command)", command)
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.complaints.append(f"console: {message.text} at {message.location.get('url', '')}")
+
+    def _watch(self, url: str) -> None:
+        if not url.startswith((self._server.origin, "data:", "blob:", self._server.origin.replace("http", "ws"))):
+            self.complaints.append(f"request to elsewhere: {url}")
+
+
+class Panel:
+    """The panel "Jobs and pools" of the left sidebar."""
+
+    def __init__(self, page: Page) -> None:
+        self.region = page.get_by_role("region", name="Jobs and pools")
+        self.warm = self.region.get_by_role("list", name="Warm pools").get_by_role("listitem")
+        self.countdown = self.region.get_by_role("timer")
+        self.longer = self.region.get_by_role("button", name=re.compile("15 minutes longer"))
+        self.release = self.region.get_by_role("button", name=re.compile("^Release pool"))
+        self.tab = page.get_by_role("tab", name="Jobs and pools")
+
+    def show(self) -> None:
+        """Open it with its icon, unless it is open."""
+        if not self.region.is_visible():
+            self.tab.click()
+        expect(self.region).to_be_visible()
+
+    def running(self, name: str) -> Locator:
+        """Find the row of a running job."""
+        return self.region.get_by_role("list", name="Running jobs").get_by_role("listitem").filter(has_text=name)
+
+    def finished(self, name: str) -> Locator:
+        """Find the row of a finished job."""
+        return self.region.get_by_role("list", name="Finished jobs").get_by_role("listitem").filter(has_text=name)
+
+    def stop(self, name: str) -> Locator:
+        """Find the button that stops a job."""
+        return self.region.get_by_role("button", name=re.compile(f"^Stop {name}"))
+
+
+def clock(row: Locator) -> Locator:
+    """Find the time of a row or of a card as it is seen."""
+    return row.locator(".jp-smx-time [aria-hidden]")

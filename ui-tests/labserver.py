@@ -1,0 +1,206 @@
+"""A real JupyterLab server with folders of its own, and what is needed to leave nothing of it behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import nbformat
+
+from jupyter_smx.testing import side_doors
+from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BASE = "/user/x/"
+MARK = "JUPYTER_SMX_TEST_RUN"
+"""Environment variable that everything which the server starts inherits."""
+
+START_LIMIT = 60.0
+END_LIMIT = 20.0
+FINAL = {"Completed", "Failed", "Stopped"}
+
+
+class LabServer:
+    """Listens on 127.0.0.1 with a token and with XSRF checks, under a base URL as a hub gives one."""
+
+    def __init__(self, folder: Path, *, server_half: bool = True) -> None:
+        self.folder = folder
+        self.notebooks = folder / "notebooks"
+        self.notebooks.mkdir(parents=True)
+        self.token = secrets.token_hex(16)
+        self._run = f"ui-{os.getpid()}-{secrets.token_hex(4)}"
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = probe.getsockname()[1]
+        self._configure(server_half=server_half)
+        with (folder / "server.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "jupyter", "lab", "--no-browser"],
+                env=self._environment(),
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def wait_ready(self) -> None:
+        """Wait until the server answers.
+
+        :raises AssertionError: it does not, or has ended; the text has its log.
+        """
+
+        def answers() -> bool:
+            ended = self._process.poll() is not None
+            assert not ended, f"The server ended:\n{(self.folder / 'server.log').read_text()}"
+            try:
+                self.ask("GET", "api/status")
+            except (urllib.error.URLError, ConnectionError):
+                return False
+            return True
+
+        eventually_blocking(answers, "the server answers", within=START_LIMIT)
+
+    def ask(self, verb: str, path: str, body: object = None) -> Any:
+        """Send one request with the token, and read the JSON answer."""
+        asked = urllib.request.Request(  # noqa: S310 - our own server
+            f"{self.origin}{BASE}{path}",
+            None if body is None else json.dumps(body).encode(),
+            {"Authorization": f"token {self.token}", "Content-Type": "application/json"},
+            method=verb,
+        )
+        with urllib.request.urlopen(asked, timeout=30) as answer:  # noqa: S310 - our own server
+            content = answer.read()
+        return json.loads(content) if content else None
+
+    def write_notebook(self, name: str, *cells: str) -> None:
+        """Write a notebook of code cells."""
+        metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+        notebook = nbformat.v4.new_notebook(
+            cells=[nbformat.v4.new_code_cell(cell) for cell in cells], metadata=metadata
+        )
+        nbformat.write(notebook, self.notebooks / name)
+
+    def submit(self, base_name: str, source: str, keep_alive: int = 0) -> str:
+        """Hand in a training job as a program does, and give its name."""
+        spec = {"kind": "train", "source": source, "base_name": base_name, "keep_alive": keep_alive}
+        wish = {"id": secrets.token_hex(16), "spec": spec | {"python": sys.executable}}
+        return str(self.ask("POST", "jupyter-smx/jobs", wish)["name"])
+
+    def is_running(self) -> bool:
+        """Say whether a controller runs."""
+        return bool(self.ask("GET", "jupyter-smx/controller")["running"])
+
+    def settle(self) -> None:
+        """Stop all jobs, release all pools and end all kernels, and wait until that is so."""
+        for session in self.ask("GET", "api/sessions"):
+            self.ask("DELETE", f"api/sessions/{session['id']}")
+        if not self.is_running():
+            return
+        for job in self._open_jobs():
+            self.ask("POST", f"jupyter-smx/jobs/{job['id']}/stop", {})
+        eventually_blocking(lambda: not self._open_jobs(), "all jobs are over", within=END_LIMIT)
+        for pool in self._pools():
+            self._release(pool["id"])
+        eventually_blocking(lambda: not self._pools(), "all pools are gone", within=END_LIMIT)
+
+    def end_controller(self) -> None:
+        """End the controller as its host's shutdown does, and wait until nobody answers for it."""
+        if self.is_running():
+            side_doors.kill(self.ask("GET", "jupyter-smx/doctor")["controller"]["pid"], 15)
+            eventually_blocking(lambda: not self.is_running(), "the controller has left", within=END_LIMIT)
+
+    def end(self) -> None:
+        """End the server.
+
+        :raises AssertionError: a process that it or its kernels started lives on; it is killed.
+        """
+        self._process.terminate()
+        try:
+            self._process.wait(END_LIMIT)
+        finally:
+            self._process.kill()
+        try:
+            eventually_blocking(lambda: not self._living(), "all processes have ended", within=END_LIMIT)
+        except AssertionError as error:
+            left = self._living()
+            for seen in left:
+                side_doors.kill(seen.pid)
+            raise AssertionError("\n".join(f"left behind: {seen.pid} {seen.command}" for seen in left)) from error
+
+    def _open_jobs(self) -> list[dict[str, Any]]:
+        jobs = self.ask("GET", "jupyter-smx/jobs?limit=100")["jobs"]
+        return [job for job in jobs if job["status"] not in FINAL]
+
+    def _pools(self) -> list[dict[str, Any]]:
+        pools = self.ask("GET", "jupyter-smx/pools")["pools"]
+        return [pool for pool in pools if pool["state"] != "Terminated"]
+
+    def _release(self, pool: str) -> None:
+        try:
+            self.ask("DELETE", f"jupyter-smx/pools/{pool}")
+        except urllib.error.HTTPError as error:
+            gone_or_going = {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}
+            if error.code not in gone_or_going:
+                raise
+
+    def _living(self) -> list[side_doors.Seen]:
+        return [seen for seen in side_doors.processes() if seen.has(f"{MARK}={self._run}")]
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("JPY_", "JUPYTER"))}
+        return kept | {
+            "JUPYTER_CONFIG_DIR": str(self.folder / "config"),
+            "JUPYTER_DATA_DIR": str(self.folder / "data"),
+            "JUPYTER_RUNTIME_DIR": str(self.folder / "runtime"),
+            "JUPYTER_SMX_DATA_DIR": str(self.folder / "smx"),
+            "IPYTHONDIR": str(self.folder / "ipython"),
+            MARK: self._run,
+        }
+
+    def _configure(self, *, server_half: bool) -> None:
+        # A file, for everybody on the machine can read a token on a command line.
+        wanted: dict[str, dict[str, Any]] = {
+            "ServerApp": {
+                "ip": "127.0.0.1",
+                "port": self._port,
+                "port_retries": 0,
+                "base_url": BASE,
+                "root_dir": str(self.notebooks),
+                "allow_root": os.getuid() == 0,
+                "disable_check_xsrf": False,
+                "jpserver_extensions": {"jupyter_smx": server_half},
+            },
+            "IdentityProvider": {"token": self.token},
+            "LabApp": {
+                "expose_app_in_browser": True,
+                "extension_manager": "readonly",
+                "user_settings_dir": str(self.folder / "settings"),
+                "workspaces_dir": str(self.folder / "workspaces"),
+            },
+        }
+        _write_json(self.folder / "config" / "jupyter_server_config.json", wanted)
+        # Lab's own questions about news and updates ask the internet and cover the page.
+        news = {"fetchNews": "false", "checkForUpdates": False}
+        name = "@jupyterlab/apputils-extension/notification.jupyterlab-settings"
+        _write_json(self.folder / "settings" / name, news)
+
+
+def _write_json(path: Path, content: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(content))

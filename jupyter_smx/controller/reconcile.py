@@ -279,8 +279,10 @@ class Reconciler(Listener):
             raise
         except SmxError as error:
             _log.warning("Job %s cannot be finished yet: %s", job.name, error)
-            trail.finishing, trail.not_before = False, self.books.clock() + 1.0
             return
+        finally:
+            # Also after an error that nobody foresaw: a job that is tried again is better than one that hangs.
+            trail.finishing, trail.not_before = False, self.books.clock() + 1.0
         self._trails.pop(job.id, None)
         self.fleet.step(job.cluster)
         self.room_made()

@@ -525,6 +525,21 @@ def test_the_story_above_has_as_many_writes_as_are_tried(sim: Simulation) -> Non
     assert 1_000 - left <= 21
 
 
+def test_an_error_that_nobody_foresaw_at_the_end_of_a_job_does_not_hang_it(
+    sim: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = sim.submit()
+    sim.pass_time(START)
+    with monkeypatch.context() as broken:
+        broken.setattr("jupyter_smx.controller.finish.verdict", None)
+        sim.end_job(job)
+        sim.pass_time(3)
+    assert sim.bugs, "and it is said"
+    sim.bugs.clear()
+    sim.pass_time(2)
+    assert sim.job(job).status() is Status.COMPLETED
+
+
 # Requests that cannot be honoured
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import builtins
 import contextlib
-import ctypes
 import hashlib
 import io
 import linecache
@@ -17,6 +16,8 @@ import time
 import traceback
 import types
 from typing import Any, Callable, Dict, List, Optional
+
+from jupyter_smx.agent import process
 
 _LIMIT = 64 * 1024
 _MESSAGE_LIMIT = 4096
@@ -202,7 +203,7 @@ def flush() -> None:
         with contextlib.suppress(Exception):
             stream.flush()  # type: ignore[union-attr]
     with contextlib.suppress(Exception):
-        ctypes.CDLL(None).fflush(None)
+        process.libc().fflush(None)
 
 
 def collect(names: List[str], main: types.ModuleType, path: str, ending: Ending) -> None:

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from functools import lru_cache
 from typing import Any, Dict, Iterable, List, Set
 
 LINUX = sys.platform.startswith("linux")
@@ -16,8 +17,9 @@ _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 
 
+@lru_cache(maxsize=None)
 def libc() -> Any:
-    """Load the C library of this process."""
+    """Load the C library of this process, once: each load makes a class, which a zygote without a collector keeps."""
     return ctypes.CDLL(None, use_errno=True)
 
 

@@ -48,14 +48,14 @@ def run_inner(folder: Path, body: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("what", CASES)
-def test_33_a_test_that_leaves_something_behind_fails_and_what_it_left_is_ended(what: str, tmp_path: Path) -> None:
+def test_bug_33_a_test_that_leaves_something_behind_fails_and_what_it_left_is_ended(what: str, tmp_path: Path) -> None:
     outcome = run_inner(tmp_path, CASES[what])
     assert outcome.returncode == 1, outcome.stdout
     assert "The test left behind:" in outcome.stdout
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_33_a_test_that_cleans_up_passes(tmp_path: Path) -> None:
+def test_bug_33_a_test_that_cleans_up_passes(tmp_path: Path) -> None:
     body = (
         "def test_it():\n    child = start(JUPYTER_SMX_HOST='c/algo-1')\n    child.kill()\n    child.wait()\n"
         "def test_strangers_are_not_blamed():\n"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from jupyter_client.manager import start_new_kernel
-from world import PATIENCE, World, kill, read_json, run_python, spec_of
+from world import PATIENCE, World, has_lost_its_pool, kill, read_json, run_python, spec_of
 
 from jupyter_smx import launch
 from jupyter_smx.controller.store import Store
@@ -87,7 +87,7 @@ def test_bug_10_a_pool_ends_at_its_deadline_with_no_controller_alive_and_the_nex
     assert world.agents(), "the pool is still warm"
     eventually_blocking(lambda: not world.agents(), "the agent ended by itself", within=PATIENCE)
     assert not world.controllers()
-    told = job.until(lambda seen: seen.warm_pool.status.value == "Terminated", "the record says so").warm_pool
+    told = job.until(has_lost_its_pool, "the record says so").warm_pool
     assert told is not None
     assert told.reason == "The keep-alive ran out."
     assert told.resource_retained_billable_seconds >= 2
@@ -261,7 +261,8 @@ def test_bug_11_two_servers_of_one_user_see_the_same_pools_and_run_no_job_twice(
         eventually_blocking(server.answers, "the server serves", within=PATIENCE)
     source, word = world.source()
     job = secrets.token_hex(16)
-    body = {"id": job, "spec": {"kind": "train", "source": source, "base_name": "both", "keep_alive": 60}}
+    spec = {"kind": "train", "source": source, "base_name": "both", "keep_alive": 60}
+    body = {"id": job, "spec": spec}
     with ThreadPoolExecutor(2) as pool:
         answers = [*pool.map(lambda server: server.ask("/jupyter-smx/jobs", body), (first, second))]
     assert [answer["id"] for answer in answers] == [job, job]
@@ -274,9 +275,9 @@ def test_bug_11_two_servers_of_one_user_see_the_same_pools_and_run_no_job_twice(
     first.process.kill()
     first.process.wait()
     again, word = world.source()
-    body = {"id": secrets.token_hex(16), "spec": {**body["spec"], "source": again}}
-    second.ask("/jupyter-smx/jobs", body)
-    told = second.ask(f"/jupyter-smx/jobs/{body['id']}?wait=30&until=final")
+    job = secrets.token_hex(16)
+    second.ask("/jupyter-smx/jobs", {"id": job, "spec": spec | {"source": again}})
+    told = second.ask(f"/jupyter-smx/jobs/{job}?wait=30&until=final")
     assert (told["state"], told["why"]["start"], world.runs(word)) == ("Completed", "warm", 1)
 
 

@@ -9,7 +9,7 @@ import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
-from world import PATIENCE, Ran, World, kill, python_behind
+from world import PATIENCE, Ran, World, has_lost_its_pool, kill, python_behind
 
 from jupyter_smx.kernel import payload
 from jupyter_smx.model.channel import Channel, Output
@@ -250,8 +250,7 @@ def test_an_agent_killed_while_its_pool_is_available_is_said_and_replaced(world:
     _kill_agent(world)
     second = world.run()
     assert second.why().startswith("Cold: ")
-    first.until(lambda job: job.warm_pool.status.value == "Terminated", "the record says that the pool is gone")
-    told = first.job().warm_pool
+    told = first.until(has_lost_its_pool, "the record says that the pool is gone").warm_pool
     assert told is not None
     assert told.reason == "The idle host ended by itself."
     eventually_blocking(lambda: gone.id not in [pool.id for pool in world.pools()], "the pool is gone")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def _shell() -> InteractiveShell:
     config = Config()
     config.HistoryManager.enabled = False
-    made = InteractiveShell(config=config)
+    made: InteractiveShell = InteractiveShell(config=config)  # type: ignore[no-untyped-call]
     made.run_line_magic("load_ext", "jupyter_smx")
     return made
 
@@ -47,9 +47,14 @@ def warm_shell(shared: World) -> Iterator[InteractiveShell]:  # noqa: ARG001 - i
     session.close_session()
 
 
+def run(shell: InteractiveShell, cell: str) -> Any:
+    """Run a cell."""
+    return shell.run_cell(cell)  # type: ignore[no-untyped-call]
+
+
 def complaint(shell: InteractiveShell, cell: str) -> BaseException:
     """Run a cell that must fail, and give what it raised."""
-    done = shell.run_cell(cell)
+    done = run(shell, cell)
     error: BaseException | None = done.error_in_exec or done.error_before_exec
     assert error is not None, cell
     return error
@@ -166,10 +171,11 @@ def test_a_variable_that_cannot_come_back_is_named_and_the_others_come(
     shared: World, warm_shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
     del shared
-    warm_shell.run_cell(
-        "%%train --keep-alive 10m --receive good --receive bad\nimport threading\ngood = 7\nbad = threading.Lock()\n"
+    run(
+        warm_shell,
+        "%%train --keep-alive 10m --receive good --receive bad\nimport threading\ngood = 7\nbad = threading.Lock()\n",
     )
-    warm_shell.run_cell("pass")
+    run(warm_shell, "pass")
     assert warm_shell.user_ns["good"] == 7
     assert "bad" not in warm_shell.user_ns
     assert "bad" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from jupyter_smx import launch
 from jupyter_smx.kernel import standby
 from jupyter_smx.kernel.outage import through_outage
+from jupyter_smx.model.cluster import WarmPoolStatus
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.spec import JobSpec
 from jupyter_smx.model.status import is_final
@@ -75,8 +76,8 @@ class World:
     def submit(self, body: str = "", *, gate: Path | None = None, **fields: Any) -> Ran:
         """Hand a job in, as a kernel does, and come back with the 201."""
         source, word = self.source(body, gate=gate)
-        fields = {"kind": "train", "base_name": "fault", "python": sys.executable, "keep_alive": KEPT} | fields
-        record = self.client.submit(secrets.token_hex(16), JobSpec(source=source, **fields))
+        wish: dict[str, Any] = {"kind": "train", "base_name": "fault", "python": sys.executable, "keep_alive": KEPT}
+        record = self.client.submit(secrets.token_hex(16), JobSpec(source=source, **(wish | fields)))
         return Ran(self, record, word)
 
     def run(self, body: str = "", **fields: Any) -> Ran:
@@ -195,7 +196,14 @@ class Ran:
 
     def until(self, condition: Callable[[Job], object], what: str) -> Job:
         """Wait until the record says something."""
-        return eventually_blocking(lambda: (job := self.job()) and condition(job) and job, what, within=PATIENCE)
+        seen: list[Job] = []
+
+        def is_so() -> object:
+            seen[:] = [self.job()]
+            return condition(seen[0])
+
+        eventually_blocking(is_so, what, within=PATIENCE)
+        return seen[0]
 
     def until_it_says(self, text: str) -> None:
         """Wait until the log has ``text``."""
@@ -219,6 +227,11 @@ class Ran:
 def kill(pid: int) -> None:
     """Kill a process and wait until it is dead."""
     side_doors.kill_and_wait(pid)
+
+
+def has_lost_its_pool(job: Job) -> bool:
+    """Say whether the record of a job says that its pool is gone."""
+    return job.warm_pool is not None and job.warm_pool.status is WarmPoolStatus.TERMINATED
 
 
 def spec_of(world: World, body: str = "", **fields: Any) -> JobSpec:

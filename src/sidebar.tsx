@@ -64,6 +64,12 @@ abstract class SectionView extends LiveWidget {
     void this.commands.execute(id, { id: target });
   }
 
+  /** False while nobody could be asked: then nothing is claimed about jobs and pools, not even that there are none. */
+  protected isKnown(): boolean {
+    const { reach } = this.model.state;
+    return reach !== 'unknown' && reach !== 'missing';
+  }
+
   protected readonly trans: TranslationBundle;
   protected readonly commands: CommandRegistry;
 }
@@ -106,6 +112,9 @@ class RunningView extends SectionView {
   }
 
   protected render(): JSX.Element {
+    if (!this.isKnown()) {
+      return <></>;
+    }
     return (
       <JobList
         jobs={running(this.model.state)}
@@ -132,6 +141,9 @@ class PoolsView extends SectionView {
   }
 
   protected render(): JSX.Element {
+    if (!this.isKnown()) {
+      return <></>;
+    }
     return (
       <PoolList
         pools={livePools(this.model.state)}
@@ -154,13 +166,16 @@ class FinishedView extends SectionView {
   }
 
   protected render(): JSX.Element {
+    if (!this.isKnown()) {
+      return <></>;
+    }
     return (
       <JobList
         jobs={finished(this.model.state)}
         now={this.model.now()}
         trans={this.trans}
         label={this.trans.__('Finished jobs')}
-        empty={this.trans.__('No job has finished yet.')}
+        empty={this.model.state.reach === 'ready' ? this.trans.__('No job has finished yet.') : ''}
         onStop={job => this.run(CommandIDs.stopJob, job.id)}
       />
     );

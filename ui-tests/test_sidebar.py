@@ -170,4 +170,5 @@ def test_without_the_server_half_the_panel_says_what_to_do(
     expect(notice).to_contain_text("pip install jupyter-smx")
     expect(notice).to_contain_text("jupyter server extension list")
     expect(notice.get_by_role("button", name="Look again")).to_be_enabled()
+    expect(lab.panel.region).not_to_contain_text("No job is running")
     lab.photograph("missing")

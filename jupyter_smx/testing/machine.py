@@ -71,6 +71,18 @@ class Histories(RuleBasedStateMachine):
         self.jobs[job] = wish
         self.sim.submit(job_id=job, **wish)
 
+    @precondition(alive)
+    @rule(keep_alive=st.sampled_from(KEEP_ALIVES), dies_at=st.sampled_from([None, *range(1, 9)]), before=st.booleans())
+    def a_job_comes_and_goes(self, keep_alive: int, dies_at: int | None, before: bool) -> None:
+        """A short job, through whose life a controller may die at any write."""
+        if dies_at is not None:
+            self.sim.kill_controller_at_write(dies_at, before=before)
+        job = self.sim.new_id()
+        self.jobs[job] = {"keep_alive": keep_alive}
+        self.sim.submit(job_id=job, keep_alive=keep_alive)
+        self.sim.pass_time(1.0)
+        self.sim.end_job(job)
+
     @precondition(lambda self: self.alive() and self.jobs)
     @rule(number=which)
     def submit_again(self, number: int) -> None:
@@ -153,6 +165,17 @@ class Histories(RuleBasedStateMachine):
         """Something goes wrong at the engine until further notice."""
         self.sim.troubled_by(kind())
 
+    @precondition(lambda self: self.alive() and not self.sim.engine.troubles)
+    @rule(kind=st.sampled_from([fakes.Outage, fakes.NeverStarts, fakes.DropsStreams]))
+    def a_job_meets_trouble(self, kind: Any) -> None:
+        """Something goes wrong for as long as it takes to give up, and then no more."""
+        self.sim.troubled_by(kind())
+        job = self.sim.new_id()
+        self.jobs[job] = {}
+        self.sim.submit(job_id=job)
+        self.sim.pass_time(self.sim.limits.launch_limit + 1)
+        self.sim.troubled_by()
+
     @precondition(lambda self: self.sim.engine.troubles)
     @rule()
     def trouble_ends(self) -> None:
@@ -191,6 +214,13 @@ class Histories(RuleBasedStateMachine):
         assert all(count == 1 for count in self.sim.world.starts.values()), self.sim.world.starts
         assert all(len(clusters) == 1 for clusters in self.sim.world.began.values()), self.sim.world.began
         assert all(count == 1 for count in self.sim.world.launches.values()), self.sim.world.launches
+
+    @invariant()
+    def nobody_lives_unknown(self) -> None:
+        """Every living host is on the books, unless it is one that a dead controller had just launched."""
+        if self.alive():
+            known = self.sim.controller.books.clusters
+            assert {host.cluster for host in self.sim.world.living()} <= known.keys()
 
     @invariant()
     def capacity_is_never_exceeded(self) -> None:

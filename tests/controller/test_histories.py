@@ -17,7 +17,7 @@ if os.environ.get("JUPYTER_SMX_RANDOM"):
     )
 else:
     _PROFILE = settings(
-        max_examples=60,
+        max_examples=100,
         stateful_step_count=30,
         derandomize=True,
         database=None,

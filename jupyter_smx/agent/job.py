@@ -179,6 +179,7 @@ class Job:
                 timer.cancel()
         if reason:
             self.errors.append(f"host: {reason}.")
+            self.report["refused"] = self.errors[-1]
         self.tell("exited", at=self.at["exited"])
         left = process.tree(self.host.strangers())
         self.left_behind += clean.name_processes(left)

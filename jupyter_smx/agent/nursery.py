@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent import child, process, wire
 from jupyter_smx.agent.loop import READ, Loop
+from jupyter_smx.agent.preload import Preload
 
 _RETRY = 0.05
 _STILLBORN_LIMIT = 3
@@ -34,6 +35,15 @@ class Child:
         self.on_message: Optional[Callable[[int, bytes], None]] = None
         self.on_exit: Optional[Callable[[Optional[int], str], None]] = None
 
+    def hung_up(self) -> bool:
+        """Say whether it closed its socket, as a process does that was killed; its end may be news of later."""
+        try:
+            return not self.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
 
 class Zygote:
     """One zygote process as the agent knows it."""
@@ -47,19 +57,6 @@ class Zygote:
         self.dead = False
         self.retiring = False
         self.children: Dict[int, Child] = {}
-
-
-class Preload:
-    """What the zygote has imported, what it could not import and why, and what is being tried."""
-
-    def __init__(self) -> None:
-        self.loaded: List[str] = []
-        self.failed: Dict[str, str] = {}
-        self.pending: List[str] = []
-
-    def view(self) -> Dict[str, Any]:
-        """Give it as it travels."""
-        return {"loaded": self.loaded, "failed": self.failed, "pending": self.pending}
 
 
 class Nursery:
@@ -283,7 +280,9 @@ class Nursery:
 
     def take(self) -> Optional[Child]:
         """Give the parked child to a job; the next one is parked when that job says that it is ending."""
-        self.park()  # the parked one may just have died
+        if self._parked is not None and self._parked.hung_up():
+            self.discard()
+        self.park()
         taken, self._parked = self._parked, None
         if taken is not None:
             taken.running = True
@@ -314,8 +313,11 @@ class Nursery:
         except OSError:
             data = b""
         if not data:
-            # A job may close every descriptor it has; only its end counts.
+            # A job may close every descriptor it has; only its end counts. A parked child that does it is no use.
             self._hang_up(one)
+            if one is self._parked:
+                self.discard()
+                self._loop.later(_RETRY, self.park)
             return
         one.buffer += data
         while one.buffer and self._message(one):

@@ -40,7 +40,7 @@ def verdict(goal: Goal, ends: Sequence[HostEnd]) -> Verdict:
     """Judge a job whose every host has a record; any host that failed fails the job, and only a wish stops it."""
     if ends and all(ended_well(end) for end in ends):
         return Verdict(state=SecondaryStatus.COMPLETED)
-    lost = [end for end in ends if end.cause == "host"]
+    lost = [end for end in ends if end.cause == "host" or _is_ours(end)]
     if goal is Goal.STOP:
         return Verdict(state=SecondaryStatus.STOPPED, healthy=not lost)
     if lost:
@@ -52,6 +52,11 @@ def verdict(goal: Goal, ends: Sequence[HostEnd]) -> Verdict:
     if any(end.cause == "max_runtime" for end in ends):
         return Verdict(state=SecondaryStatus.MAX_RUNTIME_EXCEEDED)
     return Verdict(state=SecondaryStatus.FAILED, reason=_NOBODY_ASKED, healthy=False)
+
+
+def _is_ours(end: HostEnd) -> bool:
+    """Say whether a host refused the job for its own sake, not for the wish's: its sentence begins with its name."""
+    return end.cause == "refused" and end.failure.startswith("host: ")
 
 
 def _reason(end: HostEnd) -> str:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
-from world import PATIENCE, Ran, World, has_lost_its_pool, kill, python_behind
+from world import PATIENCE, Ran, World, frozen, has_lost_its_pool, kill, python_behind
 
 from jupyter_smx.kernel import payload
 from jupyter_smx.model.channel import Channel, Output
@@ -17,7 +14,6 @@ from jupyter_smx.model.status import SecondaryStatus, is_final
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from jupyter_smx.model.job import Job
@@ -44,17 +40,6 @@ def _kill_zygote(world: World) -> None:
 
 
 VICTIMS = {"controller": _kill_controller, "agent": _kill_agent, "zygote": _kill_zygote}
-
-
-@contextlib.contextmanager
-def frozen(pid: int) -> Iterator[None]:
-    """Let a process do nothing for a while."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
 
 
 def _after_the_201(world: World, victim: str) -> Ran:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -25,7 +26,7 @@ from jupyter_smx.testing import side_doors
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from jupyter_smx.model.event import PoolSummary
     from jupyter_smx.model.job import Job
@@ -129,7 +130,7 @@ class World:
     def zygotes(self, cluster: str = "") -> list[int]:
         """Find the zygotes of a cluster; a job's process has given itself another name."""
         marked = side_doors.of_cluster(cluster or self.cluster())
-        return [seen.pid for seen in marked if _comm(seen.pid) == ZYGOTE]
+        return [seen.pid for seen in marked if comm(seen.pid) == ZYGOTE]
 
     def clusters_ever(self) -> int:
         """Count the clusters that were ever launched here."""
@@ -229,6 +230,17 @@ def kill(pid: int) -> None:
     side_doors.kill_and_wait(pid)
 
 
+@contextlib.contextmanager
+def frozen(pid: int) -> Iterator[None]:
+    """Let a process do nothing for a while."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
 def has_lost_its_pool(job: Job) -> bool:
     """Say whether the record of a job says that its pool is gone."""
     return job.warm_pool is not None and job.warm_pool.status is WarmPoolStatus.TERMINATED
@@ -265,7 +277,8 @@ def read_json(path: Path) -> dict[str, Any]:
     return found
 
 
-def _comm(pid: int) -> str:
+def comm(pid: int) -> str:
+    """Give the name that a process has given itself."""
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:

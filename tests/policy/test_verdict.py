@@ -20,6 +20,7 @@ GOOD = an_end()
 BAD = an_end(host="algo-2", exit_code=3)
 TOLD = an_end(cause="stopped", exit_code=None, signal=15)
 LATE = an_end(cause="max_runtime", exit_code=None, signal=9)
+OURS = an_end(cause="refused", exit_code=None, failure="host: no process could be parked.")
 LOST = an_end(cause="host", exit_code=None, failure="Host algo-1 was lost while the job ran.")
 
 
@@ -41,6 +42,8 @@ LOST = an_end(cause="host", exit_code=None, failure="Host algo-1 was lost while 
         (Goal.STOP, [BAD], S.STOPPED, "", True),
         (Goal.STOP, [LOST], S.STOPPED, "", False),
         (Goal.RUN, [LOST], S.FAILED, "InternalServerError: Host algo-1 was lost while the job ran.", False),
+        (Goal.RUN, [OURS], S.FAILED, "InternalServerError: host: no process could be parked.", False),
+        (Goal.STOP, [OURS], S.STOPPED, "", False),
         (Goal.RUN, [BAD, LOST], S.FAILED, "InternalServerError: Host algo-1 was lost while the job ran.", False),
     ],
 )

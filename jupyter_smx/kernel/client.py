@@ -104,9 +104,10 @@ class Client:
         target = f"/v1/jobs/{_path(ref)}?{_query(wait=seconds, until=until)}"
         return self._ask("GET", target, Job, wait=seconds)
 
-    def jobs(self, limit: int = 20) -> tuple[JobSummary, ...]:
-        """List jobs, newest first."""
-        return self._ask("GET", f"/v1/jobs?{_query(limit=limit)}", Jobs).jobs
+    def jobs(self, limit: int = 20, status: str = "") -> tuple[JobSummary, ...]:
+        """List jobs, newest first; with ``status`` (a :class:`Status`) only those."""
+        wanted = {"limit": limit} | ({"status": status} if status else {})
+        return self._ask("GET", f"/v1/jobs?{_query(**wanted)}", Jobs).jobs
 
     def stop(self, ref: str) -> Job:
         """Ask a job to stop."""

@@ -59,7 +59,7 @@ def failure_of(job: Job) -> JobError | None:
     """Give what a handle raises for a finished job; None when it completed."""
     status = job.status()
     if status is Status.FAILED:
-        end = _guilty(job.hosts)
+        end = guilty(job.hosts)
         remote = end.exception if end else None
         return JobFailed(f"{job.name} failed: {_reason(job, end)}", job, remote)
     if status is Status.STOPPED:
@@ -69,7 +69,7 @@ def failure_of(job: Job) -> JobError | None:
     return None
 
 
-def _guilty(hosts: tuple[HostEnd, ...]) -> HostEnd | None:
+def guilty(hosts: tuple[HostEnd, ...]) -> HostEnd | None:
     """Choose the host whose end explains the job's: an exception before a signal before an exit code."""
     by_blame = sorted(hosts, key=lambda end: (end.exception is None, end.signal is None, end.exit_code in (0, None)))
     return by_blame[0] if by_blame else None

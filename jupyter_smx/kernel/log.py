@@ -9,7 +9,7 @@ from jupyter_smx.kernel.outage import through_outage
 from jupyter_smx.model.status import is_final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from jupyter_smx.kernel.client import Client
     from jupyter_smx.model.job import Job
@@ -32,7 +32,7 @@ class Tail:
     def __init__(self, client: Client, job_id: str, host: str, *, prefix: str = "", offset: int = 0) -> None:
         self._client = client
         self._job_id = job_id
-        self._host = host
+        self.host = host
         self._prefix = prefix
         self._offset = offset
         self._at_line_start = True
@@ -41,7 +41,7 @@ class Tail:
 
     def read(self, wait: float = 0.0) -> str:
         """Give what is new, after ``wait`` seconds at most; :attr:`ended` says that nothing can follow."""
-        piece = through_outage(lambda: self._client.log(self._job_id, self._host, self._offset, wait))
+        piece = through_outage(lambda: self._client.log(self._job_id, self.host, self._offset, wait))
         self._offset = piece.offset
         self.ended = piece.final and piece.offset >= piece.total
         return self._mark(self._decoder.decode(piece.data, final=self.ended))
@@ -81,30 +81,36 @@ def last_lines(client: Client, job: Job, count: int) -> tuple[str, ...]:
     return tuple(line for line in lines[-count:] if line)
 
 
-def follow(client: Client, job: Job, write: Callable[[str], object]) -> None:
-    """Write a job's log as it comes, until the job has its verdict and everything was written. Blocks."""
-    hosts = hosts_of(job)
-    if len(hosts) == 1:
-        _follow_one(client, job.id, Tail(client, job.id, hosts[0]), write)
+def follow(client: Client, job: Job, write: Callable[[str], object], host: str = "") -> None:
+    """Write a job's log as it comes, of one host or of all, until the verdict and everything was written. Blocks."""
+    hosts = (host,) if host else hosts_of(job)
+    tails = [Tail(client, job.id, name, prefix=f"{name} | " if len(hosts) > 1 else "") for name in hosts]
+    for _, text in pieces(client, job, tails):
+        write(text)
+
+
+def pieces(client: Client, job: Job, tails: Sequence[Tail]) -> Iterator[tuple[str, str]]:
+    """Give each new piece of log with its host, until the job has its verdict and everything was given. Blocks."""
+    if len(tails) == 1:
+        yield from _of_one(client, job.id, tails[0])
         return
-    tails = [Tail(client, job.id, host, prefix=f"{host} | ") for host in hosts]
     over = False
     while not over:
         over = is_final(through_outage(lambda: client.wait(job.id, _TURN)).state)
         for tail in tails:
-            _drain(tail, write)
+            yield from _rest(tail)
 
 
-def _follow_one(client: Client, job_id: str, tail: Tail, write: Callable[[str], object]) -> None:
+def _of_one(client: Client, job_id: str, tail: Tail) -> Iterator[tuple[str, str]]:
     while not tail.ended:
         text = tail.read(WAIT)
         if text:
-            write(text)
-        elif not tail.ended and is_final(client.job(job_id).state):
-            _drain(tail, write)
+            yield tail.host, text
+        elif not tail.ended and is_final(through_outage(lambda: client.job(job_id)).state):
+            yield from _rest(tail)
             return
 
 
-def _drain(tail: Tail, write: Callable[[str], object]) -> None:
+def _rest(tail: Tail) -> Iterator[tuple[str, str]]:
     while text := tail.read():
-        write(text)
+        yield tail.host, text

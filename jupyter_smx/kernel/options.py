@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import functools
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 from msgspec import Struct
 
 from jupyter_smx.kernel.line import plain, split
 from jupyter_smx.model.errors import ValidationError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -145,7 +148,15 @@ def parse(magic: str, line: str) -> Options:
         raise _missing_value(magic, error) from None
     if rest:
         raise _stray(magic, plain(rest[0]))
-    values = {name: value for name, value in vars(found).items() if value is not None}
+    return gather(vars(found))
+
+
+def gather(found: Mapping[str, list[str] | bool | None]) -> Options:
+    """Make the options of what :func:`parser` collected; names that are none of the table's are left out.
+
+    :raises ValidationError: an option that takes one value and stands twice.
+    """
+    values = {name: value for name, value in found.items() if value is not None and name in _ROWS}
     return msgspec.convert({name: _collapse(name, value) for name, value in values.items()}, Options)
 
 

@@ -19,6 +19,7 @@ _PUBLIC = {
     "jobs": "jupyter_smx.kernel.functions",
     "pools": "jupyter_smx.kernel.functions",
     "process": "jupyter_smx.kernel.functions",
+    "remote": "jupyter_smx.kernel.remote",
     "train": "jupyter_smx.kernel.functions",
 }
 """What ``import jupyter_smx as smx`` offers, and where it lives; loaded when it is first named."""

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from jupyter_smx.kernel import fields, payload
+from jupyter_smx.kernel.call import RECEIVE, by_value, call_of
 from jupyter_smx.kernel.session import current
 from jupyter_smx.kernel.wish import Kind, Wish
 from jupyter_smx.model.channel import Channel, Output
-from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.errors import ValidationError, nearest
 
 if TYPE_CHECKING:
+    from jupyter_smx.kernel.call import Call
     from jupyter_smx.kernel.handle import Job
     from jupyter_smx.kernel.session import Session
     from jupyter_smx.model.event import PoolSummary
@@ -23,10 +28,11 @@ if TYPE_CHECKING:
 Inputs = Mapping[str, str | Path | Channel]
 Outputs = Mapping[str, str | Path | Output]
 Variables = Mapping[str, Any] | Sequence[str]
+Code = str | Path | Callable[[], Any]
 
 
 def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
-    code: str | Path,
+    code: Code,
     *,
     name: str = "",
     instance_type: str | None = None,
@@ -46,7 +52,7 @@ def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
 ) -> Job:
     """Run code as a training job and give its handle at once.
 
-    :param code: source, or the path of a script.
+    :param code: source, the path of a script, or a function without arguments, whose value is ``job["value"]``.
     :param keep_alive: seconds, or text like ``10m``: how long the hosts stay warm after the job.
     :param max_run: seconds, or text like ``2h``: when the job is stopped; default one day.
     :param hyperparameters: values that are no strings become JSON.
@@ -64,7 +70,7 @@ def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
 
 
 def process(  # noqa: PLR0913 - one keyword for each wish, all with defaults
-    code: str | Path,
+    code: Code,
     *,
     name: str = "",
     instance_type: str | None = None,
@@ -110,17 +116,67 @@ def pools() -> tuple[PoolSummary, ...]:
     return current().client.pools()
 
 
-def _run(kind: Kind, code: str | Path, *, send: Variables, wait: bool, **arguments: Any) -> Job:
+def submit_call(
+    function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any], wish: Mapping[str, Any]
+) -> Job:
+    """Run one call of a function as a training job; its value and its exception come back as variables.
+
+    ``wish`` has keywords of :func:`train`, all but ``send``, ``receive`` and ``wait``.
+
+    :raises TypeError: the arguments do not fit the function.
+    :raises ValidationError: a field of the wish, or something that cannot be pickled; nothing was created.
+    """
     submitted_at = time.time()
+    call = call_of(function, arguments, keywords)
+    return _submit("train", call, {}, submitted_at, **{"name": "", **_DEFAULTS, **wish, "receive": ()})
+
+
+def check_wish(wish: Mapping[str, Any], where: str) -> None:
+    """Refuse keywords that no job has.
+
+    :raises ValidationError: names the nearest right one.
+    """
+    wrong = next((name for name in wish if name not in _DEFAULTS), None)
+    if wrong is not None:
+        raise ValidationError(
+            f"{where}: {wrong} is not an option.",
+            field=wrong,
+            value=wish[wrong],
+            cure=nearest(wrong, _DEFAULTS) or f"There are {', '.join(_DEFAULTS)}.",
+        )
+
+
+_DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(train).parameters.items()
+    if name not in ("code", "send", "receive", "wait")
+}
+"""Options of a job that any front door has, with what they are when nobody sets them."""
+
+
+def _run(kind: Kind, code: Code, *, send: Variables, wait: bool, **arguments: Any) -> Job:
+    submitted_at = time.time()
+    variables = dict(send) if isinstance(send, Mapping) else payload.choose(tuple(send), current().namespace)
+    made = _source(code) if isinstance(code, (str, Path)) or not callable(code) else call_of(code)
+    found = _submit(kind, made, variables, submitted_at, **arguments)
+    if wait:
+        finish(current(), found)
+    return found
+
+
+def _submit(kind: Kind, code: str | Call, variables: Mapping[str, Any], submitted_at: float, **arguments: Any) -> Job:
     session = current()
     here = session.surroundings()
-    wish = _wish(kind, here.folder, **arguments)
-    spec = wish.spec(_source(code), 0, here, submitted_at)
-    variables = dict(send) if isinstance(send, Mapping) else payload.choose(tuple(send), session.namespace)
-    found = session.submit(session.pack(spec, variables))
-    if wait:
-        finish(session, found)
-    return found
+    if isinstance(code, str):
+        spec = _wish(kind, here.folder, **arguments).spec(code, 0, here, submitted_at)
+        return session.submit(session.pack(spec, variables))
+    arguments["name"] = arguments["name"] or code.name
+    arguments["receive"] = (*RECEIVE, *arguments["receive"])
+    spec = _wish(kind, here.folder, **arguments).spec(code.source, 0, here, submitted_at)
+    spec = msgspec.structs.replace(spec, filename=code.filename or spec.filename, imports=code.imports)
+    with by_value(code.variables["function"]):
+        packed = session.pack(spec, {**variables, **code.variables}, where=f"{code.label}: ")
+    return session.submit(packed)
 
 
 def _wish(kind: Kind, folder: Path, **arguments: Any) -> Wish:
@@ -153,7 +209,7 @@ def _output(kind: Kind, name: str, where: str | Path | Output, folder: Path) -> 
     return fields.processing_output(name, str(where), folder)
 
 
-def _source(code: str | Path) -> str:
+def _source(code: object) -> str:
     if isinstance(code, Path):
         try:
             return code.read_text(encoding="utf-8")
@@ -165,7 +221,7 @@ def _source(code: str | Path) -> str:
         f"code: a {type(code).__name__} is no source.",
         field="source",
         value=type(code).__name__,
-        rule="Give the code as text, or a script as a pathlib.Path.",
+        rule="Give the code as text, a script as a pathlib.Path, or a function.",
     )
 
 

@@ -182,6 +182,13 @@ class Job:
     async def _wait_async(self) -> payload.Received:
         import asyncio  # noqa: PLC0415 - a kernel has it loaded, a terminal need not wait for it
 
+        await self.ended()
+        return await asyncio.to_thread(self.result)
+
+    async def ended(self) -> None:
+        """Wait for the verdict, whatever it is, without blocking the event loop."""
+        import asyncio  # noqa: PLC0415 - as above
+
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
 
@@ -191,7 +198,6 @@ class Job:
 
         self.add_done_callback(tell)
         await ended.wait()
-        return await asyncio.to_thread(self.result)
 
     def __getitem__(self, name: str) -> Any:
         """Give a received variable, or the path of an artefact; waits for the job.

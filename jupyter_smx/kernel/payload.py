@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 PROTOCOL = 5
+SEND = "--send {}: "
 
 
 class Received(dict[str, Any]):
@@ -59,15 +60,17 @@ def choose(names: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, An
     return {name: namespace[name] for name in names}
 
 
-def pack(variables: Mapping[str, Any], folder: Path) -> Payload:
+def pack(variables: Mapping[str, Any], folder: Path, where: str = SEND) -> Payload:
     """Pickle variables into ``folder/<sha256>.pkl``, mode 0600; equal content gives the same file.
+
+    ``where`` begins the sentence about a variable that cannot be pickled; ``{}`` in it is the variable's name.
 
     :raises ValidationError: one of them cannot be pickled; says which part of it.
     :raises OSError: the disk is full or the folder cannot be written.
     """
     import cloudpickle  # noqa: PLC0415 - 20 ms that only --send pays
 
-    pickles = {name: _dump(name, value, cloudpickle.dumps) for name, value in variables.items()}
+    pickles = {name: _dump(where, name, value, cloudpickle.dumps) for name, value in variables.items()}
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, unfinished = tempfile.mkstemp(dir=folder, suffix=".part")  # mkstemp gives 0600
     try:
@@ -94,7 +97,12 @@ def python_version() -> str:
     return ".".join(platform.python_version_tuple()[:2])
 
 
-def unpack(path: Path, wanted: Sequence[str] = (), said: Sequence[str] = ()) -> Received:
+def unpack(
+    path: Path,
+    wanted: Sequence[str] = (),
+    said: Sequence[str] = (),
+    loads: Callable[[bytes], Any] = pickle.loads,
+) -> Received:
     """Load the variables that a job wrote; one that cannot be loaded here is named and the others still come.
 
     :raises SmxError: the file itself cannot be read.
@@ -111,17 +119,17 @@ def unpack(path: Path, wanted: Sequence[str] = (), said: Sequence[str] = ()) -> 
     found: dict[str, Any] = {}
     missing = nothing(wanted, said).missing
     for name, data in pickles.items():
-        reason = _load(name, data, found)
+        reason = _load(name, data, found, loads)
         missing.pop(name, None)
         if reason:
             missing[name] = reason
     return Received(found, missing)
 
 
-def _load(name: str, data: bytes, found: dict[str, Any]) -> str:
+def _load(name: str, data: bytes, found: dict[str, Any], loads: Callable[[bytes], Any]) -> str:
     """Load one variable into ``found``, or say why that cannot be."""
     try:
-        found[name] = pickle.loads(data)  # noqa: S301 - written by this user's own job
+        found[name] = loads(data)
     except Exception as error:  # noqa: BLE001 - border: unpickling runs the user's classes, which raise anything
         return f"{name!r} cannot be loaded in this kernel: {type(error).__name__}: {error}."
     return ""
@@ -151,13 +159,13 @@ class _Tee:
         return view.nbytes
 
 
-def _dump(name: str, value: Any, dumps: Callable[..., bytes]) -> bytes:
+def _dump(where: str, name: str, value: Any, dumps: Callable[..., bytes]) -> bytes:
     try:
         return dumps(value, protocol=PROTOCOL)
     except Exception as error:  # border: reducers are the user's code, which may raise anything
         found = culprit.find(name, value, lambda part: _can_pickle(part, dumps))
         raise ValidationError(
-            f"--send {name}: {found.path} is a {found.type} and cannot be pickled.",
+            f"{where.format(name)}{found.path} is a {found.type} and cannot be pickled.",
             field="send",
             value=found.path,
             rule=f"({type(error).__name__}: {error})",

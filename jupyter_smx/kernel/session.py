@@ -57,11 +57,11 @@ class Session:
             notebook=_notebook(self.namespace),
         )
 
-    def pack(self, spec: JobSpec, variables: Mapping[str, Any]) -> JobSpec:
-        """Pickle the variables to send, if there are any, and name them in the spec."""
+    def pack(self, spec: JobSpec, variables: Mapping[str, Any], where: str = payload.SEND) -> JobSpec:
+        """Pickle the variables to send, if there are any, and name them in the spec; see :func:`payload.pack`."""
         if not variables:
             return spec
-        return msgspec.structs.replace(spec, send=payload.pack(variables, launch.data_dir() / "payloads"))
+        return msgspec.structs.replace(spec, send=payload.pack(variables, launch.data_dir() / "payloads", where))
 
     def submit(self, spec: JobSpec) -> Job:
         """Hand a job in, show its card and keep the card true from then on.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import importlib
 import os
 import signal
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -130,3 +133,57 @@ def test_a_variable_that_could_not_come_back_says_what_the_job_said(notebook: An
         received["lock"]
     with pytest.raises(KeyError, match="'absent' is not defined at the end of the cell"):
         received["absent"]
+
+
+BESIDE = """
+import asyncio
+import jupyter_smx as smx
+
+class NoisyError(Exception):
+    pass
+
+FACTOR = 3
+
+class Grid:
+    def __init__(self, size):
+        self.size = size
+
+    @smx.remote(keep_alive="1m")
+    def larger(self):
+        return Grid(self.size * FACTOR)
+
+@smx.remote(keep_alive="1m")
+def scaled(number):
+    return number * FACTOR
+
+@smx.remote(keep_alive="1m")
+async def refuse(reason):
+    await asyncio.sleep(0)
+    raise NoisyError(reason, FACTOR)
+"""
+
+
+def test_functions_of_a_module_that_no_job_can_import_run_there_and_raise_their_own_class_here(
+    notebook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lying_beside.py").write_text(BESIDE)
+    monkeypatch.syspath_prepend(tmp_path)
+    beside = importlib.import_module("lying_beside")
+    try:
+        assert beside.scaled(14) == 42
+        before = {name: vars(beside.Grid)[name] for name in ("__init__", "larger")}
+        larger = beside.Grid(2).larger()
+        assert (type(larger), larger.size) == (beside.Grid, 6)
+        assert {name: vars(beside.Grid)[name] for name in before} == before  # no copy of the job's was written in
+        with pytest.raises(beside.NoisyError) as raised:
+            asyncio.run(beside.refuse("too loud"))
+    finally:
+        del sys.modules["lying_beside"]
+    assert raised.value.args == ("too loud", 3)
+    assert f'File "{tmp_path}/lying_beside.py", line 25, in refuse' in str(raised.value.__cause__)
+    assert "raise NoisyError(reason, FACTOR)" in str(raised.value.__cause__)
+    newest = standby.client().jobs(1)[0]
+    assert (newest.base_name, newest.failure_type, newest.failure_line) == ("refuse", "NoisyError", 25)
+    cell(notebook, "import jupyter_smx as smx\ndef half(x):\n    return x / div\ndiv = 2")
+    cell(notebook, "answer = smx.remote(half, keep_alive='1m')(9)")
+    assert notebook.user_ns["answer"] == 4.5

@@ -36,6 +36,7 @@ BORDERS = {
 
 CLOCKS = {
     "jupyter_smx/agent": "hosts have their own clocks",
+    "jupyter_smx/cli": "shows ages to a person, and notes the moment in which the user asked",
     "jupyter_smx/controller/service.py": "the wiring gives the clock to everybody else",
     "jupyter_smx/engines/local.py": "compares with times of files",
     "jupyter_smx/kernel/commands.py": "shows ages to a person",

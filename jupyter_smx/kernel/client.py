@@ -72,8 +72,9 @@ class Log(Struct, frozen=True):
 class Client:
     """Talks to one controller; quick requests share a connection, each waiting thread has one of its own."""
 
-    def __init__(self, path: Path, start: Callable[[], None]) -> None:
+    def __init__(self, path: Path, start: Callable[[], None], patience: float = PATIENCE) -> None:
         self.path = path
+        self._patience = patience
         self._start = start
         self._quick = Connection(path)
         self._waiting = threading.local()
@@ -177,12 +178,12 @@ class Client:
         connection = self._connection(waits=wait > 0)
         try:
             try:
-                answer = connection.exchange(method, target, body, PATIENCE + wait)
-            except (FileNotFoundError, ConnectionRefusedError):
+                answer = connection.exchange(method, target, body, self._patience + wait)
+            except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
                 if self._closed:
                     raise
                 self._start()
-                answer = connection.exchange(method, target, body, PATIENCE + wait)
+                answer = connection.exchange(method, target, body, self._patience + wait)
         except (OSError, http.client.HTTPException) as error:
             raise UnavailableError(
                 f"The controller at {self.path} does not answer: {type(error).__name__}: {error}.",

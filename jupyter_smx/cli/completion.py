@@ -1,0 +1,110 @@
+"""Tab in a shell: ``completion`` prints what the shell has to load, and argcomplete asks us for the names."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx import launch
+from jupyter_smx.cli import exits
+from jupyter_smx.cli.jobs import STATUSES
+from jupyter_smx.cli.parser import one_of
+from jupyter_smx.cli.run import KINDS
+from jupyter_smx.cli.subcommand import Desk, Subcommand
+from jupyter_smx.kernel import standby
+from jupyter_smx.model.errors import SmxError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable
+
+    from jupyter_smx.cli.parser import Parser
+
+COMMAND = "jupyter-smx"
+_SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
+_MANY = 100
+
+
+def _arguments(parser: Parser) -> None:
+    parser.add_argument("shell", metavar="SHELL", nargs="?", default="bash", help=", ".join(_SHELLS))
+
+
+def _run(found: Namespace, desk: Desk) -> int:
+    shell = one_of(found.shell, _SHELLS, "SHELL")
+    try:
+        from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - an optional package
+    except ModuleNotFoundError:
+        raise SmxError(
+            "Completion needs the package argcomplete, which is not installed.",
+            field="shell",
+            cure="Install it: pip install 'jupyter-smx[cli]'.",
+        ) from None
+    code = shellcode([COMMAND], shell=shell)
+    desk.output.show({"shell": shell, "code": code}, code)
+    return exits.DONE
+
+
+def wanted() -> bool:
+    """Say whether a shell asks for names, and not a person for an answer."""
+    return "_ARGCOMPLETE" in os.environ
+
+
+def answer(tree: Parser) -> None:
+    """Answer the shell and end the process; without argcomplete nothing happens."""
+    try:
+        import argcomplete  # noqa: PLC0415 - an optional package
+    except ModuleNotFoundError:
+        return
+    argcomplete.autocomplete(tree, always_complete_options="long")
+
+
+def attach(parser: Parser) -> Parser:
+    """Tell argcomplete where the names of each value come from."""
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to look at a parser
+        source = _SOURCES.get(action.dest)
+        if source is not None:
+            action.completer = source  # type: ignore[attr-defined]  # argcomplete's hook
+    return parser
+
+
+def _jobs(**_: Any) -> Iterable[str]:
+    """Name jobs; Tab never starts a controller."""
+    if not launch.is_listening():
+        return ()
+    client = standby.client()
+    try:
+        return [job.name for job in client.jobs(_MANY)]
+    except SmxError:
+        return ()  # Tab has no place for an error
+    finally:
+        client.close()
+
+
+def _pools(**_: Any) -> Iterable[str]:
+    if not launch.is_listening():
+        return ()
+    client = standby.client()
+    try:
+        return [pool.name for pool in client.pools()]
+    except SmxError:
+        return ()
+    finally:
+        client.close()
+
+
+def _instance_types(**_: Any) -> Iterable[str]:
+    from jupyter_smx.model.instance import catalogue  # noqa: PLC0415 - reads a file that nobody else needs here
+
+    return sorted(catalogue())
+
+
+_SOURCES: dict[str, Any] = {
+    "job": _jobs,
+    "pool": _pools,
+    "instance_type": _instance_types,
+    "status": lambda **_: STATUSES,
+    "kind": lambda **_: KINDS,
+    "shell": lambda **_: _SHELLS,
+}
+
+COMPLETION = Subcommand("completion", "[SHELL]", "what a shell loads to complete with Tab", _arguments, _run)

@@ -1,0 +1,29 @@
+"""``doctor``: one page about what is found and what works here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.cli import exits
+from jupyter_smx.cli.subcommand import Desk, Subcommand
+from jupyter_smx.kernel.page import facts_page
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from jupyter_smx.cli.parser import Parser
+
+
+def _nothing(_: Parser) -> None:
+    pass
+
+
+def _run(_: Namespace, desk: Desk) -> int:
+    from jupyter_smx.kernel.doctor import examine  # noqa: PLC0415 - reads package metadata, which nobody else needs
+
+    facts = examine(desk.client)
+    desk.output.show(facts, facts_page(facts)[0])
+    return exits.DONE if isinstance(facts["controller"], dict) else exits.NO_CONTROLLER
+
+
+DOCTOR = Subcommand("doctor", "", "what is found and what works here", _nothing, _run)

@@ -1,0 +1,88 @@
+"""``jobs``, ``stop`` and ``why``: what the records of jobs say."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from jupyter_smx.cli import exits
+from jupyter_smx.cli.parser import one_of
+from jupyter_smx.cli.subcommand import Desk, Subcommand, document
+from jupyter_smx.kernel.client import Jobs
+from jupyter_smx.kernel.page import jobs_page
+from jupyter_smx.kernel.why import why_text
+from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
+from jupyter_smx.model.status import Status
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from jupyter_smx.cli.parser import Parser
+    from jupyter_smx.kernel.client import Client
+    from jupyter_smx.model.job import Job
+
+STATUSES = tuple(status.value for status in Status)
+_MOST = 1_000  # the controller answers no more at once
+
+
+def _list_arguments(parser: Parser) -> None:
+    parser.add_argument("--status", metavar="STATUS", help=f"only those that are {', '.join(STATUSES)}")
+    parser.add_argument("--limit", metavar="N", default="20", help="how many at most, the newest first; default 20")
+
+
+def _list(found: Namespace, desk: Desk) -> int:
+    status = one_of(found.status, STATUSES, "--status") if found.status is not None else ""
+    jobs = desk.client.jobs(_limit(found.limit), status)
+    text = f"No job is {status}." if status and not jobs else jobs_page(jobs, time.time())[0]
+    desk.output.show(Jobs(jobs), text)
+    return exits.DONE
+
+
+def _limit(word: str) -> int:
+    if word.isdecimal() and 1 <= int(word) <= _MOST:
+        return int(word)
+    raise ValidationError(
+        f"--limit: {word!r} is not a number of jobs.",
+        field="limit",
+        value=word,
+        rule=f"It is a whole number from 1 to {_MOST}.",
+    )
+
+
+def _stop_arguments(parser: Parser) -> None:
+    parser.add_argument("job", metavar="JOB", help="id, name, or the beginning of one")
+
+
+def _stop(found: Namespace, desk: Desk) -> int:
+    job = desk.client.stop(found.job)
+    desk.output.show(document(job), f"{job.name}: {job.status().value}.")
+    return exits.DONE
+
+
+def one_or_newest(parser: Parser) -> None:
+    """Take the word for a job, or none for the newest."""
+    parser.add_argument("job", metavar="JOB", nargs="?", default="", help="id, name, or the beginning of one")
+
+
+def find(ref: str, client: Client) -> Job:
+    """Read the job that a word means; none means the newest.
+
+    :raises ResourceNotFoundError: there is none.
+    """
+    if not ref:
+        newest = client.jobs(limit=1)
+        if not newest:
+            raise ResourceNotFoundError("There is no job yet.", cure="`jupyter smx run script.py` makes one.")
+        ref = newest[0].id
+    return client.job(ref)
+
+
+def _why(found: Namespace, desk: Desk) -> int:
+    job = find(found.job, desk.client)
+    desk.output.show(job.why, why_text(job))
+    return exits.DONE
+
+
+JOBS = Subcommand("jobs", "[--status STATUS] [--limit N]", "the newest jobs", _list_arguments, _list)
+STOP = Subcommand("stop", "JOB", "stop a job", _stop_arguments, _stop)
+WHY = Subcommand("why", "[JOB]", "why its start was warm or cold", one_or_newest, _why)

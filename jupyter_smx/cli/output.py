@@ -1,0 +1,84 @@
+"""Where a subcommand writes: pages for people, or one JSON document on stdout and errors as JSON on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+import msgspec
+
+from jupyter_smx.model.errors import SmxError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HERE = {"`%smx ": "`jupyter smx ", "%%train? ": "`jupyter smx run --help` "}
+"""The sentences of all parts speak of the notebook, since they do not know who asks; a terminal has other words."""
+
+
+class Output:
+    """Standard output and standard error of one run of the command; ``json`` chooses the form."""
+
+    def __init__(self, *, json: bool, stdout: TextIO, stderr: TextIO) -> None:
+        self.json = json
+        self._stdout = stdout
+        self._stderr = stderr
+
+    def show(self, document: object, text: str) -> None:
+        """Write the answer: ``text`` for people, or ``document`` (a struct, or a dict of such) as JSON."""
+        self._write(self._stdout, f"{self._encode(document) if self.json else in_terminal(text)}\n")
+
+    def line(self, document: Mapping[str, str]) -> None:
+        """Write one line of a stream as a JSON line."""
+        self._write(self._stdout, f"{msgspec.json.encode(document).decode()}\n")
+
+    def log(self, text: str) -> None:
+        """Write a piece of a job's log; with JSON it goes to stderr, since stdout belongs to the document."""
+        self._write(self._stderr if self.json else self._stdout, text)
+
+    def say(self, sentence: str) -> None:
+        """Tell a person on stderr what goes on; nobody reads it where JSON was asked for."""
+        if not self.json:
+            self._write(self._stderr, f"{in_terminal(sentence)}\n")
+
+    def error(self, error: SmxError) -> None:
+        """Write an error on stderr: its sentence, or its :class:`ErrorBody`."""
+        self._write(self._stderr, f"{self._encode(error.body()) if self.json else in_terminal(str(error))}\n")
+
+    def _encode(self, document: object) -> str:
+        encoded = msgspec.json.encode(document)
+        return (msgspec.json.format(encoded, indent=2) if self._stdout.isatty() else encoded).decode()
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        try:
+            stream.write(text)
+            stream.flush()
+        except BrokenPipeError:
+            _drop(stream)
+            raise
+        except OSError as error:
+            _drop(stream)
+            raise SmxError(f"The output cannot be written: {error.strerror}.", field="stdout") from error
+
+
+def in_terminal(sentence: str) -> str:
+    """Say commands as they are typed in a terminal."""
+    for there, here in _HERE.items():
+        sentence = sentence.replace(there, here)
+    return sentence
+
+
+def _drop(stream: TextIO) -> None:
+    """Send what is still buffered to nowhere, so that the interpreter does not fail on it again at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def standard(*, json: bool) -> Output:
+    """Use the process's own streams; a letter that their encoding lacks is escaped, never an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(errors="backslashreplace")
+    return Output(json=json, stdout=sys.stdout, stderr=sys.stderr)

@@ -1,0 +1,125 @@
+"""``run`` and ``plan``: a script becomes a job, and the command shows it to its end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from msgspec.structs import replace
+
+from jupyter_smx.cli import exits, script
+from jupyter_smx.cli.logs import goes_on
+from jupyter_smx.cli.parser import PROG, one_of
+from jupyter_smx.cli.subcommand import Desk, Subcommand, document
+from jupyter_smx.kernel import log, options, payload
+from jupyter_smx.kernel.cell import CellSyntaxError
+from jupyter_smx.kernel.failures import failure_of
+from jupyter_smx.kernel.outage import through_outage
+from jupyter_smx.kernel.page import plan_page
+from jupyter_smx.kernel.wish import Surroundings, from_options
+from jupyter_smx.model.errors import SmxError, ValidationError
+from jupyter_smx.model.status import is_final
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from jupyter_smx.cli.parser import Parser
+    from jupyter_smx.kernel.options import Options
+    from jupyter_smx.model.job import Job
+    from jupyter_smx.model.spec import JobSpec
+
+KINDS = ("train", "process")
+_TURN = 20.0
+"""Seconds that one request waits for the verdict."""
+
+
+def _arguments(parser: Parser) -> None:
+    parser.add_argument("script", metavar="SCRIPT", help="a Python file: the code of the job")
+    parser.add_argument("--kind", metavar="KIND", default="train", help="train (default) or process")
+    parser.add_argument("--detach", action="store_true", help="print the job's name and come back at once")
+
+
+def _run(found: Namespace, desk: Desk) -> int:
+    wish = options.gather(vars(found))
+    _check(wish, detach=found.detach)
+    spec = _spec(found.script, one_of(found.kind, KINDS, "--kind"), wish)
+    if wish.plan:
+        return _show_plan(spec, desk)
+    try:
+        job = desk.client.submit(os.urandom(16).hex(), spec)
+    except KeyboardInterrupt:
+        desk.output.say(f"Interrupted while the job was handed in: `{PROG} jobs` says whether it was taken.")
+        return exits.INTERRUPTED
+    if found.detach:
+        desk.output.show(document(job), job.name)
+        return exits.DONE
+    return _to_the_end(job, desk)
+
+
+def _plan(found: Namespace, desk: Desk) -> int:
+    found.plan = True
+    return _run(found, desk)
+
+
+def _show_plan(spec: JobSpec, desk: Desk) -> int:
+    plan = desk.client.plan(spec)
+    desk.output.show(plan, plan_page(plan)[0])
+    return exits.DONE
+
+
+def _check(wish: Options, *, detach: bool) -> None:
+    """Refuse what only a notebook has."""
+    if wish.send or wish.handle:
+        option = "--send" if wish.send else "--as"
+        raise ValidationError(
+            f"{option} needs a notebook, whose variables it is about.",
+            field=option.removeprefix("--"),
+            cure="A script gets files by --input and values by --hp." if wish.send else "Leave it out.",
+        )
+    if wish.wait and detach:
+        raise ValidationError("--wait stands beside --detach.", field="wait", cure="Drop one of the two.")
+
+
+def _spec(path: str, kind: str, wish: Options) -> JobSpec:
+    submitted_at = time.time()
+    code = script.read(path)
+    here = Surroundings(python=sys.executable, python_version=payload.python_version(), folder=Path.cwd())
+    named = replace(wish, name=wish.name or script.base_name(path, kind))
+    found = from_options(cast("Literal['train', 'process']", kind), named, {}, here.folder)
+    try:
+        return found.spec(code, 0, here, submitted_at)
+    except CellSyntaxError as error:
+        message = error.message.replace("The cell is", f"{path} is", 1)
+        raise CellSyntaxError(message, field=error.field, cure=error.cure) from None
+
+
+def _to_the_end(job: Job, desk: Desk) -> int:
+    """Show the log and wait for the verdict; whatever ends this, the job goes on."""
+    output = desk.output
+    output.say(job.name)
+    try:
+        log.follow(desk.client, job, output.log)
+        while not is_final(job.state):
+            job = through_outage(partial(desk.client.wait, job.id, _TURN))
+    except KeyboardInterrupt:
+        output.say(goes_on(job.name))
+        if output.json:
+            output.show(document(job), "")
+        return exits.INTERRUPTED
+    except (BrokenPipeError, SmxError):
+        output.say(goes_on(job.name))
+        raise
+    if output.json:
+        output.show(document(job), "")
+    else:
+        output.say(str(failure_of(job) or f"{job.name}: {job.status().value}."))
+    return exits.of_job(job)
+
+
+_OPTIONS = (options.parser("train"),)
+RUN = Subcommand("run", "SCRIPT [options]", "run a script as a job and show its log", _arguments, _run, _OPTIONS)
+PLAN = Subcommand("plan", "SCRIPT [options]", "say what would happen and why", _arguments, _plan, _OPTIONS)

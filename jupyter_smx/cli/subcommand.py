@@ -1,0 +1,41 @@
+"""A subcommand: what it takes, what it does, and what it works with."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, to_builtins
+
+from jupyter_smx.cli.output import Output
+from jupyter_smx.cli.parser import Parser
+from jupyter_smx.kernel.client import Client
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.job import Job
+
+
+class Desk(Struct, frozen=True):
+    """What a subcommand works with: the controller and where the answer goes."""
+
+    client: Client
+    output: Output
+
+
+class Subcommand(Struct, frozen=True):
+    """One row of the table: its name, its words, its sentence, its arguments, and the function that gives the code."""
+
+    name: str
+    usage: str
+    help: str
+    arguments: Callable[[Parser], None]
+    run: Callable[[Namespace, Desk], int]
+    parents: tuple[Any, ...] = ()
+    """Parsers whose options it has, too."""
+
+
+def document(job: Job) -> dict[str, Any]:
+    """Give the JSON of one job: its record, with the two statuses that follow from it, as the controller's API says."""
+    record: dict[str, Any] = to_builtins(job)
+    return record | {"status": job.status().value, "secondary_status": job.state.value}

@@ -1,0 +1,119 @@
+"""The command as a shell starts it, and one real controller with one warm pool for a whole file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jupyter_smx import launch
+from jupyter_smx.kernel import standby
+from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LIMIT = 30.0
+"""Seconds that any command may take here."""
+
+COMMAND = (sys.executable, "-m", "jupyter_smx.cli")
+
+
+class Terminal:
+    """Types commands in one folder; ``start`` leaves them running, ``run`` waits for them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.started: list[subprocess.Popen[str]] = []
+
+    def script(self, name: str, code: str) -> str:
+        (self.folder / name).write_text(code, encoding="utf-8")
+        return name
+
+    def run(self, *words: str, **how: Any) -> subprocess.CompletedProcess[str]:
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        command = how.pop("command", COMMAND)
+        return subprocess.run(
+            [*command, *words], cwd=self.folder, timeout=LIMIT, check=False, text=True, **(streams | how)
+        )
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        made = subprocess.Popen(
+            [*COMMAND, *words], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.started.append(made)
+        return made
+
+    def document(self, *words: str) -> Any:
+        """Run with --json, which must succeed quietly, and read what it wrote: exactly one document."""
+        done = self.run(*words, "--json")
+        assert (done.returncode, done.stderr) == (0, "")
+        return json.loads(done.stdout)
+
+    def close(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+def end_everything() -> None:
+    """Stop the jobs, release the pools, end the controller."""
+    if not launch.is_listening():
+        return
+    client = standby.client()
+    for job in client.jobs(100):
+        if not job.ended_at:
+            client.stop(job.id)
+    eventually_blocking(lambda: all(job.ended_at for job in client.jobs(100)), "the jobs' ends")
+    for pool in client.pools():
+        with contextlib.suppress(Exception):
+            client.release(pool.id)
+    eventually_blocking(lambda: not client.pools(), "the pools' ends")
+    pid = client.greet().pid
+    client.close()
+    os.kill(pid, signal.SIGTERM)
+    eventually_blocking(lambda: not launch.is_listening(), "the controller's end")
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    """Give a terminal in whose data folder a controller runs and a pool is warm after the job ``first``."""
+    folder = tmp_path_factory.mktemp("cli")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(launch.DATA_DIR_VARIABLE, str(folder / "smx"))
+        made = Terminal(folder)
+        try:
+            made.script(
+                "hello.py", 'import os\nprint("hello", os.environ.get("SM_HP_N"), os.environ.get("GREETING"))\n'
+            )
+            done = made.run("run", "hello.py", "-k", "10m", "--name", "first")
+            assert done.returncode == 0, done.stderr
+            yield made
+        finally:
+            made.close()
+            end_everything()
+
+
+@pytest.fixture
+def terminal(warm: Terminal) -> Iterator[Terminal]:
+    """Give the terminal to one test; no command of that test outlives it."""
+    yield warm
+    warm.close()
+    warm.started.clear()
+
+
+@pytest.fixture
+def no_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder where no controller runs; whoever starts one leaves a data folder behind, which fails a test."""
+    folder = tmp_path / "smx"
+    monkeypatch.setenv(launch.DATA_DIR_VARIABLE, str(folder))
+    monkeypatch.chdir(tmp_path)
+    return folder

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jupyter_smx import cli
+from jupyter_smx.cli.entry import SUBCOMMANDS
+from jupyter_smx.cli.exits import TABLE
+from jupyter_smx.kernel.options import TABLE as OPTIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRONG = [
+    ("pols", "'pols' is not a subcommand. Did you mean pools"),
+    ("zzz", "There are run, plan, jobs"),
+    ("--jsn jobs", "'--jsn' is not an option. Did you mean --json"),
+    ("jobs --stauts Failed", "jobs: --stauts is not an option. Did you mean --status?"),
+    ("jobs -x", "-x is not an option"),
+    ("jobs --status", "--status needs a value: STATUS"),
+    ("jobs --status complted", "'complted' is not one of its values. It is one of InProgress"),
+    ("jobs --status complted", "Did you mean Completed"),
+    ("jobs --limit 0", "'0' is not a number of jobs. It is a whole number from 1 to 1000."),
+    ("jobs --limit many", "'many' is not a number of jobs"),
+    ("jobs now", "'now' belongs to no option"),
+    ("jobs --json=1", "--json takes no value"),
+    ("stop", "required: JOB. Usage: jupyter smx stop JOB."),
+    ("extend m5", "required: DURATION. Usage: jupyter smx extend POOL DURATION."),
+    ("extend m5 soon", "--duration: 'soon' is not a duration"),
+    ("release", "required: POOL"),
+    ("run", "required: SCRIPT"),
+    ("run hello.py two.py", "'two.py' belongs to no option"),
+    ("run hello.py --instance-typ local", "Did you mean --instance-type"),
+    ("run hello.py -t", "--instance-type needs a value: TYPE. For example --instance-type ml.m5.xlarge."),
+    ("run hello.py -k 1m -k 2m", "--keep-alive stands twice"),
+    ("run hello.py -k soon", "'soon' is not a duration"),
+    ("run hello.py -n 0", "'0' is not a number of hosts"),
+    ("run hello.py --hp lr", "'lr' has no ="),
+    ("run hello.py --env 1=2", "'1' cannot name an environment variable"),
+    ("run hello.py --name a/b", "'a/b' cannot name a job"),
+    ("run hello.py --kind trian", "--kind: 'trian' is not one of its values"),
+    ("run hello.py --send cfg", "--send needs a notebook"),
+    ("run hello.py --as job", "--as needs a notebook"),
+    ("run hello.py --wait --detach", "--wait stands beside --detach"),
+    ("run hallo.py", "hallo.py does not exist. Did you mean hello.py"),
+    ("run nowhere/hello.py", "There is no folder nowhere."),
+    ("run .", "SCRIPT: . cannot be read: Is a directory."),
+    ("run book.ipynb", "is a notebook. `jupyter nbconvert --to script`"),
+    ("run empty.py", "empty.py is empty"),
+    ("run bytes.py", "bytes.py is no text"),
+    ("run null.py", "null bytes"),
+    ("run broken.py", "SyntaxError"),
+    ("plan broken.py", "Nothing was started."),
+    ("completion cmd", "SHELL: 'cmd' is not one of its values"),
+]
+
+
+@pytest.fixture
+def folder(no_controller: Path) -> Path:
+    files = {
+        "hello.py": b"print('hello')\n",
+        "empty.py": b" \n",
+        "bytes.py": b"x = '\xff'\n",
+        "null.py": b"x = 1\0\n",
+        "broken.py": b"def f(:\n",
+    }
+    for name, content in files.items():
+        (no_controller.parent / name).write_bytes(content)
+    return no_controller
+
+
+@pytest.mark.parametrize(("line", "sentence"), WRONG)
+def test_wrong_use_is_one_sentence_and_starts_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str], line: str, sentence: str
+) -> None:
+    assert cli.main(line.split()) == 2
+    said = capsys.readouterr()
+    assert sentence in said.err
+    assert said.out == ""
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(("line", "sentence"), WRONG[3:12:4] + WRONG[22:36:4])
+def test_with_json_wrong_use_is_an_error_body(
+    folder: Path, capsys: pytest.CaptureFixture[str], line: str, sentence: str
+) -> None:
+    assert cli.main([*line.split(), "--json"]) == 2
+    said = capsys.readouterr()
+    body = json.loads(said.err)
+    assert body["code"] == "ValidationException"
+    assert set(body) == {"code", "message", "field", "value", "rule", "cure", "transient"}
+    assert sentence in " ".join(part for part in (body["message"], body["rule"], body["cure"]) if part)
+    assert said.out == ""
+    assert not folder.exists()
+
+
+def test_a_script_whose_name_begins_with_a_dash_stands_after_two(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder.parent / "-x.py").write_text("def f(:\n")
+    assert cli.main(["run", "--", "-x.py"]) == 2
+    assert "SyntaxError" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("no_controller")
+@pytest.mark.parametrize("words", [[], ["help"], ["-h"], ["--help"], ["--help", "jobs"]])
+def test_the_manual_lists_the_subcommands_and_the_exit_codes(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert cli.main(words) == 0
+    shown = capsys.readouterr().out
+    assert all(f"jupyter smx {name}" in shown for name in SUBCOMMANDS)
+    assert all(meaning in shown for meaning in TABLE.values())
+
+
+@pytest.mark.usefixtures("no_controller")
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_each_subcommand_has_a_page(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    for spelling in ("-h", "--help"):
+        assert cli.main([name, spelling]) == 0
+        shown = capsys.readouterr().out
+        assert f"jupyter smx {name}" in shown
+        assert "--json" in shown
+
+
+@pytest.mark.usefixtures("no_controller")
+@pytest.mark.parametrize("name", ["run", "plan"])
+def test_a_script_has_all_options_of_the_magics(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    cli.main([name, "--help"])
+    shown = capsys.readouterr().out
+    assert [row.spellings for row in OPTIONS if not all(spelling in shown for spelling in row.spellings)] == []
+
+
+@pytest.mark.usefixtures("no_controller")
+def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == 0
+    text = capsys.readouterr().out
+    assert cli.main(["--version", "--json"]) == 0
+    assert text == f"jupyter smx {json.loads(capsys.readouterr().out)['version']}\n"
+
+
+@pytest.mark.parametrize("line", ["jobs", "logs", "stop x", "why", "pools", "release x", "run hello.py", "doctor"])
+def test_without_a_controller_the_code_is_four(folder: Path, capsys: pytest.CaptureFixture[str], line: str) -> None:
+    folder.write_text("a file where the data folder should be")
+    assert cli.main(line.split()) == 4
+    said = capsys.readouterr()
+    assert "The controller cannot be started" in said.err + said.out
+    assert cli.main([*line.split(), "--json"]) == 4
+    said = capsys.readouterr()
+    if line == "doctor":  # its page is what it found, and that is an answer
+        assert "cannot be started" in json.loads(said.out)["controller"]
+    else:
+        assert json.loads(said.err)["code"] == "ServiceUnavailable"
+
+
+@pytest.mark.usefixtures("no_controller")
+def test_completion_without_its_package_says_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "argcomplete", None)
+    monkeypatch.delitem(sys.modules, "argcomplete.shell_integration", raising=False)
+    assert cli.main(["completion"]) == 1
+    assert "pip install 'jupyter-smx[cli]'" in capsys.readouterr().err

@@ -141,7 +141,7 @@ def test_a_parked_child_that_is_killed_is_replaced(agent: Agent, wait_until: Cal
 def test_the_agent_has_one_thread_and_jobs_yield_to_it(agent: Agent) -> None:
     source = "import os; print(os.nice(0), open('/proc/self/oom_score_adj').read())"
     nice, score = agent.run(source)["text"].split()
-    assert (nice, int(score) >= 500) == ("5", True)
+    assert (int(nice), int(score) >= 500) == (min(19, os.nice(0) + 5), True)
     assert count(f"/proc/{agent.process.pid}/task") == 1
 
 

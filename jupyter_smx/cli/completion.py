@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from jupyter_smx.cli.parser import Parser
 
-COMMAND = "jupyter-smx"
+COMMANDS = ("jupyter-smx", "jupyter")
+"""``jupyter`` hands what follows ``smx`` on to us."""
+
 _SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 _MANY = 100
 
@@ -39,7 +41,7 @@ def _run(found: Namespace, desk: Desk) -> int:
             field="shell",
             cure="Install it: pip install 'jupyter-smx[cli]'.",
         ) from None
-    code = shellcode([COMMAND], shell=shell)
+    code = shellcode(COMMANDS, shell=shell)
     desk.output.show({"shell": shell, "code": code}, code)
     return exits.DONE
 

@@ -7,13 +7,15 @@ import sys
 from typing import TYPE_CHECKING, TextIO
 
 import msgspec
+from msgspec.structs import replace
 
-from jupyter_smx.model.errors import SmxError
+from jupyter_smx.cli.parser import PROG
+from jupyter_smx.model.errors import ErrorBody, SmxError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_HERE = {"`%smx ": "`jupyter smx ", "%%train? ": "`jupyter smx run --help` "}
+_THERE, _HERE = "`%smx ", f"`{PROG} "
 """The sentences of all parts speak of the notebook, since they do not know who asks; a terminal has other words."""
 
 
@@ -44,7 +46,7 @@ class Output:
 
     def error(self, error: SmxError) -> None:
         """Write an error on stderr: its sentence, or its :class:`ErrorBody`."""
-        self._write(self._stderr, f"{self._encode(error.body()) if self.json else in_terminal(str(error))}\n")
+        self._write(self._stderr, f"{self._encode(_here(error.body())) if self.json else in_terminal(str(error))}\n")
 
     def _encode(self, document: object) -> str:
         encoded = msgspec.json.encode(document)
@@ -64,9 +66,11 @@ class Output:
 
 def in_terminal(sentence: str) -> str:
     """Say commands as they are typed in a terminal."""
-    for there, here in _HERE.items():
-        sentence = sentence.replace(there, here)
-    return sentence
+    return sentence.replace(_THERE, _HERE)
+
+
+def _here(body: ErrorBody) -> ErrorBody:
+    return replace(body, message=in_terminal(body.message), rule=in_terminal(body.rule), cure=in_terminal(body.cure))
 
 
 def _drop(stream: TextIO) -> None:

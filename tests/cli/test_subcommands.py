@@ -252,6 +252,7 @@ def test_words_that_the_encoding_lacks_are_escaped(terminal: Terminal) -> None:
     ("line", "expected"),
     [
         ("jupyter-smx lo", {"logs"}),
+        ("jupyter smx why fir", {"first-"}),
         ("jupyter-smx run hello.py --ke", {"--keep-alive"}),
         ("jupyter-smx run -t ml.t3", {"ml.t3.medium"}),
         ("jupyter-smx jobs --status Comp", {"Completed"}),
@@ -263,7 +264,8 @@ def test_tab_completes_words_and_names(terminal: Terminal, line: str, expected: 
     pytest.importorskip("argcomplete")
     answer = terminal.folder / "completions"
     asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_IFS": "\n"}
-    terminal.run(env=os.environ | asked | {"_ARGCOMPLETE_STDOUT_FILENAME": str(answer)})
+    command = (str(Path(sys.executable).with_name(line.split(maxsplit=1)[0])),)
+    terminal.run(command=command, env=os.environ | asked | {"_ARGCOMPLETE_STDOUT_FILENAME": str(answer)})
     found = {word.strip() for word in answer.read_text().splitlines()}
     assert all(any(word.startswith(start) for word in found) for start in expected)
     assert len(found) == 1 or line.endswith(" ")

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from jupyter_smx.cli.output import Output, in_terminal
+from jupyter_smx.model.errors import UnavailableError
+
+ERROR = UnavailableError("No answer.", cure="`%smx doctor` says why.", transient=True)
+
+
+class Screen(io.StringIO):
+    """A stream that a person sees."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def streams(*, json: bool, stdout: io.StringIO | None = None) -> tuple[Output, io.StringIO, io.StringIO]:
+    out, err = stdout or io.StringIO(), io.StringIO()
+    return Output(json=json, stdout=out, stderr=err), out, err
+
+
+def test_a_person_gets_the_page_and_a_program_the_document() -> None:
+    output, out, _ = streams(json=False)
+    output.show({"a": 1}, "one")
+    assert out.getvalue() == "one\n"
+    output, out, _ = streams(json=True)
+    output.show({"a": 1}, "one")
+    assert out.getvalue() == '{"a":1}\n'
+
+
+def test_json_is_laid_out_for_a_person_and_one_line_for_a_pipe() -> None:
+    output, out, _ = streams(json=True, stdout=Screen())
+    output.show({"a": 1}, "one")
+    assert out.getvalue() == '{\n  "a": 1\n}\n'
+
+
+def test_the_log_leaves_stdout_to_the_document() -> None:
+    output, out, err = streams(json=False)
+    output.log("epoch 1")
+    assert (out.getvalue(), err.getvalue()) == ("epoch 1", "")
+    output, out, err = streams(json=True)
+    output.log("epoch 1")
+    assert (out.getvalue(), err.getvalue()) == ("", "epoch 1")
+
+
+def test_what_is_said_to_a_person_is_not_said_to_a_program() -> None:
+    output, _, err = streams(json=True)
+    output.say("It goes on.")
+    assert err.getvalue() == ""
+
+
+def test_errors_name_commands_as_a_terminal_has_them() -> None:
+    output, out, err = streams(json=False)
+    output.error(ERROR)
+    assert (out.getvalue(), err.getvalue()) == ("", "No answer. `jupyter smx doctor` says why.\n")
+    output, out, err = streams(json=True)
+    output.error(ERROR)
+    body = json.loads(err.getvalue())
+    assert (body["code"], body["cure"], body["transient"]) == (ERROR.code, "`jupyter smx doctor` says why.", True)
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        ("`%smx logs a -f` follows it", "`jupyter smx logs a -f` follows it"),
+        ("the log says 100 %smxyz", "the log says 100 %smxyz"),
+    ],
+)
+def test_only_commands_are_put_in_other_words(there: str, here: str) -> None:
+    assert in_terminal(there) == here

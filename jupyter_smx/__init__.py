@@ -20,6 +20,7 @@ _PUBLIC = {
     "pools": "jupyter_smx.kernel.functions",
     "process": "jupyter_smx.kernel.functions",
     "remote": "jupyter_smx.kernel.remote",
+    "rerun": "jupyter_smx.kernel.functions",
     "train": "jupyter_smx.kernel.functions",
 }
 """What ``import jupyter_smx as smx`` offers, and where it lives; loaded when it is first named."""

@@ -1,4 +1,4 @@
-"""What ``%smx`` and ``jupyter smx`` can do: one table of subcommands for both."""
+"""What ``%smx`` can do: one table of subcommands."""
 
 from __future__ import annotations
 
@@ -9,20 +9,28 @@ from msgspec import Struct
 
 from jupyter_smx.kernel import log
 from jupyter_smx.kernel.client import Client
+from jupyter_smx.kernel.defaults import Defaults
 from jupyter_smx.kernel.failures import StillRunning
 from jupyter_smx.kernel.handle import write
 from jupyter_smx.kernel.page import facts_page, jobs_page, note, pools_page
+from jupyter_smx.kernel.rerun import spec_again
 from jupyter_smx.kernel.why import why_text
 from jupyter_smx.model import duration
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError, nearest
+from jupyter_smx.model.spec import JobSpec
 
 
 class Desk(Struct, frozen=True):
-    """What a subcommand works with: the controller, where its page goes, which job a word means, who is asked."""
+    """What a subcommand works with.
+
+    The controller, where its page goes, which job a word means, who hands a job in, the kernel's defaults.
+    """
 
     client: Client
     show: Callable[[str, str], None]
     refer: Callable[[str], str]
+    submit: Callable[[JobSpec], object]
+    defaults: Defaults
     prog: str = "%smx"
 
 
@@ -89,6 +97,16 @@ def _why(arguments: list[str], desk: Desk) -> None:
     desk.show(*note(why_text(desk.client.job(_job_ref("why", arguments, desk)))))
 
 
+def _rerun(arguments: list[str], desk: Desk) -> None:
+    submitted_at = time.time()
+    desk.submit(spec_again(desk.client.job(_job_ref("rerun", arguments, desk)), submitted_at))
+
+
+def _config(arguments: list[str], desk: Desk) -> None:
+    desk.defaults.choose(arguments)
+    desk.show(*desk.defaults.page())
+
+
 def _pools(arguments: list[str], desk: Desk) -> None:
     _take("pools", arguments, desk, 0)
     desk.show(*pools_page(desk.client.pools(), time.time()))
@@ -118,9 +136,11 @@ COMMANDS = {
     "logs": Command("[JOB] [-f]", "the log of a job; -f follows it", _logs),
     "stop": Command("[JOB]", "stop a job", _stop),
     "why": Command("[JOB]", "why its start was warm or cold", _why),
+    "rerun": Command("[JOB]", "run a job again: same code, variables, inputs and hosts", _rerun),
     "pools": Command("", "the warm pools", _pools),
     "extend": Command("POOL DURATION", "keep a pool so long from now, as 15m", _extend),
     "release": Command("POOL", "let a pool go", _release),
+    "config": Command("[OPTION=VALUE …]", "defaults of this kernel: engine, instance_type, keep_alive", _config),
     "doctor": Command("", "what is found and what works here", _doctor),
 }
 

@@ -12,6 +12,7 @@ import msgspec
 
 from jupyter_smx.kernel import fields, payload
 from jupyter_smx.kernel.call import RECEIVE, by_value, call_of
+from jupyter_smx.kernel.rerun import spec_again
 from jupyter_smx.kernel.session import current
 from jupyter_smx.kernel.wish import Kind, Wish
 from jupyter_smx.model.channel import Channel, Output
@@ -104,6 +105,16 @@ def job(ref: str) -> Job:
     """
     session = current()
     return session.attach(session.client.job(ref))
+
+
+def rerun(ref: str) -> Job:
+    """Run a job again, with the code, variables, inputs and hosts of its wish; gives the new job's handle at once.
+
+    :raises ResourceNotFoundError: there is no such job, or the variables that it was sent are gone.
+    """
+    submitted_at = time.time()
+    session = current()
+    return session.submit(spec_again(session.client.job(ref), submitted_at))
 
 
 def jobs(limit: int = 20) -> tuple[JobSummary, ...]:

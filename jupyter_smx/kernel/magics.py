@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 
 from jupyter_smx.kernel import commands, payload, presence
+from jupyter_smx.kernel.completion import complete_option, complete_subcommand
+from jupyter_smx.kernel.defaults import Defaults
 from jupyter_smx.kernel.functions import finish
 from jupyter_smx.kernel.handle import Job
 from jupyter_smx.kernel.line import join_continuations
-from jupyter_smx.kernel.options import SPELLINGS, manual, parse
+from jupyter_smx.kernel.options import manual, parse
 from jupyter_smx.kernel.page import plan_page
-from jupyter_smx.kernel.session import close_session, current, open_session
+from jupyter_smx.kernel.session import close_session, current, session_of
 from jupyter_smx.kernel.wish import Kind, check_identifier, from_options
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jupyter_smx.kernel.options import Options
     from jupyter_smx.kernel.session import Session
+    from jupyter_smx.model.spec import JobSpec
 
 _Method = TypeVar("_Method", bound="Callable[..., None]")
 
@@ -44,8 +46,8 @@ def _one_sentence(method: _Method) -> _Method:
 
 
 @magics_class
-class SmxMagics(Magics):
-    """The magics of one shell."""
+class SmxMagics(Magics, Defaults):
+    """The magics of one shell, and what they do where a line does not say it."""
 
     def __init__(self, shell: Any, session: Session) -> None:
         super().__init__(shell)
@@ -67,11 +69,12 @@ class SmxMagics(Magics):
     @line_magic
     @_one_sentence
     def smx(self, line: str) -> None:  # noqa: D102 - its docstring is the manual, set below
-        commands.run(line.split(), commands.Desk(self._session.client, self._show, self._refer))
+        session = self._session
+        commands.run(line.split(), commands.Desk(session.client, self._show, self._refer, self._again, self))
 
     def _run(self, kind: Kind, line: str, cell: str, submitted_at: float) -> None:
         line, code, lines_before = join_continuations(line, cell)
-        options = parse(kind, line)
+        options = parse(kind, line, self.chosen())
         session = self._session
         if options.help:
             session.screen.page(manual(kind), f"<pre>{manual(kind)}</pre>")
@@ -84,7 +87,7 @@ class SmxMagics(Magics):
         if options.plan:
             session.screen.page(*plan_page(session.client.plan(spec)))
             return
-        waits = self._waits(options)
+        waits = self._waits(option=options.wait)
         job = session.submit(session.pack(spec, variables))
         if options.handle:
             session.namespace[options.handle] = job
@@ -93,9 +96,15 @@ class SmxMagics(Magics):
         if waits:
             finish(session, job)
 
-    def _waits(self, options: Options) -> bool:
+    def _again(self, spec: JobSpec) -> None:
+        waits = self._waits(option=False)
+        job = self._session.submit(spec)
+        if waits:
+            finish(self._session, job)
+
+    def _waits(self, *, option: bool) -> bool:
         return presence.should_wait(
-            option=options.wait, setting=presence.setting(), presence=presence.presence_of(self.shell)
+            option=option, setting=presence.setting(), presence=presence.presence_of(self.shell)
         )
 
     def _show(self, text: str, html: str) -> None:
@@ -116,13 +125,13 @@ SmxMagics.smx.__doc__ = commands.manual("%smx")
 
 def load(shell: Any) -> None:
     """Register the magics, their completion, and the binding of received variables between cells."""
-    session = open_session(shell)
+    session = session_of(shell)
     shell.register_magics(SmxMagics(shell, session))
     for event in _EVENTS:
         shell.events.register(event, session.between_cells)
     for name in ("%%train", "%%process"):
-        shell.set_hook("complete_command", _complete_option, str_key=name)
-    shell.set_hook("complete_command", _complete_subcommand, str_key="%smx")
+        shell.set_hook("complete_command", complete_option, str_key=name)
+    shell.set_hook("complete_command", complete_subcommand, str_key="%smx")
 
 
 def unload(shell: Any) -> None:
@@ -137,12 +146,3 @@ def unload(shell: Any) -> None:
 
 
 _EVENTS = ("pre_run_cell", "post_run_cell")
-
-
-def _complete_option(_: Any, event: Any) -> list[str]:
-    """Complete what stands after a dash; values are not known here."""
-    return [spelling for spelling in SPELLINGS if spelling.startswith(event.symbol or "--")]
-
-
-def _complete_subcommand(_: Any, event: Any) -> list[str]:
-    return [name for name in commands.COMMANDS if name.startswith(event.symbol)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
@@ -135,8 +136,8 @@ def parser(magic: str) -> argparse.ArgumentParser:
     return made
 
 
-def parse(magic: str, line: str) -> Options:
-    """Read the line of ``%%train`` or ``%%process``.
+def parse(magic: str, line: str, defaults: Mapping[str, str] = MappingProxyType({})) -> Options:
+    """Read the line of ``%%train`` or ``%%process``; ``defaults`` stand for options that the line does not have.
 
     :raises ValidationError: an unknown option (with the nearest right one), a missing value, an option given twice.
     """
@@ -148,7 +149,11 @@ def parse(magic: str, line: str) -> Options:
         raise _missing_value(magic, error) from None
     if rest:
         raise _stray(magic, plain(rest[0]))
-    return gather(vars(found))
+    given = {name: value for name, value in vars(found).items() if value is not None}
+    left = {name: [value] for name, value in defaults.items() if name not in given}
+    if "group" in given:
+        left.pop("instance_type", None)  # groups name their own types
+    return gather({**left, **given})
 
 
 def gather(found: Mapping[str, list[str] | bool | None]) -> Options:

@@ -137,6 +137,11 @@ def open_session(shell: Any) -> Session:
     return _opened[0]
 
 
+def session_of(shell: Any) -> Session:
+    """Give the session of this process where it is that of ``shell``, else make it anew."""
+    return _opened[0] if _opened and _opened[0].shell is shell else open_session(shell)
+
+
 def close_session() -> None:
     """End the session of this process, if there is one."""
     while _opened:

@@ -35,6 +35,15 @@ def start() -> None:
         )
 
 
+def client_of_running(patience: float) -> Client:
+    """Make a client that starts nobody and waits ``patience`` seconds at most for an answer."""
+    return Client(launch.socket_path(), _nobody, patience)
+
+
+def _nobody() -> None:
+    raise UnavailableError("No controller is running.")
+
+
 def client() -> Client:
     """Make a client of this user's controller; nothing is opened or started before the first request."""
     return Client(launch.socket_path(), start)

@@ -125,7 +125,11 @@ def test_without_a_word_the_subcommands_are_listed(shell: InteractiveShell, fron
         ("release", "takes POOL"),
         ("stop a b", "takes"),
         ("logs", "there is no job yet"),
-        ("rerun x", "'rerun' is not a subcommand"),
+        ("rerun x", "There is no job 'x'"),
+        ("rerunn x", "Did you mean rerun"),
+        ("config keep_alve=1m", "Did you mean keep_alive"),
+        ("config keep_alive", "has no ="),
+        ("config engine=ray keep_alive=soon", "'soon' is not a duration"),
     ],
 )
 def test_wrong_use_is_one_sentence(

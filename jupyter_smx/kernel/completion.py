@@ -1,0 +1,58 @@
+"""Tab in a magic's line: options, subcommands, and the names of jobs and pools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.kernel import commands, defaults, standby
+from jupyter_smx.kernel.options import SPELLINGS
+from jupyter_smx.model.errors import SmxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from jupyter_smx.kernel.client import Client
+
+PATIENCE = 0.3
+"""Seconds that a person waits for Tab without wondering."""
+
+_NEWEST = 50
+"""Jobs whose names are offered."""
+
+
+def complete_option(_: Any, event: Any) -> list[str]:
+    """Complete what stands after a dash; values are not known here."""
+    return [spelling for spelling in SPELLINGS if spelling.startswith(event.symbol or "--")]
+
+
+def complete_subcommand(_: Any, event: Any) -> list[str]:
+    """Complete a subcommand of ``%smx``, or its argument; asks a controller that runs, and starts none."""
+    before = event.text_until_cursor.removesuffix(event.symbol).split()[1:]
+    known = _arguments(before) if before else commands.COMMANDS
+    return [word for word in known if word.startswith(event.symbol)]
+
+
+def _arguments(before: list[str]) -> Iterable[str]:
+    name, *taken = before
+    if name == "config":
+        return [f"{option}=" for option in defaults.NAMES]
+    flags = ["-f"] if name == "logs" and "-f" not in taken else []
+    if set(taken) - {"-f"}:
+        return flags
+    if name in ("extend", "release"):
+        return _asked(lambda client: [pool.name for pool in client.pools()])
+    if name == "stop":
+        return _asked(lambda client: [job.name for job in client.jobs(_NEWEST) if not job.ended_at])
+    if name in ("logs", "why", "rerun"):
+        return [*flags, *_asked(lambda client: [job.name for job in client.jobs(_NEWEST)])]
+    return []
+
+
+def _asked(ask: Callable[[Client], list[str]]) -> list[str]:
+    client = standby.client_of_running(PATIENCE)
+    try:
+        return ask(client)
+    except SmxError:
+        return []  # nobody runs, or is too busy: there is nothing to offer
+    finally:
+        client.close()

@@ -1,0 +1,68 @@
+"""What ``%smx config`` shows and sets: options that the magics of this kernel take where a line has none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traitlets import HasTraits, Unicode
+
+from jupyter_smx.kernel.page import table
+from jupyter_smx.model import duration
+from jupyter_smx.model.errors import ValidationError, nearest
+
+if TYPE_CHECKING:
+    from jupyter_smx.kernel.page import Page
+
+
+class Defaults(HasTraits):
+    """Mixed into the magics, so that ``c.SmxMagics.keep_alive`` in ``ipython_config.py`` sets them for every kernel."""
+
+    engine = Unicode("", help="Engine of jobs whose line has no --engine.").tag(config=True)
+    instance_type = Unicode("", help="Instance type of jobs whose line names none.").tag(config=True)
+    keep_alive = Unicode("", help="How long hosts stay warm where a line does not say it: 600, 10m, 1h.").tag(
+        config=True
+    )
+
+    def chosen(self) -> dict[str, str]:
+        """Give those that are set, by name."""
+        return {name: getattr(self, name) for name in NAMES if getattr(self, name)}
+
+    def choose(self, words: list[str]) -> None:
+        """Set them from words like ``keep_alive=10m``; nothing after the ``=`` takes one back. All of them or none.
+
+        :raises ValidationError: another name, no ``=``, or a value that cannot be used.
+        """
+        for name, value in [_pair(word) for word in words]:
+            setattr(self, name, value)
+
+    def page(self) -> Page:
+        """List them with their values."""
+        built_in = {"engine": "local", "instance_type": "local", "keep_alive": "0"}
+        rows = [
+            (name, getattr(self, name) or built_in[name], "this kernel" if getattr(self, name) else "")
+            for name in NAMES
+        ]
+        return table(("OPTION", "DEFAULT", "SET BY"), rows)
+
+
+NAMES = ("engine", "instance_type", "keep_alive")
+
+
+def _pair(word: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    name = name.removeprefix("--").replace("-", "_")
+    if name not in NAMES:
+        raise ValidationError(
+            f"%smx config: {name} has no default that can be set.",
+            field="line",
+            value=word,
+            rule=f"There are {', '.join(NAMES)}.",
+            cure=nearest(name, NAMES),
+        )
+    if not equals:
+        raise ValidationError(
+            f"%smx config: {word!r} has no =.", field="line", value=word, cure=f"For example {name}=…."
+        )
+    if name == "keep_alive" and value:
+        duration.parse(value)
+    return name, value

@@ -29,6 +29,11 @@ def gate(terminal: Terminal, name: str) -> str:
     return str(path)
 
 
+def buffered() -> dict[str, str]:
+    """Let the interpreter keep what it could not write, and try again at its end, as it does unless it is told."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+
 def fields(struct: type[msgspec.Struct]) -> set[str]:
     return set(struct.__struct_fields__)
 
@@ -229,7 +234,7 @@ def test_the_command_of_jupyter_finds_us(terminal: Terminal) -> None:
 def test_a_reader_that_went_away_ends_the_command_quietly(terminal: Terminal) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = terminal.run("jobs", stdout=writer)
+    done = terminal.run("jobs", stdout=writer, env=buffered())
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
 
@@ -237,7 +242,7 @@ def test_a_reader_that_went_away_ends_the_command_quietly(terminal: Terminal) ->
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_full_disk_under_the_output_is_a_sentence(terminal: Terminal) -> None:
     with Path("/dev/full").open("w") as full:
-        done = terminal.run("jobs", stdout=full)
+        done = terminal.run("jobs", stdout=full, env=buffered())
     assert (done.returncode, done.stderr) == (1, "The output cannot be written: No space left on device.\n")
 
 

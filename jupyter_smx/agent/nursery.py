@@ -90,10 +90,16 @@ class Nursery:
 
     def request(self, modules: List[str]) -> None:
         """Try a zygote with these modules and those that are loaded; it takes over when it is ready."""
-        wanted = self.preload.loaded + self.preload.pending
-        wanted += [name for name in modules if name not in wanted]
-        self.preload.failed = {name: why for name, why in self.preload.failed.items() if name not in modules}
-        self.preload.pending = [name for name in wanted if name not in self.preload.loaded]
+        new = self.preload.missing(modules)
+        if self.preload.pending:
+            # A candidate that is at it would only have to begin again.
+            self.preload.wish(new)
+            return
+        if not new:
+            return
+        wanted = self.preload.loaded + new
+        self.preload.failed = {name: why for name, why in self.preload.failed.items() if name not in new}
+        self.preload.pending = new
         self._try(wanted)
 
     def _try(self, modules: List[str]) -> None:
@@ -151,12 +157,16 @@ class Nursery:
             # Only a child can tell: it imports for itself. See _on_parked_report.
             self._take_over(zygote)
             return
-        self.preload.loaded = header["loaded"]
-        self.preload.failed.update(header["failed"])
-        self.preload.pending = []
+        self.preload.settle(header["loaded"], header["failed"], header["present"])
         self._take_over(zygote)
+        self._preload_settled()
+
+    def _preload_settled(self) -> None:
         if self.on_preload is not None:
             self.on_preload()
+        wished = self.preload.wishes()
+        if wished:
+            self.request(wished)
 
     def _take_over(self, zygote: Zygote) -> None:
         old, self._current = self._current, zygote
@@ -174,8 +184,7 @@ class Nursery:
             self._try(rest)
             return
         self.preload.pending = []
-        if self.on_preload is not None:
-            self.on_preload()
+        self._preload_settled()
 
     def _on_stale(self, zygote: Zygote, serial: int) -> None:
         """Answer a zygote that has more threads than at birth: nothing is forked from it any more."""
@@ -213,8 +222,7 @@ class Nursery:
             for name in self.preload.pending:
                 self.preload.failed.setdefault(name, "the process that imported it died")
             self.preload.pending = []
-            if self.on_preload is not None:
-                self.on_preload()
+            self._preload_settled()
         for orphan in list(zygote.children.values()):
             self._adopt(orphan)
 
@@ -351,11 +359,8 @@ class Nursery:
     def _on_imported(self, one: Child, header: Dict[str, Any]) -> None:
         """Take the news of a spawned child that has done its imports; its zygote imported nothing."""
         if one.zygote.modules and one is self._parked and self.preload.loaded != header["loaded"]:
-            self.preload.loaded = header["loaded"]
-            self.preload.failed.update(header["failed"])
-            self.preload.pending = []
-            if self.on_preload is not None:
-                self.on_preload()
+            self.preload.settle(header["loaded"], header["failed"], header["present"])
+            self._preload_settled()
 
     def _ended(self, one: Child, status: Optional[int], reason: str) -> None:
         if one.gone:

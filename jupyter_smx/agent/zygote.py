@@ -15,7 +15,7 @@ import warnings
 from collections import deque
 from typing import Any, Deque, Dict, List, NoReturn, Optional
 
-from jupyter_smx.agent import cell, child, process, scriptmode, trial, wire
+from jupyter_smx.agent import cell, child, preload, process, scriptmode, trial, wire
 
 _NAME = "smx-zygote"
 _FDS = socket.CMSG_SPACE(8 * array.array("i").itemsize)
@@ -54,7 +54,7 @@ class Zygote:
     def import_modules(self) -> bool:
         """Import what was asked for and tell how it went; False when this process cannot be a zygote."""
         if self.begin["start_method"] == "spawn":
-            self.send({"event": "ready", "loaded": [], "failed": {}})
+            self.send({"event": "ready", "loaded": [], "failed": {}, "present": []})
             return True
         gc.disable()
         imported = trial.import_all(self.begin["modules"])
@@ -69,7 +69,7 @@ class Zygote:
         gc.collect()
         gc.freeze()
         self.tasks = trial.task_count()
-        self.send({"event": "ready", "loaded": imported.loaded, "failed": failed})
+        self.send({"event": "ready", "loaded": imported.loaded, "failed": failed, "present": preload.present()})
         return True
 
     def serve(self) -> NoReturn:
@@ -225,7 +225,7 @@ def spawned(words: List[str]) -> int:
         os.set_inheritable(fd, False)
     begin = json.loads(words[3])
     imported = trial.import_all(begin["modules"])
-    report = {"loaded": imported.loaded, "failed": imported.failed}
+    report = {"loaded": imported.loaded, "failed": imported.failed, "present": preload.present()}
     with contextlib.suppress(OSError):
         sock.sendall(wire.encode(report))
     child.live(sock, _cradle(begin, words[2], log))

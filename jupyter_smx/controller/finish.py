@@ -15,6 +15,7 @@ from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy import keep_alive, transitions
 from jupyter_smx.policy.keep_alive import Keep
+from jupyter_smx.policy.learning import worth_learning
 from jupyter_smx.policy.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Finisher:
         self._pump = pump
         self._staging = home
         self._engine_of = engine_of
+        self._taught: dict[str, set[str]] = {}
 
     async def finish(self, job_id: str, trail: Trail) -> None:
         """Bring everything home and write the verdict.
@@ -79,6 +81,7 @@ class Finisher:
             self._agree_on_deadline(job)
         if trouble is None:
             self._forget(job, trail)
+        self._teach(job, trail)
 
     def _uploading(self, job: Job) -> Job:
         moved = transitions.advance(job, SecondaryStatus.UPLOADING, self._books.clock())
@@ -128,6 +131,21 @@ class Finisher:
         for host in trail.hosts:
             if self._agents.is_open(job.cluster):
                 self._agents.stream(job.cluster, host).send_now("forget", job=job.id, lease=job.lease)
+
+    def _teach(self, job: Job, trail: Trail) -> None:
+        """Let idle hosts import while nobody waits what the next job is likely to import."""
+        cluster = self._books.clusters.get(job.cluster)
+        if cluster is None or cluster.state is not ClusterState.AVAILABLE or not self._agents.is_open(cluster.id):
+            return
+        told = self._taught.setdefault(cluster.id, set())
+        for host in cluster.hosts:
+            imported = trail.records.get(host.name, {}).get("modules", ())
+            modules = worth_learning(job.spec.imports, imported, host)
+            if not told.issuperset(modules):
+                # The agent knows what came with something else; it is told of each module once.
+                self._agents.stream(cluster.id, host.name).send_now("preload", modules=list(modules))
+        told.update(*(record.get("modules", ()) for record in trail.records.values()), job.spec.imports)
+        self._taught = {live: names for live, names in self._taught.items() if live in self._books.clusters}
 
     def stop_unstarted(self, job: Job) -> None:
         """End a job whose code never ran; hosts that were launched for it are kept as after any stop."""

@@ -122,7 +122,9 @@ def _afterwards(spec: JobSpec, world: World, limits: Limits, pool: Cluster | Non
 def _warm(pool: Cluster, spec: JobSpec, afterwards: tuple[str, ...]) -> Why:
     # Modules of the standard library cost next to nothing and would only fill the sentence.
     wanted = {name for name in spec.imports if name.split(".")[0] not in sys.stdlib_module_names}
-    ready = sorted(set(pool.hosts[0].preloaded) & wanted) if pool.hosts else []
+    there = pool.hosts[0].preloaded if pool.hosts else ()
+    # A package comes with any of its parts.
+    ready = sorted(name for name in wanted if any(f"{one}.".startswith(f"{name}.") for one in there))
     failed = pool.hosts[0].preload_failures if pool.hosts else {}
     notes = []
     if ready:

@@ -210,3 +210,19 @@ def test_the_record_names_what_a_zygote_could_import_next_time(preload: Callable
     (modules / "mine.py").write_text("")
     agent = preload()
     assert "mine" in agent.run("import mine, json")["modules"]
+
+
+def test_what_is_asked_for_while_something_is_tried_comes_after_it_and_what_came_with_it_is_not_tried(
+    start_agent: Callable[..., Agent], modules: Path
+) -> None:
+    (modules / "first.py").write_text("import part_of_first\n")
+    (modules / "part_of_first.py").write_text("")
+    (modules / "second.py").write_text("")
+    agent = start_agent(environment={"PYTHONPATH": str(modules)})
+    agent.client.ask("preload", modules=["first"])
+    agent.client.ask("preload", modules=["second", "part_of_first", "first"])
+    assert agent.client.event("preload")["loaded"] == ["first"]
+    assert agent.client.event("preload")["loaded"] == ["first", "second"]
+    agent.client.ask("preload", modules=["part_of_first", "second"])
+    assert agent.run("import sys; print('second' in sys.modules)")["text"].strip() == "True"
+    assert agent.client.ask("hello", protocol=1, epoch=1)["preload"]["pending"] == []

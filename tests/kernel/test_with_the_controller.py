@@ -187,3 +187,14 @@ def test_functions_of_a_module_that_no_job_can_import_run_there_and_raise_their_
     cell(notebook, "import jupyter_smx as smx\ndef half(x):\n    return x / div\ndiv = 2")
     cell(notebook, "answer = smx.remote(half, keep_alive='1m')(9)")
     assert notebook.user_ns["answer"] == 4.5
+
+
+def test_what_a_job_imported_is_ready_for_the_next_one(notebook: Any, eventually_blocking: Any) -> None:
+    cell(notebook, "%%train --keep-alive 5m --as first --wait\nimport importlib\nimportlib.import_module('jsonschema')")
+    client = standby.client()
+    eventually_blocking(lambda: "jsonschema" in client.pools()[0].preloaded, "the import", within=30)
+    client.close()
+    check = "import sys\nthere = 'jsonschema' in sys.modules\nimport jsonschema"
+    cell(notebook, f"%%train --keep-alive 5m --receive there --as second --wait\n{check}")
+    assert notebook.user_ns["second"]["there"] is True
+    assert "Already imported: jsonschema." in notebook.user_ns["second"].why

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx import launch
 from jupyter_smx.cli import exits
 from jupyter_smx.cli.jobs import STATUSES
 from jupyter_smx.cli.parser import one_of
 from jupyter_smx.cli.run import KINDS
 from jupyter_smx.cli.subcommand import Desk, Subcommand
-from jupyter_smx.kernel import standby
+from jupyter_smx.kernel.completion import asked
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
@@ -70,28 +69,11 @@ def attach(parser: Parser) -> Parser:
 
 
 def _jobs(**_: Any) -> Iterable[str]:
-    """Name jobs; Tab never starts a controller."""
-    if not launch.is_listening():
-        return ()
-    client = standby.client()
-    try:
-        return [job.name for job in client.jobs(_MANY)]
-    except SmxError:
-        return ()  # Tab has no place for an error
-    finally:
-        client.close()
+    return asked(lambda client: [job.name for job in client.jobs(_MANY)])
 
 
 def _pools(**_: Any) -> Iterable[str]:
-    if not launch.is_listening():
-        return ()
-    client = standby.client()
-    try:
-        return [pool.name for pool in client.pools()]
-    except SmxError:
-        return ()
-    finally:
-        client.close()
+    return asked(lambda client: [pool.name for pool in client.pools()])
 
 
 def _instance_types(**_: Any) -> Iterable[str]:

@@ -14,7 +14,7 @@ from jupyter_smx.cli.logs import LOGS
 from jupyter_smx.cli.output import standard
 from jupyter_smx.cli.parser import HELP, PROG, Parser, before_dashes
 from jupyter_smx.cli.pools import EXTEND, POOLS, RELEASE
-from jupyter_smx.cli.run import PLAN, RUN
+from jupyter_smx.cli.run import PLAN, RERUN, RUN
 from jupyter_smx.cli.subcommand import Desk
 from jupyter_smx.kernel import standby
 from jupyter_smx.model.errors import SmxError, ValidationError, nearest
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.cli.subcommand import Subcommand
 
-_ALL = (RUN, PLAN, JOBS, LOGS, STOP, WHY, POOLS, EXTEND, RELEASE, DOCTOR, COMPLETION)
+_ALL = (RUN, PLAN, RERUN, JOBS, LOGS, STOP, WHY, POOLS, EXTEND, RELEASE, DOCTOR, COMPLETION)
 SUBCOMMANDS = {subcommand.name: subcommand for subcommand in _ALL}
 _JSON = "--json"
 _OWN = (_JSON, "--version", *HELP)

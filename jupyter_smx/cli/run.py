@@ -1,4 +1,4 @@
-"""``run`` and ``plan``: a script becomes a job, and the command shows it to its end."""
+"""``run``, ``plan`` and ``rerun``: a script becomes a job, and the command shows it to its end."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from jupyter_smx.kernel.cell import CellSyntaxError
 from jupyter_smx.kernel.failures import failure_of
 from jupyter_smx.kernel.outage import through_outage
 from jupyter_smx.kernel.page import plan_page
+from jupyter_smx.kernel.rerun import spec_again
 from jupyter_smx.kernel.wish import Surroundings, from_options
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.status import is_final
@@ -40,6 +41,10 @@ _TURN = 20.0
 def _arguments(parser: Parser) -> None:
     parser.add_argument("script", metavar="SCRIPT", help="a Python file: the code of the job")
     parser.add_argument("--kind", metavar="KIND", default="train", help="train (default) or process")
+    _add_detach(parser)
+
+
+def _add_detach(parser: Parser) -> None:
     parser.add_argument("--detach", action="store_true", help="print the job's name and come back at once")
 
 
@@ -49,12 +54,16 @@ def _run(found: Namespace, desk: Desk) -> int:
     spec = _spec(found.script, one_of(found.kind, KINDS, "--kind"), wish)
     if wish.plan:
         return _show_plan(spec, desk)
+    return _hand_in(spec, desk, detach=found.detach)
+
+
+def _hand_in(spec: JobSpec, desk: Desk, *, detach: bool) -> int:
     try:
         job = desk.client.submit(os.urandom(16).hex(), spec)
     except KeyboardInterrupt:
         desk.output.say(f"Interrupted while the job was handed in: `{PROG} jobs` says whether it was taken.")
         return exits.INTERRUPTED
-    if found.detach:
+    if detach:
         desk.output.show(document(job), job.name)
         return exits.DONE
     return _to_the_end(job, desk)
@@ -120,6 +129,17 @@ def _to_the_end(job: Job, desk: Desk) -> int:
     return exits.of_job(job)
 
 
+def _again_arguments(parser: Parser) -> None:
+    parser.add_argument("job", metavar="JOB", help="id, name, or the beginning of one")
+    _add_detach(parser)
+
+
+def _again(found: Namespace, desk: Desk) -> int:
+    submitted_at = time.time()
+    return _hand_in(spec_again(desk.client.job(found.job), submitted_at), desk, detach=found.detach)
+
+
 _OPTIONS = (options.parser("train"),)
 RUN = Subcommand("run", "SCRIPT [options]", "run a script as a job and show its log", _arguments, _run, _OPTIONS)
 PLAN = Subcommand("plan", "SCRIPT [options]", "say what would happen and why", _arguments, _plan, _OPTIONS)
+RERUN = Subcommand("rerun", "JOB [--detach]", "run a job again: same code, inputs and hosts", _again_arguments, _again)

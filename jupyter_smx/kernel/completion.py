@@ -40,16 +40,17 @@ def _arguments(before: list[str]) -> Iterable[str]:
     if set(taken) - {"-f"}:
         return flags
     if name in ("extend", "release"):
-        return _asked(lambda client: [pool.name for pool in client.pools()])
+        return asked(lambda client: [pool.name for pool in client.pools()])
     if name == "stop":
-        return _asked(lambda client: [job.name for job in client.jobs(_NEWEST) if not job.ended_at])
+        return asked(lambda client: [job.name for job in client.jobs(_NEWEST) if not job.ended_at])
     if name in ("logs", "why", "rerun"):
-        return [*flags, *_asked(lambda client: [job.name for job in client.jobs(_NEWEST)])]
+        return [*flags, *asked(lambda client: [job.name for job in client.jobs(_NEWEST)])]
     return []
 
 
-def _asked(ask: Callable[[Client], list[str]]) -> list[str]:
-    client = standby.client_of_running(PATIENCE)
+def asked(ask: Callable[[Client], list[str]]) -> list[str]:
+    """Ask a controller that runs for names; give none where there is none or it is too slow for Tab."""
+    client = standby.client()
     try:
         return ask(client)
     except SmxError:

@@ -138,6 +138,17 @@ def test_the_name_of_a_detached_job_is_in_its_json(terminal: Terminal) -> None:
     assert terminal.run("logs", "-f", name).stdout == "hello None None\n"
 
 
+def test_a_job_runs_again(terminal: Terminal) -> None:
+    script = terminal.script("fails.py", "import sys\nprint('once more')\nsys.exit(7)")
+    terminal.run("run", script, *KEEP, "--name", "again")
+    terminal.script("fails.py", "print('another script')")
+    done = terminal.run("rerun", "again")
+    assert (done.returncode, done.stdout) == (7, "once more\n")
+    record = terminal.document("rerun", "again", "--detach")
+    assert record["spec"]["base_name"] == "again"
+    assert terminal.run("logs", "-f", record["name"]).stdout == "once more\n"
+
+
 @pytest.mark.parametrize("words", [("plan", "hello.py", *KEEP), ("run", "hello.py", *KEEP, "--plan")])
 def test_a_plan_says_what_would_happen_and_starts_nothing(terminal: Terminal, words: tuple[str, ...]) -> None:
     before = terminal.document("jobs", "--limit", "1")

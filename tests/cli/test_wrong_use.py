@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 WRONG = [
     ("pols", "'pols' is not a subcommand. Did you mean pools"),
-    ("zzz", "There are run, plan, jobs"),
+    ("zzz", "There are run, plan, rerun, jobs"),
     ("--jsn jobs", "'--jsn' is not an option. Did you mean --json"),
     ("jobs --stauts Failed", "jobs: --stauts is not an option. Did you mean --status?"),
     ("jobs -x", "-x is not an option"),
@@ -28,6 +28,7 @@ WRONG = [
     ("jobs now", "'now' belongs to no option"),
     ("jobs --json=1", "--json takes no value"),
     ("stop", "required: JOB. Usage: jupyter smx stop JOB."),
+    ("rerun", "required: JOB"),
     ("extend m5", "required: DURATION. Usage: jupyter smx extend POOL DURATION."),
     ("extend m5 soon", "--duration: 'soon' is not a duration"),
     ("release", "required: POOL"),

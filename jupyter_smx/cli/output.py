@@ -26,6 +26,7 @@ class Output:
         self.json = json
         self._stdout = stdout
         self._stderr = stderr
+        self._in_line = False
 
     def show(self, document: object, text: str) -> None:
         """Write the answer: ``text`` for people, or ``document`` (a struct, or a dict of such) as JSON."""
@@ -38,11 +39,16 @@ class Output:
     def log(self, text: str) -> None:
         """Write a piece of a job's log; with JSON it goes to stderr, since stdout belongs to the document."""
         self._write(self._stderr if self.json else self._stdout, text)
+        self._in_line = not text.endswith("\n") if text else self._in_line
 
     def say(self, sentence: str) -> None:
         """Tell a person on stderr what goes on; nobody reads it where JSON was asked for."""
-        if not self.json:
-            self._write(self._stderr, f"{in_terminal(sentence)}\n")
+        if self.json:
+            return
+        # Where both go to one screen, a log that ended within a line would have the sentence at its end.
+        begin = "\n" if self._in_line and self._stdout.isatty() else ""
+        self._in_line = False
+        self._write(self._stderr, f"{begin}{in_terminal(sentence)}\n")
 
     def error(self, error: SmxError) -> None:
         """Write an error on stderr: its sentence, or its :class:`ErrorBody`."""

@@ -111,6 +111,16 @@ def terminal(warm: Terminal) -> Iterator[Terminal]:
 
 
 @pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    """Give a terminal with a data folder of its own, where a controller may be killed."""
+    monkeypatch.setenv(launch.DATA_DIR_VARIABLE, str(tmp_path / "smx"))
+    made = Terminal(tmp_path)
+    yield made
+    made.close()
+    end_everything()
+
+
+@pytest.fixture
 def no_controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in a folder where no controller runs; whoever starts one leaves a data folder behind, which fails a test."""
     folder = tmp_path / "smx"

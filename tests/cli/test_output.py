@@ -47,6 +47,16 @@ def test_the_log_leaves_stdout_to_the_document() -> None:
     assert (out.getvalue(), err.getvalue()) == ("", "epoch 1")
 
 
+def test_a_sentence_begins_a_line_on_a_screen_and_adds_nothing_to_a_file() -> None:
+    for stdout, expected in ((Screen(), "\nIt goes on.\nDone.\n"), (io.StringIO(), "It goes on.\nDone.\n")):
+        output, _, err = streams(json=False, stdout=stdout)
+        output.log("half a li")
+        output.log("")
+        output.say("It goes on.")
+        output.say("Done.")
+        assert err.getvalue() == expected
+
+
 def test_what_is_said_to_a_person_is_not_said_to_a_program() -> None:
     output, _, err = streams(json=True)
     output.say("It goes on.")

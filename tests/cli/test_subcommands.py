@@ -105,6 +105,19 @@ def test_ctrl_c_leaves_the_job_running_and_a_stopped_job_has_its_code(terminal: 
     assert (json.loads(rest), follower.returncode) == ({"host": "algo-1", "line": "done"}, 0)
 
 
+def test_the_command_lives_through_the_death_of_the_controller(alone: Terminal) -> None:
+    path = gate(alone, "gate")
+    runs = alone.start("run", alone.script("waits.py", WAITS), "--hp", f"gate={path}")
+    assert runs.stdout is not None
+    assert runs.stdout.readline() == "begun\n"
+    client = standby.client()
+    os.kill(client.greet().pid, signal.SIGKILL)
+    client.close()
+    Path(path).write_text("")
+    rest, said = runs.communicate(timeout=30)
+    assert (runs.returncode, rest) == (0, "done\n"), said
+
+
 def test_a_job_that_somebody_stops_ends_the_command_with_three(terminal: Terminal) -> None:
     path = gate(terminal, "stopped")
     runs = terminal.start("run", terminal.script("waits.py", WAITS), *KEEP, "--hp", f"gate={path}", "--name", "stops")

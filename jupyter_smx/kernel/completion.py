@@ -50,7 +50,7 @@ def _arguments(before: list[str]) -> Iterable[str]:
 
 def asked(ask: Callable[[Client], list[str]]) -> list[str]:
     """Ask a controller that runs for names; give none where there is none or it is too slow for Tab."""
-    client = standby.client()
+    client = standby.client_of_running(PATIENCE)
     try:
         return ask(client)
     except SmxError:

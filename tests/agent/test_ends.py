@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import FOREVER, NOBODY, PATIENCE, STUBBORN, count, description, is_alive, launch, pid_of_job
+from far_side import FOREVER, NOBODY, PATIENCE, STUBBORN, count, description, is_alive, launch, pid_of_job
 
 from jupyter_smx.engines import pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Agent
+    from far_side import Agent
 
 
 def test_bug_10_a_host_ends_alone_at_its_deadline(agent: Agent) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import FOREVER, PATIENCE, SHM, STUBBORN, is_alive
+from far_side import FOREVER, PATIENCE, SHM, STUBBORN, is_alive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Agent
+    from far_side import Agent
 
 
 # Stop

@@ -16,7 +16,7 @@ import cloudpickle
 import pytest
 
 if TYPE_CHECKING:
-    from conftest import Agent
+    from far_side import Agent
 
 PRINT_ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pytest
-    from conftest import Agent
+    from far_side import Agent
 
 
 def test_opt_ml_is_real(isolated: Agent) -> None:

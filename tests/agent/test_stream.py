@@ -6,13 +6,13 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import FOREVER
+from far_side import FOREVER
 
 from jupyter_smx.agent import wire
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
-    from conftest import Agent
+    from far_side import Agent
 
 
 def test_a_job_that_is_known_is_never_started_again(agent: Agent) -> None:

@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Agent
+    from far_side import Agent
 
 
 @pytest.fixture

@@ -1,0 +1,312 @@
+"""A real agent as a process, and a small client that speaks its wire."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jupyter_smx.agent import wire
+from jupyter_smx.testing import side_doors
+from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PATIENCE = 30.0
+ROOT = Path(__file__).parents[2]
+NOBODY = 65534
+FOREVER = "import signal\nprint('on', flush=True)\nwhile True: signal.pause()"
+SHM = Path("/dev/shm")  # noqa: S108 - shared memory
+STUBBORN = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER
+
+
+class Client:
+    """One stream to an agent; keeps the events that came while it waited for an answer."""
+
+    def __init__(self, path: Path) -> None:
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE)
+        folder = os.open(path.parent, os.O_PATH)
+        try:
+            self.socket.connect(f"/proc/self/fd/{folder}/{path.name}")
+        finally:
+            os.close(folder)
+        self.numbers = itertools.count(1)
+        self.events: list[dict[str, Any]] = []
+
+    def send(self, op: str, **fields: Any) -> int:
+        number = next(self.numbers)
+        self.socket.sendall(wire.encode({"id": number, "op": op, **fields}))
+        return number
+
+    def frame(self, op: str, **fields: Any) -> wire.Frame:
+        """Ask and give the answer, whatever it is."""
+        number = self.send(op, **fields)
+        while True:
+            frame = wire.receive(self.socket)
+            if frame.header.get("re") == number:
+                return frame
+            assert "event" in frame.header, frame
+            self.events.append(frame.header)
+
+    def ask(self, op: str, **fields: Any) -> dict[str, Any]:
+        header: dict[str, Any] = self.frame(op, **fields).header
+        return header
+
+    def event(self, kind: str, job: str | None = None) -> dict[str, Any]:
+        """Take the first event of that kind, waiting for it when it has not come yet."""
+        while True:
+            for event in self.events:
+                if event["event"] == kind and job in (None, event.get("job")):
+                    self.events.remove(event)
+                    return event
+            header = wire.receive(self.socket).header
+            assert "event" in header, header
+            self.events.append(header)
+
+    def is_closed(self) -> bool:
+        """Wait until the other side closes."""
+        try:
+            while True:
+                self.events.append(wire.receive(self.socket).header)
+        except (EOFError, ConnectionError):
+            return True
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class Agent:
+    """One agent process in a folder of its own."""
+
+    def __init__(self, folder: Path, process: subprocess.Popen[bytes]) -> None:
+        self.folder = folder
+        self.process = process
+        self.client = self.connect()
+        self.greeting = self.client.ask("hello", protocol=1, epoch=1)
+        self.leases = itertools.count(1)
+
+    def connect(self) -> Client:
+        return Client(self.folder / "agent.sock")
+
+    def spec(self, source: str, **fields: Any) -> dict[str, Any]:
+        return {"name": "job-1", "kind": "train", "source": source, "filename": "<train-1>", **fields}
+
+    def start(self, source: str, **fields: Any) -> tuple[str, int]:
+        """Start a job; gives id and lease."""
+        job, lease = secrets.token_hex(8), next(self.leases)
+        answer = self.client.ask("run", job=job, lease=lease, spec=self.spec(source, **fields))
+        assert answer["ok"], answer
+        return job, lease
+
+    def end_of(self, job: str) -> dict[str, Any]:
+        record: dict[str, Any] = self.client.event("ended", job)["record"]
+        return record
+
+    def run(self, source: str, **fields: Any) -> dict[str, Any]:
+        """Run a job to its end and give its record, with the text of its log as ``text``."""
+        job, _lease = self.start(source, **fields)
+        record = self.end_of(job)
+        return {**record, "text": self.log(job)}
+
+    def json(self, source: str, **fields: Any) -> Any:
+        """Run a job and give what it printed as JSON."""
+        record = self.run(source, **fields)
+        assert record["exit_code"] == 0, record
+        return json.loads(record["text"])
+
+    def read(self, job: str, name: str = "log", offset: int = 0) -> bytes:
+        data = b""
+        while True:
+            frame = self.client.frame("read", job=job, name=name, offset=offset + len(data), limit=wire.MAX_BODY)
+            assert frame.header["ok"], frame.header
+            data += frame.body
+            if offset + len(data) >= frame.header["total"]:
+                return data
+
+    def log(self, job: str) -> str:
+        return self.read(job).decode()
+
+    def wait_for_log(self, job: str, text: str) -> str:
+        while text not in (log := self.log(job)):
+            self.client.event("grew", job)
+        return log
+
+    def stop(self, job: str, lease: int, grace: float = 5.0, cause: str = "stopped") -> None:
+        assert self.client.ask("stop", job=job, lease=lease, grace=grace, cause=cause)["ok"]
+
+    def mark(self) -> str:
+        description = json.loads((self.folder / "host.json").read_text())
+        return f"{description['cluster']}/{description['host']}"
+
+    def processes(self) -> list[side_doors.Seen]:
+        return [seen for seen in side_doors.processes() if seen.host() == self.mark()]
+
+    def is_over(self) -> bool:
+        return not self.processes()
+
+    def zygotes(self) -> list[int]:
+        return [seen.pid for seen in self.processes() if " zygote " in seen.command and leads(seen.pid)]
+
+    def wait(self) -> int:
+        return self.process.wait(PATIENCE)
+
+
+def leads(pid: int) -> bool:
+    """Say whether a zygote is one, and not its forked child, which has the same command line but another parent."""
+    try:
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        return b"zygote" not in Path(f"/proc/{parent}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def pid_of_job(agent: Agent, job: str) -> int:
+    return int(agent.wait_for_log(job, "\n").split()[0])
+
+
+def count(folder: str) -> int:
+    return len(list(Path(folder).iterdir()))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def description(**changes: Any) -> dict[str, Any]:
+    hosts = changes.get("hosts", ["algo-1"])
+    whole = {
+        "protocol": 1,
+        "cluster": secrets.token_hex(8),
+        "host": "algo-1",
+        "hosts": hosts,
+        "groups": [{"instance_group_name": "homogeneousCluster", "instance_type": "local", "hosts": hosts}],
+        "group": "homogeneousCluster",
+        "instance_type": "local",
+        "idle_limit": 120,
+        "preload": [],
+        "threads": 2,
+        "gpus": 0,
+        "start_method": "fork",
+        "isolate": False,
+        "grace": 5,
+    }
+    return whole | changes
+
+
+def launch(
+    folder: Path,
+    *,
+    user: int | None = None,
+    environment: dict[str, str] | None = None,
+    program: tuple[str, ...] = (sys.executable, "-m", "jupyter_smx.agent"),
+) -> subprocess.Popen[bytes]:
+    """Start an agent and wait until it says that it is ready, or has ended."""
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    ours, theirs = os.pipe()
+    with (folder / "agent.log").open("ab") as log:
+        process = subprocess.Popen(
+            [*program, "serve", str(folder), "--ready-fd", str(theirs)],
+            pass_fds=[theirs],
+            stderr=log,
+            stdout=log,
+            cwd=ROOT,
+            env={**inherited, **(environment or {})},
+            user=user,
+            group=user,
+            extra_groups=[] if user is not None else None,
+        )
+    os.close(theirs)
+    with os.fdopen(ours, "rb") as pipe:
+        pipe.read(1)
+    return process
+
+
+@pytest.fixture
+def host_folder(tmp_path: Path, far_folder: Path) -> Callable[..., Path]:
+    """Make folders with a ``host.json`` each."""
+    del far_folder  # has to be there longer than an agent in it
+    numbers = itertools.count(1)
+
+    def make(parent: Path = tmp_path, **changes: Any) -> Path:
+        folder = parent / f"host-{next(numbers)}"
+        folder.mkdir()
+        (folder / "host.json").write_text(json.dumps(description(**changes)))
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def start_agent(host_folder: Callable[..., Path]) -> Iterator[Callable[..., Agent]]:
+    """Start agents; those that still live are ended when the test is over."""
+    started: list[Agent] = []
+
+    def start(
+        *, options: dict[str, Any] | None = None, environment: dict[str, str] | None = None, **changes: Any
+    ) -> Agent:
+        folder = host_folder(**changes)
+        user = (options or {}).get("user")
+        if user is not None:
+            os.chown(folder, user, user)
+        process = launch(folder, environment=environment, **(options or {}))
+        try:
+            agent = Agent(folder, process)
+        except OSError as error:
+            process.kill()
+            process.wait()
+            pytest.fail(f"no agent: {error}\n{(folder / 'agent.log').read_text()}")
+        started.append(agent)
+        return agent
+
+    yield start
+    for agent in started:
+        agent.client.close()
+        if agent.process.poll() is None:
+            agent.process.send_signal(signal.SIGTERM)
+            agent.process.wait(PATIENCE)
+        eventually_blocking(agent.is_over, "all processes of the host have ended")
+
+
+@pytest.fixture
+def agent(start_agent: Callable[..., Agent]) -> Agent:
+    """Give an agent without namespaces and without preloads."""
+    return start_agent()
+
+
+@pytest.fixture
+def far_folder() -> Iterator[Path]:
+    """Give a folder that does not lie in ``/tmp``, so that a host in it may have a ``/tmp`` of its own."""
+    path = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def isolated(start_agent: Callable[..., Agent], far_folder: Path) -> Agent:
+    """Give an agent with a world of its own, or skip where the machine does not allow one."""
+    agent = start_agent(isolate=True, hosts=["algo-1", "algo-2"], parent=far_folder)
+    if agent.greeting["isolation"]["mode"] != "namespace":
+        pytest.skip(f"no namespaces here: {agent.greeting['isolation']['reason']}")
+    return agent
+
+
+@pytest.fixture
+def wait_until() -> Callable[..., Any]:
+    return eventually_blocking

@@ -63,6 +63,10 @@ class _Watch:
     not_before: float = 0.0
     silent_since: float | None = None
 
+    def is_acting(self) -> bool:
+        """Say whether an action is under way; one that was cancelled before it began never said that it is over."""
+        return self.action is not None and not self.action.done()
+
 
 class Fleet:
     """Clusters and what is being done to them."""
@@ -95,7 +99,7 @@ class Fleet:
             return
         watch = self._watches.setdefault(cluster_id, _Watch())
         now = self._books.clock()
-        busy = watch.action is not None or now < watch.not_before
+        busy = watch.is_acting() or now < watch.not_before
         gone = watch.gone or self._silent_too_long(cluster, watch, now)
         seen = Seen(connected=self._agents.is_open(cluster_id), gone=gone, busy=busy)
         act = self._steps.get(next_cluster_step(cluster, seen, now))
@@ -119,7 +123,7 @@ class Fleet:
             raise
         except SmxError as error:
             watch.failures += 1
-            watch.not_before = self._books.clock() + min(MAX_PAUSE, 0.2 * 2**watch.failures)
+            watch.not_before = self._books.clock() + min(MAX_PAUSE, 0.2 * 2 ** min(watch.failures, 10))
             _log.warning("Cluster %s: %s", cluster.id, error)
         finally:
             watch.action = None
@@ -290,8 +294,8 @@ class Fleet:
 
     async def settle(self) -> None:
         """Wait until no action is under way; for tests and an orderly end."""
-        while tasks := [w.action for w in self._watches.values() if w.action is not None] + [*self._surveys]:
-            await asyncio.gather(*tasks, return_exceptions=True)
+        while tasks := [*self._surveys, *(w.action for w in self._watches.values() if w.is_acting())]:
+            await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
 
     def close(self) -> None:
         """Drop every action; hosts live on and are found again."""

@@ -466,6 +466,15 @@ def start(sim: Simulation, job: str) -> str:
     return why.start
 
 
+def test_an_end_in_the_very_moment_in_which_an_action_begins_can_be_waited_for(sim: Simulation) -> None:
+    def submit_and_die() -> None:
+        sim.controller.desk.submit(sim.new_id(), sim.spec())
+        sim.controller.die()
+
+    sim.call(submit_and_die)
+    sim.call(sim.controller.reconciler.settle)
+
+
 def _story(sim: Simulation, job: str) -> None:
     """Play a story with every kind of write; the controller is started again whenever it is dead."""
 

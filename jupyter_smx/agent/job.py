@@ -13,7 +13,7 @@ from jupyter_smx.agent.errand import Errand
 if TYPE_CHECKING:
     from jupyter_smx.agent.host import Host
     from jupyter_smx.agent.loop import Timer
-    from jupyter_smx.agent.nursery import Child
+    from jupyter_smx.agent.offspring import Child
 
 _SEND_PATIENCE = 5.0
 _GONE_PATIENCE = 2.0

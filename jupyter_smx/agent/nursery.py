@@ -12,55 +12,17 @@ import sys
 from typing import Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent import child, process, wire
-from jupyter_smx.agent.loop import READ, Loop
+from jupyter_smx.agent.demand import QUIET, Demand
+from jupyter_smx.agent.loop import READ, Loop, Timer
+from jupyter_smx.agent.offspring import Child, Zygote
 from jupyter_smx.agent.preload import Preload
 
 _RETRY = 0.05
 _STILLBORN_LIMIT = 3
 
 
-class Child:
-    """One child: parked, then running a job, then gone. ``on_message`` gets its tag and the bytes after it."""
-
-    def __init__(self, serial: int, slot: str, sock: socket.socket, zygote: Zygote) -> None:
-        self.serial = serial
-        self.slot = slot
-        self.sock = sock
-        self.zygote = zygote
-        self.pid = 0
-        self.gone = False
-        self.running = False
-        self.buffer = b""
-        self.on_born: Optional[Callable[[], None]] = None
-        self.on_message: Optional[Callable[[int, bytes], None]] = None
-        self.on_exit: Optional[Callable[[Optional[int], str], None]] = None
-
-    def hung_up(self) -> bool:
-        """Say whether it closed its socket, as a process does that was killed; its end may be news of later."""
-        try:
-            return not self.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
-
-
-class Zygote:
-    """One zygote process as the agent knows it."""
-
-    def __init__(self, pid: int, control: socket.socket, modules: List[str]) -> None:
-        self.pid = pid
-        self.control = control
-        self.modules = modules
-        self.decoder = wire.Decoder()
-        self.ready = False
-        self.dead = False
-        self.retiring = False
-        self.children: Dict[int, Child] = {}
-
-
 class Nursery:
-    """Keeps one zygote in service and one child parked; a better zygote takes over when it has proved itself."""
+    """Keeps one zygote in service and a child or two parked; a better zygote takes over when it has proved itself."""
 
     def __init__(self, loop: Loop, slots: str, begin: Dict[str, Any], environment: Dict[str, str]) -> None:
         self._loop = loop
@@ -70,14 +32,15 @@ class Nursery:
         self._serials = itertools.count(1)
         self._zygotes: List[Zygote] = []
         self._current: Optional[Zygote] = None
-        self._parked: Optional[Child] = None
+        self._parked: List[Child] = []
+        self._demand = Demand()
+        self._trimming: Optional[Timer] = None
         self._closing = False
         self._stillborn = 0
         self.on_ready: Optional[Callable[[], None]] = None
         self.on_hopeless: Optional[Callable[[], None]] = None
         self.preload = Preload()
         self.on_preload: Optional[Callable[[], None]] = None
-        self.on_parked: Optional[Callable[[Child], None]] = None
 
     # Zygotes
 
@@ -189,8 +152,8 @@ class Nursery:
     def _on_stale(self, zygote: Zygote, serial: int) -> None:
         """Answer a zygote that has more threads than at birth: nothing is forked from it any more."""
         lost = zygote.children.pop(serial, None)
-        if lost is not None and lost is self._parked:
-            self._parked = None
+        if lost in self._parked:
+            self._parked.remove(lost)
         if zygote is self._current:
             self._replace(zygote)
         self._retire(zygote)
@@ -260,9 +223,13 @@ class Nursery:
     # Children
 
     def park(self) -> None:
-        """See to it that one child is parked or on its way."""
-        if self._parked is not None or self._closing or self._current is None:
-            return
+        """See to it that as many children are parked, or on their way, as jobs are likely to want soon."""
+        while len(self._parked) < self._demand.wanted() and self._park_one():
+            pass
+
+    def _park_one(self) -> bool:
+        if self._closing or self._current is None:
+            return False
         serial = next(self._serials)
         slot = os.path.join(self._slots, str(serial))
         ours, theirs = socket.socketpair()
@@ -277,31 +244,45 @@ class Nursery:
             sys.stderr.write(f"park: {error}\n")
             ours.close()
             self._loop.later(_RETRY, self.park)
-            return
+            return False
         finally:
             theirs.close()
         self._current.children[serial] = parked
-        self._parked = parked
+        self._parked.append(parked)
         self._loop.watch(ours.fileno(), READ, lambda: self._listen(parked))
-        if self.on_parked is not None:
-            self.on_parked(parked)
+        return True
 
     def take(self) -> Optional[Child]:
         """Give the parked child to a job; the next one is parked when that job says that it is ending."""
-        if self._parked is not None and self._parked.hung_up():
-            self.discard()
-        self.park()
-        taken, self._parked = self._parked, None
+        self._demand.taken()
+        if self._trimming is None:
+            self._trimming = self._loop.later(QUIET, self._trim)
+        while self._parked and self._parked[0].hung_up():
+            self._drop(self._parked[0])
+        if not self._parked:
+            self._park_one()
+        taken = self._parked.pop(0) if self._parked else None
         if taken is not None:
             taken.running = True
         return taken
 
+    def _trim(self) -> None:
+        """Let children go that were parked for a series of jobs which is over."""
+        self._trimming = None
+        for extra in self._parked[max(1, self._demand.wanted()) :]:
+            self._drop(extra)
+        if len(self._parked) > 1:
+            self._trimming = self._loop.later(QUIET, self._trim)
+
     def discard(self) -> None:
-        """Let the parked child go: it leaves when its socket closes."""
-        parked, self._parked = self._parked, None
-        if parked is not None:
-            self._hang_up(parked)
-            shutil.rmtree(parked.slot, ignore_errors=True)
+        """Let the parked children go: they leave when their sockets close."""
+        for parked in list(self._parked):
+            self._drop(parked)
+
+    def _drop(self, parked: Child) -> None:
+        self._parked.remove(parked)
+        self._hang_up(parked)
+        shutil.rmtree(parked.slot, ignore_errors=True)
 
     def _hang_up(self, one: Child) -> None:
         if one.sock.fileno() >= 0:
@@ -323,8 +304,8 @@ class Nursery:
         if not data:
             # A job may close every descriptor it has; only its end counts. A parked child that does it is no use.
             self._hang_up(one)
-            if one is self._parked:
-                self.discard()
+            if one in self._parked:
+                self._drop(one)
                 self._loop.later(_RETRY, self.park)
             return
         one.buffer += data
@@ -358,7 +339,7 @@ class Nursery:
 
     def _on_imported(self, one: Child, header: Dict[str, Any]) -> None:
         """Take the news of a spawned child that has done its imports; its zygote imported nothing."""
-        if one.zygote.modules and one is self._parked and self.preload.loaded != header["loaded"]:
+        if one.zygote.modules and one in self._parked and self.preload.loaded != header["loaded"]:
             self.preload.settle(header["loaded"], header["failed"], header["present"])
             self._preload_settled()
 
@@ -369,9 +350,8 @@ class Nursery:
         one.zygote.children.pop(one.serial, None)
         self._loop.forget_exit(one.pid)
         self._hear_out(one)
-        if one is self._parked:
-            self._parked = None
-            shutil.rmtree(one.slot, ignore_errors=True)
+        if one in self._parked:
+            self._drop(one)
             self._loop.later(_RETRY, self.park)
         if one.on_exit is not None:
             one.on_exit(status, reason)

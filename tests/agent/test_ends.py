@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from far_side import FOREVER, NOBODY, PATIENCE, STUBBORN, count, description, is_alive, launch, pid_of_job
+from far_side import FOREVER, NOBODY, PATIENCE, STUBBORN, count, description, is_alive, launch
 
 from jupyter_smx.engines import pack
 
@@ -50,7 +50,7 @@ def test_the_keep_alive_counts_from_the_end_of_the_job(agent: Agent) -> None:
 
 def test_end_kills_the_job_and_keeps_its_record(agent: Agent) -> None:
     job, _lease = agent.start("import os\nprint(os.getpid(), flush=True)\n" + STUBBORN)
-    pid = pid_of_job(agent, job)
+    pid = int(agent.wait_for_log(job, "on").split()[0])
     assert agent.client.ask("end")["ok"]
     assert agent.wait() == 0
     assert not is_alive(pid)

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.agent import child
 from jupyter_smx.agent.loop import Loop
-from jupyter_smx.agent.nursery import Child, Nursery, Zygote
+from jupyter_smx.agent.nursery import Nursery
+from jupyter_smx.agent.offspring import Child, Zygote
 
 if TYPE_CHECKING:
     from pathlib import Path

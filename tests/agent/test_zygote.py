@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from far_side import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -226,3 +227,15 @@ def test_what_is_asked_for_while_something_is_tried_comes_after_it_and_what_came
     agent.client.ask("preload", modules=["part_of_first", "second"])
     assert agent.run("import sys; print('second' in sys.modules)")["text"].strip() == "True"
     assert agent.client.ask("hello", protocol=1, epoch=1)["preload"]["pending"] == []
+
+
+def test_in_a_series_of_jobs_a_second_child_is_parked_meanwhile_and_sees_nothing_of_the_job_before(
+    agent: Agent, wait_until: Callable[..., Any]
+) -> None:
+    for _ in range(3):
+        agent.run("pass")
+    wait_until(lambda: count(f"{agent.folder}/slots") == 2, "two children are parked")
+    agent.run("import os; open('left', 'w').close(); os.environ['LEFT'] = '1'; os.chdir('/')")
+    look = "import os; print(os.path.exists('left'), 'LEFT' in os.environ, os.path.basename(os.getcwd()))"
+    for _ in range(2):
+        assert agent.run(look)["text"].split() == ["False", "False", "code"]

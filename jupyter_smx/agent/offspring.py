@@ -1,0 +1,48 @@
+"""A zygote and its children as the agent knows them: processes, their sockets, and who wants news of them."""
+
+from __future__ import annotations
+
+import socket
+from typing import Callable, Dict, List, Optional
+
+from jupyter_smx.agent import wire
+
+
+class Child:
+    """One child: parked, then running a job, then gone. ``on_message`` gets its tag and the bytes after it."""
+
+    def __init__(self, serial: int, slot: str, sock: socket.socket, zygote: Zygote) -> None:
+        self.serial = serial
+        self.slot = slot
+        self.sock = sock
+        self.zygote = zygote
+        self.pid = 0
+        self.gone = False
+        self.running = False
+        self.buffer = b""
+        self.on_born: Optional[Callable[[], None]] = None
+        self.on_message: Optional[Callable[[int, bytes], None]] = None
+        self.on_exit: Optional[Callable[[Optional[int], str], None]] = None
+
+    def hung_up(self) -> bool:
+        """Say whether it closed its socket, as a process does that was killed; its end may be news of later."""
+        try:
+            return not self.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+
+class Zygote:
+    """One zygote process as the agent knows it."""
+
+    def __init__(self, pid: int, control: socket.socket, modules: List[str]) -> None:
+        self.pid = pid
+        self.control = control
+        self.modules = modules
+        self.decoder = wire.Decoder()
+        self.ready = False
+        self.dead = False
+        self.retiring = False
+        self.children: Dict[int, Child] = {}

@@ -181,6 +181,10 @@ class Host:
         if left <= 0:
             self.end("the deadline is reached")
             return
+        if not os.path.exists(self.folder.claim):
+            # Nobody can find this host any more, so nobody could ever use or end it.
+            self.end("its folder was removed")
+            return
         # The timer's clock may stand still while the machine sleeps, so it never waits long.
         self._deadline_timer = self.loop.later(min(left, 10.0), self.watch_deadline)
 

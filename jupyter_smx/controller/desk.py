@@ -61,7 +61,14 @@ class Desk:
                 )
             return known, False
         self._check(spec)
-        return self._reconciler.admit(self._new_job(job_id, spec)), True
+        job = self._new_job(job_id, spec)
+        try:
+            return self._reconciler.admit(job), True
+        except ResourceInUseError as error:
+            if error.field != "name":
+                raise
+        # Among many jobs of one base name two ids begin alike; all their digits never are.
+        return self._reconciler.admit(replace(job, name=job_name(spec.base_name, job_id, len(job_id)))), True
 
     def _completed(self, spec: JobSpec) -> JobSpec:
         python = spec.python or sys.executable

@@ -163,6 +163,9 @@ class Service:
                 _log.warning("A look at everything failed: %s", error)
             except Exception:  # noqa: BLE001 - the border of the loop: one bad record must not end all others' jobs
                 _log.exception("A look at everything failed")
+            if not self._data_dir.exists():
+                _log.warning("The data folder %s is gone, and with it everything to look after.", self._data_dir)
+                return
             idle_since = min(self._clock(), idle_since) if self._is_idle() else self._clock()
             if self._clock() - idle_since >= self._idle_exit and await self._left_alone(door):
                 return

@@ -35,9 +35,10 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-zA-Z0-9]+", "-", text).strip("-")
 
 
-def job_name(base_name: str, job_id: str) -> str:
-    """Name of a job: what the user called it and the first digits of its id, so that it is used once only."""
-    return f"{base_name}-{job_id[:_SUFFIX]}"
+def job_name(base_name: str, job_id: str, digits: int = _SUFFIX) -> str:
+    """Name of a job: what the user called it, shortened where it must be, and the first digits of its id."""
+    suffix = job_id[:digits]
+    return f"{base_name[: MAX_NAME - len(suffix) - 1].rstrip('-')}-{suffix}"
 
 
 def check_id(job_id: str) -> str:

@@ -184,3 +184,9 @@ def test_an_unprivileged_user_with_the_packed_agent_has_a_host_too(
     assert isolate == (isolation["mode"] == "namespace"), isolation
     assert "CapEff:\t0000000000000000" in record["text"]
     assert agent.run("open('/opt/ml/model/m', 'w').write('x')" if isolate else "pass")["cause"] == "exit"
+
+
+def test_an_idle_agent_whose_folder_was_removed_ends(agent: Agent) -> None:
+    (agent.folder / "claim").unlink()
+    agent.client.send("deadline", seconds=600)
+    assert agent.wait() == 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import stat
@@ -141,6 +142,12 @@ def test_it_stays_while_somebody_is_connected(controllers: Controllers) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(1.0)
     client.close()
+    assert process.wait(PATIENCE) == 0
+
+
+def test_it_leaves_when_its_data_folder_is_removed(controllers: Controllers) -> None:
+    process = controllers.ready()
+    shutil.rmtree(launch.data_dir())
     assert process.wait(PATIENCE) == 0
 
 

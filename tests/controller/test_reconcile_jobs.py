@@ -577,3 +577,14 @@ def test_hosts_that_are_busy_with_something_else_are_asked_again(sim: Simulation
 def replace_run(run: Any, job: str) -> Any:
     run.job = job
     return run
+
+
+def test_two_jobs_whose_ids_begin_alike_have_different_names(sim: Simulation) -> None:
+    first, second = sim.submit(job_id="abcdef000000"), sim.submit(job_id="abcdef111111")
+    names = [sim.job(job).name for job in (first, second)]
+    assert names == [sim.job(first).spec.base_name + "-abcdef", sim.job(second).spec.base_name + "-abcdef111111"]
+    sim.pass_time(2)
+    for job in (first, second):
+        sim.end_job(job)
+        sim.pass_time(2)
+        assert sim.job(job).status() is Status.COMPLETED

@@ -65,8 +65,18 @@ def ensure_folders() -> None:
             folder.chmod(0o700)
 
 
+def require_unix_sockets() -> None:
+    """Say plainly that this platform cannot work, instead of failing somewhere inside.
+
+    :raises OSError: this Python has no unix sockets.
+    """
+    if not hasattr(socket, "AF_UNIX"):
+        raise OSError("jupyter_smx speaks over unix sockets and this Python has none. On Windows run Jupyter in WSL.")
+
+
 def is_listening() -> bool:
     """Say whether a controller accepts connections now."""
+    require_unix_sockets()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:

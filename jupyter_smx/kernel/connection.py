@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from jupyter_smx import launch
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -33,6 +35,7 @@ class _UnixConnection(http.client.HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
+        launch.require_unix_sockets()
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         made.settimeout(self.timeout)
         try:

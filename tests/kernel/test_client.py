@@ -182,3 +182,9 @@ def test_a_controller_that_cannot_be_started_says_its_last_words(monkeypatch: py
 def test_nobody_there_is_said_by_the_connection_itself(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Connection(tmp_path / "no.sock").exchange("GET", "/v1/", None, 1.0)
+
+
+def test_a_platform_without_unix_sockets_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(socket, "AF_UNIX")
+    with pytest.raises(UnavailableError, match=r"this Python has none\. On Windows run Jupyter in WSL"):
+        Client(tmp_path / "controller.sock", lambda: None).greet()

@@ -409,7 +409,7 @@ print(answer.status, answer.read().decode())
 )
 async def test_another_user_is_refused_even_where_the_folder_is_open(world: World, method: str, target: str) -> None:
     # The modes would already keep a stranger out; here the user opened every door by mistake.
-    with tempfile.TemporaryDirectory() as everybodys:
+    with tempfile.TemporaryDirectory(dir="/tmp") as everybodys:
         os.chmod(everybodys, 0o755)  # noqa: PTH101, S103
         door = Path(everybodys) / "s"
         door.hardlink_to(world.socket)

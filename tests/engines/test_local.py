@@ -26,6 +26,7 @@ from jupyter_smx.model.cluster import Handle, HostHandle
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing import side_doors
 from jupyter_smx.testing.agent_client import AgentClient
+from jupyter_smx.testing.eventually import eventually
 from jupyter_smx.testing.groups.transfer import last_json
 from jupyter_smx.testing.local_world import LocalHarness
 
@@ -118,8 +119,12 @@ async def test_dead_agents_do_not_stay_zombies(world: LocalHarness) -> None:
     handle = await world.up(world.request(2))
     for host in ("algo-1", "algo-2"):
         world.kill_agent(handle.cluster, host)
-    await world.engine.survey([handle])
-    assert [child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE] == []
+
+    async def all_are_reaped() -> bool:
+        await world.engine.survey([handle])
+        return not [child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE]
+
+    await eventually(all_are_reaped, "no zombie is left")
 
 
 async def test_only_this_user_can_read_what_a_host_keeps(world: LocalHarness) -> None:
@@ -206,7 +211,7 @@ async def main(folder, cluster, step):
         os.kill(os.getpid(), signal.SIGKILL)
     asyncio.get_running_loop().create_task(die_at(step))
     await world.up(world.request(2, cluster=cluster))
-    signal.pause()
+    await asyncio.Event().wait()
 
 asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """

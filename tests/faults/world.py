@@ -50,6 +50,14 @@ while not os.path.exists({gate!r}):
 """
 
 
+def leads(pid: int) -> bool:
+    """Say whether a process is the first of its session."""
+    try:
+        return os.getsid(pid) == pid
+    except ProcessLookupError:
+        return False
+
+
 class World:
     """One user of one data folder. Everything that it starts is gone after :meth:`close`."""
 
@@ -119,12 +127,12 @@ class World:
         return pid
 
     def agents(self) -> list[int]:
-        """Find all agents whose folder lies in this data folder."""
+        """Find all agents whose folder lies in this data folder, without the processes that they fork for slow work."""
         found = side_doors.processes()
         return [
             seen.pid
             for seen in found
-            if os.fspath(self.data / "clusters") in seen.command and " serve " in seen.command
+            if os.fspath(self.data / "clusters") in seen.command and " serve " in seen.command and leads(seen.pid)
         ]
 
     def zygotes(self, cluster: str = "") -> list[int]:

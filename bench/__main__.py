@@ -23,12 +23,20 @@ import time
 from pathlib import Path
 from typing import Any
 
+from jupyter_smx import launch
+
 HOPS = (
-    ("magic to accepted", "magic", "accepted"),
-    ("accepted to sent", "accepted", "sent"),
-    ("sent to agent", "sent", "received"),
+    ("cell to magic", "cell", "magic"),
+    ("magic to controller", "magic", "accepted"),
+    ("decide and commit", "accepted", "committed"),
+    ("dispatch", "committed", "sent"),
+    ("controller to agent", "sent", "received"),
     ("agent to child", "received", "awake"),
     ("child to first line", "awake", "first_line"),
+    ("first line to exit", "first_line", "exited"),
+    ("exit to record", "exited", "ended"),
+    ("record to verdict", "ended", "final"),
+    ("verdict to kernel", "final", "known"),
 )
 PRELOADS = {
     "bare": (),
@@ -53,13 +61,16 @@ def cell(modules: tuple[str, ...]) -> str:
 
 def run_one(shell: Any, modules: tuple[str, ...]) -> dict[str, float]:
     """Run one job through the magic and give its moments, seconds since the epoch; ``ready`` is after its imports."""
+    began = time.time()
     with contextlib.redirect_stdout(io.StringIO()):
         shell.run_cell(f"%%train --name bench --keep-alive 10m --as job\n{cell(modules)}")
         record = shell.user_ns["job"].wait(120).record
+        known = time.time()
         if record.status().value != "Completed":
             raise SystemExit(f"{record.name}: {record.failure_reason}")
         ready = float(shell.user_ns["job"].logs())
-    return {**record.timings, "ready": ready, "warm": float(record.why.start == "warm")}
+    seen = {"cell": began, "known": known, "ready": ready}
+    return {**record.timings, **seen, "warm": float(record.why.start == "warm")}
 
 
 def wait_for_preload(client: Any, modules: tuple[str, ...]) -> None:
@@ -148,6 +159,19 @@ def bench(shell: Any, name: str, options: argparse.Namespace) -> None:
         print_hops([row for rows in rounds for row in rows])
 
 
+def leave(client: Any) -> None:
+    """End the pools and the controller before their folder goes."""
+    for pool in client.pools():
+        client.release(pool.id)
+    while client.pools():
+        time.sleep(0.02)
+    pid = client.greet().pid
+    client.close()
+    os.kill(pid, signal.SIGTERM)
+    while launch.is_listening():
+        time.sleep(0.02)
+
+
 def main() -> None:
     """Run the chosen sets in a data folder of their own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -171,10 +195,7 @@ def main() -> None:
                 else:
                     print(f"{name}: not installed here, not measured")
         finally:
-            client = standby.client()
-            for pool in client.pools():
-                client.release(pool.id)
-            os.kill(client.greet().pid, signal.SIGTERM)
+            leave(standby.client())
 
 
 if __name__ == "__main__":

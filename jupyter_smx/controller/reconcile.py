@@ -198,6 +198,7 @@ class Reconciler(Listener):
             "Reusing a warm pool.",
         )
         self.books.save(jobs=[leased, *told], clusters=[taken])
+        self._trail(leased).moments["committed"] = self.books.clock()
         self.step(job.id)
 
     def _launch(self, job: Job, why: Why) -> None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.base import HostPlan
 
 _LINUX = sys.platform == "linux"
+_EXEC_PATIENCE = 1.0
+"""Seconds for which a process that starts may not be recognisable."""
 _LOOK_AGAIN = 0.05
 
 
@@ -236,6 +238,8 @@ class LocalEngine(Engine):
             if code not in (None, LOST_THE_CLAIM):
                 raise self._did_not_start(request.cluster, host, f"ended with {in_words(code)}")
         # Either our agent is ready, or another engine's agent has the folder and is as good as ours.
+        loop = asyncio.get_running_loop()
+        seen = loop.time()
         while True:
             birth = await asyncio.to_thread(folder.birth)
             if self._is_released(request.cluster):
@@ -243,7 +247,10 @@ class LocalEngine(Engine):
             if birth is not None and birth.is_alive():
                 return HostHandle(host=host, data=_data(birth))
             known = await asyncio.to_thread(processes.table)
-            if birth is not None or not await asyncio.to_thread(processes.carriers, [folder.mark], known):
+            if await asyncio.to_thread(processes.carriers, [folder.mark], known):
+                seen = loop.time()
+            # An agent that becomes itself again by exec carries no mark for a moment.
+            if birth is not None or loop.time() - seen > _EXEC_PATIENCE:
                 raise self._did_not_start(request.cluster, host, "died")
             await asyncio.sleep(_LOOK_AGAIN)
 

@@ -39,10 +39,8 @@ lab: build ## open the same notebook in JupyterLab
 
 test: test-py test-js test-ui ## run every test
 
-# These tests kill real processes on a machine that others may load; what fails is named and tried once more, alone.
 test-py: build
-	$(VENV)/bin/python -m pytest || { echo "== once more, alone, what failed above:"; \
-	  $(VENV)/bin/python -m pytest --last-failed --last-failed-no-failures none; }
+	$(VENV)/bin/python -m pytest
 
 test-js: build
 	jlpm test

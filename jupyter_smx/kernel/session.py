@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +40,7 @@ class Session:
         self.screen = Screen(shell)
         self.watcher = Watcher(client)
         self.last: Job | None = None
-        self._arrived: deque[Job] = deque()
+        self._expected: list[Job] = []
 
     @property
     def namespace(self) -> dict[str, Any]:
@@ -82,12 +81,15 @@ class Session:
 
     def bind_later(self, job: Job) -> None:
         """Bind the received variables of a job between two cells, once it has completed."""
-        job.add_done_callback(self._arrived.append)
+        self._expected.append(job)
 
     def bind_arrived(self) -> None:
-        """Bind what has come, oldest first."""
-        while self._arrived:
-            self.bind(self._arrived.popleft())
+        """Bind what has come, in the order of the verdicts."""
+        # Looked at here and not told by the watcher's thread: who has just waited for a job has its variables, too.
+        arrived = [job for job in self._expected if is_final(job.known.state)]
+        self._expected = [job for job in self._expected if job not in arrived]
+        for job in sorted(arrived, key=lambda job: job.known.ended_at or 0.0):
+            self.bind(job)
 
     def between_cells(self, _: object = None) -> None:
         """Do what waits for the end of a cell; IPython calls it before and after each."""

@@ -209,6 +209,59 @@ export interface RemoteException {
   line: number | null;
 }
 /**
+ * One host that ran the job: its name in the job (``algo-1``), what it is, and how the job was kept apart.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "HostProvenance".
+ */
+export interface HostProvenance {
+  host: string;
+  instance_type: string;
+  isolation: string;
+  isolation_reason: string;
+  machine: Machine;
+}
+/**
+ * A host as its agent found it: names, hardware, and the interpreter of its jobs.
+ *
+ * ``memory_bytes`` and ``cpus`` are the whole machine's, ``vcpus`` and ``gpu_count`` the share that jobs of this host
+ * have. What cannot be learnt there is empty or 0.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Machine".
+ */
+export interface Machine {
+  hostname: string;
+  platform: string;
+  cpu_model: string;
+  cpus: number;
+  vcpus: number;
+  memory_bytes: number;
+  gpus: string[];
+  gpu_count: number;
+  executable: string;
+  python: string;
+}
+/**
+ * What one channel held when it was put in place: SHA-256 in hexadecimal digits, number of files, bytes.
+ *
+ * ``method`` says of what the digest was made: ``content`` of names, sizes and the content of every file; ``listing``
+ * of names, sizes and modification times, since the content is too large to be read for this; ``none`` of nothing,
+ * and ``reason`` says why. ``host`` is "" where all hosts had the same.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "InputDigest".
+ */
+export interface InputDigest {
+  channel: string;
+  method: "content" | "listing" | "none";
+  sha256: string;
+  files: number;
+  bytes: number;
+  reason: string;
+  host: string;
+}
+/**
  * Name, instance type and count of equal hosts; a plain job has one, ``homogeneousCluster``.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -253,6 +306,7 @@ export interface Job {
   timings: {
     [k: string]: number;
   };
+  provenance: Provenance | null;
 }
 /**
  * What to run, with what, on what, and for how long.
@@ -289,6 +343,7 @@ export interface JobSpec {
   imports: string[];
   notebook: string;
   working_directory: string;
+  revision: Revision | null;
   submitted_at: number;
 }
 /**
@@ -317,6 +372,20 @@ export interface Payload {
     [k: string]: number;
   };
   protocol: string;
+}
+/**
+ * The git commit that the work tree around the notebook was at when the job was submitted.
+ *
+ * ``branch`` is "" where HEAD is detached. Changes that were not committed are not looked for: the code of the cell
+ * is kept as it ran, whatever the work tree holds.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Revision".
+ */
+export interface Revision {
+  commit: string;
+  branch: string;
+  folder: string;
 }
 /**
  * One row of SageMaker's ``SecondaryStatusTransitions``; the last of a running job has no end.
@@ -356,4 +425,59 @@ export interface WarmPool {
   reused_by_job: string;
   resource_retained_billable_seconds: number;
   reason: string;
+}
+/**
+ * What a job ran with; written once, with its verdict.
+ *
+ * ``code_sha256`` is that of ``spec.source``, which the job's record keeps. ``packages`` are the distributions of
+ * which a module was imported at the end, version by name; where hosts differ, the first host's, and ``notes`` say so.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Provenance".
+ */
+export interface Provenance {
+  code_sha256: string;
+  python: string;
+  python_version: string;
+  packages: {
+    [k: string]: string;
+  };
+  own_modules: OwnModule[];
+  inputs: InputDigest[];
+  sent_sha256: string;
+  hosts: HostProvenance[];
+  seeds: SeedNote;
+  revision: Revision | null;
+  notes: string[];
+}
+/**
+ * A module that was imported from the user's own files and not from an installed distribution.
+ *
+ * ``sha256`` is that of its file, or of all Python files of its folder ("" where they are too many or gone).
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "OwnModule".
+ */
+export interface OwnModule {
+  name: string;
+  path: string;
+  sha256: string;
+}
+/**
+ * Whether and how the job's random numbers were fixed, as far as it can be seen from outside.
+ *
+ * ``libraries`` are those that were imported and have a state of their own, ``calls`` the places of the code that set
+ * one (``numpy.random.seed, line 3``), ``hyperparameters`` those that are called after a seed.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "SeedNote".
+ */
+export interface SeedNote {
+  sentence: string;
+  libraries: string[];
+  calls: string[];
+  hyperparameters: {
+    [k: string]: string;
+  };
+  hash_seed: string;
 }

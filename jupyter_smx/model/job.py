@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from jupyter_smx.model.channel import Artifact
 from jupyter_smx.model.cluster import WarmPool
+from jupyter_smx.model.provenance import Provenance
 from jupyter_smx.model.spec import JobSpec
 from jupyter_smx.model.status import Goal, SecondaryStatus, Status, status_of
 from jupyter_smx.model.why import Why
@@ -77,6 +78,8 @@ class Job(Struct, frozen=True, kw_only=True):
     """Sizes in bytes of the variables that came back."""
     warm_pool: WarmPool | None = None
     timings: dict[str, float] = {}
+    provenance: Provenance | None = None
+    """What it ran with; there with the verdict."""
 
     def status(self) -> Status:
         """SageMaker's ``Status`` for the step the job is at."""

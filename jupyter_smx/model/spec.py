@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from jupyter_smx.model.channel import Channel, Output, Payload
 from jupyter_smx.model.instance import InstanceGroup
+from jupyter_smx.model.provenance import Revision
 
 DAY = 86_400
 
@@ -40,6 +41,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     imports: tuple[str, ...] = ()
     notebook: str = ""
     working_directory: str = ""
+    revision: Revision | None = None
     submitted_at: float = 0.0
     """Seconds since the epoch on the submitter's clock, when its magic began to run."""
 

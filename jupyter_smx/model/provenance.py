@@ -1,0 +1,117 @@
+"""Where a job's result comes from: the code, packages, inputs, machine and seeds of one run, as they were found."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Revision(Struct, frozen=True, kw_only=True):
+    """The git commit that the work tree around the notebook was at when the job was submitted.
+
+    ``branch`` is "" where HEAD is detached. Changes that were not committed are not looked for: the code of the cell
+    is kept as it ran, whatever the work tree holds.
+    """
+
+    commit: str
+    branch: str = ""
+    folder: str = ""
+    """The top folder of the work tree, on the submitter's machine."""
+
+
+class InputDigest(Struct, frozen=True, kw_only=True):
+    """What one channel held when it was put in place: SHA-256 in hexadecimal digits, number of files, bytes.
+
+    ``method`` says of what the digest was made: ``content`` of names, sizes and the content of every file; ``listing``
+    of names, sizes and modification times, since the content is too large to be read for this; ``none`` of nothing,
+    and ``reason`` says why. ``host`` is "" where all hosts had the same.
+    """
+
+    channel: str
+    method: Literal["content", "listing", "none"]
+    sha256: str = ""
+    files: int = 0
+    bytes: int = 0
+    reason: str = ""
+    host: str = ""
+
+
+class OwnModule(Struct, frozen=True, kw_only=True):
+    """A module that was imported from the user's own files and not from an installed distribution.
+
+    ``sha256`` is that of its file, or of all Python files of its folder ("" where they are too many or gone).
+    """
+
+    name: str
+    path: str
+    sha256: str = ""
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    """A host as its agent found it: names, hardware, and the interpreter of its jobs.
+
+    ``memory_bytes`` and ``cpus`` are the whole machine's, ``vcpus`` and ``gpu_count`` the share that jobs of this host
+    have. What cannot be learnt there is empty or 0.
+    """
+
+    hostname: str = ""
+    platform: str = ""
+    cpu_model: str = ""
+    cpus: int = 0
+    vcpus: int = 0
+    memory_bytes: int = 0
+    gpus: tuple[str, ...] = ()
+    gpu_count: int = 0
+    executable: str = ""
+    python: str = ""
+    """``sys.version``: number, build and compiler."""
+
+
+class HostProvenance(Struct, frozen=True, kw_only=True):
+    """One host that ran the job: its name in the job (``algo-1``), what it is, and how the job was kept apart."""
+
+    host: str
+    instance_type: str = ""
+    isolation: str = ""
+    isolation_reason: str = ""
+    machine: Machine = Machine()
+
+
+class SeedNote(Struct, frozen=True, kw_only=True):
+    """Whether and how the job's random numbers were fixed, as far as it can be seen from outside.
+
+    ``libraries`` are those that were imported and have a state of their own, ``calls`` the places of the code that set
+    one (``numpy.random.seed, line 3``), ``hyperparameters`` those that are called after a seed.
+    """
+
+    sentence: str
+    libraries: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    hyperparameters: dict[str, str] = {}
+    hash_seed: str = ""
+    """``PYTHONHASHSEED`` of the interpreter that ran the code; "" where hashes of strings were random."""
+
+
+class Provenance(Struct, frozen=True, kw_only=True):
+    """What a job ran with; written once, with its verdict.
+
+    ``code_sha256`` is that of ``spec.source``, which the job's record keeps. ``packages`` are the distributions of
+    which a module was imported at the end, version by name; where hosts differ, the first host's, and ``notes`` say so.
+    """
+
+    code_sha256: str
+    python: str = ""
+    """Path of the interpreter."""
+    python_version: str = ""
+    """Full version number, as ``3.11.7``."""
+    packages: dict[str, str] = {}
+    own_modules: tuple[OwnModule, ...] = ()
+    inputs: tuple[InputDigest, ...] = ()
+    sent_sha256: str = ""
+    """Of the file with the variables that were sent, "" when there were none."""
+    hosts: tuple[HostProvenance, ...] = ()
+    seeds: SeedNote
+    revision: Revision | None = None
+    notes: tuple[str, ...] = ()
+    """Sentences about what is not known or not as it seems."""

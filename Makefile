@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo lab test test-py test-js test-ui chromium lint format types types-check bench wheel clean
+.PHONY: help env build demo lab test test-py test-js test-ui chromium lint format types types-check docs bench wheel clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -20,7 +20,7 @@ env: $(STAMP) ## make the environment in .venv
 # The editable install also runs `jlpm install` and builds the JupyterLab side.
 $(STAMP): pyproject.toml package.json yarn.lock
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install -q --disable-pip-version-check -e ".[dev,test]"
+	$(VENV)/bin/python -m pip install -q --disable-pip-version-check -e ".[dev,docs,test]"
 	touch $@
 
 $(BUNDLE): $(STAMP) $(SOURCES)
@@ -77,6 +77,10 @@ types: build/types.schema.json ## make src/_types.ts from the Python structs
 types-check: build build/types.schema.json
 	jlpm types:to build/_types.ts
 	@diff -u src/_types.ts build/_types.ts || { echo "src/_types.ts is not what the structs say: make types"; exit 1; }
+
+# Everything is read from the checkout: no inventory, font or script comes over the network.
+docs: $(STAMP) ## build the documentation into build/docs; a warning is an error
+	$(VENV)/bin/python -m sphinx -b html -W --keep-going -n -q docs build/docs
 
 bench: build ## print the measured figures
 	$(VENV)/bin/python bench/warm_path.py

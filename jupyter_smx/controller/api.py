@@ -69,21 +69,7 @@ class Server(HTTPServer):
 
 def make_server(around: Surroundings) -> Server:
     """Make the server; the caller adds the socket."""
-    ref = r"([^/]+)"
-    handlers: list[Any] = [
-        (r"/v1/", About),
-        (r"/v1/jobs", Jobs),
-        (r"/v1/plan", Plans),
-        (rf"/v1/jobs/{ref}", OneJob),
-        (rf"/v1/jobs/{ref}/stop", Stop),
-        (rf"/v1/jobs/{ref}/logs", Logs),
-        (rf"/v1/jobs/{ref}/artifacts/(.+)", Artifacts),
-        (r"/v1/pools", Pools),
-        (rf"/v1/pools/{ref}", OnePool),
-        (r"/v1/changes", ChangesPage),
-        (r"/v1/doctor", Doctor),
-    ]
-    application = Application(handlers, default_handler_class=Nothing, log_function=_log_request, around=around)
+    application = Application(ROUTES, default_handler_class=Nothing, log_function=_log_request, around=around)
     return Server(application, max_body_size=MAX_BODY, max_buffer_size=2 * MAX_BODY)
 
 
@@ -108,7 +94,7 @@ class Jobs(Handler):
     """All jobs, and new ones."""
 
     def get(self) -> None:
-        """Give one page, newest first."""
+        """Give one page of jobs, newest first; ``limit``, ``before`` and ``status`` choose it."""
         limit = int(self.number("limit", 100, JOBS_AT_ONCE))
         status = _status(self.get_query_argument("status", ""))
         self.answer({"jobs": self.desk.jobs(limit, self.get_query_argument("before", ""), status)})
@@ -127,7 +113,7 @@ class Plans(Handler):
     """What would happen."""
 
     def post(self) -> None:
-        """Say it."""
+        """Say where a wish would run and why; nothing is created."""
         self.answer(self.desk.plan(self.body(Plan).spec))
 
 
@@ -135,7 +121,7 @@ class OneJob(Handler):
     """One job."""
 
     async def get(self, ref: str) -> None:
-        """Give it, or wait until it is where the caller wants it."""
+        """Give the record, or wait (``wait`` seconds) until its first line or its end (``until``)."""
         wait = self.number("wait", 0.0, MAX_WAIT)
         until = self.get_query_argument("until", "final")
         if until not in ("first_line", "final"):
@@ -145,7 +131,7 @@ class OneJob(Handler):
         self.answer_job(await self.patiently(self.desk.wait_job(ref, until, wait)) if wait else self.desk.job(ref))
 
     async def delete(self, ref: str) -> None:
-        """Forget it and everything it brought home."""
+        """Forget a finished job and everything it brought home."""
         job = self.desk.delete(ref)
         await asyncio.to_thread(self.around.staging.folder(job.id).delete)
         self.clear_header("Content-Type")
@@ -156,7 +142,7 @@ class Stop(Handler):
     """The wish that a job ends."""
 
     def post(self, ref: str) -> None:
-        """Take it."""
+        """Ask a job to stop."""
         self.answer_job(self.desk.stop(ref))
 
 
@@ -164,7 +150,7 @@ class Pools(Handler):
     """Live pools."""
 
     def get(self) -> None:
-        """Give all."""
+        """List the live pools."""
         self.answer({"pools": self.desk.pools()})
 
 
@@ -172,11 +158,11 @@ class OnePool(Handler):
     """One pool."""
 
     async def patch(self, ref: str) -> None:
-        """Change how long it is kept, from now."""
+        """Keep an idle pool for so many seconds from now; 0 releases it."""
         self.answer(await self.desk.extend(ref, self.body(KeepAlive).keep_alive))
 
     def delete(self, ref: str) -> None:
-        """Let it go."""
+        """Release an idle pool."""
         self.answer(self.desk.release(ref), 202)
 
 
@@ -184,7 +170,7 @@ class ChangesPage(Handler):
     """What happened."""
 
     async def get(self) -> None:
-        """Give the events after a number, waiting for one when there is none yet."""
+        """Give the events after ``since``, waiting for one (``wait`` seconds) when there is none yet."""
         since = int(self.number("since", 0, 2**62))
         until = time.monotonic() + self.number("wait", 0.0, MAX_WAIT)
         changes = self.desk.changes(since, EVENTS_AT_ONCE)
@@ -199,7 +185,7 @@ class Doctor(Handler):
     """How the controller is."""
 
     async def get(self) -> None:
-        """Say it."""
+        """Give what a doctor's page shows of the controller and its engines."""
         self.answer(await self.desk.doctor())
 
 
@@ -222,3 +208,20 @@ def _status(word: str) -> Status | None:
 def _log_request(handler: RequestHandler) -> None:
     took = handler.request.request_time() * 1000
     _log.debug("%s %s %d %.1f ms", handler.request.method, handler.request.path, handler.get_status(), took)
+
+
+_REF = r"([^/]+)"
+
+ROUTES: list[tuple[str, type[Handler]]] = [
+    (r"/v1/", About),
+    (r"/v1/jobs", Jobs),
+    (r"/v1/plan", Plans),
+    (rf"/v1/jobs/{_REF}", OneJob),
+    (rf"/v1/jobs/{_REF}/stop", Stop),
+    (rf"/v1/jobs/{_REF}/logs", Logs),
+    (rf"/v1/jobs/{_REF}/artifacts/(.+)", Artifacts),
+    (r"/v1/pools", Pools),
+    (rf"/v1/pools/{_REF}", OnePool),
+    (r"/v1/changes", ChangesPage),
+    (r"/v1/doctor", Doctor),
+]

@@ -26,7 +26,7 @@ class Logs(Handler):
     """What a job printed."""
 
     async def get(self, ref: str) -> None:
-        """Give bytes from an offset on, waiting for some when there are none yet."""
+        """Give bytes of a host's log from ``offset`` on, waiting (``wait`` seconds) when there are none yet."""
         job = self.desk.job(ref)
         host = self._host(job)
         offset = int(self.number("offset", 0, 2**62))
@@ -65,7 +65,7 @@ class Artifacts(Handler):
     """A file that a job brought home."""
 
     async def get(self, ref: str, name: str) -> None:
-        """Stream it."""
+        """Stream a file that a job brought home."""
         job = self.desk.job(ref)
         folder = self.around.staging.folder(job.id)
         path = _inside(folder, name)

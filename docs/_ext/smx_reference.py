@@ -1,0 +1,363 @@
+"""Reference pages that nobody writes: ``{smx} options`` and its like read the tables that the program itself reads."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pygments.lexer import bygroups, inherit, using
+from pygments.lexers.python import Python3Lexer
+from pygments.token import Keyword, Operator, Text
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+import jupyter_smx
+from jupyter_smx.cli import entry, exits
+from jupyter_smx.controller import api
+from jupyter_smx.controller.app import ControllerApp
+from jupyter_smx.engines import registry
+from jupyter_smx.kernel import commands, options
+from jupyter_smx.kernel.magics import SmxMagics
+from jupyter_smx.model.cluster import ClusterState, WarmPoolStatus
+from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.instance import catalogue
+from jupyter_smx.model.status import SecondaryStatus, is_final, message_of, status_of
+from jupyter_smx.server import handlers
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Sequence
+
+    from docutils import nodes
+    from sphinx.application import Sphinx
+    from traitlets import HasTraits, TraitType
+
+SCHEMAS = Path(__file__).parents[2] / "schema"
+VERBS = ("get", "post", "put", "patch", "delete")
+_ON_ITS_OWN = "Found when the process starts; see the text."
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Write a Markdown table; a bar inside a cell is escaped."""
+    lines = [headers, ["---"] * len(headers), *rows]
+    return "\n".join("| " + " | ".join(_cell(word) for word in line) + " |" for line in lines)
+
+
+def _cell(word: str) -> str:
+    return " ".join(word.split()).replace("|", "\\|")
+
+
+def _definition(terms: str, *paragraphs: str) -> str:
+    first, *others = [" ".join(text.split()) for text in paragraphs if text]
+    return "\n\n".join([f"{terms}\n: {first}", *(f"  {text}" for text in others)])
+
+
+def _sentence(text: str) -> str:
+    """Give a help text as a sentence of its own."""
+    text = text.strip()
+    text = text[:1].upper() + text[1:] if not text.startswith("%") else text
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+# What a notebook and a terminal understand
+
+
+def magic_options(_: str) -> str:
+    """List the options of ``%%train`` and ``%%process``."""
+    parts = []
+    for option in options.TABLE:
+        *short, long = option.spellings
+        value = f" {option.metavar}" if option.metavar else ""
+        terms = ", ".join([f"`{word}`" for word in short] + [f"`{long}{value}`"])
+        example = f"For example `{long} {option.example}`." if option.example else ""
+        repeat = "May stand several times." if option.many else ""
+        parts.append(_definition(terms, f"{_sentence(option.help)} {repeat} {example}"))
+    return "\n\n".join(parts)
+
+
+def subcommands(_: str) -> str:
+    """List what ``%smx`` can do."""
+    rows = [
+        (f"`{f'%smx {name} {command.usage}'.rstrip()}`", _sentence(command.help))
+        for name, command in commands.COMMANDS.items()
+    ]
+    return table(("Line", "What it does"), rows)
+
+
+def command_line(_: str) -> str:
+    """Describe every subcommand of ``jupyter smx`` from its parser."""
+    return "\n\n".join(_subcommand(found) for found in entry.SUBCOMMANDS.values())
+
+
+def _subcommand(found: Any) -> str:
+    parser = entry.parser_of(found)
+    actions = parser._actions  # noqa: SLF001 - argparse has no other way to look at a parser
+    own = [_argument(action) for action in actions]
+    return "\n\n".join([f"## jupyter smx {found.name}", f"```text\n{parser.usage}\n```", _sentence(found.help), *own])
+
+
+def _argument(action: argparse.Action) -> str:
+    if not action.option_strings:
+        return _definition(f"`{action.metavar}`", _sentence(str(action.help)))
+    *short, long = action.option_strings
+    value = f" {action.metavar}" if action.nargs != 0 else ""
+    terms = ", ".join([f"`{word}`" for word in short] + [f"`{long}{value}`"])
+    return _definition(terms, _sentence(str(action.help).replace("%%", "%")))
+
+
+def exit_codes(_: str) -> str:
+    """List the exit codes."""
+    return table(("Code", "Meaning"), [(f"`{code}`", _sentence(text)) for code, text in exits.TABLE.items()])
+
+
+# Errors, statuses, instance types
+
+
+def error_classes() -> list[type[SmxError]]:
+    """Find every error class of the package, the base first, each after its own base."""
+    for module in pkgutil.walk_packages(jupyter_smx.__path__, "jupyter_smx."):
+        if not module.name.startswith(("jupyter_smx.testing", "jupyter_smx.controller.migrations")):
+            if module.name.endswith("__main__"):
+                continue
+            importlib.import_module(module.name)
+
+    def below(kind: type[SmxError]) -> list[type[SmxError]]:
+        return [kind, *(found for child in kind.__subclasses__() for found in below(child))]
+
+    return [kind for kind in below(SmxError) if not kind.__module__.startswith("jupyter_smx.testing")]
+
+
+def errors(_: str) -> str:
+    """List the error classes with their codes."""
+    rows = [
+        (f"`{kind.__name__}`", f"`{kind.code}`", str(kind.status), (inspect.getdoc(kind) or "").split("\n\n")[0])
+        for kind in error_classes()
+    ]
+    return table(("Class", "Code", "HTTP", "Meaning"), rows)
+
+
+def statuses(_: str) -> str:
+    """List SageMaker's statuses as a job goes through them."""
+    rows = [
+        (f"`{step.value}`", f"`{status_of(step).value}`", message_of(step), "yes" if is_final(step) else "")
+        for step in SecondaryStatus
+    ]
+    return table(("SecondaryStatus", "Status", "What is shown", "Final"), rows)
+
+
+def pool_statuses(_: str) -> str:
+    """List the states of a pool, and what the record of a job says of the pool that it left."""
+    rows = [("a pool", ", ".join(f"`{state.value}`" for state in ClusterState))]
+    rows.append(("`WarmPoolStatus` of a job", ", ".join(f"`{status.value}`" for status in WarmPoolStatus)))
+    return table(("Of", "Words"), rows)
+
+
+def instance_types(_: str) -> str:
+    """List the catalogue."""
+    rows = [
+        (
+            f"`{row.name}`",
+            str(row.vcpus),
+            f"{row.memory_gib:g}" if row.memory_gib else "its share",
+            str(row.gpus),
+            "unknown" if row.price_per_hour is None else f"{row.price_per_hour:.3f}",
+        )
+        for row in catalogue().values()
+    ]
+    return table(("Type", "vCPUs", "Memory (GiB)", "GPUs", "US dollars per hour"), rows)
+
+
+# What an administrator sets
+
+
+def traits_of(kind: type[HasTraits]) -> dict[str, TraitType[Any, Any]]:
+    """Give the configurable traits that classes of this package add to those of traitlets."""
+    ours = [base for base in kind.__mro__ if base.__module__.startswith("jupyter_smx.")]
+    names = {name for base in ours for name in base.class_own_traits(config=True)}  # type: ignore[attr-defined]
+    return {name: trait for name, trait in kind.class_traits(config=True).items() if name in names}
+
+
+def configurable() -> dict[str, type[HasTraits]]:
+    """Give every class that has traits, by name: controller, magics, and each installed engine."""
+    found = [ControllerApp, SmxMagics, *(_engine_class(name) for name in sorted(registry.installed()))]
+    return {kind.__name__: kind for kind in found}
+
+
+def _engine_class(name: str) -> type[Any]:
+    """Import an engine.
+
+    :raises ExtensionError: it cannot be imported, so that its page would be empty.
+    """
+    try:
+        return registry.engine_class(name)
+    except SmxError as error:
+        raise ExtensionError(f"The engine {name!r} cannot be described: {error}") from error
+
+
+def is_computed(kind: type[HasTraits], name: str) -> bool:
+    """Say whether the default depends on the machine or the process."""
+    return name in kind._all_trait_default_generators and name in _default_methods(kind)  # noqa: SLF001
+
+
+def _default_methods(kind: type[HasTraits]) -> set[str]:
+    return {
+        found.trait_name
+        for base in kind.__mro__
+        for found in vars(base).values()
+        if type(found).__name__ == "DefaultHandler"
+    }
+
+
+def traits(argument: str) -> str:
+    """Describe the traits of one class, or of ``engines``: name, type, default, meaning, and how to set it."""
+    known = configurable()
+    if argument == "engines":
+        engines = [name for name in known if name not in ("ControllerApp", "SmxMagics")]
+        return "\n\n".join(f"## {name}\n\n{_engine(known[name])}\n\n{traits(name)}" for name in engines)
+    kind = known[argument]
+    return "\n\n".join(_trait(kind, name, trait) for name, trait in traits_of(kind).items())
+
+
+def _engine(kind: type[Any]) -> str:
+    words = [f"{field} {'yes' if value else 'no'}" for field, value in _fields(kind.capabilities)]
+    doc = (inspect.getdoc(kind) or "").split("\n\n")[0]
+    return f"`--engine {kind.name}`. {doc} Capabilities: {', '.join(words)}."
+
+
+def _fields(struct: Any) -> list[tuple[str, Any]]:
+    return [(name, getattr(struct, name)) for name in struct.__struct_fields__]
+
+
+def _trait(kind: type[HasTraits], name: str, trait: TraitType[Any, Any]) -> str:
+    default = _ON_ITS_OWN if is_computed(kind, name) else f"`{trait.default_value_repr()}`"
+    line = f"c.{kind.__name__}.{name}"
+    said = f"{_type(trait)}{_bounds(trait)}. Default: {default.rstrip('.')}."
+    return _definition(f"`{line}`", _sentence(str(trait.help)), said)
+
+
+def _type(trait: Any) -> str:
+    if type(trait).__name__ == "Enum":
+        return "One of " + ", ".join(f"`{value!r}`" for value in trait.values)
+    inner = [getattr(trait, name, None) for name in ("_key_trait", "_value_trait", "_trait")]
+    names = [type(found).__name__ for found in inner if found is not None]
+    word = type(trait).__name__ + (f" of {' to '.join(names)}" if names else "")
+    return word + (" or None" if trait.allow_none else "")
+
+
+def _bounds(trait: Any) -> str:
+    low, high = getattr(trait, "min", None), getattr(trait, "max", None)
+    words = [f"{word} {value}" for word, value in (("at least", low), ("at most", high)) if value is not None]
+    return f", {', '.join(words)}" if words else ""
+
+
+def settings(_: str) -> str:
+    """Describe what JupyterLab's settings editor shows of each plugin."""
+    return "\n\n".join(_plugin(path) for path in sorted(SCHEMAS.glob("*.json")) if path.name != "package.json.orig")
+
+
+def _plugin(path: Path) -> str:
+    schema = json.loads(path.read_text(encoding="utf-8"))
+    parts = [f"## {schema.get('title', path.stem)}", _sentence(schema.get("description", ""))]
+    parts.append(f"Settings of the plugin `jupyter-smx:{path.stem}`.")
+    for name, row in schema.get("properties", {}).items():
+        words = f" One of {', '.join(f'`{json.dumps(value)}`' for value in row['enum'])}." if "enum" in row else ""
+        said = f"{row.get('type', 'any')}.{words} Default: `{json.dumps(row.get('default'))}`."
+        parts.append(_definition(f"`{name}`", _sentence(row.get("description") or row.get("title", name)), said))
+    keys = schema.get("jupyter.lab.shortcuts", [])
+    if keys:
+        rows = [(f"`{' '.join(key['keys'])}`", f"`{key['command']}`", f"`{key['selector']}`") for key in keys]
+        parts.append(table(("Keys", "Command", "Where"), rows))
+    return "\n\n".join(parts)
+
+
+# HTTP
+
+
+def routes_of(argument: str) -> list[tuple[str, str, str]]:
+    """Give verb, path and sentence of every route of the ``server`` extension or of the ``controller``."""
+    found = {"server": handlers.ROUTES, "controller": api.ROUTES}[argument]
+    return [
+        (verb.upper(), _path(pattern, method), inspect.getdoc(method) or "")
+        for pattern, handler in found
+        for verb in VERBS
+        if (method := _own(handler, verb)) is not None
+    ]
+
+
+def _own(handler: type[Any], verb: str) -> Callable[..., Any] | None:
+    """Give the method of a verb, None where it is only tornado's refusal."""
+    method = getattr(handler, verb)
+    return method if method.__module__.startswith("jupyter_smx.") else None
+
+
+def _path(pattern: str, method: Callable[..., Any]) -> str:
+    """Write a pattern with the names of the method's arguments in place of its groups."""
+    names = iter(list(inspect.signature(inspect.unwrap(method)).parameters)[1:])
+    return re.sub(r"\([^)]*\)", lambda _: f"{{{next(names)}}}", pattern)
+
+
+def routes(argument: str) -> str:
+    """List the routes."""
+    rows = [(f"`{verb} {path}`", sentence) for verb, path, sentence in routes_of(argument)]
+    return table(("Request", "What it does"), rows)
+
+
+GENERATORS: dict[str, Callable[[str], str]] = {
+    "options": magic_options,
+    "subcommands": subcommands,
+    "command-line": command_line,
+    "exit-codes": exit_codes,
+    "errors": errors,
+    "statuses": statuses,
+    "pool-statuses": pool_statuses,
+    "instance-types": instance_types,
+    "traits": traits,
+    "settings": settings,
+    "routes": routes,
+}
+
+
+class Generated(SphinxDirective):
+    """``{smx} NAME [ARGUMENT]``: the Markdown of one generator, parsed where it stands."""
+
+    required_arguments = 1
+    optional_arguments = 1
+    has_content: ClassVar[bool] = False
+
+    def run(self) -> list[nodes.Node]:
+        """Write and parse it."""
+        name, argument = self.arguments[0], self.arguments[1] if len(self.arguments) > 1 else ""
+        return self.parse_text_to_nodes(GENERATORS[name](argument), allow_section_headings=True)
+
+
+def _lexer() -> type[Any]:
+    from IPython.lib import lexers  # noqa: PLC0415 - moved between versions, and only pages need it
+
+    class CellLexer(lexers.IPython3Lexer):  # type: ignore[misc]
+        """IPython, with the code under ``%%train`` and ``%%process`` read as Python."""
+
+        name = "IPython cell"
+        aliases: ClassVar[list[str]] = ["ipython"]
+        tokens: ClassVar[dict[str, Any]] = {
+            "root": [
+                (
+                    r"(?s)\A(\s*)(%%)(train|process)((?:[^\\\n]|\\.)*\n)(.*)",
+                    bygroups(Text, Operator, Keyword, Text, using(Python3Lexer)),
+                ),
+                inherit,
+            ]
+        }
+
+    return CellLexer
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Tell Sphinx."""
+    app.add_directive("smx", Generated)
+    app.add_lexer("ipython", _lexer())
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

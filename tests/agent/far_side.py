@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 NOBODY = 65534
 FOREVER = "import signal\nprint('on', flush=True)\nwhile True: signal.pause()"
 SHM = Path("/dev/shm")  # noqa: S108 - shared memory
+ZYGOTE = "smx-zygote"
 STUBBORN = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER
 
 
@@ -158,19 +159,26 @@ class Agent:
         return not self.processes()
 
     def zygotes(self) -> list[int]:
-        return [seen.pid for seen in self.processes() if " zygote " in seen.command and leads(seen.pid)]
+        """Find the zygotes that serve; what they have forked, and an orphan of one, is none."""
+        return [seen.pid for seen in self.processes() if is_zygote(seen.pid) and parent(seen.pid) == self.process.pid]
 
     def wait(self) -> int:
         return self.process.wait(PATIENCE)
 
 
-def leads(pid: int) -> bool:
-    """Say whether a zygote is one, and not its forked child, which has the same command line but another parent."""
+def is_zygote(pid: int) -> bool:
+    """Say whether a process calls itself one; so does a child in its first moment, which has another parent."""
     try:
-        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        return b"zygote" not in Path(f"/proc/{parent}/cmdline").read_bytes().split(b"\0")
+        return Path(f"/proc/{pid}/comm").read_text().strip() == ZYGOTE
     except OSError:
         return False
+
+
+def parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def pid_of_job(agent: Agent, job: str) -> int:

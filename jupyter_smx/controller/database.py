@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import create_engine
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from jupyter_smx.controller.fencing import RecordsError
 from jupyter_smx.controller.tables import REVISIONS
-from jupyter_smx.model.errors import UnavailableError, ValidationError, VersionMismatchError
+from jupyter_smx.model.errors import ValidationError, VersionMismatchError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -21,6 +23,8 @@ MOUNTS = Path("/proc/self/mounts")
 CURE = "Set JUPYTER_SMX_DATA_DIR to a folder on a disk of this machine."
 NEW_FILE_ONLY_OWNER = 0o600
 BUSY_SECONDS = 5.0
+_CORRUPT, _NO_DATABASE = 11, 26
+"""SQLite's codes; Python tells them from 3.11 on."""
 
 _NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "fuse.sshfs", "beegfs", "lustre", "gpfs"}
@@ -32,7 +36,7 @@ def connect(path: Path, mounts: Path = MOUNTS) -> Connection:
 
     :raises ValidationError: a network file system, where SQLite's write-ahead log loses records.
     :raises VersionMismatchError: a newer version of this package wrote them.
-    :raises UnavailableError: the folder cannot be written, the disk is full, or the file is no database.
+    :raises RecordsError: the folder cannot be written, the disk is full, or the file is no database.
     """
     _refuse_network(path, mounts)
     try:
@@ -43,24 +47,44 @@ def connect(path: Path, mounts: Path = MOUNTS) -> Connection:
         raise unwritable(path, error) from error
     try:
         return _prepare(path, raw)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, DBAPIError) as error:
         raw.close()
-        raise unwritable(path, error) from error
+        raise unwritable(path, getattr(error, "orig", None) or error) from error
     except BaseException:
         raw.close()
         raise
 
 
-def unwritable(path: Path, error: BaseException) -> UnavailableError:
+def unwritable(path: Path, error: BaseException) -> RecordsError:
     """Say that the records at ``path`` cannot be written, and why."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return UnavailableError(
+    if _is_damaged(error):
+        return unreadable(path, error)
+    return RecordsError(
         f"The records at {path} cannot be written: {reason}.",
         field="data_dir",
         value=path.parent,
         rule="The controller writes every step down before it takes it.",
         cure=f"Make the folder writable and free some space, or: {CURE[0].lower()}{CURE[1:]}",
     )
+
+
+def unreadable(path: Path, error: BaseException) -> RecordsError:
+    """Say that the records at ``path`` are there and are not what was written, and why."""
+    return RecordsError(
+        f"The records at {path} cannot be read: {error}.",
+        field="data_dir",
+        value=path.parent,
+        rule="Nothing in them was changed or deleted.",
+        cure=f"Put a copy back, or move {path.name} and the files beside it that begin with its name elsewhere: "
+        "the next controller begins new records, and hosts that still run end by their own deadline.",
+    )
+
+
+def _is_damaged(error: BaseException) -> bool:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF if hasattr(error, "sqlite_errorcode") else 0
+    said = str(error)
+    return code in (_CORRUPT, _NO_DATABASE) or "malformed" in said or "not a database" in said
 
 
 def network_file_system(path: Path, mounts: str) -> str:

@@ -1,8 +1,8 @@
-"""Errors of being outlived: another controller took over, or a later job holds the cluster."""
+"""Errors of the records: another controller took over, a later job holds the cluster, the disk refuses."""
 
 from __future__ import annotations
 
-from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.errors import SmxError, UnavailableError
 
 
 class FencedError(SmxError):
@@ -10,6 +10,10 @@ class FencedError(SmxError):
 
     code = "Fenced"
     status = 503
+
+
+class RecordsError(UnavailableError):
+    """The file of the records refuses: full disk, read-only, damaged. What was decided was not written down."""
 
 
 class StaleError(SmxError):

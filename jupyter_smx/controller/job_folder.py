@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ONLY_OWNER = 0o700
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What a disk says that may have room later."""
 
 
 class StagingError(SmxError):
@@ -29,6 +32,7 @@ class JobFolder:
     def __init__(self, jobs_folder: Path, job_id: str) -> None:
         self.path = jobs_folder / job_id
         self.cell = self.path / "cell.py"
+        self.source_dir = self.path / "source.tar.gz"
         self.logs = self.path / "logs"
         self.artifacts = self.path / "artifacts"
         self.result = self.path / "result.pkl"
@@ -61,7 +65,7 @@ class JobFolder:
 def or_say(path: Path) -> Iterator[None]:
     """Turn what the disk refuses inside the block into a sentence that names ``path``.
 
-    :raises StagingError: disk full, no permission, no such folder.
+    :raises StagingError: disk full (``transient``), no permission, no such folder.
     """
     try:
         yield
@@ -71,6 +75,7 @@ def or_say(path: Path) -> Iterator[None]:
             field="destination",
             value=path,
             cure="Free some space or choose another folder; the job's own folder keeps what arrived.",
+            transient=error.errno in FULL,
         ) from error
 
 

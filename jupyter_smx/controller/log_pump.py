@@ -7,7 +7,7 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from jupyter_smx.controller.job_folder import JobFolder, StagingError
+from jupyter_smx.controller.job_folder import FULL, JobFolder, StagingError
 from jupyter_smx.model.errors import SmxError, UnavailableError
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+AGAIN = 1.0
+"""Seconds until a full disk is tried again."""
 PIECE = 262_144
 """Bytes in memory at once for each job and host."""
 
@@ -37,6 +39,7 @@ class LogPump:
         self._on_bytes = on_bytes
         self._wanted: dict[tuple[str, str], int] = {}
         self._pullers: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._stuck: dict[tuple[str, str], asyncio.TimerHandle] = {}
 
     def grew(self, job: Job, host: str, total: int) -> None:
         """Take note that the log is ``total`` bytes long there, and pull what is missing; errors are logged."""
@@ -85,6 +88,8 @@ class LogPump:
 
     async def close(self) -> None:
         """Stop pulling; a new pump reads on from the same byte."""
+        for timer in self._stuck.values():
+            timer.cancel()
         pullers = list(self._pullers.values())
         for puller in pullers:
             puller.cancel()
@@ -105,7 +110,7 @@ class LogPump:
         path = JobFolder(self._jobs_folder, job.id).log(host)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise _full(path, error) from error
         try:
@@ -114,7 +119,8 @@ class LogPump:
                 piece = await read(cursor)
                 if not piece:
                     return
-                cursor += os.write(log, piece)
+                # At its place: a controller that was replaced while it slept writes the same bytes over themselves.
+                cursor += os.pwrite(log, piece, cursor)
                 self._on_bytes(job.id)
         except OSError as error:
             raise _full(path, error) from error
@@ -129,9 +135,24 @@ class LogPump:
             # The stream's end is told elsewhere; the next greeting says how long the log is.
             _log.info("The log of %s waits: %s", job.name, error)
         elif isinstance(error, SmxError):
-            _log.warning("The log of %s: %s", job.name, error)
+            self._complain(job, host, error)
         elif error is not None:
             _log.error("The log of %s on %s could not be pulled", job.name, host, exc_info=error)
+        else:
+            self._stuck.pop((job.id, host), None)
+
+    def _complain(self, job: Job, host: str, error: SmxError) -> None:
+        key = (job.id, host)
+        if key not in self._stuck:
+            _log.warning("The log of %s: %s", job.name, error)
+        if error.transient and key in self._wanted:
+            self._stuck[key] = asyncio.get_running_loop().call_later(AGAIN, self._resume, job, host)
+
+    def _resume(self, job: Job, host: str) -> None:
+        if (job.id, host) in self._wanted:
+            self.grew(job, host, 0)
+        else:
+            self._stuck.pop((job.id, host), None)
 
 
 async def _read(path: Path, offset: int) -> bytes:
@@ -143,4 +164,9 @@ async def _read(path: Path, offset: int) -> bytes:
 
 
 def _full(path: Path, error: OSError) -> StagingError:
-    return StagingError(f"The log {path} cannot be written: {error.strerror}.", value=path, cure="Free some space.")
+    return StagingError(
+        f"The log {path} cannot be written: {error.strerror}.",
+        value=path,
+        cure="Free some space.",
+        transient=error.errno in FULL,
+    )

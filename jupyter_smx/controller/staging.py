@@ -55,7 +55,7 @@ class Staging:
         return JobFolder(self._jobs_folder, job_id)
 
     def keep_cell(self, job: Job) -> None:
-        """Write the code as it ran beside the outputs.
+        """Write the code as it ran beside the outputs, with the folder that came with it.
 
         :raises StagingError: the disk refuses.
         """
@@ -63,6 +63,10 @@ class Staging:
         folder.make()
         with whole_file(folder.cell) as part:
             part.write_text(job.spec.source, encoding="utf-8")
+        source_dir = job.spec.source_dir
+        if source_dir is not None:
+            with or_say(folder.source_dir):
+                _link_or_copy(Path(source_dir.path), folder.source_dir)
 
     async def bring_home(self, job: Job, everything: Sequence[Left]) -> tuple[Artifact, ...]:
         """Bring every artefact of every host home and put it where the user wants it; safe to do again.
@@ -162,8 +166,7 @@ def _put_away(job: Job, folder: JobFolder, incoming: Path, hosts: Sequence[str])
         name: path for output in job.spec.outputs if output.destination for name, path in _goals(job, folder, output)
     }
     for name, goal in goals.items():
-        with whole_file(goal) as part:
-            shutil.copyfile(folder.artifacts / name, part)
+        _deliver(folder.artifacts / name, goal)
     home = [(name, goals.get(name, path)) for name, path in _files(folder.artifacts)]
     if folder.result.exists():
         home.append((RESULT, folder.result))
@@ -190,6 +193,16 @@ def _settle(folder: JobFolder, name: str, files: list[Path]) -> None:
         return
     # Variables come from the first host, everything else from the last that wrote it.
     files[0 if name == RESULT else -1].replace(target)
+
+
+def _deliver(source: Path, goal: Path) -> None:
+    try:
+        with whole_file(goal) as part:
+            shutil.copyfile(source, part)
+    except StagingError as error:
+        # Our own disk is waited for; of the user's the job's folder keeps what is on its way there.
+        error.transient = False
+        raise
 
 
 def _goals(job: Job, folder: JobFolder, output: Output) -> Iterator[tuple[str, Path]]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from jupyter_smx.controller import tables
-from jupyter_smx.controller.database import connect, unwritable
+from jupyter_smx.controller.database import connect, unreadable, unwritable
 from jupyter_smx.controller.fencing import FencedError, StaleError
 from jupyter_smx.model.cluster import Cluster
 from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, nearest
@@ -23,18 +24,35 @@ from jupyter_smx.model.job import Job, JobSummary
 from jupyter_smx.model.summary import base_name_of, summary_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from sqlalchemy import Connection, Executable
 
     from jupyter_smx.model.status import Status
 
+_Params = ParamSpec("_Params")
+_Found = TypeVar("_Found")
+
 _encode = msgspec.json.Encoder().encode
 _decode_job = msgspec.json.Decoder(Job).decode
 _decode_cluster = msgspec.json.Decoder(Cluster).decode
 _decode_summary = msgspec.json.Decoder(JobSummary).decode
 _decode_event = msgspec.json.Decoder(Event).decode
+
+
+def _reads(method: Callable[Concatenate[Store, _Params], _Found]) -> Callable[Concatenate[Store, _Params], _Found]:
+    """Let a method raise RecordsError for what it cannot read: a damaged page, a record of another version."""
+
+    @wraps(method)
+    def inner(self: Store, /, *args: _Params.args, **kwargs: _Params.kwargs) -> _Found:
+        try:
+            return method(self, *args, **kwargs)
+        except (sqlite3.Error, DBAPIError, msgspec.DecodeError) as error:
+            raise unreadable(self.path, getattr(error, "orig", None) or error) from error
+
+    return inner
+
 
 # Said before every write, so it goes past SQLAlchemy to the driver.
 _READ_EPOCH = str(tables.READ_EPOCH)
@@ -68,7 +86,7 @@ class Store:
 
         :raises ValidationError: a network file system.
         :raises VersionMismatchError: a newer version of this package wrote them.
-        :raises UnavailableError: they cannot be written.
+        :raises RecordsError: they cannot be written.
         """
         return cls(path, connect(path))
 
@@ -96,7 +114,7 @@ class Store:
         :raises FencedError: another controller opened the records since.
         :raises StaleError: a job's verdict would change, or a cluster has a higher lease than the one given.
         :raises ResourceInUseError: a new job has the name of another one.
-        :raises UnavailableError: disk full, or the file is away.
+        :raises RecordsError: disk full, or the file is away.
         """
         told = {event.job.id: event.job for event in events if event.job is not None}
         with self._transaction(durable=durable):
@@ -116,10 +134,18 @@ class Store:
         with self._transaction(durable=False):
             self._connection.execute(tables.PRUNE_EVENTS, {"upto": self._seq - keep})
 
+    @_reads
+    def check_owner(self) -> None:
+        """See that this controller still owns the records, for whoever is about to act on the world outside.
+
+        :raises FencedError: another controller opened them since.
+        """
+        self._check_owner()
+
     def checkpoint(self) -> None:
         """Move the write-ahead log into the file; it waits for the disk, so call it when nobody waits.
 
-        :raises UnavailableError: the disk refuses.
+        :raises RecordsError: the disk refuses.
         """
         try:
             self._raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -132,24 +158,29 @@ class Store:
         """Give the number of the newest event, 0 when there was none ever."""
         return self._seq
 
+    @_reads
     def live_jobs(self) -> list[Job]:
         """Give the jobs without a verdict, oldest first."""
         return [_decode_job(row[0]) for row in self._connection.execute(tables.LIVE_JOBS)]
 
+    @_reads
     def live_clusters(self) -> list[Cluster]:
         """Give the clusters that may still occupy hosts."""
         return [_decode_cluster(row[0]) for row in self._connection.execute(tables.LIVE_CLUSTERS)]
 
+    @_reads
     def job(self, job_id: str) -> Job | None:
         """Give the job with exactly this id."""
         record = self._one(tables.JOB, job_id)
         return None if record is None else _decode_job(record)
 
+    @_reads
     def cluster(self, cluster_id: str) -> Cluster | None:
         """Give the cluster with exactly this id, also long after its end."""
         record = self._one(tables.CLUSTER, cluster_id)
         return None if record is None else _decode_cluster(record)
 
+    @_reads
     def find_job(self, ref: str) -> Job:
         """Find a job by id, name, base name (the newest), or the beginning of an id or name.
 
@@ -164,14 +195,17 @@ class Store:
             return _decode_job(found[0][1])
         raise self._not_found(ref, [row[0] for row in found])
 
+    @_reads
     def jobs(self, limit: int = 100, before: str = "", status: Status | None = None) -> list[Job]:
         """Give one page of jobs, newest first; ``before`` is the id of the last job of the page before."""
         return [_decode_job(row[0]) for row in self._page(tables.jobs.c.record, limit, before, status)]
 
+    @_reads
     def summaries(self, limit: int = 100, before: str = "", status: Status | None = None) -> list[JobSummary]:
         """Give the same page as :meth:`jobs` as summaries, as of the last write of each job; reads no source."""
         return [_decode_summary(row[0]) for row in self._page(tables.jobs.c.summary, limit, before, status)]
 
+    @_reads
     def events_since(self, seq: int, limit: int = 1000) -> tuple[list[Event], int, bool]:
         """Give the events after ``seq``, the newest number, and whether some after ``seq`` are gone.
 

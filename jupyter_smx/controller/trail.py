@@ -23,6 +23,8 @@ class Trail:
     finishing: bool = False
     refusals: int = 0
     not_before: float = 0.0
+    begun: dict[str, float] | None = None
+    """Moments that came with the first line, kept until they are written down."""
     moments: dict[str, float] = field(default_factory=dict)
     """Moments on the way to the first line that the controller saw, seconds since the epoch."""
 

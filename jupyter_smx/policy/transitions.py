@@ -17,9 +17,13 @@ _BILLED_FROM = (SecondaryStatus.DOWNLOADING, SecondaryStatus.TRAINING)
 
 
 def advance(job: Job, state: SecondaryStatus, now: float, message: str = "") -> Job:
-    """Move a job on; stale news gives the same record back."""
+    """Move a job on; stale news gives the same record back.
+
+    A clock that was set back makes no step end before it began.
+    """
     if not may_become(job.state, state):
         return job
+    now = max([now, *(row.start_time for row in job.transitions[-1:]), job.started_at or now])
     final = is_final(state)
     entry = Transition(
         status=state,
@@ -37,6 +41,14 @@ def advance(job: Job, state: SecondaryStatus, now: float, message: str = "") -> 
     )
 
 
+def remark(job: Job, message: str) -> Job:
+    """Say something else of the step that a job is in; the same record when that is said already."""
+    if not job.transitions or job.transitions[-1].status_message == message:
+        return job
+    *before, last = job.transitions
+    return replace(job, transitions=(*before, replace(last, status_message=message)))
+
+
 def _closed(rows: tuple[Transition, ...], now: float) -> tuple[Transition, ...]:
     if not rows or rows[-1].end_time is not None:
         return rows
@@ -48,6 +60,15 @@ def idle_seconds(cluster: Cluster, now: float) -> float:
     if cluster.available_since is None:
         return 0.0
     return max(0.0, now - cluster.available_since)
+
+
+def shifted(cluster: Cluster, seconds: float) -> Cluster:
+    """Say of an idle pool by a clock that was set by so many ``seconds`` what was said by the old one."""
+    return replace(
+        cluster,
+        available_since=None if cluster.available_since is None else cluster.available_since + seconds,
+        expires_at=None if cluster.expires_at is None else cluster.expires_at + seconds,
+    )
 
 
 def take(cluster: Cluster, job_id: str, now: float) -> Cluster:

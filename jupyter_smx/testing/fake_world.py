@@ -35,12 +35,21 @@ class FakeWorld:
         self.scripts: dict[str, Script] = {}
         self.most_hosts = 0
         self.most_running = 0
+        self._set_by = 0.0
         self._cables: set[asyncio.StreamWriter] = set()
         self._serving: set[asyncio.Task[None]] = set()
 
     def clock(self) -> float:
-        """Give seconds since the epoch."""
-        return EPOCH + asyncio.get_event_loop().time()
+        """Give seconds since the epoch, by a clock that :meth:`set_clock` sets."""
+        return EPOCH + self._set_by + self.steady()
+
+    def steady(self) -> float:
+        """Give seconds that nobody can set."""
+        return asyncio.get_event_loop().time()
+
+    def set_clock(self, seconds: float) -> None:
+        """Set the clock forward, or back."""
+        self._set_by += seconds
 
     def spool(self, cluster: str, host: str) -> Path:
         """Give the spool folder of a host; it outlives the host."""

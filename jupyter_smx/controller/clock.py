@@ -1,0 +1,14 @@
+"""The clock that only runs forward: for pauses, patience and periods, whatever people set the other one to."""
+
+from __future__ import annotations
+
+import time
+
+WAS_SET = 2.0
+"""Seconds between the two clocks from which on the other one was set, and did not only drift."""
+
+
+def steady_clock() -> float:
+    """Give seconds since some moment, with the time that a laptop slept where the system counts it."""
+    boot: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot is None else time.clock_gettime(boot)

@@ -334,6 +334,8 @@ export interface JobSpec {
   };
   channels: Channel[];
   outputs: Output[];
+  source_dir: SourceDir | null;
+  entry_point: string;
   send: Payload | null;
   receive: string[];
   role: string;
@@ -343,6 +345,7 @@ export interface JobSpec {
   imports: string[];
   notebook: string;
   working_directory: string;
+  after: string[];
   revision: Revision | null;
   submitted_at: number;
 }
@@ -358,6 +361,22 @@ export interface Output {
   name: string;
   path: string;
   destination: string;
+}
+/**
+ * A folder that was packed by the kernel: one archive, named by its content, that the job's hosts unpack.
+ *
+ * ``folder`` is where it was on the submitter's machine; tracebacks name it. ``files`` and ``size`` (bytes) are what
+ * the archive holds.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "SourceDir".
+ */
+export interface SourceDir {
+  folder: string;
+  path: string;
+  sha256: string;
+  files: number;
+  size: number;
 }
 /**
  * Notebook variables, pickled by the kernel into one file that the job reads: their sizes in bytes by name.

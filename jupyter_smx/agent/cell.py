@@ -152,6 +152,13 @@ class Ending:
         self.report["refused"] = sentence
         sys.stderr.write(sentence + "\n")
 
+    def name_files(self, folder: str, theirs: str) -> None:
+        """Let the traceback name the user's own files, where this host has copies of them in ``folder``."""
+        exception = self.report["exception"]
+        if exception is not None and theirs:
+            shown = exception["traceback"].replace(f'File "{folder}/', f'File "{theirs}/')
+            exception["traceback"] = shown
+
     def fail(self, error: BaseException, filename: str) -> None:
         """Print an exception as Python would and keep it."""
         self.exit_code = 1
@@ -231,13 +238,24 @@ def collect(names: List[str], main: types.ModuleType, path: str, ending: Ending)
     ending.report["received"] = {name: len(data) for name, data in packed.items()}
 
 
-def modules() -> List[str]:
-    """Name the installed top-level modules that are imported now: what a zygote could import before the next job."""
+def _lies_in(module: Any, folder: str) -> bool:
+    """Say whether a module came from a folder: such a one is gone with its job, and another job's may be another."""
+    spec = getattr(module, "__spec__", None)
+    places = [getattr(spec, "origin", None), *(getattr(spec, "submodule_search_locations", None) or [])]
+    return any(isinstance(place, str) and place.startswith(folder + os.sep) for place in places)
+
+
+def modules(folder: str) -> List[str]:
+    """Name the installed top-level modules that are imported now: what a zygote could import before the next job.
+
+    What came from ``folder``, the ``/opt/ml`` of this job, was never installed.
+    """
     # Names first: looking into a module copies its page, and there may be thousands.
     found = {name for name in list(sys.modules) if "." not in name and not name.startswith("_")}
     found -= set(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
     found -= {"jupyter_smx", "cloudpickle"}
-    return sorted(name for name in found if getattr(sys.modules.get(name), "__spec__", None))
+    found = {name for name in found if getattr(sys.modules.get(name), "__spec__", None)}
+    return sorted(name for name in found if not _lies_in(sys.modules[name], folder))
 
 
 def now() -> float:

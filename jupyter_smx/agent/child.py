@@ -15,7 +15,7 @@ import sys
 import traceback
 from typing import Any, Dict, List, NamedTuple
 
-from jupyter_smx.agent import cell, environment, process, scriptmode, threads, wire
+from jupyter_smx.agent import cell, environment, process, scriptmode, sourcedir, threads, wire
 
 _NICE = 5
 _OOM_SCORE = 500
@@ -82,6 +82,15 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
+def _free_name(folder: str, name: str) -> str:
+    """Find a name for the cell as a script that no file of the user's has."""
+    stem, number = name[: -len(".py")], 1
+    while os.path.exists(os.path.join(folder, name)):
+        name = f"{stem}_cell{number if number > 1 else ''}.py"
+        number += 1
+    return name
+
+
 def _go_to_work(cradle: Cradle) -> None:
     # The job before may have removed the folder; it is there again when this job begins.
     with contextlib.suppress(OSError):
@@ -135,17 +144,37 @@ class _Job:
         self.sock = sock
         self.spec: Dict[str, Any] = message["spec"]
         self.folder = message["folder"]  # type: str
+        self.trees = message.get("trees", "")  # type: str
         self.place = cradle.place
         self.awake = cell.now()
         self.ending = cell.Ending()
-        self.main = cell.new_main(self.place.path("code", scriptmode.script_name(self.spec)))
+        self.code = scriptmode.code_folder(self.spec, self.place)
+        self.main = cell.new_main(os.path.join(self.code, scriptmode.script_name(self.spec)))
+
+    def bring_code(self) -> None:
+        """Put the user's code beside the script, where nobody has done it yet, and let imports look there first."""
+        source = self.spec["source_dir"]
+        if source and self.trees:
+            sourcedir.put(source, self.trees, self.code)
+        os.makedirs(os.path.dirname(os.path.join(self.code, scriptmode.script_name(self.spec))), exist_ok=True)
+        if source and not self.spec["entry_point"]:
+            self.spec["script"] = _free_name(self.code, scriptmode.script_name(self.spec))
+            self.main.__file__ = os.path.join(self.code, self.spec["script"])
+        folders = scriptmode.search_path(self.spec, self.place)
+        sys.path[:1] = folders
+        inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([self.code, *filter(None, inherited)]))
+        sourcedir.forget_modules(folders)
 
     def furnish(self) -> None:
         """Write the files and set the variables of the contract."""
-        os.chdir(self.place.path("code"))
+        if self.spec["source_dir"] or self.spec["entry_point"]:
+            self.bring_code()
+        os.chdir(scriptmode.working_folder(self.spec, self.place))
         for name, text in scriptmode.config_files(self.spec, self.place).items():
             _write(self.place.path(name), text)
-        _write(str(self.main.__file__), self.spec["source"])
+        if not (self.spec["source_dir"] and self.spec["entry_point"]):
+            _write(str(self.main.__file__), self.spec["source"])
         for _name, path in scriptmode.outputs(self.spec, self.place):
             os.makedirs(path, exist_ok=True)
         environment = self.spec["environment"]
@@ -154,7 +183,7 @@ class _Job:
         if wanted.isdecimal():
             threads.limit(int(wanted))
             os.environ.update(environment)
-        sys.argv = scriptmode.argv(self.spec)
+        sys.argv = scriptmode.argv(self.spec, self.place)
 
     def first_line(self) -> None:
         """Tell the agent that the user's code begins now; what it says is two moments."""
@@ -166,7 +195,7 @@ class _Job:
         try:
             self.furnish()
             self.main.__dict__.update(cell.unpack(self.spec["send"]))
-        except cell.RefusalError as refusal:
+        except (cell.RefusalError, sourcedir.SourceDirError) as refusal:
             self.ending.refuse(str(refusal))
         except OSError as error:
             self.ending.refuse(f"host: {error.filename or 'a file of the job'} cannot be written ({error.strerror}).")
@@ -177,7 +206,8 @@ class _Job:
         return self.ending.exit_code
 
     def _execute(self) -> None:
-        filename = self.spec["filename"]
+        # A file of the user's has its own name in tracebacks, a cell the name that the notebook gave it.
+        filename = str(self.main.__file__) if self.spec["entry_point"] else self.spec["filename"]
         try:
             code = cell.load(self.spec["source"], filename, self.main)
         except (SyntaxError, ValueError) as error:
@@ -189,7 +219,8 @@ class _Job:
             cell.collect(names, self.main, os.path.join(self.folder, "artifacts", "result.pkl"), self.ending)
 
     def _report(self) -> None:
-        self.ending.report["modules"] = cell.modules()
+        self.ending.name_files(self.code, self.spec["folder"])
+        self.ending.report["modules"] = cell.modules(self.place.base)
         path = os.path.join(self.folder, "report.json")
         try:
             with open(path + ".part", "w", encoding="utf-8") as file:

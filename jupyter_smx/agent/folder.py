@@ -49,6 +49,7 @@ class HostFolder:
         self.slots = self.path("slots")
         self.spool = self.path("spool")
         self.trash = self.path("trash")
+        self.trees = self.path("code")
 
     def path(self, *names: str) -> str:
         """Give the path of something in the folder."""

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Protocol, Set, Tuple
 
-from jupyter_smx.agent import clean, environment, process, scriptmode
+from jupyter_smx.agent import clean, environment, process, scriptmode, sourcedir
 from jupyter_smx.agent.deadline import Deadline
 from jupyter_smx.agent.errand import Errand
 from jupyter_smx.agent.logwatch import LogWatch
@@ -146,6 +146,7 @@ class Host:
         self.nursery.park()
         try:
             clean.renew(self.folder, job.id)
+            sourcedir.trim(self.folder.trees, self.folder.trash)
         except OSError as error:
             self.spoilt = f"{error.filename} of job {job.id} cannot be removed ({error.strerror})."
         self._certificate = clean.certify(private=self.is_private())
@@ -207,7 +208,7 @@ class Host:
         process.wait_gone(roots, 2.0)
         with contextlib.suppress(OSError):
             os.unlink(self.folder.socket)
-        for path in (self.folder.slots, self.folder.trash, self.folder.tmp, self.folder.ml):
+        for path in (self.folder.slots, self.folder.trash, self.folder.tmp, self.folder.ml, self.folder.trees):
             shutil.rmtree(path, ignore_errors=True)
         leave(code)
 

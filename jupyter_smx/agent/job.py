@@ -7,7 +7,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from jupyter_smx.agent import archive, channel, child, clean, process, scriptmode, spool, wire
+from jupyter_smx.agent import archive, channel, child, clean, process, scriptmode, sourcedir, spool, wire
 from jupyter_smx.agent.errand import Errand
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class Job:
         self.report: Dict[str, Any] = {}
         self.status: Optional[int] = None
         self._staging: Optional[Errand] = None
+        self._puts_code = False
         self._kill_timer: Optional[Timer] = None
         self._limit_timer: Optional[Timer] = None
         self._watch: Optional[int] = None
@@ -60,21 +61,28 @@ class Job:
     # Start
 
     def start(self) -> None:
-        """Copy the inputs, if there are any, and run."""
-        channels = self.spec["channels"]
-        if not channels:
+        """Copy the inputs and a large folder of code, if there are any, and run."""
+        source = self.spec["source_dir"]
+        self._puts_code = bool(source) and not sourcedir.is_small(source)
+        if not self.spec["channels"] and not self._puts_code:
             self._launch()
             return
         os.makedirs(self.host.spool.path(self.id), mode=0o700)
-        place, kind = self.host.place, self.spec["kind"]
-        folders = {one["name"]: scriptmode.channel_folder(place, kind, one["name"]) for one in channels}
-        hidden = self.host.hidden
-        self._staging = Errand(self.host.loop, lambda: channel.stage(channels, folders, hidden), self._staged)
+        self._staging = Errand(self.host.loop, self._stage, self._staged)
+
+    def _stage(self) -> Dict[str, Any]:
+        """Do the errand, in a process of its own."""
+        place, channels = self.host.place, self.spec["channels"]
+        if self._puts_code:
+            target = scriptmode.code_folder(self.spec, place)
+            sourcedir.put(self.spec["source_dir"], self.host.folder.trees, target)
+        folders = {one["name"]: scriptmode.channel_folder(place, self.spec["kind"], one["name"]) for one in channels}
+        return channel.stage(channels, folders, self.host.hidden)
 
     def _staged(self, result: Optional[Dict[str, Any]], error: str) -> None:
         self._staging = None
         if result is None:
-            self._refuse(error.replace("ChannelError: ", ""))
+            self._refuse(error.replace("ChannelError: ", "").replace("SourceDirError: ", ""))
             return
         os.rmdir(self.host.spool.path(self.id))
         self._launch()
@@ -93,7 +101,8 @@ class Job:
         self.child = taken
         taken.on_message, taken.on_exit, taken.on_born = self._heard, self._exited, self._born
         folder = self.host.spool.adopt(taken.slot, self.id)
-        frame = wire.encode({"spec": self.spec, "folder": folder})
+        trees = "" if self._puts_code else self.host.folder.trees
+        frame = wire.encode({"spec": self.spec, "folder": folder, "trees": trees})
         self.phase = "running"
         try:
             taken.sock.settimeout(_SEND_PATIENCE)

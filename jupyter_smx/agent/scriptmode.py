@@ -138,7 +138,11 @@ def _processing_config(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
     return {
         "ProcessingJobArn": "",
         "ProcessingJobName": spec.get("name", ""),
-        "AppSpecification": {"ImageUri": "", "ContainerEntrypoint": None, "ContainerArguments": None},
+        "AppSpecification": {
+            "ImageUri": "",
+            "ContainerEntrypoint": ["python3", argv(spec, place)[0]],
+            "ContainerArguments": argv(spec, place)[1:] or None,
+        },
         "Environment": spec.get("environment") or {},
         "ProcessingInputs": inputs,
         "ProcessingOutputConfig": {"Outputs": outputs, "KmsKeyId": None},
@@ -173,9 +177,31 @@ def _group_hosts(place: Place) -> List[str]:
     return list(_groups(place).get(place.group, {}).get("hosts") or place.hosts)
 
 
+def code_folder(spec: Dict[str, Any], place: Place) -> str:
+    """Give the folder of the script and of what lies beside it; a cell alone is always in ``/opt/ml/code``."""
+    if spec["kind"] == "process" and (spec["source_dir"] or spec["entry_point"]):
+        return place.path("processing", "input", "code")
+    return place.path("code")
+
+
+def working_folder(spec: Dict[str, Any], place: Place) -> str:
+    """Give the folder that the script starts in.
+
+    SageMaker's FrameworkProcessor changes to its code, the ScriptProcessor stays in the working folder of the image.
+    """
+    return code_folder(spec, place) if spec["source_dir"] else place.path("code")
+
+
 def script_name(spec: Dict[str, Any]) -> str:
-    """Give the name under which the cell is a script in ``/opt/ml/code``."""
-    return "process.py" if spec["kind"] == "process" else "train.py"
+    """Give the path of the script within its folder: the entry point, or the name that the cell has as a script."""
+    return spec["entry_point"] or spec["script"] or ("process.py" if spec["kind"] == "process" else "train.py")
+
+
+def search_path(spec: Dict[str, Any], place: Place) -> List[str]:
+    """Give the folders in which imports look first: the script's own, as for any script, then that of all code."""
+    folder = code_folder(spec, place)
+    beside = os.path.dirname(os.path.join(folder, script_name(spec)))
+    return list(dict.fromkeys([beside, folder]))
 
 
 def _facts(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
@@ -272,6 +298,9 @@ def _training_variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
     found["CURRENT_HOST"] = place.host
     found["TRAINING_JOB_NAME"] = spec.get("name", "")
     found["TRAINING_JOB_ARN"] = ""
+    if spec["source_dir"] or spec["entry_point"]:
+        found["SAGEMAKER_PROGRAM"] = facts["user_entry_point"]
+        found["SAGEMAKER_SUBMIT_DIRECTORY"] = facts["module_dir"]
     framework = facts["additional_framework_parameters"]
     found["SAGEMAKER_JOB_NAME"] = variable(framework.get("sagemaker_job_name", spec.get("name", "")))
     return found
@@ -299,12 +328,12 @@ def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
     return found
 
 
-def argv(spec: Dict[str, Any]) -> List[str]:
-    """Give ``sys.argv`` of the cell."""
-    words = [script_name(spec)]
-    if spec["kind"] != "process":
-        words += arguments(split(spec.get("hyperparameters") or {})[0])
-    return words
+def argv(spec: Dict[str, Any], place: Place) -> List[str]:
+    """Give ``sys.argv`` of the script; a processing job's hyperparameters are what SageMaker calls its arguments."""
+    name = script_name(spec)
+    if spec["kind"] == "process" and spec["entry_point"] and not spec["source_dir"]:
+        name = os.path.join(code_folder(spec, place), name)  # how the ScriptProcessor starts it
+    return [name, *arguments(split(spec.get("hyperparameters") or {})[0])]
 
 
 def outputs(spec: Dict[str, Any], place: Place) -> List[Tuple[str, str]]:
@@ -334,6 +363,10 @@ def complete(spec: Dict[str, Any]) -> Dict[str, Any]:
         "max_run": 0,
         "keep_alive": 0,
         "imports": [],
+        "source_dir": None,
+        "entry_point": "",
+        "script": "",
+        "folder": "",
     }
     whole.update({name: value for name, value in spec.items() if value is not None})
     whole["kind"] = kind

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
 
 if TYPE_CHECKING:
     from jupyter_smx.model.job import Job
+    from jupyter_smx.model.spec import JobSpec
 
 
 def run_spec(job: Job, group: str, grace: float, keep_alive: int) -> dict[str, Any]:
@@ -33,6 +37,9 @@ def run_spec(job: Job, group: str, grace: float, keep_alive: int) -> dict[str, A
         "send": None
         if spec.send is None
         else {"path": spec.send.path, "sha256": spec.send.sha256, "protocol": spec.send.protocol},
+        "source_dir": None if spec.source_dir is None else to_builtins(spec.source_dir),
+        "entry_point": spec.entry_point,
+        "folder": _folder(spec),
         "receive": list(spec.receive),
         "max_run": spec.max_run,
         "grace": grace,
@@ -41,3 +48,10 @@ def run_spec(job: Job, group: str, grace: float, keep_alive: int) -> dict[str, A
         "submitted_at": spec.submitted_at,
         "imports": list(spec.imports),
     }
+
+
+def _folder(spec: JobSpec) -> str:
+    """Name the submitter's folder that the code comes from, "" for a cell; ``filename`` is a file's own path."""
+    if spec.source_dir is not None:
+        return spec.source_dir.folder
+    return str(PurePath(spec.filename).parent) if spec.entry_point else ""

@@ -193,7 +193,7 @@ class Service:
             self._writes_seen = self._writes_tidied = self.store.writes
 
     async def _delete_payloads(self, now: float) -> None:
-        needed = [job.spec.send.path for job in self.books.jobs.values() if job.spec.send is not None]
+        needed = [path for job in self.books.jobs.values() for path in job.spec.payloads()]
         await asyncio.to_thread(delete_unused_payloads, self._data_dir / "payloads", needed, now)
 
     def _keep_cell(self, job: Job) -> None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from jupyter_smx.model.channel import Channel, Output, Payload
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.provenance import Revision
+from jupyter_smx.model.source import SourceDir
 
 DAY = 86_400
 
@@ -32,6 +33,9 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     environment: dict[str, str] = {}
     channels: tuple[Channel, ...] = ()
     outputs: tuple[Output, ...] = ()
+    source_dir: SourceDir | None = None
+    entry_point: str = ""
+    """Name of the script in its folder, as ``train.py``; "" where the cell is the script."""
     send: Payload | None = None
     receive: tuple[str, ...] = ()
     role: str = ""
@@ -41,9 +45,15 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     imports: tuple[str, ...] = ()
     notebook: str = ""
     working_directory: str = ""
+    after: tuple[str, ...] = ()
+    """Ids of the jobs and arrays that must have completed before this one begins."""
     revision: Revision | None = None
     submitted_at: float = 0.0
     """Seconds since the epoch on the submitter's clock, when its magic began to run."""
+
+    def payloads(self) -> tuple[str, ...]:
+        """Give the paths of the files that the kernel packed for this job."""
+        return tuple(packed.path for packed in (self.send, self.source_dir) if packed is not None)
 
     def instance_count(self) -> int:
         """Count the hosts of all groups."""

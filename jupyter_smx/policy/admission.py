@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.model import instance, name
 from jupyter_smx.model.errors import ResourceLimitError, ValidationError, nearest
+from jupyter_smx.model.source import is_entry_point
 from jupyter_smx.policy import keep_alive
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def check(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
     _check_run_time(spec, limits)
     _check_parameters(spec)
     _check_channels(spec)
+    _check_code(spec)
 
 
 def _check_engine(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
@@ -174,6 +176,25 @@ def _check_channels(spec: JobSpec) -> None:
                 value=channel.name,
                 rule=f"The groups of this job are {', '.join(sorted(groups))}.",
             )
+
+
+def _check_code(spec: JobSpec) -> None:
+    if spec.entry_point and not is_entry_point(spec.entry_point):
+        raise ValidationError(
+            f"--entry-point: {spec.entry_point!r} cannot name a script.",
+            field="entry_point",
+            value=spec.entry_point,
+            rule="A path within the folder, of letters, digits, dots, hyphens, underscores and plus signs.",
+        )
+    has_code = spec.entry_point or spec.source_dir is not None
+    if spec.kind == "process" and has_code and any(channel.name == "code" for channel in spec.channels):
+        raise ValidationError(
+            "--input: channel 'code' of a processing job is where its code lies.",
+            field="channels",
+            value="code",
+            rule="/opt/ml/processing/input/code holds the script and --source-dir, as with SageMaker's SDK.",
+            cure="Give the channel another name.",
+        )
 
 
 def queue_full(limits: Limits) -> ResourceLimitError:

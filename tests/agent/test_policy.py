@@ -175,7 +175,7 @@ def test_script_mode_takes_any_hyperparameters(values: dict[str, Any]) -> None:
     wish = spec(hyperparameters={name: json.dumps(value) for name, value in values.items()})
     own, _framework = scriptmode.split(wish["hyperparameters"])
     assert all(isinstance(value, str) for value in scriptmode.variables(wish, PLACE).values())
-    assert len(scriptmode.argv(wish)) == 1 + 2 * len(own)
+    assert len(scriptmode.argv(wish, PLACE)) == 1 + 2 * len(own)
     files = scriptmode.config_files(wish, PLACE)
     assert json.loads(files["input/config/hyperparameters.json"]) == wish["hyperparameters"]
 

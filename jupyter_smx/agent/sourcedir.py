@@ -1,0 +1,140 @@
+"""The user's code folder on a host: unpacked once for each content, and copied for each job.
+
+A copy, because a job may write beside its code: what it changes there is gone with it, as everything that it wrote.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import os
+import shutil
+import sys
+import tarfile
+from typing import Any, Dict, Iterator, List
+
+_PIECE = 1 << 20
+_KEPT = 2
+"""Trees that an idle host keeps: two notebooks may take turns on one pool."""
+_INLINE_FILES = 200
+_INLINE_BYTES = 4_000_000
+"""Up to here the job's own process puts the code in place: asking another one would take longer."""
+_SUFFIXES = (".py", ".so", ".pyd")
+
+
+class SourceDirError(Exception):
+    """The code cannot be put in place; the text is a sentence for the user."""
+
+
+def is_small(source: Dict[str, Any]) -> bool:
+    """Say whether the job's process may put the code in place itself."""
+    return int(source["files"]) <= _INLINE_FILES and int(source["size"]) <= _INLINE_BYTES
+
+
+def put(source: Dict[str, Any], trees: str, target: str) -> Dict[str, Any]:
+    """Copy the folder to ``target``, which is empty; ``trees`` is where this host keeps what it has unpacked.
+
+    :raises SourceDirError: the archive is missing or is not the one that was packed.
+    :raises OSError: disk full.
+    """
+    tree = os.path.join(trees, source["sha256"])
+    if not os.path.isdir(tree):
+        _unpack(source, tree)
+    os.utime(tree)  # the last one used is kept longest
+    os.makedirs(target, exist_ok=True)
+    _copy(tree, target)
+    return {}
+
+
+def _unpack(source: Dict[str, Any], tree: str) -> None:
+    part = tree + ".part"
+    shutil.rmtree(part, ignore_errors=True)
+    os.makedirs(part, mode=0o700)
+    try:
+        with open(source["path"], "rb") as file:
+            _check(file, source)
+            with tarfile.open(fileobj=file, mode="r:gz") as archive:
+                for member in archive:
+                    _extract(archive, member, part)
+    except (tarfile.TarError, EOFError) as error:
+        raise SourceDirError(f"source_dir: {source['path']} cannot be unpacked ({error}).") from error
+    except FileNotFoundError as error:
+        raise SourceDirError(f"source_dir: {source['path']} cannot be read on this host ({error.strerror}).") from error
+    os.rename(part, tree)
+
+
+def _check(file: Any, source: Dict[str, Any]) -> None:
+    digest = hashlib.sha256()
+    for piece in iter(lambda: file.read(_PIECE), b""):
+        digest.update(piece)
+    if digest.hexdigest() != source["sha256"]:
+        raise SourceDirError(
+            f"source_dir: {source['path']} is not the archive that was packed; its SHA-256 differs. Run the cell again."
+        )
+    file.seek(0)
+
+
+def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, part: str) -> None:
+    """Write one member; nothing but files and folders that lie inside."""
+    names = member.name.split("/")
+    if member.name.startswith("/") or ".." in names or not (member.isfile() or member.isdir()):
+        raise SourceDirError(f"source_dir: {member.name!r} in the archive is no file or folder inside it.")
+    path = os.path.join(part, *names)
+    if member.isdir():
+        os.makedirs(path, exist_ok=True)
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    content = archive.extractfile(member)
+    with open(path, "xb") as file:
+        shutil.copyfileobj(content, file, _PIECE)  # type: ignore[arg-type]  # a file has content
+    # Nobody may write to what later jobs get, not even by accident.
+    os.chmod(path, 0o555 if member.mode & 0o100 else 0o444)
+
+
+def _copy(tree: str, target: str) -> None:
+    with os.scandir(tree) as entries:
+        for entry in entries:
+            path = os.path.join(target, entry.name)
+            if entry.is_dir(follow_symlinks=False):
+                os.makedirs(path, exist_ok=True)
+                _copy(entry.path, path)
+            else:
+                shutil.copyfile(entry.path, path)
+                if entry.stat(follow_symlinks=False).st_mode & 0o100:
+                    os.chmod(path, 0o755)  # noqa: S103 - a script of the user's
+
+
+def trim(trees: str, trash: str) -> None:
+    """Move the trees that were not used for longest to the trash."""
+    with contextlib.suppress(FileNotFoundError):
+        found = sorted((entry.stat().st_mtime_ns, entry.name) for entry in os.scandir(trees))
+        for _used, name in found[:-_KEPT]:
+            os.rename(os.path.join(trees, name), os.path.join(trash, name))
+
+
+def own_modules(folder: str) -> List[str]:
+    """Name the modules and packages in a folder that Python would import before any others."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return []
+    return list(dict.fromkeys(name for entry in entries for name in _module(entry)))
+
+
+def _module(entry: "os.DirEntry[str]") -> Iterator[str]:
+    # A folder without __init__.py gives way to a package of its name anywhere else.
+    if entry.name.endswith(_SUFFIXES) or os.path.isfile(os.path.join(entry.path, "__init__.py")):
+        yield entry.name.split(".", 1)[0]
+
+
+def forget_modules(folders: List[str]) -> None:
+    """Let an import find what lies in ``folders``, even where the host has imported another module of that name.
+
+    Python's own modules stay, as they would where Python had loaded them before the script began.
+    """
+    ours = {name for folder in folders for name in own_modules(folder)}
+    ours -= set(getattr(sys, "stdlib_module_names", sys.builtin_module_names)) | {"__main__"}
+    for name in [name for name in sys.modules if name.split(".", 1)[0] in ours]:
+        del sys.modules[name]
+    importlib.invalidate_caches()  # the folders were filled within the tick in which Python last looked

@@ -18,6 +18,7 @@ from jupyter_smx.cli.subcommand import Desk, Subcommand, document
 from jupyter_smx.kernel import log, options, payload
 from jupyter_smx.kernel.cell import CellSyntaxError
 from jupyter_smx.kernel.failures import failure_of
+from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.outage import through_outage
 from jupyter_smx.kernel.page import plan_page
 from jupyter_smx.kernel.rerun import spec_again
@@ -51,7 +52,7 @@ def _add_detach(parser: Parser) -> None:
 def _run(found: Namespace, desk: Desk) -> int:
     wish = options.gather(vars(found))
     _check(wish, detach=found.detach)
-    spec = _spec(found.script, one_of(found.kind, KINDS, "--kind"), wish)
+    spec = _spec(found.script, one_of(found.kind, KINDS, "--kind"), wish, desk)
     if wish.plan:
         return _show_plan(spec, desk)
     return _hand_in(spec, desk, detach=found.detach)
@@ -93,12 +94,13 @@ def _check(wish: Options, *, detach: bool) -> None:
         raise ValidationError("--wait stands beside --detach.", field="wait", cure="Drop one of the two.")
 
 
-def _spec(path: str, kind: str, wish: Options) -> JobSpec:
+def _spec(path: str, kind: str, wish: Options, desk: Desk) -> JobSpec:
     submitted_at = time.time()
     code = script.read(path)
     here = Surroundings(python=sys.executable, python_version=payload.python_version(), folder=Path.cwd())
     named = replace(wish, name=wish.name or script.base_name(path, kind))
     found = from_options(cast("Literal['train', 'process']", kind), named, {}, here.folder)
+    found = replace(found, after=ids_of(found.after, {}, desk.client))
     try:
         return found.spec(code, 0, here, submitted_at)
     except CellSyntaxError as error:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from jupyter_smx.controller.line import Line
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.event import Event, PoolSummary
-from jupyter_smx.model.status import SecondaryStatus, is_final
+from jupyter_smx.model.status import is_final
 from jupyter_smx.model.summary import summary_of
 from jupyter_smx.policy import price, transitions
 
@@ -34,6 +35,7 @@ class Books:
         self.bell = bell
         self.jobs: dict[str, Job] = {job.id: job for job in store.live_jobs()}
         self.clusters: dict[str, Cluster] = {cluster.id: cluster for cluster in store.live_clusters()}
+        self.line = Line(self.jobs, store.job, lambda _ref: None)
         self.holders: dict[str, Job] = {}
         for cluster in self.clusters.values():
             self._find_holder(cluster)
@@ -56,6 +58,7 @@ class Books:
                 self.jobs.pop(job.id, None)
             else:
                 self.jobs[job.id] = job
+        self.line.changed(jobs)
         for cluster in clusters:
             if cluster.is_live():
                 self.clusters[cluster.id] = cluster
@@ -77,24 +80,9 @@ class Books:
         """Give the live cluster that a job is on."""
         return self.clusters.get(job.cluster)
 
-    def waiting(self, engine: str) -> list[Job]:
-        """Give the jobs of an engine that have no hosts yet, oldest first."""
-        return [job for job in self.jobs.values() if not job.cluster and job.spec.engine == engine]
-
-    def queue_position(self, job: Job) -> int | None:
-        """Count from 1 where a job stands in its engine's queue; None when it is not waiting."""
-        if job.state is not SecondaryStatus.PENDING or job.id not in self.jobs:
-            return None
-        ahead = 0
-        for other in self.jobs.values():
-            if other.id == job.id:
-                break
-            ahead += other.state is SecondaryStatus.PENDING and other.spec.engine == job.spec.engine
-        return ahead + 1
-
     def summary(self, job: Job) -> JobSummary:
         """Say of a job what lists show, with its place in the queue and its cost so far."""
-        position = self.queue_position(job) if job.state is SecondaryStatus.PENDING else None
+        position = None if job.cluster or is_final(job.state) else self.line.position(job)
         return summary_of(job, queue_position=position, cost=price.job_cost(job, self.limits.catalogue, self.clock()))
 
     def pool_summary(self, cluster: Cluster) -> PoolSummary:

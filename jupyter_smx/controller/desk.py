@@ -61,6 +61,7 @@ class Desk:
                 )
             return known, False
         self._check(spec)
+        self._check_after(spec)
         job = self._new_job(job_id, spec)
         try:
             return self._reconciler.admit(job), True
@@ -82,6 +83,16 @@ class Desk:
         admission.check(spec, limits, self._engines)
         if self._engine_of(spec.engine).capabilities.bounded_by_machine:
             admission.check_hosts(spec, limits)
+
+    def _check_after(self, spec: JobSpec) -> None:
+        for ref in spec.after:
+            if self._books.line.order_by(ref) is None:
+                raise ResourceNotFoundError(
+                    f"--after: there is no job {ref!r}.",
+                    field="after",
+                    value=ref,
+                    rule="A job comes after jobs that were handed in before it, named by their ids.",
+                )
 
     def _new_job(self, job_id: str, spec: JobSpec) -> Job:
         now = self._books.clock()
@@ -138,12 +149,23 @@ class Desk:
         job = self._books.job(ref)
         if not is_final(job.state):
             raise ResourceInUseError(f"{job.name} is {job.state.value}.", field="job", value=ref, cure="Stop it first.")
+        waiting = self._books.line.awaited_by(job.id)
+        if waiting:
+            names = ", ".join(each.name for each in waiting[:3])
+            raise ResourceInUseError(
+                f"{job.name} cannot be forgotten yet, because {names} come after it.",
+                field="job",
+                value=ref,
+                rule="Whether it completed decides whether they run.",
+                cure="Wait for the other jobs that they wait for, or stop them.",
+            )
         held = next((k for k, holder in self._books.holders.items() if holder.id == job.id), None)
         if held is not None:
             raise ResourceInUseError(
                 f"{job.name} retains a warm pool.", field="job", value=ref, cure="Release the pool first."
             )
         self._books.store.delete_job(job.id)
+        self._books.line.forget(job.id)
         return job
 
     async def wait_job(self, ref: str, until: str, timeout: float) -> Job:

@@ -147,10 +147,10 @@ class Finisher:
         told.update(*(record.get("modules", ()) for record in trail.records.values()), job.spec.imports)
         self._taught = {live: names for live, names in self._taught.items() if live in self._books.clusters}
 
-    def stop_unstarted(self, job: Job) -> None:
+    def stop_unstarted(self, job: Job, reason: str = "Stopped before the code began.") -> None:
         """End a job whose code never ran; hosts that were launched for it are kept as after any stop."""
         now = self._books.clock()
-        stopped = transitions.advance(job, SecondaryStatus.STOPPED, now, "Stopped before the code began.")
+        stopped = transitions.advance(job, SecondaryStatus.STOPPED, now, reason)
         if job.cluster:
             self._write(stopped, healthy=True, idle_from=now)
             self._agree_on_deadline(job)

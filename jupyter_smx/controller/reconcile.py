@@ -21,9 +21,11 @@ from jupyter_smx.controller.runspec import run_spec
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.status import Goal, SecondaryStatus
+from jupyter_smx.model.why import Why
 from jupyter_smx.policy import admission, placement, reuse, transitions
 from jupyter_smx.policy.hosts import named_hosts
-from jupyter_smx.policy.lifecycle import JobStep, next_job_step
+from jupyter_smx.policy.lifecycle import JobStep, Progress, next_job_step
+from jupyter_smx.policy.order import FREE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.trail import Trail
     from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.job import Job
-    from jupyter_smx.model.why import Why
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +64,8 @@ class Reconciler(Listener):
         self._new_id = new_id
         self._user = user
         self._steps: dict[JobStep, Callable[[Job], None]] = {
+            JobStep.HOLD: self._hold,
+            JobStep.END_UNRUN: self._end_unrun,
             JobStep.PLACE: self._place,
             JobStep.STOP_UNSTARTED: self._stop_unstarted,
             JobStep.DISPATCH: self._dispatch,
@@ -84,7 +87,7 @@ class Reconciler(Listener):
         limits = self.books.limits
         if len(self.books.jobs) >= limits.max_jobs_queued:
             raise admission.queue_full(limits)
-        self._place(job)
+        self._steps[next_job_step(job, None, Progress(), self.books.line.order(job))](job)
         return self.books.jobs.get(job.id) or self.books.job(job.id)
 
     def stop(self, job: Job) -> Job:
@@ -103,16 +106,11 @@ class Reconciler(Listener):
     def placement_of(self, job: Job) -> placement.Placement:
         """Ask policy where a job would go now; changes nothing."""
         spec = job.spec
-        ahead = 0
-        for other in self.books.jobs.values():
-            if other.id == job.id:
-                break
-            ahead += not other.cluster and other.spec.engine == spec.engine
         clusters = tuple(c for c in self.books.clusters.values() if c.key.engine == spec.engine)
         world = placement.World(
             clusters=clusters,
             reachable=self.fleet.reachable(),
-            ahead=ahead,
+            ahead=self.books.line.ahead_of(job),
             running=sum(bool(other.cluster) for other in self.books.jobs.values()),
             bounded=self._engine_of(spec.engine).capabilities.bounded_by_machine,
         )
@@ -143,27 +141,32 @@ class Reconciler(Listener):
         if job.cluster and on_hosts is None:
             return
         connected = bool(job.cluster) and self.agents.is_open(job.cluster)
-        act = self._steps.get(next_job_step(job, on_hosts, trail.progress(connected=connected)))
+        order = self.books.line.order(job) if on_hosts is None else FREE
+        act = self._steps.get(next_job_step(job, on_hosts, trail.progress(connected=connected), order))
         if act is not None:
             act(job)
 
     def tick(self) -> None:
-        """Look at everything once: clusters first, then jobs, oldest first; only the head of a queue is placed."""
+        """Look at everything once: clusters first, then jobs that have hosts or a wish to stop, then the line."""
         self.fleet.step_all()
-        waiting: set[str] = set()
         for job in [*self.books.jobs.values()]:
-            if not job.cluster:
-                if job.spec.engine in waiting and job.goal is Goal.RUN:
-                    continue
-                waiting.add(job.spec.engine)
-            self.step(job.id)
+            if job.cluster or job.goal is Goal.STOP:
+                self.step(job.id)
+        self.room_made()
 
     def room_made(self) -> None:
-        """Place waiting jobs until the oldest of an engine has to wait."""
-        for engine in {job.spec.engine for job in self.books.jobs.values() if not job.cluster}:
-            for job in self.books.waiting(engine):
+        """Look at the jobs that wait for others, then place those in the line until one has to stay in it."""
+        ended = True
+        while ended:
+            # What ends here may end others: a chain of jobs is walked to its last one.
+            held = self.books.line.held()
+            for job in held:
                 self.step(job.id)
-                after = self.books.jobs.get(job.id)
+            ended = any(job.id not in self.books.jobs for job in held)
+        for engine in self.books.line.engines():
+            while head := self.books.line.head(engine):
+                self.step(head)
+                after = self.books.jobs.get(head)
                 if after is not None and not after.cluster:
                     break
 
@@ -172,6 +175,19 @@ class Reconciler(Listener):
         self.ended.set()
 
     # The steps of a job
+
+    def _hold(self, job: Job) -> None:
+        why = Why(start="queued", sentence=self.books.line.order(job).sentence())
+        if job.id not in self.books.jobs or job.why != why:
+            self.books.save(jobs=[replace(job, why=why)])
+
+    def _end_unrun(self, job: Job) -> None:
+        order = self.books.line.order(job)
+        if order.verdict is SecondaryStatus.STOPPED:
+            self._finisher.stop_unstarted(job, order.reason)
+        else:
+            self._finisher.fail_unstarted(job, order.reason)
+        self._trails.pop(job.id, None)
 
     def _place(self, job: Job) -> None:
         decision = self.placement_of(job)
@@ -293,6 +309,7 @@ class Reconciler(Listener):
         again = replace(job, cluster="", lease=0, attempt=job.attempt + 1, warm_pool=None)
         if again.attempt > MAX_ATTEMPTS:
             self._finisher.fail_unstarted(job, "InternalServerError: Its hosts were lost before the code began.")
+            self.room_made()
             return
         self.books.save(jobs=[again])
         self.step(job.id)

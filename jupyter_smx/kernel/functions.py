@@ -12,6 +12,7 @@ import msgspec
 
 from jupyter_smx.kernel import fields, payload
 from jupyter_smx.kernel.call import RECEIVE, by_value, call_of
+from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.rerun import spec_again
 from jupyter_smx.kernel.session import current
 from jupyter_smx.kernel.wish import Kind, Wish
@@ -21,6 +22,7 @@ from jupyter_smx.model.errors import ValidationError, nearest
 if TYPE_CHECKING:
     from jupyter_smx.kernel.call import Call
     from jupyter_smx.kernel.handle import Job
+    from jupyter_smx.kernel.order import After
     from jupyter_smx.kernel.session import Session
     from jupyter_smx.model.event import PoolSummary
     from jupyter_smx.model.instance import InstanceGroup
@@ -49,6 +51,7 @@ def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     receive: Sequence[str] = (),
     role: str = "",
     max_run: int | str | None = None,
+    after: After = (),
     wait: bool = False,
 ) -> Job:
     """Run code as a training job and give its handle at once.
@@ -61,6 +64,8 @@ def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     :param outputs: ``model`` and ``data``: the folder that the archive is copied to.
     :param send: variables by name, or names of notebook variables.
     :param receive: names of the job's variables, which ``job.result()`` gives.
+    :param after: jobs that must have completed before this one begins: handles, names or ids. If one of them does not
+        complete, this one ends without running.
     :param wait: print the log, and come back when the job has completed.
     :raises ValidationError: a field of the wish; nothing was created.
     :raises JobFailed, JobStopped: with ``wait``.
@@ -87,6 +92,7 @@ def process(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     receive: Sequence[str] = (),
     role: str = "",
     max_run: int | str | None = None,
+    after: After = (),
     wait: bool = False,
 ) -> Job:
     """Run code as a processing job and give its handle at once.
@@ -179,18 +185,18 @@ def _submit(kind: Kind, code: str | Call, variables: Mapping[str, Any], submitte
     session = current()
     here = session.surroundings()
     if isinstance(code, str):
-        spec = _wish(kind, here.folder, **arguments).spec(code, 0, here, submitted_at)
+        spec = _wish(session, kind, here.folder, **arguments).spec(code, 0, here, submitted_at)
         return session.submit(session.pack(spec, variables))
     arguments["name"] = arguments["name"] or code.name
     arguments["receive"] = (*RECEIVE, *arguments["receive"])
-    spec = _wish(kind, here.folder, **arguments).spec(code.source, 0, here, submitted_at)
+    spec = _wish(session, kind, here.folder, **arguments).spec(code.source, 0, here, submitted_at)
     spec = msgspec.structs.replace(spec, filename=code.filename or spec.filename, imports=code.imports)
     with by_value(code.variables["function"]):
         packed = session.pack(spec, {**variables, **code.variables}, where=f"{code.label}: ")
     return session.submit(packed)
 
 
-def _wish(kind: Kind, folder: Path, **arguments: Any) -> Wish:
+def _wish(session: Session, kind: Kind, folder: Path, **arguments: Any) -> Wish:
     """Read the arguments as the magics read their line."""
     inputs: Inputs = arguments.pop("inputs") or {}
     outputs: Outputs = arguments.pop("outputs") or {}
@@ -198,6 +204,7 @@ def _wish(kind: Kind, folder: Path, **arguments: Any) -> Wish:
     arguments["environment"] = {key: str(value) for key, value in (arguments["environment"] or {}).items()}
     arguments["groups"] = tuple(arguments.pop("instance_groups"))
     arguments["receive"] = tuple(arguments["receive"])
+    arguments["after"] = ids_of(arguments["after"], session.namespace, session.client)
     return Wish(
         kind=kind,
         channels=tuple(_channel(name, source, folder) for name, source in inputs.items()),

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
+from msgspec.structs import replace
 
 from jupyter_smx.kernel import commands, payload, presence
 from jupyter_smx.kernel.completion import complete_option, complete_subcommand
@@ -15,6 +16,7 @@ from jupyter_smx.kernel.functions import finish
 from jupyter_smx.kernel.handle import Job
 from jupyter_smx.kernel.line import join_continuations
 from jupyter_smx.kernel.options import manual, parse
+from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.page import plan_page
 from jupyter_smx.kernel.session import close_session, current, session_of
 from jupyter_smx.kernel.wish import Kind, check_identifier, from_options
@@ -82,7 +84,9 @@ class SmxMagics(Magics, Defaults):
         if options.handle:
             check_identifier(options.handle, "--as")
         here = session.surroundings()
-        spec = from_options(kind, options, session.namespace, here.folder).spec(code, lines_before, here, submitted_at)
+        wish = from_options(kind, options, session.namespace, here.folder)
+        wish = replace(wish, after=ids_of(wish.after, session.namespace, session.client))
+        spec = wish.spec(code, lines_before, here, submitted_at)
         variables = payload.choose(options.send, session.namespace)
         if options.plan:
             session.screen.page(*plan_page(session.client.plan(spec)))

@@ -31,6 +31,7 @@ class Options(Struct, frozen=True, kw_only=True):
     env: tuple[str, ...] = ()
     role: str = ""
     max_run: str | None = None
+    after: tuple[str, ...] = ()
     send: tuple[str, ...] = ()
     receive: tuple[str, ...] = ()
     handle: str = ""
@@ -87,6 +88,13 @@ TABLE = (
     Option(("--env",), "NAME=VALUE", "OMP_NUM_THREADS=2", "environment variable of the job", many=True),
     Option(("--role",), "ROLE", "research", "role that the job runs under; part of what a warm pool is reused by"),
     Option(("--max-run",), "DURATION", "2h", "stop the job after this time; default 1d"),
+    Option(
+        ("--after",),
+        "JOB,...",
+        "prepare",
+        "begin when these jobs have completed: handles, names, ids; if one does not complete, this one does not run",
+        many=True,
+    ),
     Option(("--send",), "A,B", "cfg,table", "notebook variables that the job gets", many=True),
     Option(("--receive",), "C,D", "model,scores", "variables of the job that the notebook gets", many=True),
     Option(("--as",), "NAME", "job", "notebook variable for the handle of the job", dest="handle"),
@@ -170,7 +178,7 @@ def _dest(option: Option) -> str:
 
 
 _ROWS = {_dest(option): option for option in TABLE}
-_LISTS = frozenset({"send", "receive"})
+_LISTS = frozenset({"send", "receive", "after"})
 
 
 def _collapse(name: str, value: list[str] | bool) -> object:

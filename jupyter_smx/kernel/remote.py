@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from jupyter_smx.kernel.functions import Inputs, Outputs
+    from jupyter_smx.kernel.order import After
     from jupyter_smx.model.instance import InstanceGroup
 
 _Arguments = ParamSpec("_Arguments")
@@ -91,6 +92,7 @@ def remote(
     outputs: Outputs | None = None,
     role: str = "",
     max_run: int | str | None = None,
+    after: After = (),
 ) -> Callable[[Callable[_Arguments, _Value]], RemoteFunction[_Arguments, _Value]]: ...
 
 

@@ -54,6 +54,8 @@ class Wish(Struct, frozen=True, kw_only=True):
     receive: tuple[str, ...] = ()
     role: str = ""
     max_run: int | str | None = None
+    after: tuple[str, ...] = ()
+    """Ids of jobs; from a line, what the user calls them, until :mod:`jupyter_smx.kernel.order` was asked."""
 
     def spec(self, code: str, lines_before: int, here: Surroundings, submitted_at: float) -> JobSpec:
         """Make the spec, with the code placed under ``lines_before`` lines of the cell; variables are not packed yet.
@@ -84,6 +86,7 @@ class Wish(Struct, frozen=True, kw_only=True):
             imports=cell.imports(cell.check(source, filename)),
             notebook=here.notebook,
             working_directory=str(here.folder),
+            after=self.after,
             submitted_at=submitted_at,
         )
 
@@ -128,6 +131,7 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         receive=options.receive,
         role=options.role,
         max_run=options.max_run,
+        after=options.after,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model.job import Job, JobSummary
-from jupyter_smx.model.status import Status, message_of
+from jupyter_smx.model.status import Status, is_final, message_of
 
 if TYPE_CHECKING:
     from jupyter_smx.model.job import RemoteException
@@ -48,6 +48,8 @@ def base_name_of(job: Job) -> str:
 def _message(job: Job) -> str:
     if job.status() is Status.FAILED and job.failure_reason:
         return job.failure_reason
+    if job.spec.after and not job.cluster and job.why is not None and not is_final(job.state):
+        return job.why.sentence
     said = job.transitions[-1].status_message if job.transitions else ""
     return said or message_of(job.state)
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.status import Goal, is_final
+from jupyter_smx.policy.order import FREE, Order
 
 if TYPE_CHECKING:
     from jupyter_smx.model.job import Job
@@ -18,6 +19,8 @@ class JobStep(Enum):
     """The one thing to do for a job."""
 
     NOTHING = "nothing"
+    HOLD = "wait for the jobs that it comes after"
+    END_UNRUN = "a job that it comes after did not complete: end it without running"
     PLACE = "find a pool or launch hosts, or stay in the queue"
     STOP_UNSTARTED = "end a job whose code never ran"
     DISPATCH = "give the job to its hosts"
@@ -63,12 +66,12 @@ class Seen(Struct, frozen=True, kw_only=True):
     busy: bool = False
 
 
-def next_job_step(job: Job, cluster: Cluster | None, progress: Progress) -> JobStep:
+def next_job_step(job: Job, cluster: Cluster | None, progress: Progress, order: Order = FREE) -> JobStep:
     """Decide the next step of a job; the same facts always give the same step."""
     if is_final(job.state):
         return JobStep.NOTHING
     if cluster is None:
-        return JobStep.STOP_UNSTARTED if job.goal is Goal.STOP else JobStep.PLACE
+        return JobStep.STOP_UNSTARTED if job.goal is Goal.STOP else _next_in_line(order)
     if progress.hosts and progress.ended == progress.hosts:
         return JobStep.FINISH
     if progress.lost:
@@ -76,6 +79,12 @@ def next_job_step(job: Job, cluster: Cluster | None, progress: Progress) -> JobS
     if cluster.state is not ClusterState.IN_USE or not progress.connected:
         return JobStep.NOTHING
     return _next_on_hosts(job, progress)
+
+
+def _next_in_line(order: Order) -> JobStep:
+    if order.verdict is not None:
+        return JobStep.END_UNRUN
+    return JobStep.PLACE if order.lets_begin() else JobStep.HOLD
 
 
 def _next_on_hosts(job: Job, progress: Progress) -> JobStep:

@@ -63,9 +63,12 @@ class Histories(RuleBasedStateMachine):
         honours_stop=st.booleans(),
         starts_after=st.sampled_from([0.0, 0.0, 3.0]),
         max_run=st.sampled_from([100, 86_400]),
+        follows=st.sampled_from([(), (), (0,), (1,), (0, 2)]),
     )
-    def submit(self, honours_stop: bool, starts_after: float, **wish: Any) -> None:
-        """A user wants a job."""
+    def submit(self, honours_stop: bool, starts_after: float, follows: tuple[int, ...], **wish: Any) -> None:
+        """A user wants a job, maybe after others."""
+        known = [each for each in self.jobs if self.sim.controller.store.job(each) is not None]
+        wish["after"] = tuple(dict.fromkeys(known[-1 - number % len(known)] for number in follows if known))
         job = self.sim.new_id()
         self.sim.world.scripts[job] = Script(honours_stop=honours_stop, starts_after=starts_after)
         self.jobs[job] = wish
@@ -216,6 +219,15 @@ class Histories(RuleBasedStateMachine):
         assert all(count == 1 for count in self.sim.world.launches.values()), self.sim.world.launches
 
     @invariant()
+    def order_is_kept(self) -> None:
+        """No code began before every job that it comes after had completed."""
+        if not self.alive():
+            return
+        for job in self.sim.world.began:
+            before = [self.sim.controller.store.job(each) for each in self.jobs[job].get("after", ())]
+            assert all(each is not None and each.status() is Status.COMPLETED for each in before)
+
+    @invariant()
     def nobody_lives_unknown(self) -> None:
         """Every living host is on the books, unless it is one that a dead controller had just launched."""
         if self.alive():
@@ -254,7 +266,9 @@ class Histories(RuleBasedStateMachine):
             verdict = (step, job.message)
             assert self.verdicts.setdefault(job.id, verdict) == verdict
         if step is SecondaryStatus.STOPPED:
-            assert job.id in self.asked_to_stop, f"{job.name} was stopped, and nobody had asked"
+            reasons = {job.id, *self.jobs[job.id].get("after", ())}
+            assert reasons & self.asked_to_stop, f"{job.name} was stopped, and nobody had asked"
+            self.asked_to_stop.add(job.id)  # it stops whoever comes after it
 
     @invariant()
     def jobs_and_clusters_point_at_each_other(self) -> None:

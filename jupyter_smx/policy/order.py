@@ -1,0 +1,67 @@
+"""Jobs in order: what the jobs that another one waits for let it do: begin, wait, or end without running."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from jupyter_smx.model.status import SecondaryStatus, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PREFIX = "ClientError: --after: "
+_NAMED = 3
+"""So many names stand in a sentence; the others are counted."""
+
+
+class Predecessor(Struct, frozen=True, kw_only=True):
+    """A job, or an array, that another job waits for, as it is now.
+
+    ``status`` None means that nobody knows it any more; ``reason`` says why it failed.
+    """
+
+    name: str
+    status: Status | None
+    reason: str = ""
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """What the order says of a job: whom it waits for, or how it ends without running; neither lets it begin."""
+
+    waits_for: tuple[str, ...] = ()
+    verdict: SecondaryStatus | None = None
+    reason: str = ""
+
+    def lets_begin(self) -> bool:
+        """Say whether nothing stands before the job."""
+        return not self.waits_for and self.verdict is None
+
+    def sentence(self) -> str:
+        """Say whom the job waits for."""
+        shown, more = self.waits_for[:_NAMED], len(self.waits_for) - _NAMED
+        names = [*shown, f"{more} more"] if more > 0 else [*shown]
+        listed = " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
+        return f"Queued. It waits for {listed}."
+
+
+FREE = Order()
+
+
+def order_of(predecessors: Sequence[Predecessor]) -> Order:
+    """Decide for a job that waits for ``predecessors``: all must have completed.
+
+    The first that ended otherwise ends the job, too, however many are still going: what it needs will never be there.
+    """
+    for each in predecessors:
+        if each.status is None:
+            gone = f"{PREFIX}{each.name} is not known any more, so nobody can say whether it completed."
+            return Order(verdict=SecondaryStatus.FAILED, reason=gone)
+        if each.status is Status.FAILED:
+            why = each.reason.removeprefix(PREFIX)
+            return Order(verdict=SecondaryStatus.FAILED, reason=f"{PREFIX}{each.name} failed: {why}".rstrip(": "))
+        if each.status is Status.STOPPED:
+            told = f"Stopped before it began: {each.name}, which it waited for, was stopped."
+            return Order(verdict=SecondaryStatus.STOPPED, reason=told)
+    return Order(waits_for=tuple(each.name for each in predecessors if each.status is not Status.COMPLETED))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     Column,
@@ -11,21 +12,26 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
-    Select,
     String,
     Table,
     bindparam,
     delete,
     func,
+    not_,
     or_,
     select,
     tuple_,
     update,
 )
-from sqlalchemy.dialects.sqlite import Insert, insert
+from sqlalchemy.dialects.sqlite import Insert, dialect, insert
 
 from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final, status_of
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from sqlalchemy import ClauseElement
 
 REVISIONS = ("0001",)
 """Alembic's versions, oldest first; the last one is what this code speaks."""
@@ -79,13 +85,31 @@ events = Table(
 )
 
 _LIVE = sorted({status_of(step).value for step in SecondaryStatus if not is_final(step)})
+_IS_LIVE = or_(*(jobs.c.status == live for live in _LIVE))
 _LAST_CHARACTER = "\U0010ffff"
+_DIALECT = dialect(paramstyle="named")
+
+
+class Statement:
+    """One statement, put once into SQLite's own words: doing that at each use would cost more than the statement."""
+
+    def __init__(self, element: ClauseElement) -> None:
+        compiled = element.compile(dialect=_DIALECT)
+        self._text = str(compiled)
+        self._constants = {name: value for name, value in compiled.params.items() if value is not None}
+
+    def run(self, on: sqlite3.Connection, **values: object) -> sqlite3.Cursor:
+        """Say it on a connection, with a value for each of its free parameters.
+
+        :raises sqlite3.Error: what the driver says.
+        """
+        return on.execute(self._text, self._constants | values)
 
 
 def _upsert_job() -> Insert:
     row = insert(jobs).values({column.name: bindparam(column.name) for column in jobs.columns})
     changed = {column.name: row.excluded[column.name] for column in jobs.columns if not column.primary_key}
-    is_news = or_(*(jobs.c.status == live for live in _LIVE), jobs.c.state == row.excluded.state)
+    is_news = or_(_IS_LIVE, jobs.c.state == row.excluded.state)
     return row.on_conflict_do_update(index_elements=["id"], set_=changed, where=is_news)
 
 
@@ -101,42 +125,42 @@ def _starts_with(column: Column[Any]) -> Any:
     return column.between(bindparam("ref"), bindparam("ref_end"))
 
 
-READ_EPOCH = select(meta.c.epoch)
-BUMP_EPOCH = update(meta).values(epoch=meta.c.epoch + 1)
-UPSERT_JOB = _upsert_job()
-UPSERT_CLUSTER = _upsert_cluster()
-ADD_EVENT = insert(events).values(at=bindparam("at"), body=bindparam("body"))
-DELETE_JOB = delete(jobs).where(jobs.c.id == bindparam("ref"), jobs.c.status.not_in(_LIVE))
-PRUNE_EVENTS = delete(events).where(events.c.seq <= bindparam("upto"))
+READ_EPOCH = Statement(select(meta.c.epoch))
+BUMP_EPOCH = Statement(update(meta).values(epoch=meta.c.epoch + 1))
+UPSERT_JOB = Statement(_upsert_job())
+UPSERT_CLUSTER = Statement(_upsert_cluster())
+ADD_EVENT = Statement(insert(events).values(at=bindparam("at"), body=bindparam("body")))
+DELETE_JOB = Statement(delete(jobs).where(jobs.c.id == bindparam("ref"), not_(_IS_LIVE)))
+PRUNE_EVENTS = Statement(delete(events).where(events.c.seq <= bindparam("upto")))
 
-LIVE_JOBS = select(jobs.c.record).where(jobs.c.status.in_(_LIVE)).order_by(jobs.c.created_at, jobs.c.id)
-LIVE_CLUSTERS = (
+LIVE_JOBS = Statement(select(jobs.c.record).where(_IS_LIVE).order_by(jobs.c.created_at, jobs.c.id))
+LIVE_CLUSTERS = Statement(
     select(clusters.c.record).where(clusters.c.state != ClusterState.TERMINATED.value).order_by(clusters.c.id)
 )
-JOB = select(jobs.c.record).where(jobs.c.id == bindparam("ref"))
-CLUSTER = select(clusters.c.record).where(clusters.c.id == bindparam("ref"))
-JOB_BY_NAME = select(jobs.c.record).where(jobs.c.name == bindparam("ref"))
-NEWEST_OF_BASE_NAME = (
+JOB = Statement(select(jobs.c.record).where(jobs.c.id == bindparam("ref")))
+CLUSTER = Statement(select(clusters.c.record).where(clusters.c.id == bindparam("ref")))
+JOB_BY_NAME = Statement(select(jobs.c.record).where(jobs.c.name == bindparam("ref")))
+NEWEST_OF_BASE_NAME = Statement(
     select(jobs.c.record)
     .where(jobs.c.base_name == bindparam("ref"))
     .order_by(jobs.c.created_at.desc(), jobs.c.id.desc())
     .limit(1)
 )
-JOBS_BY_PREFIX = (
+JOBS_BY_PREFIX = Statement(
     select(jobs.c.name, jobs.c.record)
     .where(or_(_starts_with(jobs.c.id), _starts_with(jobs.c.name)))
     .order_by(jobs.c.created_at.desc(), jobs.c.id.desc())
     .limit(5)
 )
-NEWEST_NAMES = select(jobs.c.name, jobs.c.base_name).order_by(jobs.c.created_at.desc()).limit(500)
+NEWEST_NAMES = Statement(select(jobs.c.name, jobs.c.base_name).order_by(jobs.c.created_at.desc()).limit(500))
 
-EVENTS_SINCE = (
+EVENTS_SINCE = Statement(
     select(events.c.seq, events.c.body)
     .where(events.c.seq > bindparam("since"))
     .order_by(events.c.seq)
     .limit(bindparam("count"))
 )
-OLDEST_EVENT = select(func.min(events.c.seq))
+OLDEST_EVENT = Statement(select(func.min(events.c.seq)))
 
 
 def prefix(ref: str) -> dict[str, str]:
@@ -144,12 +168,16 @@ def prefix(ref: str) -> dict[str, str]:
     return {"ref": ref, "ref_end": ref + _LAST_CHARACTER}
 
 
-def page(column: Column[bytes], status: Status | None, *, after_start: bool) -> Select[Any]:
-    """Build the question for one page of jobs, newest first; ``after_start`` when it is not the first page."""
-    query = select(column).order_by(jobs.c.created_at.desc(), jobs.c.id.desc()).limit(bindparam("count"))
+@functools.cache
+def page(column: str, status: Status | None, *, after_start: bool) -> Statement:
+    """Give the question for one page of jobs, newest first: of each the ``column``.
+
+    ``after_start`` says that it is not the first page.
+    """
+    query = select(jobs.c[column]).order_by(jobs.c.created_at.desc(), jobs.c.id.desc()).limit(bindparam("count"))
     if after_start:
         mark = select(jobs.c.created_at, jobs.c.id).where(jobs.c.id == bindparam("before")).subquery()
         query = query.where(tuple_(jobs.c.created_at, jobs.c.id) < select(mark).scalar_subquery())
     if status is not None:
         query = query.where(jobs.c.status == status.value)
-    return query
+    return Statement(query)

@@ -130,12 +130,20 @@ def _without_us(error: BaseException) -> BaseException:
 
 
 def _exit_code(error: SystemExit) -> int:
+    """Give what Python would leave with: a number is cut to a byte, a text goes to stderr and means 1."""
     if error.code is None:
         return 0
     if isinstance(error.code, int):
-        return error.code & 0xFF
-    sys.stderr.write(str(error.code) + "\n")
+        return error.code & 0xFF if abs(error.code) <= sys.maxsize else 0xFF
+    with contextlib.suppress(Exception):  # the user's object may have no text, and there may be no stderr
+        sys.stderr.write(str(error.code) + "\n")
     return 1
+
+
+def _show(error: BaseException) -> None:
+    """Print an exception with the lines of the cell, which Python's own hook cannot find, for no file has them."""
+    with contextlib.suppress(Exception):  # the user's code may have put anything in the place of stderr
+        traceback.print_exception(type(error), error, error.__traceback__)
 
 
 class Ending:
@@ -163,14 +171,16 @@ class Ending:
         """Print an exception as Python would and keep it."""
         self.exit_code = 1
         self.report["exception"] = describe(_without_us(error), filename)
-        if sys.excepthook is sys.__excepthook__:
-            # Python's own one does not show lines of a cell, which no file has.
-            traceback.print_exception(type(error), error, error.__traceback__)
+        hook = getattr(sys, "excepthook", None)
+        if hook is sys.__excepthook__ or not callable(hook):
+            _show(error)
             return
         try:
-            sys.excepthook(type(error), error, error.__traceback__)
-        except Exception:  # noqa: BLE001 - border: a hook that the user's code installed
-            traceback.print_exception(type(error), error, error.__traceback__)
+            hook(type(error), error, error.__traceback__)
+        except SystemExit as leaving:
+            self.exit_code = _exit_code(leaving)
+        except BaseException:  # noqa: BLE001 - border: a hook that the user's code installed
+            _show(error)
 
 
 def execute(code: types.CodeType, main: types.ModuleType, first_line: Callable[[], None], ending: Ending) -> None:
@@ -196,10 +206,13 @@ def forget_handlers() -> None:
 
 
 def finish() -> None:
-    """Do what Python does at the end of a program: join threads, run exit handlers, flush."""
-    with contextlib.suppress(Exception):
+    """Do what Python does at the end of a program: join threads, run exit handlers, flush.
+
+    As in any program nothing that is raised here changes the exit code, not even the exit of a signal's handler.
+    """
+    with contextlib.suppress(BaseException):
         threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 - what Python itself calls
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(BaseException):
         atexit._run_exitfuncs()  # noqa: SLF001 - what Python itself calls
     flush()
 

@@ -202,7 +202,11 @@ class _Job:
         else:
             self._execute()
         cell.finish()
-        self._report()
+        try:
+            self._report()
+        except BaseException:  # noqa: BLE001 - border: the user's code may have taken away whatever this needs
+            with contextlib.suppress(BaseException):
+                traceback.print_exc()
         return self.ending.exit_code
 
     def _execute(self) -> None:
@@ -222,12 +226,9 @@ class _Job:
         self.ending.name_files(self.code, self.spec["folder"])
         self.ending.report["modules"] = cell.modules(self.place.base)
         path = os.path.join(self.folder, "report.json")
-        try:
-            with open(path + ".part", "w", encoding="utf-8") as file:
-                json.dump(self.ending.report, file)
-            os.replace(path + ".part", path)
-        except OSError:
-            traceback.print_exc()
+        with open(path + ".part", "w", encoding="utf-8") as file:
+            json.dump(self.ending.report, file)
+        os.replace(path + ".part", path)
 
 
 def live(sock: socket.socket, cradle: Cradle) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import os
 import shutil
+import signal
 import socket
 import sys
 from typing import Any, Callable, Dict, List, Optional
@@ -19,6 +20,8 @@ from jupyter_smx.agent.preload import Preload
 
 _RETRY = 0.05
 _STILLBORN_LIMIT = 3
+_SIGHT = 1.0
+"""Seconds after which it is seen that a job ended although its zygote does not say so."""
 
 
 class Nursery:
@@ -264,7 +267,18 @@ class Nursery:
         taken = self._parked.pop(0) if self._parked else None
         if taken is not None:
             taken.running = True
+            self._loop.later(_SIGHT, lambda: self._keep_in_sight(taken))
         return taken
+
+    def _keep_in_sight(self, one: Child) -> None:
+        """Wake a zygote that is silent about the end of its job, which may have frozen it; else do without it."""
+        if one.gone or self._closing:
+            return
+        if one.pid and not one.zygote.dead and not process.is_alive(one.pid):
+            # Without its zygote the ended job is a child of ours, and with it the word how it ended.
+            process.kill([one.zygote.pid], signal.SIGKILL if one.missed else signal.SIGCONT)
+            one.missed = True
+        self._loop.later(_SIGHT, lambda: self._keep_in_sight(one))
 
     def _trim(self) -> None:
         """Let children go that were parked for a series of jobs which is over."""

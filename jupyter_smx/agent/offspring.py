@@ -19,6 +19,7 @@ class Child:
         self.pid = 0
         self.gone = False
         self.running = False
+        self.missed = False
         self.buffer = b""
         self.on_born: Optional[Callable[[], None]] = None
         self.on_message: Optional[Callable[[int, bytes], None]] = None

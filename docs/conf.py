@@ -23,7 +23,8 @@ autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 nitpicky = True
 # Names of other projects have no pages here, and no inventory of theirs is fetched.
-nitpick_ignore_regex = [(r"py:.*", r"(?!jupyter_smx\.).*")]
+# Type variables are no classes that a page could describe.
+nitpick_ignore_regex = [(r"py:.*", r"(?!jupyter_smx\.).*"), (r"py:class", r".*\._[A-Z]\w+")]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "jupyter_smx"

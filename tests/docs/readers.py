@@ -1,0 +1,178 @@
+"""Those who follow a page: a notebook with a person before it, and a terminal, both in one empty folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jupyter_client.manager import start_new_kernel
+
+from jupyter_smx import launch
+from jupyter_smx.kernel import standby
+from jupyter_smx.kernel.card import MIME
+from jupyter_smx.model.errors import SmxError
+from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from blocks import Block
+
+CELL = 60.0
+"""Seconds that a block may take."""
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_VARYING = [
+    (re.compile(r"(?<=-)[0-9a-f]{6}\b"), "<digits>"),
+    (re.compile(r"\b\d+(\.\d+)? (ms|s|min|h|d)\b( \d+ (s|min|h))?"), "<time>"),
+    (re.compile(r"\$\d+\.\d+"), "<dollars>"),
+]
+"""What is different each time: digits of ids, durations, costs."""
+
+
+def form(text: str) -> str:
+    """Write a text with everything that varies replaced by what it is."""
+    for pattern, word in _VARYING:
+        text = pattern.sub(word, text)
+    return "\n".join(re.sub(r" {2,}", "  ", line).rstrip() for line in text.strip().splitlines())
+
+
+def same(wanted: str, got: str) -> bool:
+    """Compare what a page promises with what came; ``...`` stands for anything, as a line for any lines or none."""
+    pattern = re.escape(form(wanted)).replace(re.escape("\n...") + "\\\n", r"\n(?s:.*\n)?")
+    pattern = re.sub(re.escape(re.escape("\n...")) + r"\Z", lambda _: r"(?s:\n.*)?", pattern)
+    return re.fullmatch(pattern.replace(re.escape("..."), "(?s:.*)"), form(got)) is not None
+
+
+class Desk:
+    """A folder, an environment, and what a reader has started in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "work"
+        self.folder.mkdir()
+        self.config = folder / "config"
+        self.config.mkdir()
+        self.ipython = folder / "ipython"
+        self._notebook: Notebook | None = None
+
+    @property
+    def notebook(self) -> Notebook:
+        """The notebook, opened when the page has its first cell."""
+        if self._notebook is None:
+            self._notebook = Notebook(self.folder)
+        return self._notebook
+
+    def write(self, block: Block) -> None:
+        """Write the file that a block shows; configuration files go where Jupyter and IPython look for them."""
+        name = block.option("file")
+        homes = {"jupyter_smx_config.py": self.config, "ipython_config.py": self.ipython / "profile_default"}
+        path = homes.get(name, self.folder) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{block.text}\n", encoding="utf-8")
+
+    def close(self) -> None:
+        """End the notebook, the jobs, the pools and the controller."""
+        if self._notebook is not None:
+            self._notebook.close()
+        if not launch.is_listening():
+            return
+        client = standby.client()
+        for job in client.jobs(100):
+            if not job.ended_at:
+                client.stop(job.id)
+        eventually_blocking(lambda: all(job.ended_at for job in client.jobs(100)), "the jobs' ends")
+        eventually_blocking(lambda: not _idle(client), "the pools' ends")
+        pid = client.greet().pid
+        client.close()
+        os.kill(pid, signal.SIGTERM)
+        eventually_blocking(lambda: not launch.is_listening(), "the controller's end")
+
+
+def _idle(client: Any) -> list[str]:
+    """Release what can be released, and name what is still there."""
+    for pool in client.pools():
+        with contextlib.suppress(SmxError):  # it is in use for another moment, or is leaving
+            client.release(pool.id)
+    return [pool.name for pool in client.pools()]
+
+
+class Notebook:
+    """A kernel, and a front end that can be asked for input, as JupyterLab can."""
+
+    def __init__(self, folder: Path) -> None:
+        self._manager, self._client = start_new_kernel(kernel_name="python3", env=dict(os.environ), cwd=str(folder))
+
+    def run(self, code: str) -> tuple[str, str]:
+        """Run a cell; gives what it printed and showed, and the name of the error that it raised."""
+        shown: list[str] = []
+        errors: list[str] = []
+
+        def take(message: dict[str, Any]) -> None:
+            kind, content = message["msg_type"], message["content"]
+            if kind == "stream":
+                shown.append(content["text"])
+            elif kind in ("display_data", "execute_result") and MIME not in content["data"]:
+                shown.append(content["data"].get("text/plain", "") + "\n")
+            elif kind == "error":
+                errors.append(content["ename"])
+                shown.append(_COLOURS.sub("", "\n".join(content["traceback"])) + "\n")
+
+        self._client.execute_interactive(code, allow_stdin=True, stdin_hook=_refuse, output_hook=take, timeout=CELL)
+        return "".join(shown), "".join(errors)
+
+    def close(self) -> None:
+        self._client.stop_channels()
+        self._manager.shutdown_kernel(now=True)
+
+
+def _refuse(message: dict[str, Any]) -> None:
+    raise AssertionError(f"A cell asked the reader: {message['content']}")
+
+
+class Terminal:
+    """A shell whose commands are those of this environment."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        self._environment = {**os.environ, "PATH": path, "COLUMNS": "120"}
+
+    def run(self, command: str) -> tuple[str, int]:
+        """Run one command; gives what it printed, errors among it, and its exit code."""
+        done = subprocess.run(
+            ["/bin/bash", "-c", command],
+            cwd=self._folder,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=CELL,
+            check=False,
+        )
+        return done.stdout, done.returncode
+
+
+def commands(text: str) -> list[tuple[str, str]]:
+    """Read a console block: each command after ``$``, with its continued lines, and what it is said to print."""
+    found: list[tuple[str, str]] = []
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        lines = part.split("\n")
+        count = 1 + next((number for number, line in enumerate(lines) if not line.endswith("\\")), 0)
+        found.append(("\n".join(lines[:count]), "\n".join(lines[count:]).strip("\n")))
+    return found
+
+
+class Stopwatch:
+    """Seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+
+    def seconds(self) -> float:
+        return time.monotonic() - self._begun

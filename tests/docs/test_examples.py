@@ -1,0 +1,142 @@
+"""Every example of the documentation is run as a reader would run it, and prints what the page says."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from blocks import EXECUTED, INERT, PAGES, ROOT, Block, blocks, expected, is_example
+from readers import Desk, Stopwatch, Terminal, commands, same
+
+from jupyter_smx import launch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TUTORIAL = ROOT / "docs" / "users" / "tutorial.md"
+TWO_MINUTES = 120.0
+MOST_SKIPPED = 12
+
+
+def name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def with_examples() -> list[Path]:
+    return [page for page in PAGES if any(map(is_example, blocks(page)))]
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """Give a reader's desk; whatever was started on it ends with the test."""
+    monkeypatch.setenv(launch.DATA_DIR_VARIABLE, str(tmp_path / "data"))
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SMX_WAIT", raising=False)
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    made = Desk(tmp_path)
+    yield made
+    made.close()
+
+
+def follow(page: Path, desk: Desk) -> None:
+    """Run the examples of a page in order."""
+    of_page = blocks(page)
+    for block in filter(is_example, of_page):
+        if block.option("file"):
+            desk.write(block)
+        elif block.language == "console":
+            type_in(block, desk)
+        else:
+            run_cell(block, expected(of_page, block), desk)
+
+
+def run_cell(block: Block, wanted: str | None, desk: Desk) -> None:
+    printed, raised = desk.notebook.run(block.text)
+    assert raised == block.option("raises"), f"{block.where()}\n{printed}"
+    assert wanted is None or same(wanted, printed), f"{block.where()} prints\n{printed}\nand not\n{wanted}"
+
+
+def type_in(block: Block, desk: Desk) -> None:
+    terminal = Terminal(desk.folder)
+    code = int(block.option("exits") or 0)
+    for command, wanted in commands(block.text):
+        printed, ended = terminal.run(command)
+        assert ended == code, f"{block.where()} ended with {ended}: {command}\n{printed}"
+        assert not wanted or same(wanted, printed), f"{block.where()}: {command}\nprints\n{printed}\nand not\n{wanted}"
+
+
+@pytest.mark.parametrize("page", with_examples(), ids=name)
+def test_every_example_runs_and_prints_what_the_page_says(
+    page: Path, desk: Desk, record_property: pytest.RecordProperty
+) -> None:
+    watch = Stopwatch()
+    follow(page, desk)
+    record_property("seconds", watch.seconds())
+    assert page != TUTORIAL or watch.seconds() < TWO_MINUTES / 2
+
+
+def test_the_tutorial_is_among_them_and_ends_with_a_warm_pool() -> None:
+    assert TUTORIAL in with_examples()
+    shown = "\n".join(block.text for block in blocks(TUTORIAL) if block.language == "output")
+    assert "Warm: reused pool" in shown
+
+
+def all_blocks() -> list[Block]:
+    return [block for page in PAGES for block in blocks(page)]
+
+
+def test_every_block_is_executed_or_says_what_it_is() -> None:
+    known = (*EXECUTED, *INERT)
+    odd = [
+        block.where() for block in all_blocks() if not block.language.startswith("{") and block.language not in known
+    ]
+    assert odd == [], f"blocks are {', '.join(known)}, or a directive"
+
+
+def test_few_examples_are_not_executed_and_each_says_why() -> None:
+    skipped = {block.where(): block.skipped() for block in all_blocks() if "skip:" in block.info}
+    assert all(len(reason.split()) > 2 for reason in skipped.values()), skipped
+    assert len(skipped) <= MOST_SKIPPED, skipped
+
+
+def test_what_is_not_executed_can_at_least_be_read() -> None:
+    for block in all_blocks():
+        if block.language == "python":
+            ast.parse(block.text, block.where())
+        elif block.language == "json":
+            json.loads(block.text)
+
+
+def test_an_output_that_is_shown_belongs_to_a_cell() -> None:
+    for page in PAGES:
+        found = blocks(page)
+        stray = [
+            block.where()
+            for before, block in zip([None, *found], found, strict=False)
+            if block.language == "output" and (before is None or before.language not in ("ipython", "python"))
+        ]
+        assert stray == []
+
+
+def test_a_comparison_sees_a_lie_and_forgives_what_varies() -> None:
+    assert same("train-0a1b2c  Completed  cold 732 ms", "train-ffffff   Completed  cold 1 min 3 s\n")
+    assert same("a\n...\nz", "a\nb\nc\nz")
+    assert same("a.\n...\nz\n...", "a.\nz")
+    assert same("a [...] b", "a [x\ny] b")
+    assert not same("a\n...\nz", "a\nb")
+    assert not same("train-0a1b2c  Completed", "train-0a1b2c  Failed")
+    assert not same("accuracy 0.93", "accuracy 0.39")
+    assert not same("", "anything")
+
+
+def test_a_console_block_is_read_command_by_command() -> None:
+    assert commands("$ a \\\n  b\nx\ny\n$ c") == [("a \\\n  b", "x\ny"), ("c", "")]

@@ -1,0 +1,184 @@
+"""The pages name everything that a person can use, and nothing that is not there."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from blocks import PAGES, ROOT
+
+import jupyter_smx as smx
+from jupyter_smx.cli.entry import SUBCOMMANDS, parser_of
+from jupyter_smx.controller import api
+from jupyter_smx.controller.app import ControllerApp
+from jupyter_smx.engines import registry
+from jupyter_smx.kernel.commands import COMMANDS
+from jupyter_smx.kernel.magics import SmxMagics
+from jupyter_smx.kernel.options import TABLE
+from jupyter_smx.server import handlers
+
+DOCS = ROOT / "docs"
+NOT_FOR_READERS = {"take", "listen", "known"}
+"""Methods of a handle by which the package talks to itself."""
+
+FOREIGN = {
+    "--execute": "nbconvert",
+    "--help-all": "traitlets",
+    "--log-output": "papermill",
+    "--no-progress-bar": "papermill",
+    "--output": "nbconvert",
+    "--paths": "jupyter",
+    "--to": "nbconvert",
+    "--upgrade": "pip",
+    "--confcutdir": "pytest",
+    "--timeout": "pytest",
+}
+"""Options of other programs that the pages use, and whose they are."""
+
+WRONG = {"--keepalive": "shows what a wrong option is answered with", "--epochs": "an argument of the user's script"}
+"""What looks like an option in an example and is none."""
+
+
+def text(*folders: str) -> str:
+    """Read the pages that persons wrote below some folders of ``docs``."""
+    return "\n".join(
+        path.read_text(encoding="utf-8") for name in folders for path in sorted((DOCS / name).rglob("*.md"))
+    )
+
+
+def everything() -> str:
+    return "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+
+
+def mentions(words: str, name: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", words) is not None
+
+
+def long_options() -> list[str]:
+    return [option.spellings[-1] for option in TABLE]
+
+
+def command_line_options() -> set[str]:
+    actions = [action for row in SUBCOMMANDS.values() for action in parser_of(row)._actions]
+    found = {word for action in actions for word in action.option_strings}
+    return {word for word in found if word.startswith("--")} | {"--version"}
+
+
+def handle_names() -> list[str]:
+    return [name for name in vars(smx.Job) if not name.startswith("_") and name not in NOT_FOR_READERS]
+
+
+def traits(kind: Any) -> list[str]:
+    ours = [base for base in kind.__mro__ if base.__module__.startswith("jupyter_smx.")]
+    return [name for base in ours for name in base.class_own_traits(config=True)]
+
+
+@pytest.mark.parametrize("option", sorted({*long_options(), *command_line_options()} - {"--help"}))
+def test_every_option_is_shown_in_a_page_for_users(option: str) -> None:
+    shown = mentions(text("users"), option)
+    assert shown, f"write a sentence about {option} into a page of docs/users/howto"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_subcommand_of_the_magic_is_shown_in_a_page_for_users(name: str) -> None:
+    shown = mentions(text("users"), f"%smx {name}")
+    assert shown, f"write a sentence about %smx {name} into a page of docs/users/howto"
+
+
+@pytest.mark.parametrize("name", SUBCOMMANDS)
+def test_every_subcommand_of_the_command_is_shown_in_a_page_for_users(name: str) -> None:
+    shown = mentions(text("users"), f"jupyter smx {name}")
+    assert shown, f"show jupyter smx {name} in docs/users/howto/command-line.md"
+
+
+@pytest.mark.parametrize("name", [name for name in dir(smx) if not name.startswith("_")])
+def test_every_public_name_is_shown_in_a_page_for_users_and_in_the_reference(name: str) -> None:
+    shown = mentions(text("users/howto"), f"smx.{name}")
+    assert shown, f"show smx.{name} in docs/users/howto/functions.md"
+    referred = mentions(text("users/reference"), f"jupyter_smx.{name}")
+    assert referred, f"add {name} to docs/users/reference/functions.md"
+
+
+@pytest.mark.parametrize("name", handle_names())
+def test_everything_that_a_handle_can_do_is_shown_in_a_page_for_users(name: str) -> None:
+    shown = re.search(rf"[\w)]\.{name}\b", text("users/howto")) is not None
+    assert shown, f"show job.{name} in docs/users/howto/follow.md"
+
+
+@pytest.mark.parametrize("kind", [ControllerApp, SmxMagics], ids=lambda kind: kind.__name__)
+def test_every_trait_is_in_a_page_that_a_person_wrote(kind: Any) -> None:
+    pages = text("operators", "users/howto")
+    assert [name for name in traits(kind) if not mentions(pages, name)] == [], "see docs/operators/limits.md"
+
+
+@pytest.mark.parametrize("name", sorted(registry.installed()))
+def test_every_engine_has_its_words_for_users_and_for_operators(name: str) -> None:
+    kind = registry.engine_class(name)
+    assert mentions(text("operators"), kind.__name__), f"configure c.{kind.__name__} in docs/operators"
+    assert mentions(text("users/howto"), name), f"say in docs/users/howto/hosts.md what --engine {name} is"
+
+
+def test_every_trait_of_an_engine_says_what_it_is_for() -> None:
+    engines = [registry.engine_class(name) for name in registry.installed()]
+    silent = [
+        f"{kind.__name__}.{name}" for kind in engines for name in traits(kind) if not kind.class_traits()[name].help
+    ]
+    assert silent == []
+
+
+def test_the_pages_name_no_trait_that_is_not_there() -> None:
+    classes: dict[str, Any] = {kind.__name__: kind for kind in (ControllerApp, SmxMagics)}
+    classes |= {kind.__name__: kind for kind in map(registry.engine_class, registry.installed())}
+    said = re.findall(r"\bc\.(\w+(?:App|Engine|Magics))\.(\w+)", everything())
+    assert [
+        f"{name}.{trait}" for name, trait in said if name in classes and trait not in classes[name].class_traits()
+    ] == []
+    assert {name for name, _ in said} <= {*classes, "MoonEngine", "ServerApp"}
+
+
+def test_the_pages_name_no_command_that_is_not_there() -> None:
+    said = everything()
+    assert set(re.findall(r"%smx ([a-z]+)", said)) <= set(COMMANDS)
+    assert set(re.findall(r"jupyter smx ([a-z]+)", said)) <= set(SUBCOMMANDS)
+    assert set(re.findall(r"(?<![\w.-])smx\.([A-Za-z]\w*)", said)) - {"sqlite"} <= set(dir(smx))
+    assert set(re.findall(r"\bjob\.([a-z]\w*)", said)) <= {name for name in dir(smx.Job) if not name.startswith("_")}
+
+
+def test_the_pages_for_users_name_no_option_that_is_not_there() -> None:
+    said = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text("users", "operators") + (ROOT / "README.md").read_text()))
+    known = {*long_options(), *command_line_options(), *FOREIGN, *WRONG}
+    assert said <= known
+
+
+def test_the_pages_name_no_file_of_the_repository_that_is_not_there() -> None:
+    said = re.findall(r"`((?:jupyter_smx|tests|docs|examples|bench|src|schema|ui-tests)/[\w./-]*)`", everything())
+    assert said
+    assert [path for path in said if not (ROOT / path).exists()] == []
+
+
+def routes(table: list[tuple[str, Any]], prefix: str) -> set[str]:
+    """Write each verb and path of a table as the architecture does."""
+    found = set()
+    for pattern, handler in table:
+        names = iter(["{ref}", "{name}"])
+        path = re.sub(r"\([^)]*\)", lambda _, names=names: next(names), pattern).removeprefix(prefix)
+        for verb in ("get", "post", "patch", "delete"):
+            if getattr(handler, verb).__module__.startswith("jupyter_smx."):
+                found.add(f"{verb.upper()} {path}")
+    return found
+
+
+def test_the_architecture_has_every_route_and_no_other() -> None:
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    said = {
+        f"{verb} {path}"
+        for verbs, path in re.findall(r"`((?:GET|POST|PATCH|DELETE)(?:\|\w+)*) ([/\w{}]+)[^`]*`", page)
+        for verb in verbs.split("|")
+    }
+    assert routes(api.ROUTES, "") | routes(handlers.ROUTES, "/jupyter-smx/") == said

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from jupyter_smx.controller.clock import WAS_SET, steady_clock
 from jupyter_smx.controller.line import Line
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.event import Event, PoolSummary
@@ -25,13 +26,24 @@ if TYPE_CHECKING:
 class Books:
     """Everything that is not over yet, and the one way to write it down.
 
-    ``holders`` maps an idle pool to the finished job whose record speaks of it (``WarmPoolStatus``).
+    ``holders`` maps an idle pool to the finished job whose record speaks of it (``WarmPoolStatus``). Records are
+    written by ``clock``, seconds since the epoch, which people may set; whoever waits for something counts by
+    ``steady``, which only runs forward.
     """
 
-    def __init__(self, store: Store, limits: Limits, clock: Callable[[], float], bell: Bell) -> None:
+    def __init__(
+        self,
+        store: Store,
+        limits: Limits,
+        clock: Callable[[], float],
+        bell: Bell,
+        steady: Callable[[], float] = steady_clock,
+    ) -> None:
         self.store = store
         self.limits = limits
         self.clock = clock
+        self.steady = steady
+        self._apart = clock() - steady()
         self.bell = bell
         self.jobs: dict[str, Job] = {job.id: job for job in store.live_jobs()}
         self.clusters: dict[str, Cluster] = {cluster.id: cluster for cluster in store.live_clusters()}
@@ -68,6 +80,15 @@ class Books:
                 # Not before it is on the disk: a write that failed leaves the pool, and whose it is, as they were.
                 self.holders.pop(cluster.id, None)
         self.bell.ring()
+
+    def heed_the_clock(self) -> None:
+        """Move the ends of idle pools along when somebody set the clock: they have as long to live as before."""
+        jump = self.clock() - self.steady() - self._apart
+        if abs(jump) < WAS_SET:
+            return
+        idle = [each for each in self.clusters.values() if each.state is ClusterState.AVAILABLE]
+        self.save(clusters=[transitions.shifted(pool, jump) for pool in idle])
+        self._apart += jump
 
     def job(self, ref: str) -> Job:
         """Find a job by id, name, prefix or base name.

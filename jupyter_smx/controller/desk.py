@@ -170,10 +170,10 @@ class Desk:
 
     async def wait_job(self, ref: str, until: str, timeout: float) -> Job:
         """Give a job as soon as it is final, or its first line ran, or when the seconds are over."""
-        deadline = self._books.clock() + timeout
+        deadline = self._books.steady() + timeout
         job = self._books.job(ref)
         while not _reached(job, until):
-            left = deadline - self._books.clock()
+            left = deadline - self._books.steady()
             if left <= 0:
                 break
             await self._books.bell.wait(left)

@@ -51,6 +51,7 @@ class Finisher:
         """Bring everything home and write the verdict.
 
         :raises UnavailableError: a host that still has outputs does not answer; try again.
+        :raises StagingError: the disk here is full; try again, nothing is lost.
         """
         job = self._books.jobs[job_id]
         if any(record.get("artifacts") for record in trail.records.values()):
@@ -102,6 +103,8 @@ class Finisher:
         except UnavailableError:
             raise
         except SmxError as error:
+            if error.transient:
+                raise
             said = f"ClientError: The outputs could not be brought home: {error}"
             return (), Verdict(state=SecondaryStatus.FAILED, reason=said[:1024])
         return home, None

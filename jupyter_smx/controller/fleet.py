@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jupyter_smx.controller.fencing import FencedError
+from jupyter_smx.controller.fencing import FencedError, RecordsError
 from jupyter_smx.engines.base import ClusterRequest, Engine, HostPlan, Observation
 from jupyter_smx.model.cluster import Cluster, ClusterState, Handle, Host
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError
@@ -98,11 +98,11 @@ class Fleet:
             self._watches.pop(cluster_id, None)
             return
         watch = self._watches.setdefault(cluster_id, _Watch())
-        now = self._books.clock()
+        now = self._books.steady()
         busy = watch.is_acting() or now < watch.not_before
         gone = watch.gone or self._silent_too_long(cluster, watch, now)
         seen = Seen(connected=self._agents.is_open(cluster_id), gone=gone, busy=busy)
-        act = self._steps.get(next_cluster_step(cluster, seen, now))
+        act = self._steps.get(next_cluster_step(cluster, seen, self._books.clock()))
         if act is not None:
             watch.action = asyncio.create_task(self._run(act, cluster, watch), name=f"cluster {cluster_id}")
 
@@ -123,7 +123,7 @@ class Fleet:
             raise
         except SmxError as error:
             watch.failures += 1
-            watch.not_before = self._books.clock() + min(MAX_PAUSE, 0.2 * 2 ** min(watch.failures, 10))
+            watch.not_before = self._books.steady() + min(MAX_PAUSE, 0.2 * 2 ** min(watch.failures, 10))
             _log.warning("Cluster %s: %s", cluster.id, error)
         finally:
             watch.action = None
@@ -134,14 +134,14 @@ class Fleet:
         """Look at every cluster, and at every engine whose turn it is."""
         for cluster_id in [*self._books.clusters]:
             self.step(cluster_id)
-        now = self._books.clock()
+        now = self._books.steady()
         for engine in {cluster.key.engine for cluster in self._books.clusters.values()}:
-            if now - self._surveyed.get(engine, 0.0) >= SURVEY_PERIOD:
+            if now - self._surveyed.get(engine, -SURVEY_PERIOD) >= SURVEY_PERIOD:
                 self.survey(engine)
 
     def survey(self, engine: str) -> None:
         """Begin one look at all clusters of an engine."""
-        self._surveyed[engine] = self._books.clock()
+        self._surveyed[engine] = self._books.steady()
         task = asyncio.create_task(self._survey(engine), name=f"survey {engine}")
         self._surveys.add(task)
         task.add_done_callback(self._surveys.discard)
@@ -196,6 +196,9 @@ class Fleet:
         except asyncio.TimeoutError:
             late = UnavailableError(f"The engine {engine.name} gave no hosts within {limit:g} s.", transient=True)
             await self._give_up(cluster, late)
+        except (FencedError, RecordsError):
+            # What was launched is another controller's now, or is found again when there is room to write it down.
+            raise
         except RefusedError as error:
             await self._give_up(cluster, error, launched=not first)
         except SmxError as error:
@@ -241,6 +244,10 @@ class Fleet:
             return
         changed = self._books.clusters.get(cluster.id)
         if changed is not None:
+            hosts = _hosts(changed, greetings)
+            if hosts != changed.hosts:
+                # What they imported while nobody listened is warmth, too.
+                changed = self._books.amend_cluster(changed.id, hosts=hosts) or changed
             self._crew.cluster_ready(changed, greetings)
 
     async def _lose(self, cluster: Cluster) -> None:
@@ -257,6 +264,13 @@ class Fleet:
         self._crew.room_made()
 
     async def _release(self, cluster: Cluster) -> None:
+        if not self._is(cluster.id, ClusterState.RELEASING):
+            self._books.heed_the_clock()
+            idle = self._books.clusters[cluster.id]
+            if idle.state is not ClusterState.AVAILABLE or not self._is_over(idle):
+                return
+            # Written before it is done: of two controllers only the one that owns the records ends hosts.
+            self._books.release_pool(idle, "The keep-alive ran out.")
         await self._free(cluster)
         now = self._books.clusters[cluster.id]
         reason = now.reason or ("The keep-alive ran out." if self._expired(now) else "Released.")
@@ -264,9 +278,13 @@ class Fleet:
         self._crew.room_made()
 
     async def _free(self, cluster: Cluster) -> None:
+        self._books.store.check_owner()
         self._agents.close(cluster.id)
         if cluster.handle is not None:
             await self._engine_of(cluster.key.engine).release(cluster.handle)
+
+    def _is_over(self, cluster: Cluster) -> bool:
+        return cluster.expires_at is not None and cluster.expires_at <= self._books.clock()
 
     def _expired(self, cluster: Cluster) -> bool:
         return cluster.expires_at is not None and cluster.expires_at <= self._books.clock() + 1.0

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from jupyter_smx.controller.fencing import FencedError
 from jupyter_smx.controller.trail import Trail
 from jupyter_smx.model.cluster import Cluster, ClusterState
-from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.status import Goal, SecondaryStatus
 from jupyter_smx.policy import transitions
 from jupyter_smx.policy.hosts import named_hosts
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MAX_REFUSALS = 3
+AGAIN = 1.0
+"""Seconds until an agent that did not answer is asked again."""
 
 
 class Listener(ABC):
@@ -84,12 +86,20 @@ class Listener(ABC):
             self._begin(self._fetch_record(job, host), f"record {job.id} {host}")
 
     async def _fetch_record(self, job: Job, host: str) -> None:
+        record = None
+        # Where the stream broke, the next greeting says again that it is there.
+        while record is None and job.id in self.books.jobs and self.agents.is_open(job.cluster):
+            record = await self._try_record(job, host)
+        if record is not None:
+            self._host_ended(job.id, host, record)
+
+    async def _try_record(self, job: Job, host: str) -> dict[str, Any] | None:
         try:
-            record = await self._finisher.fetch_record(job, host)
-        except SmxError as error:
+            return await self._finisher.fetch_record(job, host)
+        except UnavailableError as error:
             _log.warning("Job %s: the record on %s cannot be read yet: %s", job.name, host, error)
-            return
-        self._host_ended(job.id, host, record)
+        await asyncio.sleep(AGAIN)
+        return None
 
     def cluster_refused(self, cluster: Cluster, error: SmxError) -> None:
         """Try again after a transient refusal, a few times; otherwise the job failed before it began."""
@@ -99,7 +109,7 @@ class Listener(ABC):
         trail = self._trail(job)
         trail.refusals += 1
         if error.transient and trail.refusals < MAX_REFUSALS and job.goal is Goal.RUN:
-            trail.not_before = self.books.clock() + 0.5 * 2**trail.refusals
+            trail.not_before = self.books.steady() + 0.5 * 2**trail.refusals
             trail.hosts = ()
             self.books.save(jobs=[replace(job, cluster="", lease=0)])
             return
@@ -107,6 +117,17 @@ class Listener(ABC):
             self._finisher.stop_unstarted(replace(job, cluster="", lease=0))
         else:
             self._finisher.fail_unstarted(job, f"ClientError: {error}")
+        self._trails.pop(job.id, None)
+        self.room_made()
+
+    def environment_ready(self, job: Job) -> None:
+        """Let a job stand in line, with its age."""
+        del job
+        self.room_made()
+
+    def environment_failed(self, job: Job, error: SmxError) -> None:
+        """End a job whose requirements cannot be had."""
+        self._finisher.fail_unstarted(job, f"ClientError: {error}")
         self._trails.pop(job.id, None)
         self.room_made()
 
@@ -131,6 +152,9 @@ class Listener(ABC):
             self._take_event(cluster_id, host, header)
         except FencedError:
             self.fenced()
+        except SmxError as error:
+            # A full disk, say; what matters of it is kept in the trail, and written down when there is room.
+            _log.warning("What %s of cluster %s said is not written down yet: %s", host, cluster_id, error)
 
     def _take_event(self, cluster_id: str, host: str, header: Mapping[str, Any]) -> None:
         event = header.get("event")
@@ -149,9 +173,12 @@ class Listener(ABC):
 
     def _first_line(self, job: Job, at: Mapping[str, float]) -> None:
         now = self.books.clock()
-        timings = {**at, **job.timings, **self._trail(job).moments}
+        trail = self._trail(job)
+        trail.begun = dict(at)
+        timings = {**at, **job.timings, **trail.moments}
         begun = transitions.advance(replace(job, timings=timings), SecondaryStatus.TRAINING, now)
         self.books.save(jobs=[begun])
+        trail.begun = None
         cluster = self.books.clusters.get(job.cluster)
         if cluster is not None and cluster.cold_start_seconds is None and "first_line" in timings:
             took = timings["first_line"] - (job.spec.submitted_at or job.created_at)

@@ -45,7 +45,7 @@ class LogPump:
         """Take note that the log is ``total`` bytes long there, and pull what is missing; errors are logged."""
         key = (job.id, host)
         self._wanted[key] = max(total, self._wanted.get(key, 0))
-        if key not in self._pullers and self.size(job.id, host) < total:
+        if key not in self._pullers and self.size(job.id, host) < self._wanted[key]:
             self._start(job, host, lambda offset: self._ask(job, host, None, offset))
 
     async def drain(

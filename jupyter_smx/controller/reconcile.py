@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx.controller.fencing import FencedError
+from jupyter_smx.controller.fencing import FencedError, RecordsError
 from jupyter_smx.controller.fleet import Fleet
+from jupyter_smx.controller.job_folder import StagingError
 from jupyter_smx.controller.listener import Listener
 from jupyter_smx.controller.runspec import run_spec
 from jupyter_smx.model.cluster import Cluster, ClusterState
@@ -84,6 +86,7 @@ class Reconciler(Listener):
 
         :raises ValidationError, ResourceLimitError: nothing was written.
         """
+        self.books.heed_the_clock()
         limits = self.books.limits
         if len(self.books.jobs) >= limits.max_jobs_queued:
             raise admission.queue_full(limits)
@@ -134,8 +137,11 @@ class Reconciler(Listener):
             self._trails.pop(job_id, None)
             return
         trail = self._trail(job)
-        if trail.finishing or self.books.clock() < trail.not_before:
+        if trail.finishing or self.books.steady() < trail.not_before:
             return
+        if trail.begun is not None:
+            self._first_line(job, trail.begun)
+            job = self.books.jobs[job_id]
         # A lost cluster has left the books, but the job still has to learn what became of it there.
         on_hosts = self.books.cluster_of(job) or (self.books.store.cluster(job.cluster) if trail.lost else None)
         if job.cluster and on_hosts is None:
@@ -148,11 +154,21 @@ class Reconciler(Listener):
 
     def tick(self) -> None:
         """Look at everything once: clusters first, then jobs that have hosts or a wish to stop, then the line."""
+        self.books.heed_the_clock()
         self.fleet.step_all()
         for job in [*self.books.jobs.values()]:
             if job.cluster or job.goal is Goal.STOP:
-                self.step(job.id)
+                self._step_alone(job)
         self.room_made()
+
+    def _step_alone(self, job: Job) -> None:
+        # What cannot be done for one job now keeps no other from its turn.
+        try:
+            self.step(job.id)
+        except FencedError:
+            raise
+        except SmxError as error:
+            _log.warning("Job %s cannot be looked at: %s", job.name, error)
 
     def room_made(self) -> None:
         """Look at the jobs that wait for others, then place those in the line until one has to stay in it."""
@@ -295,14 +311,24 @@ class Reconciler(Listener):
             self.fenced()
             raise
         except SmxError as error:
-            _log.warning("Job %s cannot be finished yet: %s", job.name, error)
+            self._put_off(job.id, error)
             return
         finally:
             # Also after an error that nobody foresaw: a job that is tried again is better than one that hangs.
-            trail.finishing, trail.not_before = False, self.books.clock() + 1.0
+            trail.finishing, trail.not_before = False, self.books.steady() + 1.0
         self._trails.pop(job.id, None)
         self.fleet.step(job.cluster)
         self.room_made()
+
+    def _put_off(self, job_id: str, error: SmxError) -> None:
+        job = self.books.jobs[job_id]
+        # Lists show it, so it names no path.
+        full = isinstance(error, (StagingError, RecordsError))
+        waits = transitions.remark(job, f"Its end waits{' for room on the disk.' if full else f': {error.message}'}")
+        if waits is not job:
+            _log.warning("Job %s cannot be finished yet: %s", job.name, error)
+            with suppress(RecordsError):
+                self.books.save(jobs=[waits])
 
     def _replace(self, job: Job) -> None:
         self._trails.pop(job.id, None)

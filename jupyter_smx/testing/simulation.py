@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import itertools
 import logging
+import os
 import shutil
 import tempfile
 import traceback
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_smx.controller.agents import Agents
 from jupyter_smx.controller.bell import Bell
 from jupyter_smx.controller.books import Books
-from jupyter_smx.controller.database import connect
+from jupyter_smx.controller.database import connect, unwritable
 from jupyter_smx.controller.desk import Desk
 from jupyter_smx.controller.fencing import FencedError
 from jupyter_smx.controller.finish import Finisher
@@ -60,6 +62,7 @@ class MortalStore(Store):
     killed = False
     writes_left: int | None = None
     dies_before = False
+    disk_is_full = False
     on_death: Callable[[], None]
 
     def write(
@@ -78,6 +81,8 @@ class MortalStore(Store):
         if self.killed or (dies_now and self.dies_before):
             self.on_death()
             raise ControllerDied
+        if self.disk_is_full:
+            raise unwritable(self.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
         # Nobody cuts the power here, and waiting for a disk takes longer than everything else.
         written = super().write(jobs, clusters, events, durable=False)
         if dies_now:
@@ -95,7 +100,7 @@ class Controller:
         path = world.folder / "smx.sqlite"
         self.store = MortalStore(path, connect(path))
         self.store.on_death = self.die
-        self.books = Books(self.store, limits, world.clock, Bell())
+        self.books = Books(self.store, limits, world.clock, Bell(), world.steady)
         self.agents = Agents(self._heard, self._closed)
         jobs_folder = world.folder / "jobs"
         pump = self.pump = LogPump(jobs_folder, self.agents, lambda _job: None)
@@ -285,6 +290,19 @@ class Simulation:
         """Kill it at its ``count``-th write from now, before or after that is on the disk."""
         self.controller.store.dies_before = before
         self.controller.store.writes_left = count
+
+    def fill_disk(self) -> None:
+        """Let no record be written any more, until :meth:`make_room`."""
+        self.controller.store.disk_is_full = True
+
+    def make_room(self) -> None:
+        """Let records be written again."""
+        self.controller.store.disk_is_full = False
+
+    def set_clock(self, seconds: float) -> None:
+        """Set the clock of the controller's machine forward or back, and give the controller one look at it."""
+        self.world.set_clock(seconds)
+        self.pass_time(TICK)
 
     def restart(self) -> None:
         """Bury the controller, which is killed if it lives, and start another one on its records."""

@@ -152,7 +152,7 @@ class Ending:
     def __init__(self) -> None:
         self.exit_code = 0
         self.report: Dict[str, Any] = {"refused": None, "exception": None}
-        self.report.update(errors=[], received={}, modules=[])
+        self.report.update(errors=[], received={}, imported={})
 
     def refuse(self, sentence: str) -> None:
         """End a job that never began."""
@@ -249,26 +249,6 @@ def collect(names: List[str], main: types.ModuleType, path: str, ending: Ending)
             pickle.dump(packed, file)
         os.replace(path + ".part", path)
     ending.report["received"] = {name: len(data) for name, data in packed.items()}
-
-
-def _lies_in(module: Any, folder: str) -> bool:
-    """Say whether a module came from a folder: such a one is gone with its job, and another job's may be another."""
-    spec = getattr(module, "__spec__", None)
-    places = [getattr(spec, "origin", None), *(getattr(spec, "submodule_search_locations", None) or [])]
-    return any(isinstance(place, str) and place.startswith(folder + os.sep) for place in places)
-
-
-def modules(folder: str) -> List[str]:
-    """Name the installed top-level modules that are imported now: what a zygote could import before the next job.
-
-    What came from ``folder``, the ``/opt/ml`` of this job, was never installed.
-    """
-    # Names first: looking into a module copies its page, and there may be thousands.
-    found = {name for name in list(sys.modules) if "." not in name and not name.startswith("_")}
-    found -= set(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
-    found -= {"jupyter_smx", "cloudpickle"}
-    found = {name for name in found if getattr(sys.modules.get(name), "__spec__", None)}
-    return sorted(name for name in found if not _lies_in(sys.modules[name], folder))
 
 
 def now() -> float:

@@ -7,6 +7,8 @@ import os
 import shutil
 from typing import Any, Dict, List, Tuple
 
+from jupyter_smx.agent import digest
+
 Pairs = List[Tuple[str, str]]
 """Name inside the channel, and the file it comes from."""
 
@@ -48,9 +50,9 @@ def _copy(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def _present(channel: Dict[str, Any], folder: str, *, link: bool) -> None:
+def _present(channel: Dict[str, Any], pairs: Pairs, folder: str, *, link: bool) -> None:
     os.makedirs(folder, exist_ok=True)
-    for name, source in entries(channel):
+    for name, source in pairs:
         target = os.path.join(folder, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         if not os.path.exists(source):
@@ -62,21 +64,48 @@ def _present(channel: Dict[str, Any], folder: str, *, link: bool) -> None:
 
 
 def stage(
-    channels: List[Dict[str, Any]], folders: Dict[str, str], hidden: Tuple[Tuple[str, str], ...]
+    channels: List[Dict[str, Any]],
+    folders: Dict[str, str],
+    hidden: Tuple[Tuple[str, str], ...],
+    limit: int,
+    known: digest.Known,
 ) -> Dict[str, Any]:
-    """Present every channel in its folder; File copies, FastFile links.
+    """Present every channel in its folder; File copies, FastFile links. Gives a digest of each (``inputs``).
 
     ``hidden`` names folders of the machine that jobs of this host cannot see, and where this process still finds them;
-    what lies there is copied in either mode.
+    what lies there is copied in either mode. ``limit`` is the number of bytes of a channel above which its content is
+    not read for its digest, ``known`` what is known of files from jobs before; ``fresh`` is what was learnt.
 
     :raises ChannelError: a source is not there.
     :raises OSError: it cannot be read, or the host's disk is full.
     """
+    inputs, fresh = [], {}  # type: List[Dict[str, Any]], digest.Known
     for channel in channels:
         link = channel.get("mode") == "FastFile"
         whole, moved = _reachable(channel, hidden)
-        _present(whole, folders[channel["name"]], link=link and not moved)
-    return {}
+        link = link and not moved
+        folder, pairs = folders[channel["name"]], entries(whole)
+        _present(whole, pairs, folder, link=link)
+        bound = limit // digest.LINKED_SHARE if link else limit
+        described, read = digest.of_channel(channel["name"], folder, {} if link else _sources(pairs), bound, known)
+        inputs.append(described)
+        fresh.update(read)
+    return {"inputs": inputs, "fresh": fresh}
+
+
+def _sources(pairs: Pairs) -> Dict[str, digest.File]:
+    """Find the files that those of a copied channel came from, by their names in it."""
+    found: Dict[str, digest.File] = {}
+    for name, source in pairs:
+        if not os.path.isdir(source):
+            found[name] = digest.look(name, source)
+            continue
+        try:
+            inner = list(digest.files(source))
+        except (OSError, digest.TooManyError):
+            continue  # then there is nothing that could be known of it
+        found.update((os.path.join(name, file.name), file) for file in inner)
+    return found
 
 
 def _reachable(channel: Dict[str, Any], hidden: Tuple[Tuple[str, str], ...]) -> Tuple[Dict[str, Any], bool]:

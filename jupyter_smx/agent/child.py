@@ -15,7 +15,7 @@ import sys
 import traceback
 from typing import Any, Dict, List, NamedTuple
 
-from jupyter_smx.agent import cell, environment, process, scriptmode, sourcedir, threads, wire
+from jupyter_smx.agent import cell, environment, imports, process, scriptmode, sourcedir, threads, wire
 
 _NICE = 5
 _OOM_SCORE = 500
@@ -134,6 +134,7 @@ def prepare(cradle: Cradle) -> None:
     cell.forget_handlers()
     _rehearse(cradle)
     _leave_our_modules(cradle)
+    imports.begin_job()
     gc.enable()
 
 
@@ -224,7 +225,7 @@ class _Job:
 
     def _report(self) -> None:
         self.ending.name_files(self.code, self.spec["folder"])
-        self.ending.report["modules"] = cell.modules(self.place.base)
+        self.ending.report["imported"] = imports.by_folder()
         path = os.path.join(self.folder, "report.json")
         with open(path + ".part", "w", encoding="utf-8") as file:
             json.dump(self.ending.report, file)

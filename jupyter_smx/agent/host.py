@@ -9,15 +9,17 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Protocol, Set, Tuple
 
-from jupyter_smx.agent import clean, environment, process, scriptmode, sourcedir
+from jupyter_smx.agent import clean, environment, machine, process, scriptmode, sourcedir
 from jupyter_smx.agent.deadline import Deadline
 from jupyter_smx.agent.errand import Errand
 from jupyter_smx.agent.logwatch import LogWatch
 from jupyter_smx.agent.loop import Loop
 from jupyter_smx.agent.nursery import Nursery
+from jupyter_smx.agent.packages import Packages
 from jupyter_smx.agent.spool import Spool
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.digest import Known
     from jupyter_smx.agent.folder import HostFolder
     from jupyter_smx.agent.hostconfig import HostConfig
     from jupyter_smx.agent.loop import Timer
@@ -101,10 +103,13 @@ class Host:
             "threads": config.threads,
             "marker": config.marker(),
             "start_method": config.start_method,
+            "preload_memory": config.preload_memory << 20,
             "entry": entry,
         }
         self.nursery = Nursery(self.loop, folder.slots, begin, zygote_environment(isolation, folder))
         self.nursery.on_preload = self._preloaded
+        self.packages = Packages(self.loop)
+        self.input_hashes: Known = {}
         self.nursery.on_hopeless = lambda: self.end("no zygote can be started here", code=1)
 
     def is_private(self) -> bool:
@@ -257,6 +262,7 @@ def describe(host: Host) -> Dict[str, Any]:
         "host": host.config.host,
         "isolation": {"mode": host.isolation.mode, "reason": host.isolation.reason},
         "start_method": host.config.start_method,
+        "machine": machine.describe(host.config.threads, host.config.gpus),
         "preload": host.nursery.preload.view(),
         "deadline": host.deadline.left(),
         "jobs": {job.id: job.view() for job in host.jobs.values()},

@@ -10,7 +10,11 @@ from jupyter_smx.agent import wire
 
 
 class HostConfig(NamedTuple):
-    """Names, shares and limits of one host; ``idle_limit`` and ``grace`` are seconds, ``threads`` counts CPUs."""
+    """Names, shares and limits of one host; ``idle_limit`` and ``grace`` are seconds, ``threads`` counts CPUs.
+
+    ``preload_memory`` and ``input_hash_limit`` are MiB; 0 is no limit of the first, and of the second that no content
+    of inputs is read.
+    """
 
     cluster: str
     host: str
@@ -25,6 +29,8 @@ class HostConfig(NamedTuple):
     start_method: str
     isolate: bool
     grace: float
+    preload_memory: int
+    input_hash_limit: int
 
     def marker(self) -> str:
         """Give the value of ``JUPYTER_SMX_HOST`` in every process of this host."""
@@ -66,6 +72,8 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
         start_method=method,
         isolate=bool(raw.get("isolate", True)),
         grace=float(raw.get("grace", 120.0)),
+        preload_memory=int(raw.get("preload_memory") or 0),
+        input_hash_limit=int(raw.get("input_hash_limit", 1024)),
     )
 
 

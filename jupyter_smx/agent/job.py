@@ -7,7 +7,19 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from jupyter_smx.agent import archive, channel, child, clean, process, scriptmode, sourcedir, spool, wire
+from jupyter_smx.agent import (
+    archive,
+    channel,
+    child,
+    clean,
+    digest,
+    packages,
+    process,
+    scriptmode,
+    sourcedir,
+    spool,
+    wire,
+)
 from jupyter_smx.agent.errand import Errand
 
 if TYPE_CHECKING:
@@ -50,6 +62,8 @@ class Job:
         self.report: Dict[str, Any] = {}
         self.status: Optional[int] = None
         self._staging: Optional[Errand] = None
+        self._inputs: List[Dict[str, Any]] = []
+        self._found = packages.NOTHING
         self._puts_code = False
         self._kill_timer: Optional[Timer] = None
         self._limit_timer: Optional[Timer] = None
@@ -77,13 +91,16 @@ class Job:
             target = scriptmode.code_folder(self.spec, place)
             sourcedir.put(self.spec["source_dir"], self.host.folder.trees, target)
         folders = {one["name"]: scriptmode.channel_folder(place, self.spec["kind"], one["name"]) for one in channels}
-        return channel.stage(channels, folders, self.host.hidden)
+        limit = self.host.config.input_hash_limit << 20
+        return channel.stage(channels, folders, self.host.hidden, limit, self.host.input_hashes)
 
     def _staged(self, result: Optional[Dict[str, Any]], error: str) -> None:
         self._staging = None
         if result is None:
             self._refuse(error.replace("ChannelError: ", "").replace("SourceDirError: ", ""))
             return
+        self._inputs = result["inputs"]
+        digest.keep(self.host.input_hashes, result["fresh"])
         os.rmdir(self.host.spool.path(self.id))
         self._launch()
 
@@ -216,15 +233,24 @@ class Job:
         if archive.has_work(ml, self._outputs, folder):
             Errand(self.host.loop, lambda: archive.archive(ml, self._outputs, folder), self._archived)
         else:
-            self._over([])
+            self._account([])
 
     def _archived(self, result: Optional[Dict[str, Any]], error: str) -> None:
         if result is None:
             self.errors.append(f"artefacts: {error}.")
-            self._over([])
+            self._account([])
             return
         self.errors += result["errors"]
-        self._over(result["artifacts"])
+        self._account(result["artifacts"])
+
+    def _account(self, artifacts: List[Dict[str, Any]]) -> None:
+        """Find out which packages the job saw; mostly that is known already."""
+
+        def found(what: packages.Found) -> None:
+            self._found = what
+            self._over(artifacts)
+
+        self.host.packages.find(self.report.get("imported") or {}, found)
 
     def _over(self, artifacts: Optional[List[Dict[str, Any]]] = None) -> None:
         if self._watch is not None:
@@ -280,5 +306,10 @@ class Job:
             "received": self.report.get("received", {}),
             "errors": errors,
             "left_behind": self.left_behind,
-            "modules": self.report.get("modules", []),
+            "modules": [name for name in self._found.installed if name != "cloudpickle" and name[0] != "_"],
+            "packages": self._found.packages,
+            "own_modules": self._found.own,
+            "inputs": self._inputs,
+            "hash_seed": os.environ.get("PYTHONHASHSEED", ""),
+            "notes": self._found.notes,
         }

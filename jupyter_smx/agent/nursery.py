@@ -123,7 +123,7 @@ class Nursery:
             # Only a child can tell: it imports for itself. See _on_parked_report.
             self._take_over(zygote)
             return
-        self.preload.settle(header["loaded"], header["failed"], header["present"])
+        self.preload.settle(header)
         self._take_over(zygote)
         self._preload_settled()
 
@@ -257,6 +257,7 @@ class Nursery:
 
     def take(self) -> Optional[Child]:
         """Give the parked child to a job; the next one is parked when that job says that it is ending."""
+        self._renew()
         self._demand.taken()
         if self._trimming is None:
             self._trimming = self._loop.later(QUIET, self._trim)
@@ -269,6 +270,13 @@ class Nursery:
             taken.running = True
             self._loop.later(_SIGHT, lambda: self._keep_in_sight(taken))
         return taken
+
+    def _renew(self) -> None:
+        """Leave a zygote whose preloads are not what is installed any more: the job would run with old packages."""
+        old = self._current
+        if old is not None and old.ready and old.is_outdated():
+            self._replace(old)
+            self._retire(old)
 
     def _keep_in_sight(self, one: Child) -> None:
         """Wake a zygote that is silent about the end of its job, which may have frozen it; else do without it."""
@@ -354,7 +362,7 @@ class Nursery:
     def _on_imported(self, one: Child, header: Dict[str, Any]) -> None:
         """Take the news of a spawned child that has done its imports; its zygote imported nothing."""
         if one.zygote.modules and one in self._parked and self.preload.loaded != header["loaded"]:
-            self.preload.settle(header["loaded"], header["failed"], header["present"])
+            self.preload.settle(header)
             self._preload_settled()
 
     def _ended(self, one: Child, status: Optional[int], reason: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from typing import Callable, Dict, List, Optional
 
-from jupyter_smx.agent import wire
+from jupyter_smx.agent import packages, wire
 
 
 class Child:
@@ -42,8 +42,13 @@ class Zygote:
         self.pid = pid
         self.control = control
         self.modules = modules
+        self._installed = packages.Installed() if modules else None
         self.decoder = wire.Decoder()
         self.ready = False
         self.dead = False
         self.retiring = False
         self.children: Dict[int, Child] = {}
+
+    def is_outdated(self) -> bool:
+        """Say whether packages were installed, replaced or removed since it imported what it has."""
+        return self._installed is not None and self._installed.changed()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, List, Set
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Set
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent import trial
 
 
 class Preload:
@@ -13,19 +16,21 @@ class Preload:
         self.loaded: List[str] = []
         self.failed: Dict[str, str] = {}
         self.pending: List[str] = []
+        self.costs: Dict[str, Dict[str, Any]] = {}
         self._present: Set[str] = set()
         self._wished: List[str] = []
 
     def view(self) -> Dict[str, Any]:
         """Give it as it travels."""
-        return {"loaded": self.loaded, "failed": self.failed, "pending": self.pending}
+        return {"loaded": self.loaded, "failed": self.failed, "pending": self.pending, "costs": self.costs}
 
-    def settle(self, loaded: List[str], failed: Dict[str, str], present: List[str]) -> None:
-        """Take note of what a zygote has that took over; ``present`` are all modules in it."""
-        self.loaded = loaded
-        self.failed.update(failed)
+    def settle(self, report: Mapping[str, Any]) -> None:
+        """Take note of what a zygote has that took over; see :func:`report`."""
+        self.loaded = report["loaded"]
+        self.failed.update(report["failed"])
+        self.costs = report["costs"]
         self.pending = []
-        self._present = set(present)
+        self._present = set(report["present"])
 
     def missing(self, modules: List[str]) -> List[str]:
         """Choose what a new zygote would be worth: what came with something else is there already."""
@@ -42,7 +47,8 @@ class Preload:
         return wished
 
 
-def present() -> List[str]:
-    """Name every module in this process that is not Python's own."""
+def report(imported: trial.Imported) -> Dict[str, Any]:
+    """Tell what a process has imported for jobs to come; ``present`` is every module in it that is not Python's own."""
     ours = set(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
-    return sorted(name for name in list(sys.modules) if name.partition(".")[0] not in ours)
+    present = sorted(name for name in list(sys.modules) if name.partition(".")[0] not in ours)
+    return {"loaded": imported.loaded, "failed": imported.failed, "costs": imported.costs, "present": present}

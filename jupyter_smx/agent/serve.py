@@ -183,6 +183,7 @@ def main(words: List[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGUSR1):
         host.loop.on_signal(number, lambda: host.end("the engine gave notice"))
     host.nursery.start(list(config.preload))
+    host.packages.read_ahead()
     host.watch_deadline()
     host.loop.run()
     return 0

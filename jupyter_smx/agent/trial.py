@@ -8,9 +8,10 @@ import os
 import select
 import signal
 import sys
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from jupyter_smx.agent import process, threads
+from jupyter_smx.agent import imports, process, threads
 
 # Native threads that are known to survive a fork of their process.
 _HARMLESS_THREADS = ("jemalloc_bg_thd",)
@@ -18,13 +19,20 @@ _HARMLESS_THREADS = ("jemalloc_bg_thd",)
 _COMPANIONS: Dict[str, Tuple[str, ...]] = {"numpy": ("numpy.random",)}
 PATIENCE = 5.0
 """Seconds that a forked child may take for one small computation."""
+_MIB = 1 << 20
+_OF_THE_USER = "it comes from your own files, which may be others when the next job comes"
 
 
 class Imported(NamedTuple):
-    """What an import did: modules that are there now, reasons of those that are not, and the one that spoilt it."""
+    """What an import did: modules that are there now, reasons of those that are not, and the one that spoilt it.
+
+    ``costs`` say for each module that is there the ``seconds`` and ``bytes`` of private memory that it took after
+    those before it, and which of those it ``needs``.
+    """
 
     loaded: List[str]
     failed: Dict[str, str]
+    costs: Dict[str, Dict[str, Any]]
     spoilt_by: str = ""
 
 
@@ -84,7 +92,22 @@ def objection(sockets_before: int) -> str:
     return ""
 
 
+def private_memory(pid: str = "self") -> int:
+    """Give the bytes that a process has for itself alone and that cannot be dropped; 0 where that is not told."""
+    size = 0
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+            for line in file:
+                if line.startswith(("Private_Dirty:", "SwapPss:")):
+                    size += int(line.split()[1]) * 1024
+    except OSError:
+        return 0
+    return size
+
+
 def _import(name: str) -> str:
+    if imports.is_the_users(name):
+        return _OF_THE_USER
     try:
         importlib.import_module(name)
         for companion in _COMPANIONS.get(name, ()):
@@ -94,22 +117,58 @@ def _import(name: str) -> str:
     return ""
 
 
-def import_all(modules: List[str]) -> Imported:
-    """Import modules, and nothing else: not one of them is used."""
-    loaded: List[str] = []
-    failed: Dict[str, str] = {}
-    sockets = _sockets()
-    for name in modules:
+class _Trial:
+    """Imports one module after the other and measures each."""
+
+    def __init__(self, budget: int) -> None:
+        self.found = Imported([], {}, {})
+        self._budget = budget
+        self._sockets = _sockets()
+        self._taken: Dict[str, int] = {}
+
+    def add(self, name: str) -> str:
+        """Import one; gives the name of the module that spoilt this process, '' when it goes on."""
+        began, before = time.perf_counter(), private_memory()
         problem = _import(name)
+        seconds = time.perf_counter() - began
         if problem:
-            failed[name] = problem
-        reason = objection(sockets)
+            self.found.failed[name] = problem
+        reason = objection(self._sockets)
         if reason:
-            failed.setdefault(name, reason)
-            return Imported(loaded, failed, spoilt_by=name)
-        if name not in failed and name in sys.modules:
-            loaded.append(name)
-    return Imported(loaded, failed)
+            self.found.failed.setdefault(name, reason)
+            return name
+        self._taken[name] = max(0, private_memory() - before)
+        if self._budget and sum(self._taken.values()) > self._budget:
+            return self._too_large()
+        if not problem and name in sys.modules:
+            self.found.loaded.append(name)
+            self.found.costs[name] = {"seconds": round(seconds, 4), "bytes": self._taken[name]}
+        return ""
+
+    def _too_large(self) -> str:
+        """Choose the largest to be left out, so that as many as possible have room."""
+        largest = max(self._taken, key=lambda name: self._taken[name])
+        size, limit = self._taken[largest] / _MIB, self._budget // _MIB
+        self.found.failed[largest] = f"it takes {size:.0f} MiB of the {limit} MiB that all preloads may take here"
+        return largest
+
+
+def import_all(modules: List[str], budget: int = 0) -> Imported:
+    """Import modules, and nothing else: not one of them is used.
+
+    ``budget`` is the number of bytes of private memory that they may take together; 0 is no limit.
+    """
+    trial = _Trial(budget)
+    imports.begin_watching()
+    try:
+        spoilt_by = next(filter(None, map(trial.add, modules)), "")
+    finally:
+        imports.end_watching()
+    found = trial.found
+    for name, cost in found.costs.items():
+        needed = imports.needed_by([imports.root(name)])
+        cost["needs"] = [other for other in found.loaded if other != name and imports.root(other) in needed]
+    return found._replace(spoilt_by=spoilt_by)
 
 
 def _numpy() -> None:

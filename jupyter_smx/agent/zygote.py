@@ -54,10 +54,10 @@ class Zygote:
     def import_modules(self) -> bool:
         """Import what was asked for and tell how it went; False when this process cannot be a zygote."""
         if self.begin["start_method"] == "spawn":
-            self.send({"event": "ready", "loaded": [], "failed": {}, "present": []})
+            self.send({"event": "ready"})
             return True
         gc.disable()
-        imported = trial.import_all(self.begin["modules"])
+        imported = trial.import_all(self.begin["modules"], self.begin["preload_memory"])
         spoilt_by, failed = imported.spoilt_by, imported.failed
         if not spoilt_by:
             spoilt_by = trial.hanging() or ""
@@ -69,7 +69,7 @@ class Zygote:
         gc.collect()
         gc.freeze()
         self.tasks = trial.task_count()
-        self.send({"event": "ready", "loaded": imported.loaded, "failed": failed, "present": preload.present()})
+        self.send(dict(preload.report(imported), event="ready"))
         return True
 
     def serve(self) -> NoReturn:
@@ -225,8 +225,7 @@ def spawned(words: List[str]) -> int:
         os.set_inheritable(fd, False)
     begin = json.loads(words[3])
     imported = trial.import_all(begin["modules"])
-    report = {"loaded": imported.loaded, "failed": imported.failed, "present": preload.present()}
     with contextlib.suppress(OSError):
-        sock.sendall(wire.encode(report))
+        sock.sendall(wire.encode(preload.report(imported)))
     child.live(sock, _cradle(begin, words[2], log))
     return 1

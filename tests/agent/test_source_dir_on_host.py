@@ -162,6 +162,7 @@ def test_the_folder_wins_over_a_module_that_the_host_has_imported(
 ) -> None:
     installed = tmp_path / "installed"
     (installed / "shared").mkdir(parents=True)
+    (installed / "shared-1.0.dist-info").mkdir()
     (installed / "shared" / "__init__.py").write_text("X = 'installed'\n")
     (installed / "shared" / "deep.py").write_text("X = 'installed'\n")
     agent = start_agent(preload=["shared.deep"], environment={"PYTHONPATH": str(installed)})

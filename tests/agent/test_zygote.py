@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def modules(tmp_path: Path) -> Path:
-    """Give a folder from which zygotes can import."""
+    """Give a folder from which zygotes can import: an installer keeps its notes there."""
     folder = tmp_path / "modules"
-    folder.mkdir()
+    (folder / "installed-1.0.dist-info").mkdir(parents=True)
+    record = "\n".join(f"{name}.py,," for name in ("mine", "slow", "first", "second"))
+    (folder / "installed-1.0.dist-info" / "RECORD").write_text(record)
+    (folder / "installed-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: installed\nVersion: 1.0\n"
+    )
     return folder
 
 

@@ -1,0 +1,128 @@
+"""Digests of input channels: of what lies in a channel's folder before the job begins, content or at least listing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+
+LISTED = 100_000
+"""Files that are listed at most; beyond it nothing is said, for a look at each would keep the job waiting."""
+LINKED_SHARE = 16
+"""Of what is only linked, this part of the limit is read: nobody else reads it before the job does."""
+_PIECE = 1 << 20
+_RACY = 2.0
+"""Seconds for which a file's time may stay the same although it is written again."""
+_KEPT = 20_000
+
+
+class File(NamedTuple):
+    """One file of a channel: its name in it, where it is, and what tells that it was not changed."""
+
+    name: str
+    path: str
+    size: int
+    mtime_ns: int
+    identity: Tuple[int, int, int]
+
+
+Known = Dict[str, List[Any]]
+"""SHA-256 of files that were read before, by path: ``[size, mtime_ns, [device, inode, ctime_ns], digest]``."""
+
+
+class TooManyError(Exception):
+    """A channel has more files than are listed."""
+
+
+def files(folder: str) -> Iterator[File]:
+    """Walk through a channel in the order of names; links are followed, each folder once.
+
+    :raises TooManyError: more than ``LISTED`` files.
+    """
+    count = 0
+    seen: Set[Tuple[int, int]] = set()
+    for top, folders, names in os.walk(folder, followlinks=True):
+        own = os.stat(top)
+        if (own.st_dev, own.st_ino) in seen:
+            folders[:] = []
+            continue
+        seen.add((own.st_dev, own.st_ino))
+        folders.sort()
+        for name in sorted(names):
+            count += 1
+            if count > LISTED:
+                raise TooManyError
+            path = os.path.join(top, name)
+            yield look(os.path.relpath(path, folder), path)
+
+
+def look(name: str, path: str) -> File:
+    """Describe one file, wherever a link leads.
+
+    :raises OSError: it is not there.
+    """
+    found = os.stat(path)
+    return File(name, path, found.st_size, found.st_mtime_ns, (found.st_dev, found.st_ino, found.st_ctime_ns))
+
+
+def _read(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb", buffering=0) as file:
+        for piece in iter(lambda: file.read(_PIECE), b""):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _content(file: File, sources: Dict[str, File], known: Known, fresh: Known) -> str:
+    """Hash one file, or believe what was read before of the file that it is a copy of."""
+    source = sources.get(file.name, file)
+    before = known.get(source.path)
+    same = [source.size, source.mtime_ns, list(source.identity)]
+    if before is not None and before[:3] == same and (file.size, file.mtime_ns) == (source.size, source.mtime_ns):
+        return str(before[3])
+    digest = _read(file.path)
+    if time.time() - source.mtime_ns / 1e9 > _RACY:
+        fresh[source.path] = [*same, digest]
+    return digest
+
+
+def _whole(rows: List[Tuple[str, int, str]]) -> str:
+    """Hash the rows of a channel: name, size, and what stands for the content, sorted by name."""
+    digest = hashlib.sha256()
+    for name, size, mark in sorted(rows):
+        digest.update(f"{name}\0{size}\0{mark}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def of_channel(
+    name: str, folder: str, sources: Dict[str, File], limit: int, known: Known
+) -> Tuple[Dict[str, Any], Known]:
+    """Describe what a channel holds, and give the digests of files that were read for it.
+
+    ``limit`` is the number of bytes above which the content is not read; ``sources`` are the files that those of the
+    channel are copies of, by their names in it.
+    """
+    described: Dict[str, Any] = {"channel": name, "method": "none", "sha256": "", "files": 0, "bytes": 0, "reason": ""}
+    fresh: Known = {}
+    try:
+        found = list(files(folder))
+        described.update(files=len(found), bytes=sum(file.size for file in found))
+        if described["bytes"] <= limit:
+            rows = [(file.name, file.size, _content(file, sources, known, fresh)) for file in found]
+            described.update(method="content", sha256=_whole(rows))
+        else:
+            rows = [(file.name, file.size, str(file.mtime_ns)) for file in found]
+            described.update(method="listing", sha256=_whole(rows))
+    except TooManyError:
+        described["reason"] = f"It has more than {LISTED} files."
+    except OSError as error:
+        described["reason"] = f"{error.filename or folder} cannot be read ({error.strerror})."
+    return described, fresh
+
+
+def keep(known: Known, fresh: Optional[Known]) -> None:
+    """Remember digests of files for the next job, not more than are worth it."""
+    known.update(fresh or {})
+    while len(known) > _KEPT:
+        del known[next(iter(known))]

@@ -1,0 +1,177 @@
+"""Which modules a job asked for, also of those that were there before it: a zygote's preloads are nobody's imports yet.
+
+Python looks at ``__spec__._initializing`` each time that a loaded module is imported again, whichever way. The specs of
+preloaded modules are ours, so they notice it: in a zygote they note who needs whom, in a job that it was asked for.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from importlib.machinery import ModuleSpec
+from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set
+
+_STDLIB: FrozenSet[str] = frozenset(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
+_STDLIB_FOLDER = os.path.dirname(os.__file__)
+_MACHINERY = ("importlib", "_frozen_importlib", "_frozen_importlib_external")
+_PYTHONS_OWN = (_STDLIB_FOLDER, os.path.join(_STDLIB_FOLDER, "lib-dynload"))
+
+
+class _Notes:
+    """What was noticed in this process; children of a zygote inherit it and add their own."""
+
+    def __init__(self) -> None:
+        self.needs: Dict[str, Set[str]] = {}
+        self.asked: Set[str] = set()
+        self.before: FrozenSet[str] = frozenset(sys.modules)
+        self.watched: FrozenSet[str] = frozenset()
+        self.in_zygote = False
+
+
+_notes = _Notes()
+
+
+class _WatchedSpec(ModuleSpec):
+    """The spec of a module that a zygote imported."""
+
+    @property
+    def _initializing(self) -> bool:
+        if _notes.in_zygote:
+            _note_need(root(self.name))
+        else:
+            _notes.asked.add(root(self.name))
+            self.__class__ = ModuleSpec  # type: ignore[assignment] # once is enough, and imports in a loop go on at their own speed
+        return bool(self.__dict__.get("_initializing"))
+
+    @_initializing.setter
+    def _initializing(self, value: bool) -> None:
+        self.__dict__["_initializing"] = value
+
+
+class _Watcher:
+    """Stands before all finders of a zygote and puts a watched spec in the place of theirs."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
+        for finder in sys.meta_path:
+            if finder is _Watcher or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                if type(spec) is ModuleSpec and root(name) not in _STDLIB:
+                    spec.__class__ = _WatchedSpec
+                    _note_need(root(name))
+                return spec
+        return None
+
+
+def _note_need(needed: str) -> None:
+    frame = sys._getframe(2)  # noqa: SLF001 - who imports is only known by its frame
+    while frame is not None:
+        importer = root(str(frame.f_globals.get("__name__", "")))
+        if importer not in _MACHINERY:
+            if importer != needed:
+                _notes.needs.setdefault(importer, set()).add(needed)
+            return
+        frame = frame.f_back  # type: ignore[assignment]
+
+
+def root(name: str) -> str:
+    """Give the top-level package of a dotted name."""
+    return name.partition(".")[0]
+
+
+def begin_watching() -> None:
+    """Watch every module that is imported from now on; for a process that imports for jobs to come."""
+    _notes.in_zygote = True
+    sys.meta_path.insert(0, _Watcher)
+
+
+def end_watching() -> None:
+    """Let everything that is there now count as nobody's, until a job asks for it."""
+    sys.meta_path.remove(_Watcher)
+    _notes.in_zygote = False
+    _notes.before = frozenset(sys.modules)
+    _notes.watched = frozenset(filter(_is_watched, map(root, _notes.before)))
+
+
+def begin_job() -> None:
+    """Count from here what is asked for.
+
+    What is there already was listed in the zygote: to look at each name here would copy the pages of all of them.
+    """
+    _notes.asked.clear()
+
+
+def needed_by(roots: Iterable[str]) -> Set[str]:
+    """Give packages with everything that they need, as far as a zygote imported it."""
+    found: Set[str] = set()
+    left = list(roots)
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += _notes.needs.get(name, ())
+    return found
+
+
+def by_folder() -> Dict[str, List[str]]:
+    """Name what this job imported, of Python's own modules nothing, by the folder that it came from."""
+    # Names first: looking into a module copies its page, and there may be thousands.
+    new = {root(name) for name in list(sys.modules) if name not in _notes.before}
+    # One that was dropped and imported once more is another module, and may need others.
+    others = {name for name in _notes.watched - _notes.asked if name in sys.modules and not _is_watched(name)}
+    found: Dict[str, List[str]] = {}
+    for name in sorted(needed_by(new | _notes.asked) | others):
+        if name not in _STDLIB and name not in ("__main__", "__mp_main__", "jupyter_smx"):
+            _put(name, found)
+    return found
+
+
+def _is_watched(name: str) -> bool:
+    return type(getattr(sys.modules.get(name), "__spec__", None)) is _WatchedSpec
+
+
+def _put(name: str, found: Dict[str, List[str]]) -> None:
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    folder = folder_of(name, spec)
+    if folder:
+        found.setdefault(folder, []).append(name)
+    elif getattr(spec, "origin", None) is None and getattr(spec, "submodule_search_locations", None) is not None:
+        # A namespace belongs to nobody; what is in it may belong to several.
+        depth = name.count(".") + 1
+        inside = [one for one in list(sys.modules) if one.startswith(name + ".") and one.count(".") == depth]
+        for one in sorted(inside):
+            _put(one, found)
+
+
+def folder_of(name: str, spec: Any) -> str:
+    """Give the folder that a module was found in, '' for a namespace, a built-in module and Python's own."""
+    origin = getattr(spec, "origin", None)
+    if not isinstance(origin, str) or not os.path.isabs(origin):
+        return ""
+    folder = os.path.dirname(origin)
+    for _ in range(name.count(".") + (spec.submodule_search_locations is not None)):
+        folder = os.path.dirname(folder)
+    return "" if folder in _PYTHONS_OWN else folder
+
+
+def is_the_users(name: str) -> bool:
+    """Say whether a module would come from the user's own files, which may be others when the next job comes."""
+    try:
+        spec = importlib.util.find_spec(root(name))
+    except (ImportError, ValueError):
+        return False  # there is none, or it cannot be told; to import it will
+    folder = folder_of(root(name), spec)
+    return bool(folder) and not _is_installed(folder)
+
+
+def _is_installed(folder: str) -> bool:
+    """Say whether an installer fills a folder; a project in development has metadata of another kind beside it."""
+    if os.path.basename(folder) in ("site-packages", "dist-packages"):
+        return True
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(folder))
+    except OSError:
+        return False

@@ -110,7 +110,6 @@ class Notebook:
     def run(self, code: str) -> tuple[str, str]:
         """Run a cell; gives what it printed and showed, and the name of the error that it raised."""
         shown: list[str] = []
-        errors: list[str] = []
 
         def take(message: dict[str, Any]) -> None:
             kind, content = message["msg_type"], message["content"]
@@ -119,11 +118,12 @@ class Notebook:
             elif kind in ("display_data", "execute_result") and MIME not in content["data"]:
                 shown.append(content["data"].get("text/plain", "") + "\n")
             elif kind == "error":
-                errors.append(content["ename"])
                 shown.append(_COLOURS.sub("", "\n".join(content["traceback"])) + "\n")
 
-        self._client.execute_interactive(code, allow_stdin=True, stdin_hook=_refuse, output_hook=take, timeout=CELL)
-        return "".join(shown), "".join(errors)
+        reply = self._client.execute_interactive(
+            code, allow_stdin=True, stdin_hook=_refuse, output_hook=take, timeout=CELL
+        )
+        return "".join(shown), reply["content"].get("ename", "")
 
     def close(self) -> None:
         self._client.stop_channels()

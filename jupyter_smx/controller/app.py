@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from jupyter_core.paths import jupyter_config_path
 from msgspec import convert
 from msgspec.structs import replace
-from traitlets import Dict, Float, Int, List, Unicode, default
+from traitlets import Dict, Enum, Float, Int, List, Unicode, default
 from traitlets.config import Application
 
 from jupyter_smx import launch
@@ -87,6 +87,15 @@ class ControllerApp(Application):
         300.0, min=1.0, help="Seconds for which an agent may be silent while its engine does not say that it is gone."
     ).tag(config=True)
     launch_limit = Float(300.0, min=1.0, help="Seconds that an engine may take to bring hosts up.").tag(config=True)
+    environment_limit = Float(
+        1_800.0, min=1.0, help="Seconds that pip or uv may take to make the environment of a --requirements file."
+    ).tag(config=True)
+    environments_kept = Int(
+        20, min=0, help="Environments of requirements that are kept although no job and no pool uses them."
+    ).tag(config=True)
+    installer = Enum(
+        ("auto", "pip"), "auto", help="What installs requirements: auto is uv where it is found and pip otherwise."
+    ).tag(config=True)
     instance_types = List(
         Dict(),
         help=(
@@ -154,6 +163,9 @@ class ControllerApp(Application):
             grace=self.grace,
             unreachable_limit=self.unreachable_limit,
             launch_limit=self.launch_limit,
+            environment_limit=self.environment_limit,
+            environments_kept=self.environments_kept,
+            installer=self.installer,
         )
 
     def _catalogue(self) -> Catalogue:

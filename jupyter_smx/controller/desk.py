@@ -14,7 +14,7 @@ from jupyter_smx.model.event import Changes, PoolSummary
 from jupyter_smx.model.job import Job, JobSummary, Transition
 from jupyter_smx.model.name import check_id, job_name
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final, message_of
-from jupyter_smx.policy import admission, capacity, keep_alive, placement, reuse
+from jupyter_smx.policy import admission, capacity, environment, keep_alive, placement, reuse
 
 if TYPE_CHECKING:
     import asyncio
@@ -81,7 +81,9 @@ class Desk:
     def _check(self, spec: JobSpec) -> None:
         limits = self._books.limits
         admission.check(spec, limits, self._engines)
-        if self._engine_of(spec.engine).capabilities.bounded_by_machine:
+        capabilities = self._engine_of(spec.engine).capabilities
+        environment.check(spec, builds=capabilities.environments)
+        if capabilities.bounded_by_machine:
             admission.check_hosts(spec, limits)
 
     def _check_after(self, spec: JobSpec) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.controller.agents import Agents
     from jupyter_smx.controller.books import Books
+    from jupyter_smx.model.cluster import ReuseKey
 
 _log = logging.getLogger(__name__)
 
@@ -71,11 +72,20 @@ class _Watch:
 class Fleet:
     """Clusters and what is being done to them."""
 
-    def __init__(self, books: Books, agents: Agents, engine_of: Callable[[str], Engine], crew: Crew) -> None:
+    def __init__(
+        self,
+        books: Books,
+        agents: Agents,
+        engine_of: Callable[[str], Engine],
+        crew: Crew,
+        *,
+        python_of: Callable[[ReuseKey], str],
+    ) -> None:
         self._books = books
         self._agents = agents
         self._engine_of = engine_of
         self._crew = crew
+        self._python_of = python_of
         self._watches = {cluster: _Watch(tried=True) for cluster in books.clusters}
         self._surveyed: dict[str, float] = {}
         self._surveys: set[asyncio.Task[None]] = set()
@@ -177,7 +187,7 @@ class Fleet:
             cluster=cluster_id,
             hosts=tuple(hosts),
             instance_groups=groups,
-            python=key_groups.key.python,
+            python=self._python_of(key_groups.key),
             preload=preload,
         )
 

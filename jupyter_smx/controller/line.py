@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.policy.arrays import Waiter, turns
+from jupyter_smx.policy.environment import is_building
 from jupyter_smx.policy.order import FREE, Order, Predecessor, order_of
 
 if TYPE_CHECKING:
@@ -102,8 +103,12 @@ class Line:
         return [
             Waiter(id=job.id)
             for job in self._jobs.values()
-            if not job.cluster and job.spec.engine == engine and self.order(job).lets_begin()
+            if not job.cluster and job.spec.engine == engine and self._may_stand(job)
         ]
+
+    def _may_stand(self, job: Job) -> bool:
+        # While an environment is built others pass: nobody waits for the network of somebody else.
+        return self.order(job).lets_begin() and not is_building(job.timings)
 
     def _running(self) -> Counter[str]:
         return Counter()

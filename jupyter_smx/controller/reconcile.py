@@ -19,12 +19,14 @@ from jupyter_smx.controller.fencing import FencedError, RecordsError
 from jupyter_smx.controller.fleet import Fleet
 from jupyter_smx.controller.job_folder import StagingError
 from jupyter_smx.controller.listener import Listener
+from jupyter_smx.controller.preparation import Preparation
 from jupyter_smx.controller.runspec import run_spec
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.status import Goal, SecondaryStatus
 from jupyter_smx.model.why import Why
 from jupyter_smx.policy import admission, placement, reuse, transitions
+from jupyter_smx.policy.environment import BUILT
 from jupyter_smx.policy.hosts import named_hosts
 from jupyter_smx.policy.lifecycle import JobStep, Progress, next_job_step
 from jupyter_smx.policy.order import FREE
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.controller.agents import Agents
     from jupyter_smx.controller.books import Books
+    from jupyter_smx.controller.environments import Environments
     from jupyter_smx.controller.finish import Finisher
     from jupyter_smx.controller.log_pump import LogPump
     from jupyter_smx.controller.trail import Trail
@@ -56,11 +59,13 @@ class Reconciler(Listener):
         finisher: Finisher,
         engine_of: Callable[[str], Engine],
         *,
+        environments: Environments,
         new_id: Callable[[], str],
         user: str,
     ) -> None:
         super().__init__(books, agents, pump, finisher)
-        self.fleet = Fleet(books, agents, engine_of, self)
+        self.fleet = Fleet(books, agents, engine_of, self, python_of=environments.python_of)
+        self.preparation = Preparation(books, environments, self, user)
         self.ended = asyncio.Event()
         self._engine_of = engine_of
         self._new_id = new_id
@@ -68,6 +73,7 @@ class Reconciler(Listener):
         self._steps: dict[JobStep, Callable[[Job], None]] = {
             JobStep.HOLD: self._hold,
             JobStep.END_UNRUN: self._end_unrun,
+            JobStep.PREPARE: self.preparation.begin,
             JobStep.PLACE: self._place,
             JobStep.STOP_UNSTARTED: self._stop_unstarted,
             JobStep.DISPATCH: self._dispatch,
@@ -90,7 +96,8 @@ class Reconciler(Listener):
         limits = self.books.limits
         if len(self.books.jobs) >= limits.max_jobs_queued:
             raise admission.queue_full(limits)
-        self._steps[next_job_step(job, None, Progress(), self.books.line.order(job))](job)
+        progress = Progress(prepared=self.preparation.is_over(job))
+        self._steps[next_job_step(job, None, progress, self.books.line.order(job))](job)
         return self.books.jobs.get(job.id) or self.books.job(job.id)
 
     def stop(self, job: Job) -> Job:
@@ -118,7 +125,8 @@ class Reconciler(Listener):
             bounded=self._engine_of(spec.engine).capabilities.bounded_by_machine,
         )
         key = reuse.reuse_key(spec, self._user)
-        return placement.place(spec, key, world, self.books.limits, self.books.clock())
+        decision = placement.place(spec, key, world, self.books.limits, self.books.clock())
+        return placement.noted(decision, self.preparation.note(job))
 
     # The loop
 
@@ -148,7 +156,9 @@ class Reconciler(Listener):
             return
         connected = bool(job.cluster) and self.agents.is_open(job.cluster)
         order = self.books.line.order(job) if on_hosts is None else FREE
-        act = self._steps.get(next_job_step(job, on_hosts, trail.progress(connected=connected), order))
+        prepared = bool(job.cluster) or self.preparation.is_over(job)
+        progress = trail.progress(connected=connected, prepared=prepared)
+        act = self._steps.get(next_job_step(job, on_hosts, progress, order))
         if act is not None:
             act(job)
 
@@ -159,6 +169,7 @@ class Reconciler(Listener):
         for job in [*self.books.jobs.values()]:
             if job.cluster or job.goal is Goal.STOP:
                 self._step_alone(job)
+        self.preparation.look()
         self.room_made()
 
     def _step_alone(self, job: Job) -> None:
@@ -182,8 +193,7 @@ class Reconciler(Listener):
         for engine in self.books.line.engines():
             while head := self.books.line.head(engine):
                 self.step(head)
-                after = self.books.jobs.get(head)
-                if after is not None and not after.cluster:
+                if self.books.line.head(engine) == head:
                     break
 
     def fenced(self) -> None:
@@ -294,6 +304,7 @@ class Reconciler(Listener):
 
     def _stop_unstarted(self, job: Job) -> None:
         self._finisher.stop_unstarted(job)
+        self.preparation.drop(job.id)
         self._trails.pop(job.id, None)
         if job.cluster:
             self.fleet.step(job.cluster)
@@ -355,11 +366,13 @@ class Reconciler(Listener):
         """Wait until nothing is under way; for tests and an orderly end."""
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.preparation.settle()
         await self.fleet.settle()
 
     def close(self) -> None:
         """Stop acting; jobs and hosts live on and a new controller finds them."""
         self.fleet.close()
+        self.preparation.close()
         for task in self._tasks:
             task.cancel()
 
@@ -367,4 +380,5 @@ class Reconciler(Listener):
 def _waited(why: Why, job: Job, now: float) -> Why:
     if job.why is None or job.why.start != "queued":
         return why
-    return replace(why, notes=(*why.notes, f"It waited {now - job.created_at:.1f} s in the queue."))
+    since = max(job.created_at, job.timings.get(BUILT, job.created_at))
+    return replace(why, notes=(*why.notes, f"It waited {now - since:.1f} s in the queue."))

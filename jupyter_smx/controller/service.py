@@ -18,6 +18,8 @@ from jupyter_smx.controller.api_handler import Surroundings
 from jupyter_smx.controller.bell import Bell, Bells
 from jupyter_smx.controller.books import Books
 from jupyter_smx.controller.desk import Desk
+from jupyter_smx.controller.environment_child import Installer
+from jupyter_smx.controller.environments import Environments
 from jupyter_smx.controller.fencing import FencedError
 from jupyter_smx.controller.finish import Finisher
 from jupyter_smx.controller.log_pump import LogPump
@@ -79,7 +81,19 @@ class Service:
         self._staging = Staging(jobs_folder)
         finisher = Finisher(self.books, self._agents, self._pump, self._staging, engine_of)
         self.reconciler = Reconciler(
-            self.books, self._agents, self._pump, finisher, engine_of, new_id=_new_cluster_id, user=user
+            self.books,
+            self._agents,
+            self._pump,
+            finisher,
+            engine_of,
+            environments=Environments(
+                data_dir / "environments",
+                Installer(limits.installer),
+                limit=limits.environment_limit,
+                kept=limits.environments_kept,
+            ),
+            new_id=_new_cluster_id,
+            user=user,
         )
         desk = Desk(self.books, self._agents, self.reconciler, engine_of, engines)
         self._about = {
@@ -140,6 +154,7 @@ class Service:
         door.close()
         await self.reconciler.fleet.let_go(LAST_RELEASES)
         self.reconciler.close()
+        await self.reconciler.preparation.settle()
         await self._pump.close()
         await self._agents.close_all()
         await self.server.close_all_connections()

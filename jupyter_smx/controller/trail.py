@@ -32,7 +32,7 @@ class Trail:
         """Give the records of all hosts that have one; a lost host without one ended by our fault."""
         return tuple(host_end(host, self.records.get(host)) for host in self.hosts if self.lost or host in self.records)
 
-    def progress(self, *, connected: bool) -> Progress:
+    def progress(self, *, connected: bool, prepared: bool = True) -> Progress:
         """Say what policy wants to know."""
         ends = [host_end(host, record) for host, record in self.records.items()]
         return Progress(
@@ -44,6 +44,7 @@ class Trail:
             failed=any(not ended_well(end) for end in ends),
             lost=self.lost,
             ran=self.ran,
+            prepared=prepared,
         )
 
 

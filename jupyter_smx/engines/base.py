@@ -44,6 +44,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     gpu: bool = False
     bounded_by_machine: bool = False
     """The hosts share this machine, so the controller's capacity traits apply."""
+    environments: bool = False
+    """The hosts can start an interpreter that lies in the controller's data folder."""
 
 
 class HostPlan(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,9 @@ from enum import Enum
 
 from msgspec import Struct
 
+from jupyter_smx.model.environment import PythonEnvironment
 from jupyter_smx.model.instance import InstanceGroup
+from jupyter_smx.model.provenance import Machine
 
 
 class ClusterState(str, Enum):
@@ -38,9 +40,10 @@ class WarmPool(Struct, frozen=True, kw_only=True):
 
 
 class ReuseKey(Struct, frozen=True, kw_only=True):
-    """Everything in which a job and a warm pool must be equal (SageMaker's criteria, and the interpreter).
+    """Everything in which a job and a warm pool must be equal (SageMaker's criteria, the interpreter, its packages).
 
-    Image, code, hyperparameters, environment and data are not in it.
+    Image, code, hyperparameters, environment variables and data are not in it. ``python`` is the interpreter that was
+    asked for; with an ``environment`` hosts run the one that was made over it.
     """
 
     engine: str
@@ -48,6 +51,7 @@ class ReuseKey(Struct, frozen=True, kw_only=True):
     role: str
     instance_groups: tuple[InstanceGroup, ...]
     python: str
+    environment: PythonEnvironment | None = None
 
 
 class HostHandle(Struct, frozen=True, kw_only=True):
@@ -65,6 +69,14 @@ class Handle(Struct, frozen=True, kw_only=True):
     hosts: tuple[HostHandle, ...] = ()
 
 
+class PreloadCost(Struct, frozen=True, kw_only=True):
+    """What one preload took when the host tried it: seconds, bytes of its own memory, and the preloads it builds on."""
+
+    seconds: float = 0.0
+    bytes: int = 0
+    needs: tuple[str, ...] = ()
+
+
 class Host(Struct, frozen=True, kw_only=True):
     """One host as the agent on it described itself in its greeting."""
 
@@ -76,6 +88,8 @@ class Host(Struct, frozen=True, kw_only=True):
     python_version: str = ""
     preloaded: tuple[str, ...] = ()
     preload_failures: dict[str, str] = {}
+    preload_costs: dict[str, PreloadCost] = {}
+    machine: Machine = Machine()
 
 
 class Cluster(Struct, frozen=True, kw_only=True):

@@ -42,6 +42,10 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_run: int = DAY
     python: str = ""
     python_version: str = ""
+    requirements: tuple[str, ...] = ()
+    """What the job's Python shall have beside the packages of ``python``; see ``model/environment.py``."""
+    requirements_only: bool = False
+    """The job's Python shall have the requirements alone, and nothing of ``python``'s packages."""
     imports: tuple[str, ...] = ()
     notebook: str = ""
     working_directory: str = ""

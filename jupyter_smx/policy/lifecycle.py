@@ -21,6 +21,7 @@ class JobStep(Enum):
     NOTHING = "nothing"
     HOLD = "wait for the jobs that it comes after"
     END_UNRUN = "a job that it comes after did not complete: end it without running"
+    PREPARE = "have its environment built"
     PLACE = "find a pool or launch hosts, or stay in the queue"
     STOP_UNSTARTED = "end a job whose code never ran"
     DISPATCH = "give the job to its hosts"
@@ -45,7 +46,8 @@ class Progress(Struct, frozen=True, kw_only=True):
     """What is known of a job on its hosts, from the agents' own words; never stored.
 
     ``ended`` of ``hosts`` have given their record; ``failed`` says that one of them ended badly; ``lost`` that the
-    engine knows the hosts no more; ``ran`` that, there, the code may have begun.
+    engine knows the hosts no more; ``ran`` that, there, the code may have begun. ``prepared`` says of a job without
+    hosts that the environment it wants is there.
     """
 
     hosts: int = 0
@@ -56,6 +58,7 @@ class Progress(Struct, frozen=True, kw_only=True):
     failed: bool = False
     lost: bool = False
     ran: bool = False
+    prepared: bool = True
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -71,7 +74,7 @@ def next_job_step(job: Job, cluster: Cluster | None, progress: Progress, order: 
     if is_final(job.state):
         return JobStep.NOTHING
     if cluster is None:
-        return JobStep.STOP_UNSTARTED if job.goal is Goal.STOP else _next_in_line(order)
+        return JobStep.STOP_UNSTARTED if job.goal is Goal.STOP else _next_in_line(order, progress)
     if progress.hosts and progress.ended == progress.hosts:
         return JobStep.FINISH
     if progress.lost:
@@ -81,10 +84,12 @@ def next_job_step(job: Job, cluster: Cluster | None, progress: Progress, order: 
     return _next_on_hosts(job, progress)
 
 
-def _next_in_line(order: Order) -> JobStep:
+def _next_in_line(order: Order, progress: Progress) -> JobStep:
     if order.verdict is not None:
         return JobStep.END_UNRUN
-    return JobStep.PLACE if order.lets_begin() else JobStep.HOLD
+    if not order.lets_begin():
+        return JobStep.HOLD
+    return JobStep.PLACE if progress.prepared else JobStep.PREPARE
 
 
 def _next_on_hosts(job: Job, progress: Progress) -> JobStep:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from jupyter_smx.model.instance import Catalogue, catalogue
+from jupyter_smx.policy.learning import NEVER
 
 HARD_KEEP_ALIVE = 21_600
 """Seconds; SageMaker's own maximum of ``KeepAlivePeriodInSeconds``, which no administrator can raise."""
@@ -36,3 +37,15 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Seconds for which an agent may be silent while its engine does not say that it is gone."""
     launch_limit: float = 300.0
     """Seconds that an engine may take to bring a cluster up."""
+    environment_limit: float = 1_800.0
+    """Seconds that pip or uv may take to make an environment."""
+    environments_kept: int = 20
+    """Environments that stay although no job and no pool uses them."""
+    installer: str = "auto"
+    """What installs requirements: ``auto`` (uv where it is found, else pip) or ``pip``."""
+    preload_memory: int = 256
+    """MiB that the preloads of one host may take; 0 is no limit."""
+    preload_never: tuple[str, ...] = tuple(sorted(NEVER))
+    """Packages that no host preloads."""
+    input_hash_limit: int = 1_024
+    """MiB of one input channel above which its content is not read for its digest."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jupyter_smx.model.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.why import Why
-from jupyter_smx.policy import capacity, keep_alive, reuse
+from jupyter_smx.policy import capacity, keep_alive, learning, reuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,13 +61,20 @@ def place(spec: JobSpec, key: ReuseKey, world: World, limits: Limits, now: float
         return Wait(_queued(missing, world.ahead))
     pool = reuse.best_pool(key, world.clusters, world.reachable, spec.imports, now)
     if pool is not None:
-        return Reuse(pool, _warm(pool, spec, _afterwards(spec, world, limits, pool)))
+        return Reuse(pool, _warm(pool, spec, limits.preload_never, _afterwards(spec, world, limits, pool)))
     notes = capacity.notes(spec.instance_groups, limits) if world.bounded else ()
     notes += _afterwards(spec, world, limits, None)
     if world.bounded and capacity.lacks_hosts(need, used, limits):
         evict = _evictable(need, used, world.clusters, limits)
         return Wait(_queued(f"All {limits.max_hosts} hosts of this machine are taken.", world.ahead), evict)
     return Launch(_cold(key, world, notes))
+
+
+def noted(decision: Placement, note: str) -> Placement:
+    """Add a note to the reason of a placement; an empty one changes nothing."""
+    if not note:
+        return decision
+    return replace(decision, why=replace(decision.why, notes=(note, *decision.why.notes)))
 
 
 def _reason_to_wait(need: capacity.Share, used: capacity.Share, world: World, limits: Limits) -> str:
@@ -119,17 +126,7 @@ def _afterwards(spec: JobSpec, world: World, limits: Limits, pool: Cluster | Non
     return (f"Its hosts will not be kept. {full}",) if full else ()
 
 
-def _warm(pool: Cluster, spec: JobSpec, afterwards: tuple[str, ...]) -> Why:
-    # Modules of the standard library cost next to nothing and would only fill the sentence.
-    wanted = {name for name in spec.imports if name.split(".")[0] not in sys.stdlib_module_names}
-    there = pool.hosts[0].preloaded if pool.hosts else ()
-    # A package comes with any of its parts.
-    ready = sorted(name for name in wanted if any(f"{one}.".startswith(f"{name}.") for one in there))
-    failed = pool.hosts[0].preload_failures if pool.hosts else {}
-    notes = []
-    if ready:
-        notes.append(f"Already imported: {', '.join(ready)}.")
-    notes.extend(f"Not preloaded: {name}, {reason}" for name, reason in failed.items() if name in spec.imports)
+def _warm(pool: Cluster, spec: JobSpec, never: tuple[str, ...], afterwards: tuple[str, ...]) -> Why:
     after = f" after {pool.last_job}" if pool.last_job else ""
     return Why(
         start="warm",
@@ -137,7 +134,7 @@ def _warm(pool: Cluster, spec: JobSpec, afterwards: tuple[str, ...]) -> Why:
         pool=pool.name(),
         reused_from=pool.last_job,
         isolation=pool.hosts[0].isolation if pool.hosts else "",
-        notes=(*notes, *afterwards),
+        notes=(*learning.preload_notes(spec.imports, pool.hosts[0] if pool.hosts else None, never), *afterwards),
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.model.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.why import Difference
+from jupyter_smx.policy.environment import apart, environment_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -25,6 +26,7 @@ def reuse_key(spec: JobSpec, user: str) -> ReuseKey:
         role=spec.role,
         instance_groups=spec.instance_groups,
         python=spec.python,
+        environment=environment_of(spec),
     )
 
 
@@ -53,6 +55,7 @@ def differences(wanted: ReuseKey, cluster: Cluster) -> tuple[Difference, ...]:
     if wanted == cluster.key:
         return ()
     mine, other = _fields(wanted), _fields(cluster.key)
+    mine["environment"], other["environment"] = apart(wanted.environment, cluster.key.environment)
     names = list(dict.fromkeys([*mine, *other]))
     return tuple(
         Difference(pool=cluster.name(), field=name, wanted=mine.get(name, "none"), found=other.get(name, "none"))

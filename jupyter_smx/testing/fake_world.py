@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.testing.fake_builder import FakeBuilder
 from jupyter_smx.testing.fake_host import FakeHost, Run, Script
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from jupyter_smx.engines.base import ClusterRequest
 
 EPOCH = 1_800_000_000.0
@@ -22,11 +22,14 @@ class FakeWorld:
     """Hosts, and the side doors through which a test sees what really happened.
 
     ``starts`` counts how often the user's code of a job began on a host; ``began`` has the clusters on which it did;
+    ``unready`` names interpreters of environments that were launched before they were there;
     ``most_hosts`` and ``most_running`` are the highest numbers ever.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.builder = FakeBuilder()
+        self.unready: list[str] = []
         self.hosts: dict[tuple[str, str], FakeHost] = {}
         self.launches: Counter[tuple[str, str]] = Counter()
         self.released: set[str] = set()
@@ -63,6 +66,8 @@ class FakeWorld:
 
     def launch(self, request: ClusterRequest) -> None:
         """Bring up the hosts of a request that were never launched before."""
+        if "/environments/" in request.python and not Path(request.python).exists():
+            self.unready.append(request.python)
         for plan in request.hosts:
             key = (request.cluster, plan.host)
             if key not in self.hosts:

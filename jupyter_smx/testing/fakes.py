@@ -104,7 +104,7 @@ class FakeEngine(Engine):
     """The five answers over a fake world; ``troubles`` may change at any time."""
 
     name: ClassVar[str] = "fake"
-    capabilities: ClassVar[Capabilities] = Capabilities(shared_folder=True, bounded_by_machine=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(shared_folder=True, bounded_by_machine=True, environments=True)
 
     def __init__(self, world: FakeWorld, *, launch_seconds: float = 0.5, has_remains: bool = True) -> None:
         super().__init__()

@@ -24,6 +24,7 @@ from jupyter_smx.controller.bell import Bell
 from jupyter_smx.controller.books import Books
 from jupyter_smx.controller.database import connect, unwritable
 from jupyter_smx.controller.desk import Desk
+from jupyter_smx.controller.environments import Environments
 from jupyter_smx.controller.fencing import FencedError
 from jupyter_smx.controller.finish import Finisher
 from jupyter_smx.controller.log_pump import LogPump
@@ -109,7 +110,11 @@ class Controller:
             return engine
 
         finisher = Finisher(self.books, self.agents, pump, Staging(jobs_folder), engine_of)
-        self.reconciler = Reconciler(self.books, self.agents, pump, finisher, engine_of, new_id=ids, user=USER)
+        limit, kept = limits.environment_limit, limits.environments_kept
+        environments = Environments(world.folder / "environments", world.builder, limit=limit, kept=kept)
+        self.reconciler = Reconciler(
+            self.books, self.agents, pump, finisher, engine_of, environments=environments, new_id=ids, user=USER
+        )
         self.desk = Desk(self.books, self.agents, self.reconciler, engine_of, (engine.name,))
         self._ticker: asyncio.Task[None] | None = None
 

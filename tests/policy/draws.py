@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from jupyter_smx.model.cluster import Cluster, ClusterState, Host, ReuseKey
+from jupyter_smx.model.environment import PythonEnvironment
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.job import HostEnd, Job
 from jupyter_smx.model.spec import JobSpec
@@ -52,6 +53,12 @@ groups = st.builds(
     instance_count=st.integers(min_value=1, max_value=3),
 )
 group_tuples = st.lists(groups, min_size=1, max_size=3, unique_by=lambda group: group.name).map(tuple)
+environments = st.builds(
+    PythonEnvironment,
+    requirements=st.lists(words, max_size=5).map(tuple),
+    only=st.booleans(),
+    python_version=st.sampled_from(["3.11", "3.12"]),
+)
 keys = st.builds(
     ReuseKey,
     engine=words,
@@ -59,6 +66,7 @@ keys = st.builds(
     role=words,
     instance_groups=group_tuples,
     python=words,
+    environment=st.one_of(st.none(), environments),
 )
 ends = st.builds(
     HostEnd,

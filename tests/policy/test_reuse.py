@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 
 from jupyter_smx.model.cluster import Cluster, ClusterState, ReuseKey
+from jupyter_smx.model.environment import PythonEnvironment
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.policy import reuse
 
@@ -21,8 +22,9 @@ SAID = {"name": "group name", "instance_type": "instance type", "instance_count"
 def mutations() -> list[tuple[str, ReuseKey]]:
     """Change each field of the key, and each field of its group, and say the word that must be in the answer."""
     key = a_key()
-    plain = [field.name for field in fields(ReuseKey) if field.name != "instance_groups"]
+    plain = [field.name for field in fields(ReuseKey) if field.name not in {"instance_groups", "environment"}]
     rows = [(name, replace(key, **{name: "another"})) for name in plain]
+    rows.append(("environment", replace(key, environment=PythonEnvironment(requirements=("another",)))))
     group = key.instance_groups[0]
     changed = {SAID[name]: (replace(group, **{name: value}),) for name, value in OTHER_GROUP.items()}
     rows += [(said, replace(key, instance_groups=groups)) for said, groups in changed.items()]

@@ -22,6 +22,8 @@ from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.outage import through_outage
 from jupyter_smx.kernel.page import plan_page
 from jupyter_smx.kernel.rerun import spec_again
+from jupyter_smx.kernel.script import read
+from jupyter_smx.kernel.session import with_source_dir
 from jupyter_smx.kernel.wish import Surroundings, from_options
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.status import is_final
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.cli.parser import Parser
     from jupyter_smx.kernel.options import Options
+    from jupyter_smx.kernel.wish import Wish
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.spec import JobSpec
 
@@ -40,7 +43,13 @@ _TURN = 20.0
 
 
 def _arguments(parser: Parser) -> None:
-    parser.add_argument("script", metavar="SCRIPT", help="a Python file: the code of the job")
+    parser.add_argument(
+        "script",
+        metavar="SCRIPT",
+        nargs="?",
+        default="",
+        help="a Python file: the code of the job; not with --entry-point",
+    )
     parser.add_argument("--kind", metavar="KIND", default="train", help="train (default) or process")
     _add_detach(parser)
 
@@ -52,10 +61,11 @@ def _add_detach(parser: Parser) -> None:
 def _run(found: Namespace, desk: Desk) -> int:
     wish = options.gather(vars(found))
     _check(wish, detach=found.detach)
-    spec = _spec(found.script, one_of(found.kind, KINDS, "--kind"), wish, desk)
+    _check_script(found.script, wish.entry_point)
+    asked, spec = _spec(found.script, one_of(found.kind, KINDS, "--kind"), wish, desk)
     if wish.plan:
         return _show_plan(spec, desk)
-    return _hand_in(spec, desk, detach=found.detach)
+    return _hand_in(with_source_dir(spec, asked.source_dir), desk, detach=found.detach)
 
 
 def _hand_in(spec: JobSpec, desk: Desk, *, detach: bool) -> int:
@@ -94,15 +104,28 @@ def _check(wish: Options, *, detach: bool) -> None:
         raise ValidationError("--wait stands beside --detach.", field="wait", cure="Drop one of the two.")
 
 
-def _spec(path: str, kind: str, wish: Options, desk: Desk) -> JobSpec:
+def _check_script(script: str, entry_point: str) -> None:
+    """Refuse two scripts, and none."""
+    if bool(script) == bool(entry_point):
+        raise ValidationError(
+            f"SCRIPT: {script} stands beside --entry-point {entry_point}." if script else "SCRIPT is missing.",
+            field="source",
+            value=script,
+            rule="A job runs one script: SCRIPT, or --entry-point with --source-dir.",
+            cure="Drop one of the two." if script else f"For example {PROG} run train.py.",
+        )
+
+
+def _spec(path: str, kind: str, wish: Options, desk: Desk) -> tuple[Wish, JobSpec]:
     submitted_at = time.time()
-    code = script.read(path)
+    code = read(path, "SCRIPT") if path else ""
+    path = path or wish.entry_point
     here = Surroundings(python=sys.executable, python_version=payload.python_version(), folder=Path.cwd())
     named = replace(wish, name=wish.name or script.base_name(path, kind))
     found = from_options(cast("Literal['train', 'process']", kind), named, {}, here.folder)
     found = replace(found, after=ids_of(found.after, {}, desk.client))
     try:
-        return found.spec(code, 0, here, submitted_at)
+        return found, found.spec(code, 0, here, submitted_at)
     except CellSyntaxError as error:
         message = error.message.replace("The cell is", f"{path} is", 1)
         raise CellSyntaxError(message, field=error.field, cure=error.cure) from None

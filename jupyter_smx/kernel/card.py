@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from jupyter_smx.kernel.failures import failure_of
+from jupyter_smx.kernel.sizes import size_words
 from jupyter_smx.model import duration
 from jupyter_smx.model.job import JobSummary
 from jupyter_smx.model.status import Status, is_final
@@ -94,7 +95,8 @@ class Card(Struct, frozen=True, kw_only=True):
         in_progress = summary.status is Status.IN_PROGRESS
         word = summary.secondary_status.value if in_progress else summary.status.value
         took = duration.words(max(0.0, self._until() - self.submitted_at))
-        return f"{word} {'for' if in_progress else 'after'} {took}"
+        again = f", attempt {summary.attempt} of {summary.attempts}" if summary.attempt > 1 else ""
+        return f"{word} {'for' if in_progress else 'after'} {took}{again}"
 
     def _start(self) -> str:
         seconds = self.summary.first_line_seconds
@@ -125,21 +127,18 @@ def card_of(job: Job, at: float, *, queue_position: int | None = None, tail: tup
         submitted_at=job.spec.submitted_at or job.created_at,
         why=job.why.sentence if job.why else "",
         failure=str(failure)[:_LONGEST_FAILURE] if failure else "",
-        sent=job.spec.send.sizes if job.spec.send else {},
+        sent=_sent(job),
         received=job.received,
         files=_named_sizes(job),
         tail=tail,
     )
 
 
-def size_words(size: int) -> str:
-    """Write a size for people, in decimal units: ``812 B``, ``1.2 MB``."""
-    number = float(size)
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000:  # noqa: PLR2004 - decimal units
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1000
-    return f"{number:.1f} TB"
+def _sent(job: Job) -> dict[str, int]:
+    """Give the sizes of what went along: variables, and the folder of code, which has no name here."""
+    spec = job.spec
+    code = {"source_dir": spec.source_dir.size} if spec.source_dir else {}
+    return code | (spec.send.sizes if spec.send else {})
 
 
 def _named_sizes(job: Job) -> dict[str, int]:

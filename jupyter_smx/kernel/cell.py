@@ -35,7 +35,12 @@ def check(source: str, filename: str) -> ast.Module:
     :raises ValidationError: there is no code.
     """
     if not source.strip():
-        raise ValidationError("The cell is empty.", field="source", rule="The job runs what stands under the line.")
+        raise ValidationError(
+            "The cell is empty.",
+            field="source",
+            rule="The job runs what stands under the line.",
+            cure="With --entry-point FILE it runs a file.",
+        )
     try:
         tree = ast.parse(source, filename)
         compile(tree, filename, "exec", dont_inherit=True)  # finds what no grammar can, as a return outside a function

@@ -79,7 +79,8 @@ def _reason(job: Job, end: HostEnd | None) -> str:
     if end is None:
         return job.failure_reason or "no host reported an end."
     if end.exception:
-        line = f" (line {end.exception.line})" if end.exception.line else ""
+        script = f"{job.spec.entry_point}, " if job.spec.entry_point else ""
+        line = f" ({script}line {end.exception.line})" if end.exception.line else ""
         return f"{end.exception.type}: {end.exception.message}{line}"
     if end.signal:
         return f"{signal_name(end.signal)} ended it on {end.host}. {job.failure_reason}".rstrip()

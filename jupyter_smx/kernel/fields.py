@@ -43,6 +43,21 @@ def pair(text: str, option: str, form: str) -> tuple[str, str]:
     return name.strip(), value
 
 
+def whole(value: int | str, option: str, of: str) -> int:
+    """Read a whole number from 0; ``of`` says what it counts.
+
+    :raises ValidationError: it is none.
+    """
+    if str(value).isdecimal():
+        return int(value)
+    raise ValidationError(
+        f"{option}: {value!r} is not a number {of}.",
+        field=option.removeprefix("--").replace("-", "_"),
+        value=value,
+        rule="It is a whole number from 0.",
+    )
+
+
 def count(text: str, option: str) -> int:
     """Read a number of hosts.
 

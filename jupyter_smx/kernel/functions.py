@@ -14,6 +14,7 @@ from jupyter_smx.kernel import fields, payload
 from jupyter_smx.kernel.call import RECEIVE, by_value, call_of
 from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.rerun import spec_again
+from jupyter_smx.kernel.script import absolute_folder
 from jupyter_smx.kernel.session import current
 from jupyter_smx.kernel.wish import Kind, Wish
 from jupyter_smx.model.channel import Channel, Output
@@ -35,7 +36,7 @@ Code = str | Path | Callable[[], Any]
 
 
 def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
-    code: Code,
+    code: Code | None = None,
     *,
     name: str = "",
     instance_type: str | None = None,
@@ -47,16 +48,22 @@ def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     environment: Mapping[str, str] | None = None,
     inputs: Inputs | None = None,
     outputs: Outputs | None = None,
+    source_dir: str | Path = "",
+    entry_point: str | Path = "",
     send: Variables = (),
     receive: Sequence[str] = (),
     role: str = "",
     max_run: int | str | None = None,
+    retries: int = 0,
     after: After = (),
     wait: bool = False,
 ) -> Job:
     """Run code as a training job and give its handle at once.
 
-    :param code: source, the path of a script, or a function without arguments, whose value is ``job["value"]``.
+    :param code: source, the path of a script, or a function without arguments, whose value is ``job["value"]``;
+        nothing where there is an ``entry_point``.
+    :param source_dir: folder of code that lies beside the script in the job; a ``.gitignore`` in it is heeded.
+    :param entry_point: Python file to run, in ``source_dir`` if that is given.
     :param keep_alive: seconds, or text like ``10m``: how long the hosts stay warm after the job.
     :param max_run: seconds, or text like ``2h``: when the job is stopped; default one day.
     :param hyperparameters: values that are no strings become JSON.
@@ -64,6 +71,8 @@ def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     :param outputs: ``model`` and ``data``: the folder that the archive is copied to.
     :param send: variables by name, or names of notebook variables.
     :param receive: names of the job's variables, which ``job.result()`` gives.
+    :param retries: how often it is run again when it failed by our fault, as when its host was lost: 30 at most. What the
+        code raises and how it exits is never retried; ``max_run`` covers all attempts.
     :param after: jobs that must have completed before this one begins: handles, names or ids. If one of them does not
         complete, this one ends without running.
     :param wait: print the log, and come back when the job has completed.
@@ -76,7 +85,7 @@ def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
 
 
 def process(  # noqa: PLR0913 - one keyword for each wish, all with defaults
-    code: Code,
+    code: Code | None = None,
     *,
     name: str = "",
     instance_type: str | None = None,
@@ -88,10 +97,13 @@ def process(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     environment: Mapping[str, str] | None = None,
     inputs: Inputs | None = None,
     outputs: Outputs | None = None,
+    source_dir: str | Path = "",
+    entry_point: str | Path = "",
     send: Variables = (),
     receive: Sequence[str] = (),
     role: str = "",
     max_run: int | str | None = None,
+    retries: int = 0,
     after: After = (),
     wait: bool = False,
 ) -> Job:
@@ -166,14 +178,17 @@ def check_wish(wish: Mapping[str, Any], where: str) -> None:
 _DEFAULTS = {
     name: parameter.default
     for name, parameter in inspect.signature(train).parameters.items()
-    if name not in ("code", "send", "receive", "wait")
+    if name not in ("code", "entry_point", "send", "receive", "wait")
 }
 """Options of a job that any front door has, with what they are when nobody sets them."""
 
 
-def _run(kind: Kind, code: Code, *, send: Variables, wait: bool, **arguments: Any) -> Job:
+def _run(kind: Kind, code: Code | None, *, send: Variables, wait: bool, **arguments: Any) -> Job:
     submitted_at = time.time()
     variables = dict(send) if isinstance(send, Mapping) else payload.choose(tuple(send), current().namespace)
+    if code is None and not arguments["entry_point"]:
+        raise ValidationError("code: there is nothing to run.", field="source", cure="Give code, or an entry_point.")
+    code = code or ""
     made = _source(code) if isinstance(code, (str, Path)) or not callable(code) else call_of(code)
     found = _submit(kind, made, variables, submitted_at, **arguments)
     if wait:
@@ -185,14 +200,17 @@ def _submit(kind: Kind, code: str | Call, variables: Mapping[str, Any], submitte
     session = current()
     here = session.surroundings()
     if isinstance(code, str):
-        spec = _wish(session, kind, here.folder, **arguments).spec(code, 0, here, submitted_at)
-        return session.submit(session.pack(spec, variables))
+        wish = _wish(session, kind, here.folder, **arguments)
+        spec = wish.spec(code, 0, here, submitted_at)
+        return session.submit(session.pack(spec, variables, source_dir=wish.source_dir))
     arguments["name"] = arguments["name"] or code.name
     arguments["receive"] = (*RECEIVE, *arguments["receive"])
-    spec = _wish(session, kind, here.folder, **arguments).spec(code.source, 0, here, submitted_at)
-    spec = msgspec.structs.replace(spec, filename=code.filename or spec.filename, imports=code.imports)
+    wish = _wish(session, kind, here.folder, **arguments)
+    spec = wish.spec(code.source, 0, here, submitted_at)
+    imports = wish.installed(code.imports)
+    spec = msgspec.structs.replace(spec, filename=code.filename or spec.filename, imports=imports)
     with by_value(code.variables["function"]):
-        packed = session.pack(spec, {**variables, **code.variables}, where=f"{code.label}: ")
+        packed = session.pack(spec, {**variables, **code.variables}, f"{code.label}: ", wish.source_dir)
     return session.submit(packed)
 
 
@@ -202,6 +220,8 @@ def _wish(session: Session, kind: Kind, folder: Path, **arguments: Any) -> Wish:
     outputs: Outputs = arguments.pop("outputs") or {}
     arguments["hyperparameters"] = arguments["hyperparameters"] or {}
     arguments["environment"] = {key: str(value) for key, value in (arguments["environment"] or {}).items()}
+    arguments["source_dir"] = absolute_folder(str(arguments["source_dir"]), folder)
+    arguments["entry_point"] = str(arguments.get("entry_point", ""))
     arguments["groups"] = tuple(arguments.pop("instance_groups"))
     arguments["receive"] = tuple(arguments["receive"])
     arguments["after"] = ids_of(arguments["after"], session.namespace, session.client)

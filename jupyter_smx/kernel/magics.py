@@ -6,7 +6,7 @@ import time
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
+from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
 from msgspec.structs import replace
 
 from jupyter_smx.kernel import commands, payload, presence
@@ -56,15 +56,15 @@ class SmxMagics(Magics, Defaults):
         self._session = session
 
     @no_var_expand
-    @cell_magic
+    @line_cell_magic
     @_one_sentence
-    def train(self, line: str, cell: str) -> None:  # noqa: D102 - its docstring is the manual, set below
+    def train(self, line: str, cell: str = "") -> None:  # noqa: D102 - its docstring is the manual, set below
         self._run("train", line, cell, time.time())
 
     @no_var_expand
-    @cell_magic
+    @line_cell_magic
     @_one_sentence
-    def process(self, line: str, cell: str) -> None:  # noqa: D102 - its docstring is the manual, set below
+    def process(self, line: str, cell: str = "") -> None:  # noqa: D102 - its docstring is the manual, set below
         self._run("process", line, cell, time.time())
 
     @no_var_expand
@@ -92,7 +92,7 @@ class SmxMagics(Magics, Defaults):
             session.screen.page(*plan_page(session.client.plan(spec)))
             return
         waits = self._waits(option=options.wait)
-        job = session.submit(session.pack(spec, variables))
+        job = session.submit(session.pack(spec, variables, source_dir=wish.source_dir))
         if options.handle:
             session.namespace[options.handle] = job
         if spec.receive:
@@ -133,7 +133,7 @@ def load(shell: Any) -> None:
     shell.register_magics(SmxMagics(shell, session))
     for event in _EVENTS:
         shell.events.register(event, session.between_cells)
-    for name in ("%%train", "%%process"):
+    for name in ("%%train", "%%process", "%train", "%process"):
         shell.set_hook("complete_command", complete_option, str_key=name)
     shell.set_hook("complete_command", complete_subcommand, str_key="%smx")
 
@@ -143,7 +143,7 @@ def unload(shell: Any) -> None:
     session = current()
     for event in _EVENTS:
         shell.events.unregister(event, session.between_cells)
-    for kind, names in {"cell": ("train", "process"), "line": ("smx",)}.items():
+    for kind, names in {"cell": ("train", "process"), "line": ("train", "process", "smx")}.items():
         for name in names:
             shell.magics_manager.magics[kind].pop(name, None)
     close_session()

@@ -29,8 +29,11 @@ class Options(Struct, frozen=True, kw_only=True):
     output: tuple[str, ...] = ()
     hp: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
+    source_dir: str = ""
+    entry_point: str = ""
     role: str = ""
     max_run: str | None = None
+    retries: str | None = None
     after: tuple[str, ...] = ()
     send: tuple[str, ...] = ()
     receive: tuple[str, ...] = ()
@@ -86,8 +89,22 @@ TABLE = (
         many=True,
     ),
     Option(("--env",), "NAME=VALUE", "OMP_NUM_THREADS=2", "environment variable of the job", many=True),
+    Option(("--source-dir",), "DIR", "src", "folder of code that lies beside the script in the job"),
+    Option(
+        ("--entry-point",),
+        "FILE",
+        "train.py",
+        "Python file to run instead of the cell; in --source-dir if that is given",
+    ),
     Option(("--role",), "ROLE", "research", "role that the job runs under; part of what a warm pool is reused by"),
     Option(("--max-run",), "DURATION", "2h", "stop the job after this time; default 1d"),
+    Option(
+        ("--retries",),
+        "N",
+        "3",
+        "run the job again, up to N times (30 at most), when it failed by our fault, as when its host was lost; "
+        "a failure of the code is never retried, and --max-run covers all attempts",
+    ),
     Option(
         ("--after",),
         "JOB,...",
@@ -106,8 +123,8 @@ TABLE = (
 
 LATER = frozenset(
     {
-        "--image", "--requirements", "--source-dir", "--entry-point", "--max-wait", "--spot", "--checkpoint",
-        "--retries", "--distribution", "-d", "--metric",
+        "--image", "--requirements", "--max-wait", "--spot", "--checkpoint",
+        "--distribution", "-d", "--metric",
     }
 )  # fmt: skip
 """Options of the design that this version does not have yet; naming one is an error, never ignored."""

@@ -71,25 +71,34 @@ def pack(variables: Mapping[str, Any], folder: Path, where: str = SEND) -> Paylo
     import cloudpickle  # noqa: PLC0415 - 20 ms that only --send pays
 
     pickles = {name: _dump(where, name, value, cloudpickle.dumps) for name, value in variables.items()}
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, unfinished = tempfile.mkstemp(dir=folder, suffix=".part")  # mkstemp gives 0600
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            tee = _Tee(file)
-            pickle.dump(pickles, tee, protocol=PROTOCOL)
-        digest = tee.digest.hexdigest()
-        path = folder / f"{digest}.pkl"
-        Path(unfinished).replace(path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            Path(unfinished).unlink()
-        raise
+    path, digest = keep(folder, ".pkl", lambda tee: pickle.dump(pickles, tee, protocol=PROTOCOL))
     return Payload(
         path=str(path),
         sha256=digest,
         sizes={name: len(data) for name, data in pickles.items()},
         protocol=f"{python_version()}/{cloudpickle.__version__}",
     )
+
+
+def keep(folder: Path, suffix: str, write: Callable[[Tee], None]) -> tuple[Path, str]:
+    """Write a file that is named by its SHA-256, mode 0600; gives its path and the digest.
+
+    :raises OSError: the disk is full or the folder cannot be written.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, unfinished = tempfile.mkstemp(dir=folder, suffix=".part")  # mkstemp gives 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            tee = Tee(file)
+            write(tee)
+        digest = tee.digest.hexdigest()
+        path = folder / f"{digest}{suffix}"
+        Path(unfinished).replace(path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            Path(unfinished).unlink()
+        raise
+    return path, digest
 
 
 def python_version() -> str:
@@ -145,7 +154,7 @@ def _reason(name: str, said: Sequence[str]) -> str:
     return next(given, f"The job had no variable {name!r} that could be pickled.")
 
 
-class _Tee:
+class Tee:
     """Hashes what goes into the file, so that it is read once only."""
 
     def __init__(self, file: Any) -> None:
@@ -153,10 +162,15 @@ class _Tee:
         self.digest = hashlib.sha256()
 
     def write(self, data: Any) -> int:
+        """Take a piece and give its size in bytes."""
         view = memoryview(data)
         self.digest.update(view)
         self._file.write(view)
         return view.nbytes
+
+    def flush(self) -> None:
+        """Write out what is buffered."""
+        self._file.flush()
 
 
 def _dump(where: str, name: str, value: Any, dumps: Callable[..., bytes]) -> bytes:

@@ -14,6 +14,7 @@ from jupyter_smx.model.errors import ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from jupyter_smx.kernel.functions import Inputs, Outputs
     from jupyter_smx.kernel.order import After
@@ -90,8 +91,10 @@ def remote(
     environment: Mapping[str, str] | None = None,
     inputs: Inputs | None = None,
     outputs: Outputs | None = None,
+    source_dir: str | Path = "",
     role: str = "",
     max_run: int | str | None = None,
+    retries: int = 0,
     after: After = (),
 ) -> Callable[[Callable[_Arguments, _Value]], RemoteFunction[_Arguments, _Value]]: ...
 

@@ -31,6 +31,19 @@ _TAIL = 8
 """Lines of log on the last card of a job."""
 
 
+def with_source_dir(spec: JobSpec, folder: str) -> JobSpec:
+    """Pack a folder of code ("" for none) and name it in the spec.
+
+    :raises ValidationError: it cannot travel; says why.
+    """
+    if not folder:
+        return spec
+    from jupyter_smx.kernel.source_dir import pack  # noqa: PLC0415 - archives cost milliseconds that few jobs need
+
+    found = pack(folder, launch.data_dir() / "payloads", spec.entry_point)
+    return msgspec.structs.replace(spec, source_dir=found)
+
+
 class Session:
     """Everything that the magics and the functions share in one process."""
 
@@ -56,8 +69,14 @@ class Session:
             notebook=_notebook(self.namespace),
         )
 
-    def pack(self, spec: JobSpec, variables: Mapping[str, Any], where: str = payload.SEND) -> JobSpec:
-        """Pickle the variables to send, if there are any, and name them in the spec; see :func:`payload.pack`."""
+    def pack(
+        self, spec: JobSpec, variables: Mapping[str, Any], where: str = payload.SEND, source_dir: str = ""
+    ) -> JobSpec:
+        """Pack the variables to send and the folder of code, if there are any, and name them in the spec.
+
+        See :func:`payload.pack` and :func:`source_dir.pack`.
+        """
+        spec = with_source_dir(spec, source_dir)
         if not variables:
             return spec
         return msgspec.structs.replace(spec, send=payload.pack(variables, launch.data_dir() / "payloads", where))

@@ -1,4 +1,7 @@
-"""From options or arguments to a :class:`JobSpec`: one builder for the magics and the functions, pure."""
+"""From options or arguments to a :class:`JobSpec`: one builder for the magics and the functions.
+
+It reads nothing but the entry point and the names in the folder of code.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from msgspec import Struct
 
 from jupyter_smx.kernel import cell, fields
 from jupyter_smx.kernel.expression import hyperparameter, text_of, value_of
+from jupyter_smx.kernel.script import absolute_folder, check_folder, choose, own_modules
 from jupyter_smx.model import duration
 from jupyter_smx.model.channel import Channel, Output
 from jupyter_smx.model.errors import ValidationError
@@ -52,8 +56,12 @@ class Wish(Struct, frozen=True, kw_only=True):
     channels: tuple[Channel, ...] = ()
     outputs: tuple[Output, ...] = ()
     receive: tuple[str, ...] = ()
+    source_dir: str = ""
+    """Absolute path of a folder, "" for none."""
+    entry_point: str = ""
     role: str = ""
     max_run: int | str | None = None
+    retries: int | str = 0
     after: tuple[str, ...] = ()
     """Ids of jobs; from a line, what the user calls them, until :mod:`jupyter_smx.kernel.order` was asked."""
 
@@ -64,8 +72,11 @@ class Wish(Struct, frozen=True, kw_only=True):
         :raises ValidationError: one of the fields; says which.
         """
         base_name = check_base_name(self.name) if self.name else _default_name(self.kind, here.notebook)
-        filename = f"<{base_name}>"
-        source = cell.place(code, lines_before)
+        if self.source_dir:
+            check_folder(self.source_dir)
+        script = choose(code, self.source_dir, self.entry_point, here.folder)
+        filename = script.filename or f"<{base_name}>"
+        source = script.text if script.filename else cell.place(code, lines_before)
         return JobSpec(
             kind=self.kind,
             source=source,
@@ -79,16 +90,25 @@ class Wish(Struct, frozen=True, kw_only=True):
             channels=_once(self.channels, "--input"),
             outputs=_once(self.outputs, "--output"),
             receive=tuple(dict.fromkeys(check_identifier(name, "--receive") for name in self.receive)),
+            entry_point=script.entry_point,
             role=self.role,
             max_run=DAY if self.max_run is None else _seconds(self.max_run, "max_run"),
             python=here.python,
             python_version=here.python_version,
-            imports=cell.imports(cell.check(source, filename)),
+            imports=self.installed(cell.imports(cell.check(source, filename)), script.filename),
             notebook=here.notebook,
             working_directory=str(here.folder),
+            retries=fields.whole(self.retries, "--retries", "of retries"),
             after=self.after,
             submitted_at=submitted_at,
         )
+
+    def installed(self, imports: tuple[str, ...], filename: str = "") -> tuple[str, ...]:
+        """Leave out the modules that come with the job: a host must not import beforehand what the next job changes."""
+        if not self.source_dir:
+            return imports
+        own = own_modules(self.source_dir) | (own_modules(str(Path(filename).parent)) if filename else frozenset())
+        return tuple(name for name in imports if name.partition(".")[0] not in own)
 
     def _instance_groups(self) -> tuple[InstanceGroup, ...]:
         if not self.groups:
@@ -129,8 +149,11 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         channels=tuple(fields.channel(text, folder) for text in texts(options.input, "--input")),
         outputs=tuple(fields.output(text, kind, folder) for text in texts(options.output, "--output")),
         receive=options.receive,
+        source_dir=absolute_folder(options.source_dir, folder),
+        entry_point=options.entry_point,
         role=options.role,
         max_run=options.max_run,
+        retries=options.retries or 0,
         after=options.after,
     )
 

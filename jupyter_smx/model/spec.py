@@ -49,6 +49,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     imports: tuple[str, ...] = ()
     notebook: str = ""
     working_directory: str = ""
+    retries: int = 0
+    """How often the job is run again after an ``InternalServerError``."""
     after: tuple[str, ...] = ()
     """Ids of the jobs and arrays that must have completed before this one begins."""
     revision: Revision | None = None

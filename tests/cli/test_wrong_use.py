@@ -32,7 +32,7 @@ WRONG = [
     ("extend m5", "required: DURATION. Usage: jupyter smx extend POOL DURATION."),
     ("extend m5 soon", "--duration: 'soon' is not a duration"),
     ("release", "required: POOL"),
-    ("run", "required: SCRIPT"),
+    ("run", "SCRIPT is missing"),
     ("run hello.py two.py", "'two.py' belongs to no option"),
     ("run hello.py --instance-typ local", "Did you mean --instance-type"),
     ("run hello.py -t", "--instance-type needs a value: TYPE. For example --instance-type ml.m5.xlarge."),

@@ -1,0 +1,159 @@
+"""What a job runs: the cell itself, or a file of the user's; and what may lie beside it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import tokenize
+from pathlib import Path
+
+from msgspec import Struct
+
+from jupyter_smx.model.errors import ValidationError, nearest
+from jupyter_smx.model.source import is_entry_point
+
+_CODE = (".py", ".so", ".pyd")
+
+
+class Script(Struct, frozen=True, kw_only=True):
+    """The text of a script. ``filename`` is the file that it was read from, "" for a cell.
+
+    ``entry_point`` is its name within its folder.
+    """
+
+    text: str
+    filename: str = ""
+    entry_point: str = ""
+
+
+def choose(code: str, source_dir: str, entry_point: str, folder: Path) -> Script:
+    """Take the entry point where one is named, else the cell; relative paths start at ``folder``.
+
+    :raises ValidationError: both are there, or the entry point is no script that can be read.
+    """
+    if not entry_point:
+        return Script(text=code)
+    if not is_empty(code):
+        raise ValidationError(
+            f"--entry-point: {entry_point} stands beside code.",
+            field="entry_point",
+            value=entry_point,
+            rule="A job runs one script: the entry point, or the code that it is given, with --source-dir beside it.",
+            cure="Empty the cell (comments may stay), or drop --entry-point.",
+        )
+    if Path(entry_point).is_absolute() and source_dir:
+        entry_point = _within(Path(entry_point), source_dir) or entry_point
+    name = entry_point if source_dir else Path(entry_point).name
+    path = Path(source_dir or folder, Path(entry_point).expanduser())
+    _check(entry_point, name, path, source_dir, folder)
+    return Script(text=read(str(path), "--entry-point"), filename=str(path), entry_point=name)
+
+
+def is_empty(code: str) -> bool:
+    """Say whether a cell has nothing to run: blank lines and comments only."""
+    try:
+        return not ast.parse(code).body
+    except (SyntaxError, ValueError):
+        return False
+
+
+def _check(word: str, name: str, path: Path, source_dir: str, folder: Path) -> None:
+    if source_dir and not path.is_file():
+        inside = _within(folder / word, source_dir)
+        cure = f"It is named from --source-dir: --entry-point {inside}." if inside else _near(path)
+        raise _refused("--entry-point", word, f"is no file in {source_dir}.", cure)
+    if path.suffix != ".py" or not is_entry_point(name):
+        raise ValidationError(
+            f"--entry-point: {word} is no script that a job can run.",
+            field="entry_point",
+            value=word,
+            rule="It is a .py file, and its name has letters, digits, dots, hyphens, underscores and plus signs only, "
+            "as SageMaker's.",
+            cure="A Python script can start any other program.",
+        )
+
+
+def _within(path: Path, source_dir: str) -> str:
+    try:
+        return path.resolve(strict=True).relative_to(Path(source_dir).resolve()).as_posix()
+    except (OSError, ValueError):
+        return ""
+
+
+def absolute_folder(word: str, folder: Path) -> str:
+    """Make the path of a folder absolute from ``folder``; what is on no machine of ours stays as it is."""
+    return word if "://" in word or not word else os.path.normpath(folder / Path(word).expanduser())
+
+
+def check_folder(folder: str) -> None:
+    """Refuse what is no folder of this machine.
+
+    :raises ValidationError: says what it is.
+    """
+    path = Path(folder)
+    if path.is_dir():
+        return
+    if "://" in folder:
+        sentence, cure = "is not on this machine", "Fetch it first: the folder is packed here."
+    elif path.is_file():
+        sentence, cure = "is a file", f"For the file alone leave --source-dir out: --entry-point {path.name}."
+    else:
+        sentence, cure = "does not exist", nearest(path.name, _folders(path.parent))
+    raise ValidationError(f"--source-dir: {folder} {sentence}.", field="source_dir", value=folder, cure=cure)
+
+
+def _folders(parent: Path) -> list[str]:
+    try:
+        return [found.name for found in parent.iterdir() if found.is_dir()]
+    except OSError:
+        return []
+
+
+def own_modules(folder: str) -> frozenset[str]:
+    """Name the modules and packages that the code of a folder may import from it."""
+    try:
+        return frozenset(entry.name.split(".", 1)[0] for entry in os.scandir(folder) if _holds_code(entry))
+    except OSError:
+        return frozenset()
+
+
+def _holds_code(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.name.endswith(_CODE) or any(file.suffix in _CODE for file in Path(entry.path).iterdir())
+    except OSError:
+        return False
+
+
+def read(word: str, where: str) -> str:
+    """Read the code of a script, in the encoding that it declares; ``where`` begins a sentence about it.
+
+    :raises ValidationError: no such file, no text, a notebook, or nothing in it.
+    """
+    path = Path(word)
+    if path.suffix == ".ipynb":
+        raise _refused(where, word, "is a notebook.", "`jupyter nbconvert --to script` makes a script of it.")
+    try:
+        with tokenize.open(path) as file:
+            code = file.read()
+    except FileNotFoundError:
+        raise _refused(where, word, "does not exist.", _near(path)) from None
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise _refused(where, word, f"is no text: {error}.", "Its first line may declare an encoding.") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise _refused(where, word, f"cannot be read: {getattr(error, 'strerror', None) or error}.", "") from None
+    if not code.strip():
+        raise _refused(where, word, "is empty.", "")
+    return code
+
+
+def _refused(where: str, word: str, sentence: str, cure: str) -> ValidationError:
+    field = "entry_point" if where == "--entry-point" else "source"
+    return ValidationError(f"{where}: {word} {sentence}", field=field, value=word, cure=cure)
+
+
+def _near(path: Path) -> str:
+    try:
+        beside = [found.name for found in path.parent.iterdir() if found.suffix == ".py"]
+    except OSError:
+        return f"There is no folder {path.parent}."
+    return nearest(path.name, beside) or f"It was looked for in {path.parent.absolute()}."

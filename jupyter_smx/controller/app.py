@@ -277,4 +277,6 @@ def main(argv: list[str] | None = None) -> int:
     except (SmxError, OSError) as error:
         sys.stderr.write(f"{_sentence(error)}\n")
         return 1
+    finally:
+        loop.close()  # and with it the handlers of its signals
     return 0

@@ -149,7 +149,7 @@ class Job:
             moments = {name: self.at[name] for name in ("received", "awake", "first_line")}
             self.tell("first_line", at=moments)
         elif data == child.ENDING:
-            self.host.nursery.park()
+            self.host.nursery.park_the_first()
 
     def _grew(self) -> None:
         total = self.host.spool.size(self.id)

@@ -230,6 +230,14 @@ class Nursery:
         while len(self._parked) < self._demand.wanted() and self._park_one():
             pass
 
+    def park_the_first(self) -> None:
+        """Park a child while a job is still ending, where none is parked; a second one waits until that job is over.
+
+        A zygote tells no end while it forks, which takes milliseconds where much was imported.
+        """
+        if not self._parked:
+            self.park()
+
     def _park_one(self) -> bool:
         if self._closing or self._current is None:
             return False

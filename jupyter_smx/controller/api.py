@@ -67,10 +67,19 @@ class Server(HTTPServer):
         self.connections -= 1
 
 
-def make_server(around: Surroundings) -> Server:
-    """Make the server; the caller adds the socket."""
+def make_server(around: Surroundings, idle_connection: float) -> Server:
+    """Make the server; the caller adds the socket.
+
+    A connection without a request for ``idle_connection`` seconds is closed: a kernel keeps its own open for the next
+    cell, and must not keep this process alive by it.
+    """
     application = Application(ROUTES, default_handler_class=Nothing, log_function=_log_request, around=around)
-    return Server(application, max_body_size=MAX_BODY, max_buffer_size=2 * MAX_BODY)
+    return Server(
+        application,
+        max_body_size=MAX_BODY,
+        max_buffer_size=2 * MAX_BODY,
+        idle_connection_timeout=idle_connection,
+    )
 
 
 class Nothing(Handler):

@@ -30,6 +30,7 @@ _T = TypeVar("_T")
 
 HOSTS = ("localhost", "localhost:80")
 _CODES = {403: "AccessDenied", 404: "ResourceNotFound", 405: "MethodNotAllowed"}
+_encode = msgspec.json.Encoder().encode
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 """Making a decoder costs more than using it."""
 
@@ -163,14 +164,18 @@ class Handler(RequestHandler):
     def answer(self, content: object, status: int = 200) -> None:
         """Write one JSON answer."""
         self.set_status(status)
-        self.finish(msgspec.json.encode(content))
+        self.finish(_encode(content))
+
+    def compute_etag(self) -> None:
+        """Leave out what only a cache would read."""
 
     def answer_job(self, job: Job, status: int = 200) -> None:
         """Write a job: its record and what is derived from it now."""
         summary = self.desk.summary(job)
-        record: dict[str, Any] = msgspec.to_builtins(job)
-        derived = ("status", "secondary_status", "queue_position", "cost")
-        self.answer(record | {name: getattr(summary, name) for name in derived}, status)
+        derived = {name: getattr(summary, name) for name in ("status", "secondary_status", "queue_position", "cost")}
+        # One object of two halves: a record with its source is large, and is written once.
+        self.set_status(status)
+        self.finish(_encode(job)[:-1] + b"," + _encode(derived)[1:])
 
     async def patiently(self, waiting: Coroutine[Any, Any, _T]) -> _T:
         """Wait, but no longer than somebody is there to hear the answer."""

@@ -95,7 +95,11 @@ class Books:
 
         :raises ResourceNotFoundError: none or several.
         """
-        return self.jobs.get(ref) or self.store.find_job(ref)
+        return self.jobs.get(ref) or self._holder(ref) or self.store.find_job(ref)
+
+    def _holder(self, ref: str) -> Job | None:
+        # Who waited for a job asks for it once more at its end, and then it holds the pool that it left.
+        return next((job for job in self.holders.values() if job.id == ref), None)
 
     def cluster_of(self, job: Job) -> Cluster | None:
         """Give the live cluster that a job is on."""

@@ -45,6 +45,8 @@ MANY_WRITES = 1_000
 """Transactions after which the write-ahead log is emptied although more are coming."""
 PAYLOADS_EVERY = 3_600.0
 EVENTS_KEPT = 20_000
+IDLE_CONNECTION = 5.0
+"""Seconds; longer ones would count as guests."""
 MEETING = 0.5
 """Seconds in which idle hosts of an earlier controller must answer to be warm for the very first job."""
 LAST_RELEASES = 5.0
@@ -112,7 +114,7 @@ class Service:
             fenced=self.reconciler.fenced,
             uid=os.getuid(),
         )
-        self.server = make_server(around)
+        self.server = make_server(around, min(IDLE_CONNECTION, idle_exit))
 
     async def run(self, door: Door, stop: asyncio.Event) -> None:
         """Serve until ``stop``, until another controller took over, or until nobody needs it any more."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -78,7 +79,8 @@ class Client:
         self._start = start
         self._quick = Connection(path)
         self._waiting = threading.local()
-        self._all = [self._quick]
+        # Weakly, because a thread that ends takes its connection with it.
+        self._all = weakref.WeakSet({self._quick})
         self._closed = False
 
     def greet(self) -> Greeting:
@@ -151,7 +153,7 @@ class Client:
     def close(self) -> None:
         """Break off what threads wait for; from then on nothing is asked and no controller is started."""
         self._closed = True
-        for connection in self._all:
+        for connection in tuple(self._all):
             connection.hang_up()
         self.leave()
 
@@ -200,7 +202,7 @@ class Client:
         found: Connection | None = getattr(self._waiting, "connection", None)
         if found is None:
             found = self._waiting.connection = Connection(self.path)
-            self._all.append(found)
+            self._all.add(found)
         return found
 
 

@@ -122,8 +122,6 @@ class Job:
                 self.take(through_outage(partial(self._client.wait, self.id, left)))
         except KeyboardInterrupt:
             raise StillRunning(self.name) from None
-        finally:
-            self._client.leave()
         return self
 
     def result(self, timeout: float | None = None) -> payload.Received:

@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,15 +135,25 @@ def test_it_leaves_when_nobody_needs_it(controllers: Controllers) -> None:
     assert "Nobody needed the controller" in launch.log_path().read_text()
 
 
-def test_it_stays_while_somebody_is_connected(controllers: Controllers) -> None:
+def test_it_stays_while_somebody_waits_for_an_answer(controllers: Controllers) -> None:
+    controllers.configure("c.ControllerApp.idle_exit = 0.2")
+    process = controllers.ready()
+    client = Client(launch.socket_path(), lambda: None)
+    waiting = threading.Thread(target=lambda: client.changes(client.greet().seq, 1.5))
+    waiting.start()
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(1.0)
+    waiting.join(PATIENCE)
+    assert process.wait(PATIENCE) == 0
+
+
+def test_a_connection_that_is_kept_for_the_next_request_does_not_keep_it(controllers: Controllers) -> None:
     controllers.configure("c.ControllerApp.idle_exit = 0.2")
     process = controllers.ready()
     client = Client(launch.socket_path(), lambda: None)
     client.greet()
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(1.0)
-    client.close()
     assert process.wait(PATIENCE) == 0
+    client.close()
 
 
 def test_it_leaves_when_its_data_folder_is_removed(controllers: Controllers) -> None:

@@ -58,6 +58,7 @@ class ScriptedController:
         self._starting = threading.Lock()
         self._server: _Server | None = None
         self._sockets: set[Any] = set()
+        self._asking: set[Any] = set()
 
     def start(self) -> None:
         """Listen; two that start it at once get one, as with the real controller's lock."""
@@ -112,7 +113,8 @@ class ScriptedController:
             self._news.notify_all()
 
     def guests(self) -> int:
-        return len(self._sockets)
+        """Count the requests that wait for their answer now."""
+        return len(self._asking)
 
     def run(self, job_id: str) -> Job:
         return self.change(
@@ -187,10 +189,13 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return
         parts = [unquote(part) for part in url.path.strip("/").split("/")][1:]
+        self.fake._asking.add(self.request)
         try:
             status, answer, headers = self._route(parts, query, body)
         except SmxError as error:
             status, answer, headers = error.status, error.body(), {}
+        finally:
+            self.fake._asking.discard(self.request)
         data = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
         self.send_response(status)
         for name, value in headers.items():

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _DEEPEST = 4
 _LONGEST_TEXT = 80
+_ENOUGH = 0.01
+"""Part of the way from which a pace can be told."""
 
 
 class Standing(Struct, frozen=True):
@@ -22,7 +24,7 @@ class Standing(Struct, frozen=True):
 
     ``bars`` are drawn under each other, the outermost first. ``first`` is the number of the first epoch, which says
     whether the job counts from 0. ``reached`` is the highest fraction, so that a bar that is drawn anew does not
-    walk back; ``root`` is what it is a fraction of.
+    walk back; ``root`` is what it is a fraction of, and ``began`` when it was first told and what it was then.
     """
 
     epoch: Epoch | None = None
@@ -31,6 +33,7 @@ class Standing(Struct, frozen=True):
     aside: Counter | None = None
     reached: float = 0.0
     root: str = ""
+    began: tuple[float, float] = (0.0, 0.0)
     told_at: float = 0.0
 
 
@@ -45,8 +48,9 @@ def follow(standing: Standing, found: Found, announced: Announced, at: float) ->
         return standing
     root, fraction = _root(after), _fraction(after, announced.epochs)
     begins = root != standing.root or (after.epoch is not None and _restarted(standing.epoch, after.epoch))
-    before = 0.0 if begins else standing.reached
-    return replace(after, root=root, reached=max(before, fraction or 0.0), told_at=at)
+    reached = max(0.0 if begins else standing.reached, fraction or 0.0)
+    began = (at, reached) if begins or not standing.told_at else standing.began
+    return replace(after, root=root, reached=reached, began=began, told_at=at)
 
 
 def follow_unfinished(standing: Standing, found: Found, announced: Announced, at: float) -> Standing:
@@ -66,11 +70,12 @@ def progress_of(standing: Standing, announced: Announced) -> Progress | None:
     """Say how far that is; None when no line told anything."""
     if not standing.told_at:
         return None
-    fraction = _fraction(standing, announced.epochs)
+    told = _fraction(standing, announced.epochs)
+    fraction = None if told is None else round(max(told, standing.reached), 4)
     return Progress(
-        fraction=None if fraction is None else round(max(fraction, standing.reached), 4),
+        fraction=fraction,
         text=_text(standing, announced.epochs)[:_LONGEST_TEXT],
-        remaining_seconds=_remaining(standing),
+        remaining_seconds=_remaining(standing, fraction),
         at=standing.told_at,
     )
 
@@ -160,8 +165,17 @@ def _text(standing: Standing, epochs: int | None) -> str:
     return " · ".join(parts)
 
 
-def _remaining(standing: Standing) -> float | None:
-    """Give what the bar says itself, where it speaks of everything: one bar, no epochs around it, none in it."""
-    if standing.epoch is None and len(standing.bars) == 1 and standing.aside is None:
+def _remaining(standing: Standing, fraction: float | None) -> float | None:
+    """Give what the bar says itself where it speaks of everything, else go on at the pace so far."""
+    alone = standing.epoch is None and len(standing.bars) == 1 and standing.aside is None
+    if alone and standing.bars[0].remaining is not None:
         return standing.bars[0].remaining
-    return None
+    began, first = standing.began
+    if (
+        fraction is None
+        or fraction - first < _ENOUGH
+        or standing.told_at <= began
+        or not (standing.epoch or standing.bars)
+    ):
+        return None
+    return round((standing.told_at - began) * (1.0 - fraction) / (fraction - first), 3)

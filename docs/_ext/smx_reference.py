@@ -15,6 +15,7 @@ from pygments.lexers.python import Python3Lexer
 from pygments.token import Keyword, Operator, Text
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
+from traitlets.traitlets import DefaultHandler
 
 import jupyter_smx
 from jupyter_smx.cli import entry, exits
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 SCHEMAS = Path(__file__).parents[2] / "schema"
 VERBS = ("get", "post", "put", "patch", "delete")
-_ON_ITS_OWN = "Found when the process starts; see the text."
+_WORDS = {"Unicode": "str", "Int": "int", "Float": "float", "Bool": "bool", "List": "list", "Dict": "dict"}
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -201,16 +202,19 @@ def _engine_class(name: str) -> type[Any]:
 
 def is_computed(kind: type[HasTraits], name: str) -> bool:
     """Say whether the default depends on the machine or the process."""
-    return name in kind._all_trait_default_generators and name in _default_methods(kind)  # noqa: SLF001
+    found = (member for base in kind.__mro__ for member in vars(base).values() if isinstance(member, DefaultHandler))
+    return any(member.trait_name == name for member in found)
 
 
-def _default_methods(kind: type[HasTraits]) -> set[str]:
-    return {
-        found.trait_name
-        for base in kind.__mro__
-        for found in vars(base).values()
-        if type(found).__name__ == "DefaultHandler"
-    }
+def rule_of_default(text: str) -> str:
+    """Take the rule of a computed default out of a help text: what follows "by default" or "empty means".
+
+    :raises ExtensionError: the text has none, so that the page could only show what this machine happens to give.
+    """
+    found = re.search(r"(?:by default|empty means) ([^.;:]+)", text)
+    if found is None:
+        raise ExtensionError(f"A default that is computed must be told by its help text: {text!r}")
+    return found[1]
 
 
 def traits(argument: str) -> str:
@@ -234,18 +238,20 @@ def _fields(struct: Any) -> list[tuple[str, Any]]:
 
 
 def _trait(kind: type[HasTraits], name: str, trait: TraitType[Any, Any]) -> str:
-    default = _ON_ITS_OWN if is_computed(kind, name) else f"`{trait.default_value_repr()}`"
+    text = str(trait.help)
+    default = rule_of_default(text) if is_computed(kind, name) else f"`{trait.default_value_repr()}`"
     line = f"c.{kind.__name__}.{name}"
-    said = f"{_type(trait)}{_bounds(trait)}. Default: {default.rstrip('.')}."
-    return _definition(f"`{line}`", _sentence(str(trait.help)), said)
+    said = f"{_type(trait)}{_bounds(trait)}. Default: {default}."
+    return _definition(f"`{line}`", _sentence(text), said)
 
 
 def _type(trait: Any) -> str:
     if type(trait).__name__ == "Enum":
         return "One of " + ", ".join(f"`{value!r}`" for value in trait.values)
     inner = [getattr(trait, name, None) for name in ("_key_trait", "_value_trait", "_trait")]
-    names = [type(found).__name__ for found in inner if found is not None]
-    word = type(trait).__name__ + (f" of {' to '.join(names)}" if names else "")
+    names = [_WORDS.get(type(found).__name__, "any") for found in inner if found is not None]
+    name = type(trait).__name__
+    word = _WORDS.get(name, name) + (f" of {' to '.join(names)}" if any(name != "any" for name in names) else "")
     return word + (" or None" if trait.allow_none else "")
 
 
@@ -356,8 +362,25 @@ def _lexer() -> type[Any]:
     return CellLexer
 
 
+def one_field_each(lines: list[str]) -> list[str]:
+    """Write ``:raises A, B: text`` as a field for each class, which is what Sphinx can link."""
+    found: list[str] = []
+    for line in "\n".join(lines).replace("\n    ", " ").split("\n"):
+        several = re.match(r":raises ([\w.]+(?:, [\w.]+)+):(.*)", line)
+        found += [f":raises {name}:{several[2]}" for name in several[1].split(", ")] if several else [line]
+    return found
+
+
+def _fields_of_docstring(*event: Any) -> None:
+    lines = event[-1]
+    if any(line.startswith(":raises") for line in lines):
+        start = next(number for number, line in enumerate(lines) if line.startswith(":"))
+        lines[start:] = one_field_each(lines[start:])
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Tell Sphinx."""
     app.add_directive("smx", Generated)
     app.add_lexer("ipython", _lexer())
+    app.connect("autodoc-process-docstring", _fields_of_docstring)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

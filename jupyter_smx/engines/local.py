@@ -49,7 +49,7 @@ class LocalEngine(Engine):
         help="Whether hosts get their own /opt/ml, /tmp and /etc/hosts where this kernel allows mount namespaces.",
     ).tag(config=True)
     start_method = Enum(
-        ("fork", "spawn"), help="How an agent starts jobs: fork of a warmed process, or spawn of a fresh one."
+        ("fork", "spawn"), help="How an agent starts jobs, by default fork on Linux and spawn elsewhere."
     ).tag(config=True)
     launch_timeout = Float(60.0, min=0.1, help="Seconds that an agent may take from its start until it listens.").tag(
         config=True

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LONGEST_WAIT = 60.0
 """Seconds that a browser may hold one request; proxies in between end longer ones."""
 
-_PASSED_BACK = ("X-Smx-Offset", "X-Smx-Total", "X-Smx-Final", "X-Smx-Host")
+_PASSED_BACK = ("X-Smx-Offset", "X-Smx-Total", "X-Smx-Final", "X-Smx-Host", "X-Smx-Attempt", "X-Smx-Attempts")
 _BYTES = "application/octet-stream"
 _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
@@ -136,7 +136,7 @@ class StateHandler(ControllerHandler):
     @authenticated
     @authorized
     async def get(self) -> None:
-        """Answer with ``running``, and while one runs with its version and newest number: none is no failure."""
+        """Say whether a controller runs, its version and its newest number; that none runs is no failure."""
         await self.guarded(self._tell)
 
     @authenticated
@@ -192,7 +192,7 @@ class JobHandler(ControllerHandler):
     @authenticated
     @authorized
     async def get(self, ref: str) -> None:
-        """Give the record; ``wait`` and ``until`` hold the answer back."""
+        """Give the record of a job; ``wait`` and ``until`` hold the answer back."""
         query = self.asked("wait", "until")
         await self.guarded(lambda: self.pass_on("GET", f"/v1/jobs/{segment(ref)}", query=query))
 
@@ -219,9 +219,9 @@ class LogsHandler(ControllerHandler):
     @authenticated
     @authorized
     async def get(self, ref: str) -> None:
-        """Give bytes from ``offset`` on; the headers ``X-Smx-*`` say where to go on and whether it was all."""
+        """Give bytes of a log from ``offset`` on; the headers ``X-Smx-*`` say where to go on and whether it was all."""
         self.set_header("X-Content-Type-Options", "nosniff")
-        query = self.asked("host", "offset", "limit", "wait")
+        query = self.asked("host", "attempt", "offset", "limit", "wait")
         path = f"/v1/jobs/{segment(ref)}/logs"
         await self.guarded(lambda: self.pass_on("GET", path, query=query, content_type=_TEXT))
 
@@ -251,7 +251,7 @@ class PoolsHandler(ControllerHandler):
     @authenticated
     @authorized
     async def get(self) -> None:
-        """List them."""
+        """List the live pools."""
         await self.guarded(lambda: self.pass_on("GET", "/v1/pools"))
 
 
@@ -261,7 +261,7 @@ class PoolHandler(ControllerHandler):
     @authenticated
     @authorized
     async def patch(self, ref: str) -> None:
-        """Move its end: ``{"keep_alive": seconds from now}``."""
+        """Move the end of a pool: ``{"keep_alive": seconds from now}``."""
 
         async def move() -> None:
             await self.pass_on("PATCH", f"/v1/pools/{segment(ref)}", body=self.json_body())
@@ -271,7 +271,7 @@ class PoolHandler(ControllerHandler):
     @authenticated
     @authorized
     async def delete(self, ref: str) -> None:
-        """Release it."""
+        """Release a pool."""
         await self.guarded(lambda: self.pass_on("DELETE", f"/v1/pools/{segment(ref)}"))
 
 
@@ -281,7 +281,7 @@ class ChangesHandler(ControllerHandler):
     @authenticated
     @authorized
     async def get(self) -> None:
-        """Give the changes after ``since``; who has left knows none, so the word is then to list again."""
+        """Give the changes after ``since``; without a controller the answer is to list again."""
         query = self.asked("since", "wait")
 
         async def follow() -> None:
@@ -299,7 +299,7 @@ class DoctorHandler(ControllerHandler):
     @authenticated
     @authorized
     async def get(self) -> None:
-        """Give both parts; a controller that is away is a finding, no error."""
+        """Give what this server and the controller say of themselves; that none runs is no error."""
 
         async def examine() -> None:
             controller, problem = None, ""

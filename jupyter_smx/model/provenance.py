@@ -110,6 +110,8 @@ class Provenance(Struct, frozen=True, kw_only=True):
     inputs: tuple[InputDigest, ...] = ()
     sent_sha256: str = ""
     """Of the file with the variables that were sent, "" when there were none."""
+    source_dir_sha256: str = ""
+    """Of the archive with the folder of code that the job had beside its script, "" when it had none."""
     hosts: tuple[HostProvenance, ...] = ()
     seeds: SeedNote
     revision: Revision | None = None

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
 from draws import a_host
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.policy.learning import worth_learning
+from jupyter_smx.model.cluster import PreloadCost
+from jupyter_smx.policy.learning import (
+    NEVER,
+    costs_of,
+    preload_notes,
+    saved_seconds,
+    worth_learning,
+    worth_trying,
+)
+from jupyter_smx.policy.limits import Limits
 
 NAMES = st.sampled_from(["numpy", "torch", "torch.nn", "sklearn", "sklearn.svm", "json", "os.path", "mine"])
 PACKAGES = st.sampled_from(["numpy", "torch", "sklearn", "mine"])
@@ -24,11 +34,60 @@ def test_what_is_there_or_failed_before_is_not_tried_again() -> None:
     assert worth_learning(("numpy", "torch.nn"), ("numpy", "torch"), host) == ()
 
 
-@given(st.lists(NAMES), st.lists(PACKAGES), st.sets(NAMES), st.sets(NAMES))
-def test_nothing_known_and_nothing_of_the_standard_library_is_ever_asked_for_twice(
-    asked: list[str], imported: list[str], loaded: set[str], failed: set[str]
+def test_what_the_code_names_but_no_installer_brought_is_not_learnt() -> None:
+    assert worth_learning(("mine.part", "sklearn.svm"), ("sklearn",), a_host()) == ("sklearn.svm",)
+
+
+def test_what_is_never_to_be_preloaded_is_neither_learnt_nor_tried_at_a_launch() -> None:
+    assert worth_learning(("jax.numpy", "numpy"), ("jax", "numpy"), a_host(), ("jax",)) == ("numpy",)
+    assert worth_trying(("jax.numpy", "numpy"), ("jax",)) == ("numpy",)
+    assert worth_trying(("mpi4py",), Limits().preload_never) == ()
+    assert all(reason for reason in NEVER.values())
+
+
+COSTS = {
+    "numpy": PreloadCost(seconds=0.2, bytes=20),
+    "sklearn": PreloadCost(seconds=1.5, bytes=60, needs=("numpy",)),
+    "torch": PreloadCost(seconds=3.0, bytes=90),
+}
+
+
+def test_what_is_saved_is_what_the_imports_took_here_with_what_they_build_on_and_nothing_else() -> None:
+    host = a_host(preloaded=tuple(COSTS), preload_costs=COSTS)
+    assert saved_seconds(("sklearn.svm",), host) == pytest.approx(1.7)
+    assert saved_seconds(("sklearn.svm", "numpy"), host) == pytest.approx(1.7)
+    assert saved_seconds(("json",), host) == 0
+
+
+def test_the_reason_says_what_was_there_what_it_saved_and_what_was_not_and_why() -> None:
+    failures = {"bad": "it takes 300 MiB of the 256 MiB that all preloads may take here", "other": "unasked for"}
+    host = a_host(preloaded=("sklearn.svm", "numpy"), preload_costs=COSTS, preload_failures=failures)
+    notes = preload_notes(("sklearn", "bad", "jax", "json", "banned"), host, ("jax", "banned"))
+    assert notes == (
+        "Already imported: sklearn.",
+        "Not preloaded: bad, it takes 300 MiB of the 256 MiB that all preloads may take here.",
+        "Not preloaded: banned, the administrator does not want it preloaded (preload_never).",
+        f"Not preloaded: jax, {NEVER['jax']}.",
+    )
+    ready = a_host(preloaded=("sklearn", "numpy"), preload_costs=COSTS)
+    assert preload_notes(("sklearn",), ready, ()) == ("Already imported: sklearn (saved about 1.7 s).",)
+    assert preload_notes(("sklearn",), None, ()) == ()
+
+
+def test_costs_are_read_from_what_an_agent_says_or_left_out() -> None:
+    said = {"numpy": {"seconds": 0.2, "bytes": 20, "needs": [], "news": 1}}
+    assert costs_of({"costs": said}) == {"numpy": COSTS["numpy"]}
+    assert costs_of({}) == {}
+    assert costs_of({"costs": {"numpy": "much"}}) == {}
+
+
+@given(st.lists(NAMES), st.lists(PACKAGES), st.sets(NAMES), st.sets(NAMES), st.sets(PACKAGES))
+def test_nothing_known_unwanted_or_of_the_standard_library_is_ever_asked_for(
+    asked: list[str], imported: list[str], loaded: set[str], failed: set[str], never: set[str]
 ) -> None:
     host = a_host(preloaded=tuple(loaded), preload_failures=dict.fromkeys(failed, "reason"))
-    chosen = worth_learning(asked, imported, host)
+    chosen = worth_learning(asked, imported, host, never)
     assert len(set(chosen)) == len(chosen)
     assert not set(chosen) & (loaded | failed | {"json", "os.path"})
+    assert not {name.partition(".")[0] for name in chosen} & never
+    assert {name.partition(".")[0] for name in chosen} <= set(imported)

@@ -1,0 +1,110 @@
+"""Whether a job's random numbers were fixed: what its source, its hyperparameters and its interpreter show. Pure."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model.provenance import SeedNote
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from jupyter_smx.model.spec import JobSpec
+
+_STATEFUL = ("cupy", "jax", "numpy", "tensorflow", "torch")
+_SETTERS = (
+    "seed",
+    "manual_seed",
+    "manual_seed_all",
+    "set_seed",
+    "set_random_seed",
+    "seed_everything",
+    "default_rng",
+    "RandomState",
+    "Random",
+    "PRNGKey",
+)
+_KEYWORDS = ("random_state", "seed")
+_NAMED_AFTER_A_SEED = re.compile(r"(^|[_.-])(seed|random_state)([_.-]|$)")
+_MOST = 20
+_LONGEST_SOURCE = 262_144
+
+
+def seed_note(spec: JobSpec, imported: Collection[str], hash_seed: str) -> SeedNote:
+    """Describe what is known of a job's random states.
+
+    ``imported`` are the top-level packages that it imported, ``hash_seed`` is the interpreter's ``PYTHONHASHSEED``.
+    """
+    tree = _parsed(spec.source)
+    calls = tuple(_calls(tree))[:_MOST]
+    given = {name: value for name, value in spec.hyperparameters.items() if _NAMED_AFTER_A_SEED.search(name.lower())}
+    libraries = [name for name in _STATEFUL if name in imported]
+    if _imports_random(tree):
+        libraries.append("random")
+    return SeedNote(
+        sentence=" ".join([_of_the_code(calls, given), *_of_the_interpreter(spec, hash_seed)]),
+        libraries=tuple(sorted(libraries)),
+        calls=calls,
+        hyperparameters=given,
+        hash_seed=hash_seed,
+    )
+
+
+def _of_the_code(calls: tuple[str, ...], given: dict[str, str]) -> str:
+    ours = "Each job begins with random states of its own, and none is fixed for it"
+    if calls:
+        return f"{ours}; its source sets {', '.join(calls)}."
+    if given:
+        told = ", ".join(f"{name}={value}" for name, value in given.items())
+        return f"{ours}; it was given {told}, and whether it uses that its source does not show."
+    return f"{ours}; its source sets none that could be seen."
+
+
+def _of_the_interpreter(spec: JobSpec, hash_seed: str) -> Iterator[str]:
+    yield f"PYTHONHASHSEED was {hash_seed}." if hash_seed else "Hashes of strings were random (no PYTHONHASHSEED)."
+    wanted = spec.environment.get("PYTHONHASHSEED")
+    if wanted is not None and wanted != hash_seed:
+        yield f"PYTHONHASHSEED={wanted} of its environment came after the interpreter had begun and changed nothing."
+
+
+def _parsed(source: str) -> ast.AST:
+    if len(source) > _LONGEST_SOURCE:
+        return ast.Module([], [])
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return ast.Module([], [])
+
+
+def _calls(tree: ast.AST) -> Iterator[str]:
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
+        name = _dotted(call.func)
+        if name.rpartition(".")[2] in _SETTERS and call.args and _says_something(call.args[0]):
+            yield f"{name} (line {call.lineno})"
+        for keyword in call.keywords:
+            if keyword.arg in _KEYWORDS and _says_something(keyword.value):
+                yield f"{keyword.arg} of {name or 'a call'} (line {call.lineno})"
+
+
+def _says_something(value: ast.expr) -> bool:
+    return not (isinstance(value, ast.Constant) and value.value is None)
+
+
+def _dotted(function: ast.expr) -> str:
+    if isinstance(function, ast.Name):
+        return function.id
+    if isinstance(function, ast.Attribute):
+        before = _dotted(function.value)
+        return f"{before}.{function.attr}" if before else function.attr
+    return ""
+
+
+def _imports_random(tree: ast.AST) -> bool:
+    return any(
+        (isinstance(node, ast.Import) and any(name.name == "random" for name in node.names))
+        or (isinstance(node, ast.ImportFrom) and node.module == "random" and not node.level)
+        for node in ast.walk(tree)
+    )

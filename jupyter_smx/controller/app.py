@@ -22,6 +22,7 @@ from jupyter_smx.controller.identity import Door, Lock
 from jupyter_smx.engines import machine, registry
 from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError
 from jupyter_smx.model.instance import Catalogue, InstanceType, catalogue
+from jupyter_smx.policy.learning import NEVER
 from jupyter_smx.policy.limits import HARD_KEEP_ALIVE, Limits
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ _DAY = 86_400
 _LOCK_PATIENCE = 5.0
 """Seconds in which the one that holds the lock must listen or be gone."""
 _CLOSING = 5.0
+_PRELOAD_PART = 16
+"""Of the memory that hosts share, each may have this part of imported modules: with eight hosts that is half."""
 
 
 class ControllerApp(Application):
@@ -96,6 +99,26 @@ class ControllerApp(Application):
     installer = Enum(
         ("auto", "pip"), "auto", help="What installs requirements: auto is uv where it is found and pip otherwise."
     ).tag(config=True)
+    preload_memory_mib = Int(
+        min=0,
+        help=(
+            "MiB of memory that the modules which one idle host has imported for jobs to come may take together; by "
+            "default a sixteenth of memory_gib. Of what is more the largest are left out. 0 is no limit."
+        ),
+    ).tag(config=True)
+    preload_never = List(
+        Unicode(),
+        sorted(NEVER),
+        help="Packages that hosts never import before a job does: a forked process could not use them.",
+    ).tag(config=True)
+    input_hash_limit_mib = Int(
+        1_024,
+        min=0,
+        help=(
+            "MiB of one input above which its provenance has a digest of names, sizes and times and not of its "
+            "content; a sixteenth of it where the input is only linked (FastFile). 0 reads no content."
+        ),
+    ).tag(config=True)
     instance_types = List(
         Dict(),
         help=(
@@ -117,6 +140,10 @@ class ControllerApp(Application):
     @default("memory_gib")
     def _default_memory_gib(self) -> float:
         return machine.look().memory_gib()
+
+    @default("preload_memory_mib")
+    def _default_preload_memory_mib(self) -> int:
+        return int(self.memory_gib * 1024 / _PRELOAD_PART)
 
     @default("gpus")
     def _default_gpus(self) -> int:
@@ -163,6 +190,9 @@ class ControllerApp(Application):
             grace=self.grace,
             unreachable_limit=self.unreachable_limit,
             launch_limit=self.launch_limit,
+            preload_memory=self.preload_memory_mib,
+            preload_never=tuple(self.preload_never),
+            input_hash_limit=self.input_hash_limit_mib,
             environment_limit=self.environment_limit,
             environments_kept=self.environments_kept,
             installer=self.installer,

@@ -62,6 +62,7 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
     """Everything an engine needs in order to bring up a cluster, and nothing about the job.
 
     ``idle_limit`` is the number of seconds after which an agent that never got a job ends by itself.
+    ``preload_memory`` (0 is no limit) and ``input_hash_limit`` are MiB.
     """
 
     cluster: str
@@ -70,6 +71,8 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
     python: str
     idle_limit: float = 120.0
     preload: tuple[str, ...] = ()
+    preload_memory: int = 0
+    input_hash_limit: int = 1_024
 
 
 class Engine(LoggingConfigurable):

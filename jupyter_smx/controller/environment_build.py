@@ -55,7 +55,7 @@ class Build:
         :raises SystemExit: a program failed; its exit code.
         """
         begun = time.monotonic()
-        shutil.rmtree(self._venv, ignore_errors=True)
+        self.clear()
         files = self._write_files()
         if self._uv:
             self._call([*self._uv, "venv", "--quiet", "--no-project", "--python", self._base, str(self._venv)])
@@ -71,6 +71,10 @@ class Build:
             pip = [str(self._python), "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
             self._call([*pip, "--progress-bar", "off", *files])
         self._finish(time.monotonic() - begun)
+
+    def clear(self) -> None:
+        """Remove what is there of it; the log stays."""
+        shutil.rmtree(self._venv, ignore_errors=True)
 
     def _write_files(self) -> list[str]:
         """Write the lines where the installer reads them; constraints stand in a file of their own."""
@@ -194,6 +198,9 @@ def main(folder: Path) -> int:
         build = Build(folder, order, log, lock)
         try:
             build.run()
+        except SystemExit:
+            build.clear()
+            raise
         except (OSError, subprocess.SubprocessError, StopIteration, ValueError) as error:
             build.say(f"error: {type(error).__name__}: {error}")
             return 1

@@ -23,6 +23,7 @@ from jupyter_smx.model.errors import ValidationError, nearest
 if TYPE_CHECKING:
     from jupyter_smx.kernel.call import Call
     from jupyter_smx.kernel.handle import Job
+    from jupyter_smx.kernel.interpreters import Required
     from jupyter_smx.kernel.order import After
     from jupyter_smx.kernel.session import Session
     from jupyter_smx.model.event import PoolSummary
@@ -54,6 +55,8 @@ def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     receive: Sequence[str] = (),
     role: str = "",
     max_run: int | str | None = None,
+    python: str | Path = "",
+    requirements: Required = "",
     retries: int = 0,
     after: After = (),
     wait: bool = False,
@@ -71,8 +74,12 @@ def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     :param outputs: ``model`` and ``data``: the folder that the archive is copied to.
     :param send: variables by name, or names of notebook variables.
     :param receive: names of the job's variables, which ``job.result()`` gives.
-    :param retries: how often it is run again when it failed by our fault, as when its host was lost: 30 at most. What the
-        code raises and how it exits is never retried; ``max_run`` covers all attempts.
+    :param python: an interpreter, the folder of a virtual environment, ``conda:NAME``, or ``uv:REQUIREMENTS`` for an
+        environment of these alone; default the Python that runs here.
+    :param requirements: a requirements file, or requirements one by one, that are installed on top of ``python``'s own
+        packages; equal ones share one environment.
+    :param retries: how often it is run again when it failed by our fault, as when its host was lost: 30 at most. What
+        the code raises and how it exits is never retried; ``max_run`` covers all attempts.
     :param after: jobs that must have completed before this one begins: handles, names or ids. If one of them does not
         complete, this one ends without running.
     :param wait: print the log, and come back when the job has completed.
@@ -103,6 +110,8 @@ def process(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     receive: Sequence[str] = (),
     role: str = "",
     max_run: int | str | None = None,
+    python: str | Path = "",
+    requirements: Required = "",
     retries: int = 0,
     after: After = (),
     wait: bool = False,
@@ -222,6 +231,7 @@ def _wish(session: Session, kind: Kind, folder: Path, **arguments: Any) -> Wish:
     arguments["environment"] = {key: str(value) for key, value in (arguments["environment"] or {}).items()}
     arguments["source_dir"] = absolute_folder(str(arguments["source_dir"]), folder)
     arguments["entry_point"] = str(arguments.get("entry_point", ""))
+    arguments["python"] = str(arguments["python"])
     arguments["groups"] = tuple(arguments.pop("instance_groups"))
     arguments["receive"] = tuple(arguments["receive"])
     arguments["after"] = ids_of(arguments["after"], session.namespace, session.client)

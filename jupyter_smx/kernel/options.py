@@ -29,6 +29,8 @@ class Options(Struct, frozen=True, kw_only=True):
     output: tuple[str, ...] = ()
     hp: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
+    python: str = ""
+    requirements: str = ""
     source_dir: str = ""
     entry_point: str = ""
     role: str = ""
@@ -89,6 +91,19 @@ TABLE = (
         many=True,
     ),
     Option(("--env",), "NAME=VALUE", "OMP_NUM_THREADS=2", "environment variable of the job", many=True),
+    Option(
+        ("--python",),
+        "PATH|conda:NAME|uv:REQUIREMENTS",
+        "conda:torch",
+        "Python of the job: an interpreter or the folder of a virtual environment, an environment of conda, or one "
+        "made of these requirements alone (a file, or names between commas); default the kernel's own",
+    ),
+    Option(
+        ("--requirements",),
+        "FILE",
+        "requirements.txt",
+        "packages that the job's Python gets on top of its own, in an environment that later jobs reuse",
+    ),
     Option(("--source-dir",), "DIR", "src", "folder of code that lies beside the script in the job"),
     Option(
         ("--entry-point",),
@@ -123,7 +138,7 @@ TABLE = (
 
 LATER = frozenset(
     {
-        "--image", "--requirements", "--max-wait", "--spot", "--checkpoint",
+        "--image", "--max-wait", "--spot", "--checkpoint",
         "--distribution", "-d", "--metric",
     }
 )  # fmt: skip

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.kernel.functions import Inputs, Outputs
+    from jupyter_smx.kernel.interpreters import Required
     from jupyter_smx.kernel.order import After
     from jupyter_smx.model.instance import InstanceGroup
 
@@ -94,6 +95,8 @@ def remote(
     source_dir: str | Path = "",
     role: str = "",
     max_run: int | str | None = None,
+    python: str | Path = "",
+    requirements: Required = "",
     retries: int = 0,
     after: After = (),
 ) -> Callable[[Callable[_Arguments, _Value]], RemoteFunction[_Arguments, _Value]]: ...

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jupyter_smx import launch
-from jupyter_smx.kernel import log, payload, standby
+from jupyter_smx.kernel import interpreters, log, payload, standby
 from jupyter_smx.kernel.card import card_of
 from jupyter_smx.kernel.handle import Job
 from jupyter_smx.kernel.screen import Screen
@@ -79,6 +79,7 @@ class Session:
         spec = with_source_dir(spec, source_dir)
         if not variables:
             return spec
+        interpreters.check_send(spec, payload.python_version())
         return msgspec.structs.replace(spec, send=payload.pack(variables, launch.data_dir() / "payloads", where))
 
     def submit(self, spec: JobSpec) -> Job:

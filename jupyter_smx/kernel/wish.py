@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from jupyter_smx.kernel import cell, fields
+from jupyter_smx.kernel import cell, fields, interpreters
 from jupyter_smx.kernel.expression import hyperparameter, text_of, value_of
 from jupyter_smx.kernel.script import absolute_folder, check_folder, choose, own_modules
 from jupyter_smx.model import duration
@@ -21,6 +21,7 @@ from jupyter_smx.model.channel import Channel, Output
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.name import MAX_NAME, check_base_name, slug
+from jupyter_smx.model.provenance import Revision
 from jupyter_smx.model.spec import DAY, JobSpec
 
 if TYPE_CHECKING:
@@ -33,12 +34,16 @@ _LONGEST_DEFAULT = MAX_NAME - 7  # a hyphen and six digits of the id follow
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
-    """Where a wish is made: the interpreter, the folder that relative paths start from, the notebook ("" if none)."""
+    """Where a wish is made.
+
+    The interpreter, the folder that relative paths start from, the notebook ("" if none), and the folder's git commit.
+    """
 
     python: str
     python_version: str
     folder: Path
     notebook: str = ""
+    revision: Revision | None = None
 
 
 class Wish(Struct, frozen=True, kw_only=True):
@@ -61,6 +66,8 @@ class Wish(Struct, frozen=True, kw_only=True):
     entry_point: str = ""
     role: str = ""
     max_run: int | str | None = None
+    python: str = ""
+    requirements: interpreters.Required = ""
     retries: int | str = 0
     after: tuple[str, ...] = ()
     """Ids of jobs; from a line, what the user calls them, until :mod:`jupyter_smx.kernel.order` was asked."""
@@ -77,6 +84,8 @@ class Wish(Struct, frozen=True, kw_only=True):
         script = choose(code, self.source_dir, self.entry_point, here.folder)
         filename = script.filename or f"<{base_name}>"
         source = script.text if script.filename else cell.place(code, lines_before)
+        own = interpreters.Choice(python=here.python, python_version=here.python_version)
+        chosen = interpreters.choose(self.python, self.requirements, own, here.folder)
         return JobSpec(
             kind=self.kind,
             source=source,
@@ -93,11 +102,14 @@ class Wish(Struct, frozen=True, kw_only=True):
             entry_point=script.entry_point,
             role=self.role,
             max_run=DAY if self.max_run is None else _seconds(self.max_run, "max_run"),
-            python=here.python,
-            python_version=here.python_version,
+            python=chosen.python,
+            python_version=chosen.python_version,
+            requirements=chosen.requirements,
+            requirements_only=chosen.requirements_only,
             imports=self.installed(cell.imports(cell.check(source, filename)), script.filename),
             notebook=here.notebook,
             working_directory=str(here.folder),
+            revision=here.revision,
             retries=fields.whole(self.retries, "--retries", "of retries"),
             after=self.after,
             submitted_at=submitted_at,
@@ -153,6 +165,8 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         entry_point=options.entry_point,
         role=options.role,
         max_run=options.max_run,
+        python=options.python,
+        requirements=options.requirements,
         retries=options.retries or 0,
         after=options.after,
     )

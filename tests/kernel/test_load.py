@@ -33,5 +33,5 @@ def test_loading_the_extension_imports_nothing_heavy_and_starts_nothing(data_fol
     answer = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
     found = json.loads(answer.stdout)
     assert not HEAVY & set(found["loaded"])
-    assert all(name.split(".")[1] in ("kernel", "model", "launch") for name in found["ours"])
+    assert all(name.split(".")[1] in ("interpreter", "kernel", "launch", "model") for name in found["ours"])
     assert not data_folder.exists()

@@ -226,6 +226,13 @@ def flush() -> None:
         process.libc().fflush(None)
 
 
+def _near(name: str, main: types.ModuleType) -> str:
+    import difflib  # noqa: PLC0415 - only who misses a variable waits for it
+
+    found = difflib.get_close_matches(name, [known for known in main.__dict__ if not known.startswith("_")], 1)
+    return f" Did you mean {found[0]}?" if found else ""
+
+
 def collect(names: List[str], main: types.ModuleType, path: str, ending: Ending) -> None:
     """Pickle the variables that the notebook wants back; one that is missing or cannot be pickled is a sentence."""
     pickler = _pickler()
@@ -233,7 +240,8 @@ def collect(names: List[str], main: types.ModuleType, path: str, ending: Ending)
     for name in names:
         if name not in main.__dict__:
             if ending.report["exception"] is None:
-                ending.report["errors"].append(f"receive: {name!r} is not defined at the end of the cell.")
+                near = _near(name, main)
+                ending.report["errors"].append(f"receive: {name!r} is not defined at the end of the cell.{near}")
             continue
         buffer = io.BytesIO()
         try:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.kernel import hints
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.status import SecondaryStatus, Status
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jupyter_smx.model.job import HostEnd, Job, RemoteException
 
 
@@ -55,13 +59,14 @@ class StillRunning(KeyboardInterrupt):
         return [str(self)]
 
 
-def failure_of(job: Job) -> JobError | None:
-    """Give what a handle raises for a finished job; None when it completed."""
+def failure_of(job: Job, namespace: Mapping[str, Any] = MappingProxyType({})) -> JobError | None:
+    """Give what a handle raises for a finished job; None when it completed. ``namespace`` are notebook variables."""
     status = job.status()
     if status is Status.FAILED:
         end = guilty(job.hosts)
         remote = end.exception if end else None
-        return JobFailed(f"{job.name} failed: {_reason(job, end)}", job, remote)
+        hint = hints.of(job.spec, remote, namespace) if remote else ""
+        return JobFailed(f"{job.name} failed: {_with(_reason(job, end), hint)}", job, remote)
     if status is Status.STOPPED:
         over_time = job.state is SecondaryStatus.MAX_RUNTIME_EXCEEDED
         how = f"reached its maximum run time of {job.spec.max_run} s" if over_time else "was stopped"
@@ -73,6 +78,10 @@ def guilty(hosts: tuple[HostEnd, ...]) -> HostEnd | None:
     """Choose the host whose end explains the job's: an exception before a signal before an exit code."""
     by_blame = sorted(hosts, key=lambda end: (end.exception is None, end.signal is None, end.exit_code in (0, None)))
     return by_blame[0] if by_blame else None
+
+
+def _with(reason: str, hint: str) -> str:
+    return f"{reason.rstrip('.')}. {hint}" if hint else reason
 
 
 def _reason(job: Job, end: HostEnd | None) -> str:

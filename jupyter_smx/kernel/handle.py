@@ -7,9 +7,10 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.kernel import log, payload
+from jupyter_smx.kernel import hints, log, payload
 from jupyter_smx.kernel.failures import JobError, StillRunning, failure_of
 from jupyter_smx.kernel.outage import through_outage
 from jupyter_smx.kernel.why import why_text
@@ -17,7 +18,7 @@ from jupyter_smx.model.errors import SmxError, nearest
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping
 
     from jupyter_smx.kernel.client import Client
     from jupyter_smx.model.job import Job as Record
@@ -32,8 +33,15 @@ _TURN = 20.0
 class Job:
     """A job as the notebook sees it. Two handles of one job are equal; a handle outlives nothing but the kernel."""
 
-    def __init__(self, record: Record, client: Client, watch: Callable[[Job], None]) -> None:
+    def __init__(
+        self,
+        record: Record,
+        client: Client,
+        watch: Callable[[Job], None],
+        namespace: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self._record = record
+        self._namespace = namespace
         self._client = client
         self._watch = watch
         self._lock = threading.RLock()
@@ -138,12 +146,15 @@ class Job:
             path = self.artifacts.get(RESULT)
             wanted = self._record.spec.receive
             said = [sentence for host in self._record.hosts for sentence in host.errors]
-            self._received = payload.unpack(path, wanted, said) if path else payload.nothing(wanted, said)
+            received = payload.unpack(path, wanted, said) if path else payload.nothing(wanted, said)
+            for name, reason in received.missing.items():
+                received.missing[name] = f"{reason} {hints.of_missing(name, self._record.spec)}".rstrip()
+            self._received = received
         return self._received
 
     def exception(self, timeout: float | None = None) -> JobError | None:
         """Wait, and give what :meth:`result` would raise for the job's failure, or None."""
-        return failure_of(self.wait(timeout).known)
+        return failure_of(self.wait(timeout).known, self._namespace)
 
     def add_done_callback(self, callback: Callable[[Job], object]) -> None:
         """Call ``callback(job)`` once when the job has its verdict, from another thread; at once if it has it."""
@@ -226,7 +237,7 @@ class Job:
         except SmxError:
             return f"<Job {self.name}: last seen {self._record.state.value}, the controller does not answer>"
         word = record.state if record.status() is Status.IN_PROGRESS else record.status()
-        reason = f": {failure}" if (failure := failure_of(record)) else ""
+        reason = f": {failure}" if (failure := failure_of(record, self._namespace)) else ""
         shown = word.value if isinstance(word, (SecondaryStatus, Status)) else str(word)
         return f"<Job {self.name}: {shown}{reason}>"
 

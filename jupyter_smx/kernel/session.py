@@ -14,6 +14,7 @@ from jupyter_smx import launch
 from jupyter_smx.kernel import interpreters, log, payload, standby
 from jupyter_smx.kernel.card import card_of
 from jupyter_smx.kernel.handle import Job
+from jupyter_smx.kernel.revision import revision_of
 from jupyter_smx.kernel.screen import Screen
 from jupyter_smx.kernel.watcher import Watcher
 from jupyter_smx.kernel.wish import Surroundings
@@ -67,6 +68,7 @@ class Session:
             python_version=payload.python_version(),
             folder=Path.cwd(),
             notebook=_notebook(self.namespace),
+            revision=revision_of(Path.cwd()),
         )
 
     def pack(
@@ -97,7 +99,7 @@ class Session:
 
     def attach(self, record: Record) -> Job:
         """Make a handle of a job that exists."""
-        return Job(record, self.client, self.watcher.watch)
+        return Job(record, self.client, self.watcher.watch, self.namespace)
 
     def bind_later(self, job: Job) -> None:
         """Bind the received variables of a job between two cells, once it has completed."""

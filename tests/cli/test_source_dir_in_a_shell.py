@@ -1,0 +1,54 @@
+"""Code in more than one file, started from a shell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Terminal
+
+WARM = ("-k", "10m")
+
+
+@pytest.fixture
+def project(warm: Terminal) -> Terminal:
+    for name, text in {
+        "src/fit.py": "import sys, tools\nprint(tools.NAME, sys.argv[1:])\n",
+        "src/tools.py": "NAME = 'tools'\n",
+        "alone.py": "import tools\nprint(tools.NAME)\n",
+    }.items():
+        (warm.folder / name).parent.mkdir(exist_ok=True)
+        warm.script(name, text)
+    return warm
+
+
+def test_an_entry_point_of_a_folder_is_run(project: Terminal) -> None:
+    done = project.run("run", "--source-dir", "src", "--entry-point", "fit.py", "--hp", "n=3", *WARM)
+    assert (done.returncode, done.stdout) == (0, "tools ['-n', '3']\n")
+    assert done.stderr.startswith("fit-")  # the job has the script's name
+
+
+def test_a_script_has_the_folder_beside_it(project: Terminal) -> None:
+    done = project.run("run", "alone.py", "--source-dir", "src", *WARM)
+    assert (done.returncode, done.stdout) == (0, "tools\n")
+
+
+def test_a_script_that_misses_its_folder_is_told_the_option(project: Terminal) -> None:
+    done = project.run("run", "alone.py", *WARM)
+    assert done.returncode == 1
+    assert f"tools lies in src in {project.folder} and not in the job. Pass --source-dir src\n" in done.stderr
+
+
+def test_two_scripts_are_one_too_many(project: Terminal) -> None:
+    done = project.run("run", "alone.py", "--source-dir", "src", "--entry-point", "fit.py")
+    assert done.returncode == 2
+    assert done.stderr.startswith("SCRIPT: alone.py stands beside --entry-point fit.py.")
+
+
+def test_a_plan_packs_nothing(project: Terminal) -> None:
+    before = set((project.folder / "smx" / "payloads").glob("*"))
+    project.script("src/new.py", "X = 1\n")
+    assert project.run("plan", "--source-dir", "src", "--entry-point", "fit.py").returncode == 0
+    assert set((project.folder / "smx" / "payloads").glob("*")) == before

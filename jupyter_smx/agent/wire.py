@@ -6,11 +6,15 @@ import json
 import struct
 from typing import TYPE_CHECKING, Any, Dict, Iterator, NamedTuple, Optional
 
+from jupyter_smx.agent import __version__
+
 if TYPE_CHECKING:
     import asyncio
     import socket
 
 PROTOCOL = 1
+VERSION = __version__
+"""What a host of ours says that it is in its greeting."""
 MAX_BODY = 262_144
 MAX_HEADER = 16 * 1024 * 1024
 _LENGTH = struct.Struct(">I")

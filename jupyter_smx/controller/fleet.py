@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from jupyter_smx.controller.fencing import FencedError, RecordsError
 from jupyter_smx.engines.base import ClusterRequest, Engine, HostPlan, Observation
 from jupyter_smx.model.cluster import Cluster, ClusterState, Handle, Host
-from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError
+from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError, VersionMismatchError
+from jupyter_smx.model.status import Goal
 from jupyter_smx.policy import capacity
 from jupyter_smx.policy.hosts import named_hosts
 from jupyter_smx.policy.lifecycle import ClusterStep, Seen, next_cluster_step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from jupyter_smx.controller.agents import Agents
     from jupyter_smx.controller.books import Books
@@ -63,6 +64,8 @@ class _Watch:
     failures: int = 0
     not_before: float = 0.0
     silent_since: float | None = None
+    foreign: str = ""
+    """What its agents answered who speak another protocol."""
 
     def is_acting(self) -> bool:
         """Say whether an action is under way; one that was cancelled before it began never said that it is over."""
@@ -101,6 +104,10 @@ class Fleet:
         """Give the ids of clusters whose every host has an open stream."""
         return frozenset(cluster for cluster in self._books.clusters if self._agents.is_open(cluster))
 
+    def foreign(self) -> frozenset[str]:
+        """Give the ids of clusters whose agents speak another protocol, so that nothing can be said to them."""
+        return frozenset(cluster for cluster, watch in self._watches.items() if watch.foreign)
+
     def step(self, cluster_id: str) -> None:
         """Look at one cluster, ask policy, and begin that one action."""
         cluster = self._books.clusters.get(cluster_id)
@@ -120,6 +127,10 @@ class Fleet:
         if cluster.handle is None or self._agents.is_open(cluster.id):
             watch.silent_since = None
             return False
+        if watch.foreign:
+            # They are not silent: they end as their own deadline says, and a job's record is on their disk then.
+            job = self._books.jobs.get(cluster.job)
+            return job is not None and job.goal is Goal.STOP
         if watch.silent_since is None:
             watch.silent_since = now
         return now - watch.silent_since > self._books.limits.unreachable_limit
@@ -246,7 +257,9 @@ class Fleet:
             return
         try:
             greetings = await self._open(cluster)
-        except SmxError:
+        except SmxError as error:
+            if isinstance(error, VersionMismatchError):
+                self._watches[cluster.id].foreign = error.message
             seen = await self._engine_of(cluster.key.engine).survey([cluster.handle])
             if seen[0] is not Observation.GONE:
                 raise
@@ -292,6 +305,14 @@ class Fleet:
         self._agents.close(cluster.id)
         if cluster.handle is not None:
             await self._engine_of(cluster.key.engine).release(cluster.handle)
+
+    def let_outlived_go(self, clusters: Iterable[str]) -> None:
+        """Release idle pools that no job can take any more, because all that is new is of another version."""
+        for cluster_id in clusters:
+            idle = self._books.clusters.get(cluster_id)
+            if idle is not None and idle.state is ClusterState.AVAILABLE:
+                self._books.release_pool(idle, "Its hosts are of another version than new ones.")
+                self.step(cluster_id)
 
     def _is_over(self, cluster: Cluster) -> bool:
         return cluster.expires_at is not None and cluster.expires_at <= self._books.clock()
@@ -347,6 +368,7 @@ def _hosts(cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> tupl
                 isolation=isolation.get("mode", ""),
                 isolation_reason=isolation.get("reason", ""),
                 python_version=str(said.get("python", "")),
+                agent_version=str(said.get("version", "")),
                 preloaded=tuple(preload.get("loaded", ())),
                 preload_failures=dict(preload.get("failed", {})),
             )

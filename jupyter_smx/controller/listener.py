@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx.controller.fencing import FencedError
+from jupyter_smx.controller.fencing import FencedError, RecordsError
+from jupyter_smx.controller.job_folder import StagingError
 from jupyter_smx.controller.trail import Trail
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, UnavailableError
@@ -195,6 +197,24 @@ class Listener(ABC):
         moved = transitions.advance(job, SecondaryStatus.DOWNLOADING, self.books.clock())
         if moved is not job:
             self.books.save(jobs=[moved])
+
+    def _tell_of_another_version(self, job: Job) -> Job:
+        told = transitions.remark(
+            job, "It runs under another version of jupyter-smx; its end is read when its hosts end."
+        )
+        if told is not job:
+            self.books.save(jobs=[told])
+        return told
+
+    def _put_off(self, job_id: str, error: SmxError) -> None:
+        job = self.books.jobs[job_id]
+        # Lists show it, so it names no path.
+        full = isinstance(error, (StagingError, RecordsError))
+        waits = transitions.remark(job, f"Its end waits{' for room on the disk.' if full else f': {error.message}'}")
+        if waits is not job:
+            _log.warning("Job %s cannot be finished yet: %s", job.name, error)
+            with suppress(RecordsError):
+                self.books.save(jobs=[waits])
 
     def _trail(self, job: Job) -> Trail:
         trail = self._trails.setdefault(job.id, Trail())

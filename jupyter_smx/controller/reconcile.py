@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx.controller.fencing import FencedError, RecordsError
+from jupyter_smx.agent.wire import VERSION
+from jupyter_smx.controller.fencing import FencedError
 from jupyter_smx.controller.fleet import Fleet
-from jupyter_smx.controller.job_folder import StagingError
 from jupyter_smx.controller.listener import Listener
 from jupyter_smx.controller.preparation import Preparation
 from jupyter_smx.controller.runspec import run_spec
@@ -120,6 +119,8 @@ class Reconciler(Listener):
         world = placement.World(
             clusters=clusters,
             reachable=self.fleet.reachable(),
+            foreign=self.fleet.foreign(),
+            version=VERSION,
             ahead=self.books.line.ahead_of(job),
             running=sum(bool(other.cluster) for other in self.books.jobs.values()),
             bounded=self._engine_of(spec.engine).capabilities.bounded_by_machine,
@@ -154,6 +155,8 @@ class Reconciler(Listener):
         on_hosts = self.books.cluster_of(job) or (self.books.store.cluster(job.cluster) if trail.lost else None)
         if job.cluster and on_hosts is None:
             return
+        if job.cluster in self.fleet.foreign():
+            job = self._tell_of_another_version(job)
         connected = bool(job.cluster) and self.agents.is_open(job.cluster)
         order = self.books.line.order(job) if on_hosts is None else FREE
         prepared = bool(job.cluster) or self.preparation.is_over(job)
@@ -220,7 +223,7 @@ class Reconciler(Listener):
         if isinstance(decision, placement.Reuse):
             self._take(job, decision.cluster, decision.why)
         elif isinstance(decision, placement.Launch):
-            self._launch(job, decision.why)
+            self._launch(job, decision)
         else:
             self._wait(job, decision)
 
@@ -243,18 +246,19 @@ class Reconciler(Listener):
         self._trail(leased).moments["committed"] = self.books.clock()
         self.step(job.id)
 
-    def _launch(self, job: Job, why: Why) -> None:
+    def _launch(self, job: Job, decision: placement.Launch) -> None:
         now = self.books.clock()
         fresh = Cluster(id=self._new_id(), key=reuse.reuse_key(job.spec, self._user), created_at=now)
         cluster = transitions.take(fresh, job.id, now)
         cluster = replace(cluster, state=ClusterState.PROVISIONING)
-        why = replace(_waited(why, job, now), pool=cluster.name())
+        why = replace(_waited(decision.why, job, now), pool=cluster.name())
         started = transitions.advance(
             replace(job, cluster=cluster.id, lease=cluster.lease, why=why), SecondaryStatus.STARTING, now
         )
         # The intention to launch is on disk before the launch: a new controller must find it.
         self.books.save(jobs=[started], clusters=[cluster], durable=True)
         self.fleet.step(cluster.id)
+        self.fleet.let_outlived_go(decision.outlived)
 
     def _wait(self, job: Job, decision: placement.Wait) -> None:
         if job.id not in self.books.jobs or job.why != decision.why:
@@ -330,16 +334,6 @@ class Reconciler(Listener):
         self._trails.pop(job.id, None)
         self.fleet.step(job.cluster)
         self.room_made()
-
-    def _put_off(self, job_id: str, error: SmxError) -> None:
-        job = self.books.jobs[job_id]
-        # Lists show it, so it names no path.
-        full = isinstance(error, (StagingError, RecordsError))
-        waits = transitions.remark(job, f"Its end waits{' for room on the disk.' if full else f': {error.message}'}")
-        if waits is not job:
-            _log.warning("Job %s cannot be finished yet: %s", job.name, error)
-            with suppress(RecordsError):
-                self.books.save(jobs=[waits])
 
     def _replace(self, job: Job) -> None:
         self._trails.pop(job.id, None)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from jupyter_smx.agent.wire import PROTOCOL
 from jupyter_smx.engines import processes
 from jupyter_smx.model.cluster import HostHandle
 
@@ -211,7 +212,7 @@ def description(
 ) -> dict[str, object]:
     """Say to an agent which host it is and which hosts there are: the content of ``host.json``; pure."""
     return {
-        "protocol": 1,
+        "protocol": PROTOCOL,
         "cluster": request.cluster,
         "host": plan.host,
         "hosts": [host.host for host in request.hosts],

@@ -86,6 +86,7 @@ class Host(Struct, frozen=True, kw_only=True):
     isolation: str = ""
     isolation_reason: str = ""
     python_version: str = ""
+    agent_version: str = ""
     preloaded: tuple[str, ...] = ()
     preload_failures: dict[str, str] = {}
     preload_costs: dict[str, PreloadCost] = {}

@@ -8,11 +8,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jupyter_smx.model.cluster import Cluster, ClusterState, ReuseKey
-from jupyter_smx.model.why import Why
+from jupyter_smx.model.why import Difference, Why
 from jupyter_smx.policy import capacity, keep_alive, learning, reuse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from jupyter_smx.model.spec import JobSpec
     from jupyter_smx.policy.limits import Limits
@@ -27,6 +27,10 @@ class World(Struct, frozen=True, kw_only=True):
     running: int = 0
     bounded: bool = True
     """Whether the engine's hosts share this machine."""
+    version: str = ""
+    """What new agents say that they are; hosts of another one get no job."""
+    foreign: frozenset[str] = frozenset()
+    """Clusters whose agents speak another protocol."""
 
 
 class Reuse(Struct, frozen=True):
@@ -37,9 +41,10 @@ class Reuse(Struct, frozen=True):
 
 
 class Launch(Struct, frozen=True):
-    """Acquire new hosts."""
+    """Acquire new hosts; ``outlived`` are pools that only these can replace, so that nobody will take them any more."""
 
     why: Why
+    outlived: tuple[str, ...] = ()
 
 
 class Wait(Struct, frozen=True):
@@ -59,7 +64,13 @@ def place(spec: JobSpec, key: ReuseKey, world: World, limits: Limits, now: float
     missing = _reason_to_wait(need, used, world, limits)
     if missing:
         return Wait(_queued(missing, world.ahead))
-    pool = reuse.best_pool(key, world.clusters, world.reachable, spec.imports, now)
+    others = {
+        each.id: unlike
+        for each in world.clusters
+        if (unlike := reuse.of_another_time(each, spec.python_version, world.version, foreign=each.id in world.foreign))
+    }
+    fitting = [each for each in world.clusters if each.id not in others]
+    pool = reuse.best_pool(key, fitting, world.reachable, spec.imports, now)
     if pool is not None:
         return Reuse(pool, _warm(pool, spec, limits.preload_never, _afterwards(spec, world, limits, pool)))
     notes = capacity.notes(spec.instance_groups, limits) if world.bounded else ()
@@ -67,7 +78,10 @@ def place(spec: JobSpec, key: ReuseKey, world: World, limits: Limits, now: float
     if world.bounded and capacity.lacks_hosts(need, used, limits):
         evict = _evictable(need, used, world.clusters, limits)
         return Wait(_queued(f"All {limits.max_hosts} hosts of this machine are taken.", world.ahead), evict)
-    return Launch(_cold(key, world, notes))
+    return Launch(
+        _cold(key, world, notes, others),
+        tuple(each.id for each in world.clusters if each.id in others and each.key == key),
+    )
 
 
 def noted(decision: Placement, note: str) -> Placement:
@@ -138,8 +152,8 @@ def _warm(pool: Cluster, spec: JobSpec, never: tuple[str, ...], afterwards: tupl
     )
 
 
-def _cold(key: ReuseKey, world: World, notes: tuple[str, ...]) -> Why:
-    unlike = reuse.passed_over(key, world.clusters, world.reachable)
+def _cold(key: ReuseKey, world: World, notes: tuple[str, ...], others: Mapping[str, tuple[Difference, ...]]) -> Why:
+    unlike = reuse.passed_over(key, world.clusters, world.reachable, others)
     if not unlike:
         return Why(start="cold", sentence="Cold: there was no warm pool.", notes=notes)
     first = unlike[0]

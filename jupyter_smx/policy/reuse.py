@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model.cluster import Cluster, ClusterState, ReuseKey
@@ -9,7 +10,7 @@ from jupyter_smx.model.why import Difference
 from jupyter_smx.policy.environment import apart, environment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from jupyter_smx.model.instance import InstanceGroup
     from jupyter_smx.model.spec import JobSpec
@@ -64,13 +65,38 @@ def differences(wanted: ReuseKey, cluster: Cluster) -> tuple[Difference, ...]:
     )
 
 
-def passed_over(wanted: ReuseKey, clusters: Iterable[Cluster], reachable: Collection[str]) -> tuple[Difference, ...]:
+def of_another_time(cluster: Cluster, python_version: str, ours: str, *, foreign: bool) -> tuple[Difference, ...]:
+    """Say in what hosts are of another time although their key is equal: both sides were updated in place.
+
+    ``python_version`` is the submitter's, as ``3.11``; ``ours`` is the version that new agents have; ``foreign`` hosts
+    speak another protocol, so that nothing can be given to them.
+    """
+    found: list[Difference] = []
+    for host in cluster.hosts[:1]:
+        theirs = ".".join(host.python_version.split(".")[:2])
+        if python_version and theirs and theirs != python_version:
+            found.append(_unlike(cluster, "Python version", python_version, theirs))
+        if foreign or (host.agent_version and ours and host.agent_version != ours):
+            found.append(_unlike(cluster, "jupyter-smx version", ours, host.agent_version or "another"))
+    return tuple(found)
+
+
+def _unlike(cluster: Cluster, field: str, wanted: str, found: str) -> Difference:
+    return Difference(pool=cluster.name(), field=field, wanted=wanted, found=found)
+
+
+def passed_over(
+    wanted: ReuseKey,
+    clusters: Iterable[Cluster],
+    reachable: Collection[str],
+    of_other_times: Mapping[str, tuple[Difference, ...]] = MappingProxyType({}),
+) -> tuple[Difference, ...]:
     """Say of every live cluster, when none fits, what was wrong: fields of the key, busy, not reachable, expired."""
     found: list[Difference] = []
     for cluster in clusters:
         if cluster.state in _ENDING:
             continue
-        unlike = differences(wanted, cluster)
+        unlike = differences(wanted, cluster) or of_other_times.get(cluster.id, ())
         if unlike:
             found.extend(unlike)
             continue

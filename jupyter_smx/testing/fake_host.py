@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_smx.agent.deadline import LINGER
-from jupyter_smx.agent.wire import PROTOCOL, encode, read
+from jupyter_smx.agent.wire import PROTOCOL, VERSION, encode, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -177,7 +177,7 @@ class FakeHost:
         self._streams[writer] = self.epoch
         return {
             "protocol": PROTOCOL,
-            "version": "0",
+            "version": VERSION,
             "python": "3.11",
             "pid": 1,
             "host": self.name,

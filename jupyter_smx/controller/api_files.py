@@ -26,16 +26,21 @@ class Logs(Handler):
     """What a job printed."""
 
     async def get(self, ref: str) -> None:
-        """Give bytes of a host's log from ``offset`` on, waiting (``wait`` seconds) when there are none yet."""
+        """Give bytes of a host's log from ``offset`` on, waiting (``wait`` seconds) when there are none yet.
+
+        ``attempt`` is the newest unless another one is asked for; an earlier one is final.
+        """
         job = self.desk.job(ref)
         host = self._host(job)
         offset = int(self.number("offset", 0, 2**62))
         limit = int(self.number("limit", PIECE, MAX_PIECE))
         until = time.monotonic() + self.number("wait", 0.0, MAX_WAIT)
-        path = self.around.staging.folder(job.id).log(host)
+        attempt = int(self.number("attempt", job.attempt, job.attempt)) or job.attempt
+        path = self.around.staging.folder(job.id).log(host, attempt)
         while True:
             # The verdict is looked at before the file: what came with it is in the file by then.
-            final = is_final(self.desk.job(job.id).state)
+            now = self.desk.job(job.id)
+            final = is_final(now.state) or now.attempt > attempt
             data, total = _read(path, offset, limit)
             left = until - time.monotonic()
             if data or final or left <= 0:
@@ -49,6 +54,8 @@ class Logs(Handler):
         self.set_header("X-Smx-Total", str(total))
         self.set_header("X-Smx-Final", "1" if final and offset + len(data) >= total else "0")
         self.set_header("X-Smx-Host", host)
+        self.set_header("X-Smx-Attempt", str(attempt))
+        self.set_header("X-Smx-Attempts", str(now.attempt))
         self.finish(data)
 
     def _host(self, job: Job) -> str:

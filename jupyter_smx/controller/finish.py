@@ -13,7 +13,7 @@ from jupyter_smx.controller.staging import Left
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.policy import keep_alive, transitions
+from jupyter_smx.policy import keep_alive, retries, transitions
 from jupyter_smx.policy.keep_alive import Keep
 from jupyter_smx.policy.learning import worth_learning
 from jupyter_smx.policy.verdict import Verdict, verdict
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.channel import Artifact
     from jupyter_smx.model.job import Job
 
+_UNFIT = Keep(0, "Its hosts may not be healthy.")
 _NOT_LAUNCHED = Keep(0, "No hosts were launched.")
 
 
@@ -54,6 +55,8 @@ class Finisher:
         :raises StagingError: the disk here is full; try again, nothing is lost.
         """
         job = self._books.jobs[job_id]
+        if await self._begins_again(job, trail):
+            return
         if any(record.get("artifacts") for record in trail.records.values()):
             job = self._uploading(job)
         home, trouble = await self._bring_home(job, trail)
@@ -83,6 +86,29 @@ class Finisher:
         if trouble is None:
             self._forget(job, trail)
         self._teach(job, trail)
+
+    async def _begins_again(self, job: Job, trail: Trail) -> bool:
+        """Put a job that failed by our fault at the start of its next attempt, if it has one; keep its log apart."""
+        ends, now = trail.ends(), self._books.clock()
+        judged = verdict(job.goal, ends)
+        if retries.next_attempt(job, judged, ends, now) is None:
+            return False
+        await self._keep_logs(job, trail)
+        # Somebody may have stopped it meanwhile.
+        again = retries.next_attempt(self._books.jobs[job.id], judged, ends, now)
+        if again is None:
+            return False
+        cluster = self._books.clusters.get(job.cluster)
+        left = [] if cluster is None else [transitions.give_back(cluster, job.name, _UNFIT, now)]
+        self._books.save(jobs=[again], clusters=left)
+        return True
+
+    async def _keep_logs(self, job: Job, trail: Trail) -> None:
+        for host in trail.hosts:
+            remains = self._remains(job, host)
+            stream = None if trail.lost else self._agents.stream(job.cluster, host)
+            size = int(trail.records.get(host, {}).get("log", 0))
+            await self._pump.drain(job, host, max(size, _log_size(remains)), stream, remains)
 
     def _uploading(self, job: Job) -> Job:
         moved = transitions.advance(job, SecondaryStatus.UPLOADING, self._books.clock())
@@ -123,7 +149,7 @@ class Finisher:
             limits = self._books.limits
             keep = keep_alive.after_job(cluster, job.spec.keep_alive, others, limits, idle_from)
         else:
-            keep = Keep(0, "Its hosts may not be healthy.")
+            keep = _UNFIT
         job = replace(job, warm_pool=transitions.pool_of_job(keep))
         given = transitions.give_back(cluster, job.name, keep, idle_from)
         self._books.save(jobs=[job], clusters=[given])
@@ -220,3 +246,10 @@ class Finisher:
             for h in cluster.hosts
         )
         self._books.amend_cluster(cluster_id, hosts=hosts)
+
+
+def _log_size(remains: Path | None) -> int:
+    try:
+        return 0 if remains is None else (remains / "log").stat().st_size
+    except OSError:
+        return 0

@@ -45,9 +45,9 @@ class JobFolder:
         with or_say(self.path):
             self.path.mkdir(mode=_ONLY_OWNER, parents=True, exist_ok=True)
 
-    def log(self, host: str) -> Path:
-        """Give the file that holds the log of a host."""
-        return self.logs / f"{host}.log"
+    def log(self, host: str, attempt: int = 1) -> Path:
+        """Give the file that holds the log of a host; attempts after the first have folders of their own."""
+        return (self.logs if attempt == 1 else self.logs / f"attempt-{attempt}") / f"{host}.log"
 
     def delete(self) -> None:
         """Delete the folder with everything in it; idempotent.

@@ -74,6 +74,10 @@ class Line:
         """Name the engines for which somebody waits."""
         return list(dict.fromkeys(job.spec.engine for job in self._jobs.values() if not job.cluster))
 
+    def waiting(self, engine: str) -> list[Job]:
+        """Give the jobs that wait for hosts of an engine, in their turns."""
+        return [self._jobs[each] for each in self._line(engine)]
+
     def head(self, engine: str) -> str:
         """Give the id of the job whose turn it is; empty when nobody waits."""
         return next(iter(self._line(engine)), "")
@@ -84,6 +88,10 @@ class Line:
             line = self._line(job.spec.engine)
             return line.index(job.id) if job.id in line else len(line)
         return turns([*self._waiters(job.spec.engine), Waiter(id=job.id)], self._running()).index(job.id)
+
+    def waiting(self, engine: str) -> list[Job]:
+        """Give the jobs of an engine's line, in turn."""
+        return [self._jobs[job_id] for job_id in self._line(engine)]
 
     def position(self, job: Job) -> int | None:
         """Count from 1 where a job stands in its engine's line; None when it stands in none."""

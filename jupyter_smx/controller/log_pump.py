@@ -26,26 +26,30 @@ PIECE = 262_144
 """Bytes in memory at once for each job and host."""
 
 
-class LogPump:
-    """One puller for each job and host.
+Key = tuple[str, int, str]
+"""A log: job, attempt and host."""
 
-    The cursor is the size of ``<jobs folder>/<job id>/logs/<host>.log``, so that a new controller reads on. Every
-    piece that arrived is told by ``on_bytes(job id)``.
+
+class LogPump:
+    """One puller for each job, attempt and host.
+
+    The cursor is the size of the file in the job's folder (:meth:`JobFolder.log`), so that a new controller reads on.
+    Every piece that arrived is told by ``on_bytes(job id)``.
     """
 
     def __init__(self, jobs_folder: Path, agents: Agents, on_bytes: Callable[[str], None]) -> None:
         self._jobs_folder = jobs_folder
         self._agents = agents
         self._on_bytes = on_bytes
-        self._wanted: dict[tuple[str, str], int] = {}
-        self._pullers: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self._stuck: dict[tuple[str, str], asyncio.TimerHandle] = {}
+        self._wanted: dict[Key, int] = {}
+        self._pullers: dict[Key, asyncio.Task[None]] = {}
+        self._stuck: dict[Key, asyncio.TimerHandle] = {}
 
     def grew(self, job: Job, host: str, total: int) -> None:
         """Take note that the log is ``total`` bytes long there, and pull what is missing; errors are logged."""
-        key = (job.id, host)
+        key = _key(job, host)
         self._wanted[key] = max(total, self._wanted.get(key, 0))
-        if key not in self._pullers and self.size(job.id, host) < self._wanted[key]:
+        if key not in self._pullers and self.size(job.id, host, job.attempt) < self._wanted[key]:
             self._start(job, host, lambda offset: self._ask(job, host, None, offset))
 
     async def drain(
@@ -58,31 +62,31 @@ class LogPump:
         :raises UnavailableError: the agent does not answer now.
         :raises StagingError: the disk here is full.
         """
-        key = (job.id, host)
+        key = _key(job, host)
         left = remains / "log" if remains is not None and (remains / "log").is_file() else None
         self._wanted[key] = max(total, self._wanted.get(key, 0))
-        while (before := self.size(job.id, host)) < total:
+        while (before := self.size(job.id, host, job.attempt)) < total:
             await self._rest(key, patient=left is None)
             if left is not None:
                 await self._start(job, host, lambda offset: _read(left, offset))
             elif stream is not None:
                 await self._start(job, host, lambda offset: self._ask(job, host, stream, offset))
-            if self.size(job.id, host) == before:
+            if self.size(job.id, host, job.attempt) == before:
                 _log.warning("The log of %s on %s ends at %d of %d bytes", job.name, host, before, total)
                 break
         self._wanted.pop(key, None)
 
-    async def _rest(self, key: tuple[str, str], *, patient: bool) -> None:
+    async def _rest(self, key: Key, *, patient: bool) -> None:
         # Two pullers of one log would write every byte twice.
         while (running := self._pullers.get(key)) is not None:
             if not patient:
                 running.cancel()
             await asyncio.wait({running})
 
-    def size(self, job_id: str, host: str) -> int:
+    def size(self, job_id: str, host: str, attempt: int = 1) -> int:
         """Count the bytes that are here."""
         try:
-            return JobFolder(self._jobs_folder, job_id).log(host).stat().st_size
+            return JobFolder(self._jobs_folder, job_id).log(host, attempt).stat().st_size
         except OSError:
             return 0
 
@@ -97,7 +101,7 @@ class LogPump:
 
     def _start(self, job: Job, host: str, read: Callable[[int], Awaitable[bytes]]) -> asyncio.Task[None]:
         puller = asyncio.get_running_loop().create_task(self._pull(job, host, read), name=f"log {job.id} {host}")
-        self._pullers[(job.id, host)] = puller
+        self._pullers[_key(job, host)] = puller
         puller.add_done_callback(lambda done: self._pulled(job, host, done))
         return puller
 
@@ -107,7 +111,7 @@ class LogPump:
         return (await asked).body
 
     async def _pull(self, job: Job, host: str, read: Callable[[int], Awaitable[bytes]]) -> None:
-        path = JobFolder(self._jobs_folder, job.id).log(host)
+        path = JobFolder(self._jobs_folder, job.id).log(host, job.attempt)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -115,7 +119,7 @@ class LogPump:
             raise _full(path, error) from error
         try:
             cursor = os.fstat(log).st_size
-            while cursor < self._wanted.get((job.id, host), 0):
+            while cursor < self._wanted.get(_key(job, host), 0):
                 piece = await read(cursor)
                 if not piece:
                     return
@@ -128,8 +132,8 @@ class LogPump:
             os.close(log)
 
     def _pulled(self, job: Job, host: str, done: asyncio.Task[None]) -> None:
-        if self._pullers.get((job.id, host)) is done:
-            del self._pullers[(job.id, host)]
+        if self._pullers.get(_key(job, host)) is done:
+            del self._pullers[_key(job, host)]
         error = None if done.cancelled() else done.exception()
         if isinstance(error, UnavailableError):
             # The stream's end is told elsewhere; the next greeting says how long the log is.
@@ -139,20 +143,24 @@ class LogPump:
         elif error is not None:
             _log.error("The log of %s on %s could not be pulled", job.name, host, exc_info=error)
         else:
-            self._stuck.pop((job.id, host), None)
+            self._stuck.pop(_key(job, host), None)
 
     def _complain(self, job: Job, host: str, error: SmxError) -> None:
-        key = (job.id, host)
+        key = _key(job, host)
         if key not in self._stuck:
             _log.warning("The log of %s: %s", job.name, error)
         if error.transient and key in self._wanted:
             self._stuck[key] = asyncio.get_running_loop().call_later(AGAIN, self._resume, job, host)
 
     def _resume(self, job: Job, host: str) -> None:
-        if (job.id, host) in self._wanted:
+        if _key(job, host) in self._wanted:
             self.grew(job, host, 0)
         else:
-            self._stuck.pop((job.id, host), None)
+            self._stuck.pop(_key(job, host), None)
+
+
+def _key(job: Job, host: str) -> Key:
+    return job.id, job.attempt, host
 
 
 async def _read(path: Path, offset: int) -> bytes:

@@ -29,6 +29,8 @@ from jupyter_smx.policy.environment import BUILT
 from jupyter_smx.policy.hosts import named_hosts
 from jupyter_smx.policy.lifecycle import JobStep, Progress, next_job_step
 from jupyter_smx.policy.order import FREE
+from jupyter_smx.policy.retries import MAX_PLACEMENTS, NEVER_BEGAN, next_attempt
+from jupyter_smx.policy.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,8 +45,6 @@ if TYPE_CHECKING:
     from jupyter_smx.model.job import Job
 
 _log = logging.getLogger(__name__)
-
-MAX_ATTEMPTS = 3
 
 
 class Reconciler(Listener):
@@ -337,11 +337,15 @@ class Reconciler(Listener):
 
     def _replace(self, job: Job) -> None:
         self._trails.pop(job.id, None)
-        again = replace(job, cluster="", lease=0, attempt=job.attempt + 1, warm_pool=None)
-        if again.attempt > MAX_ATTEMPTS:
-            self._finisher.fail_unstarted(job, "InternalServerError: Its hosts were lost before the code began.")
-            self.room_made()
-            return
+        again = replace(job, cluster="", lease=0, placements=job.placements + 1, warm_pool=None)
+        if again.placements > MAX_PLACEMENTS:
+            lost = Verdict(state=SecondaryStatus.FAILED, reason=NEVER_BEGAN)
+            retried = next_attempt(job, lost, (), self.books.clock())
+            if retried is None:
+                self._finisher.fail_unstarted(job, NEVER_BEGAN)
+                self.room_made()
+                return
+            again = retried
         self.books.save(jobs=[again])
         self.step(job.id)
 

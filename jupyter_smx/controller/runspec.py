@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
+from jupyter_smx.policy import retries
+
 if TYPE_CHECKING:
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.spec import JobSpec
@@ -41,7 +43,7 @@ def run_spec(job: Job, group: str, grace: float, keep_alive: int) -> dict[str, A
         "entry_point": spec.entry_point,
         "folder": _folder(spec),
         "receive": list(spec.receive),
-        "max_run": spec.max_run,
+        "max_run": retries.seconds_left(job),
         "grace": grace,
         "keep_alive": keep_alive,
         "python_version": spec.python_version,

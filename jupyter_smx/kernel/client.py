@@ -61,13 +61,18 @@ class Greeting(Struct, frozen=True):
 
 
 class Log(Struct, frozen=True):
-    """A piece of a host's log: the bytes, where the next piece starts, the size so far, whether more can come."""
+    """A piece of a host's log: the bytes, where the next piece starts, the size so far, whether more can come.
+
+    It is of one ``attempt``; the job has begun ``attempts`` of them.
+    """
 
     data: bytes
     offset: int
     total: int
     final: bool
     host: str
+    attempt: int = 1
+    attempts: int = 1
 
 
 class Client:
@@ -116,9 +121,15 @@ class Client:
         """Ask a job to stop."""
         return self._ask("POST", f"/v1/jobs/{_path(ref)}/stop", Job)
 
-    def log(self, ref: str, host: str, offset: int, wait: float = 0.0, limit: int = 262_144) -> Log:
-        """Read a host's log from a byte on; with ``wait`` seconds for more when there is none. "" is the first host."""
+    def log(  # noqa: PLR0913 - where in which log, how much and how long
+        self, ref: str, host: str, offset: int, wait: float = 0.0, limit: int = 262_144, *, attempt: int = 0
+    ) -> Log:
+        """Read a host's log from a byte on; with ``wait`` seconds for more when there is none.
+
+        "" is the first host, 0 the newest attempt.
+        """
         wanted = {"offset": offset, "limit": limit, "wait": wait} | ({"host": host} if host else {})
+        wanted |= {"attempt": attempt} if attempt else {}
         answer = self._send("GET", f"/v1/jobs/{_path(ref)}/logs?{urlencode(wanted)}", None, wait)
         headers = {name.lower(): value for name, value in answer.headers.items()}
         following = int(headers.get("x-smx-offset", offset + len(answer.body)))
@@ -128,6 +139,8 @@ class Client:
             total=int(headers.get("x-smx-total", following)),
             final=headers.get("x-smx-final") == "1",
             host=headers.get("x-smx-host", host),
+            attempt=int(headers.get("x-smx-attempt", attempt or 1)),
+            attempts=int(headers.get("x-smx-attempts", attempt or 1)),
         )
 
     def pools(self) -> tuple[PoolSummary, ...]:

@@ -27,7 +27,10 @@ def hosts_of(job: Job) -> tuple[str, ...]:
 
 
 class Tail:
-    """A cursor in one host's log: bytes in, whole characters out, with a prefix on each line where there are many."""
+    """A cursor in one host's log: bytes in, whole characters out, with a prefix on each line where there are many.
+
+    Where a job began again the logs of its attempts follow each other, each with a line that says which it is.
+    """
 
     def __init__(self, client: Client, job_id: str, host: str, *, prefix: str = "", offset: int = 0) -> None:
         self._client = client
@@ -37,14 +40,28 @@ class Tail:
         self._offset = offset
         self._at_line_start = True
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._attempt = 1
         self.ended = False
 
     def read(self, wait: float = 0.0) -> str:
         """Give what is new, after ``wait`` seconds at most; :attr:`ended` says that nothing can follow."""
-        piece = through_outage(lambda: self._client.log(self._job_id, self.host, self._offset, wait))
+        piece = through_outage(
+            lambda: self._client.log(self._job_id, self.host, self._offset, wait, attempt=self._attempt)
+        )
         self._offset = piece.offset
-        self.ended = piece.final and piece.offset >= piece.total
-        return self._mark(self._decoder.decode(piece.data, final=self.ended))
+        over = piece.final and piece.offset >= piece.total
+        text = self._decoder.decode(piece.data, final=over)
+        self.ended = over and self._attempt >= piece.attempts
+        if over and not self.ended:
+            text += self._next_attempt(text)
+        return self._mark(text)
+
+    def _next_attempt(self, text: str) -> str:
+        self._attempt += 1
+        self._offset = 0
+        self._decoder.reset()
+        in_line = not text.endswith("\n") if text else not self._at_line_start
+        return f"{chr(10) if in_line else ''}--- attempt {self._attempt} ---\n"
 
     def _mark(self, text: str) -> str:
         if not self._prefix or not text:

@@ -50,6 +50,21 @@ class HostEnd(Struct, frozen=True, kw_only=True):
     """Sentences about what went wrong without ending the job: a variable that could not come back, say."""
 
 
+class Attempt(Struct, frozen=True, kw_only=True):
+    """A run of the job that failed by our fault and after which it began again; times are seconds since the epoch."""
+
+    number: int
+    cluster: str
+    reason: str
+    ended_at: float
+    started_at: float | None = None
+    hosts: tuple[HostEnd, ...] = ()
+
+    def seconds(self) -> float:
+        """Count how long it ran."""
+        return 0.0 if self.started_at is None else max(0.0, self.ended_at - self.started_at)
+
+
 class Job(Struct, frozen=True, kw_only=True):
     """A job; changed only by ``msgspec.structs.replace``. Times are seconds since the epoch.
 
@@ -65,6 +80,11 @@ class Job(Struct, frozen=True, kw_only=True):
     cluster: str = ""
     lease: int = 0
     attempt: int = 1
+    """The run of the code at hand, from 1; each retry is another one."""
+    attempts: tuple[Attempt, ...] = ()
+    """The runs before it."""
+    placements: int = 1
+    """How often hosts were looked for in this attempt: those that are lost before the code begins are replaced."""
     created_at: float = 0.0
     started_at: float | None = None
     ended_at: float | None = None
@@ -108,5 +128,8 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     first_line_seconds: float | None = None
     """From submission to the first line of user code."""
     cost: float | None = None
+    attempt: int = 1
+    attempts: int = 1
+    """How many runs it may have: one, and its retries."""
     failure_type: str = ""
     failure_line: int | None = None

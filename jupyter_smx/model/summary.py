@@ -35,6 +35,8 @@ def summary_of(job: Job, *, queue_position: int | None = None, cost: float | Non
         warm_pool_status=job.warm_pool.status.value if job.warm_pool else "",
         first_line_seconds=None if first_line is None else max(0.0, first_line - submitted),
         cost=cost,
+        attempt=job.attempt,
+        attempts=1 + job.spec.retries,
         failure_type=exception.type if exception else "",
         failure_line=exception.line if exception else None,
     )

@@ -9,6 +9,7 @@ from jupyter_smx.model import instance, name
 from jupyter_smx.model.errors import ResourceLimitError, ValidationError, nearest
 from jupyter_smx.model.source import is_entry_point
 from jupyter_smx.policy import keep_alive
+from jupyter_smx.policy.retries import MAX_RETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -21,6 +22,7 @@ MAX_GROUPS = 5
 MAX_CHANNELS = 20
 MAX_HYPERPARAMETERS = 100
 MAX_VALUE = 2_500
+MAX_AFTER = 100
 _CHANNEL = re.compile(r"[A-Za-z0-9.\-_]{1,64}")
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,511}")
 
@@ -111,6 +113,21 @@ def _check_run_time(spec: JobSpec, limits: Limits) -> None:
             field="max_run",
             value=spec.max_run,
             rule=f"A job runs for 1 to {limits.max_run_cap} seconds.",
+        )
+    if not 0 <= spec.retries <= MAX_RETRIES:
+        raise ValidationError(
+            f"--retries: {spec.retries}.",
+            field="retries",
+            value=spec.retries,
+            rule=f"A job is run again 0 to {MAX_RETRIES} times.",
+        )
+    if len(spec.after) > MAX_AFTER:
+        raise ValidationError(
+            f"--after: {len(spec.after)} jobs.",
+            field="after",
+            value=len(spec.after),
+            rule=f"A job comes after {MAX_AFTER} others at most.",
+            cure="Make one array of them and come after that.",
         )
     if spec.keep_alive < 0:
         raise ValidationError(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jupyter_smx.policy.transitions import attempt_began
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -35,10 +37,15 @@ def cost(groups: Iterable[InstanceGroup], seconds: float, known: Catalogue) -> f
 
 
 def billable_seconds(job: Job, now: float) -> float:
-    """Wall-clock seconds per instance from the start of the job's hosts to its end, or to now."""
+    """Wall-clock seconds per instance from the start of the job's hosts to its end, or to now, in all attempts."""
     if job.started_at is None:
         return 0.0
-    return max(0.0, (job.ended_at or now) - job.started_at)
+    if not job.attempts:
+        return max(0.0, (job.ended_at or now) - job.started_at)
+    # Nobody pays for the time between two attempts.
+    began = attempt_began(job)
+    last = 0.0 if began is None else max(0.0, (job.ended_at or now) - began)
+    return last + sum(attempt.seconds() for attempt in job.attempts)
 
 
 def job_cost(job: Job, known: Catalogue, now: float) -> float | None:

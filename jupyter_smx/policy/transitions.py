@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from jupyter_smx.model.cluster import Cluster, ClusterState, WarmPool, WarmPoolStatus
-from jupyter_smx.model.job import Job, Transition
+from jupyter_smx.model.job import Attempt, HostEnd, Job, Transition
 from jupyter_smx.model.status import SecondaryStatus, is_final, may_become, message_of
 
 if TYPE_CHECKING:
     from jupyter_smx.policy.keep_alive import Keep
 
+_OF_ALL_ATTEMPTS = ("magic", "accepted")
 _BILLED_FROM = (SecondaryStatus.DOWNLOADING, SecondaryStatus.TRAINING)
 
 
@@ -47,6 +48,46 @@ def remark(job: Job, message: str) -> Job:
         return job
     *before, last = job.transitions
     return replace(job, transitions=(*before, replace(last, status_message=message)))
+
+
+def begin_again(job: Job, reason: str, ends: tuple[HostEnd, ...], now: float) -> Job:
+    """Put a job at the start of another attempt, without hosts; SageMaker shows it as ``Starting`` again."""
+    began = attempt_began(job)
+    if began is None and job.transitions:
+        # Nobody heard of it, and it may have run: its time counts from when hosts were looked for.
+        began = job.transitions[-1].start_time
+    over = Attempt(
+        number=job.attempt,
+        cluster=job.cluster,
+        reason=reason,
+        started_at=began,
+        ended_at=now,
+        hosts=ends,
+    )
+    number, most = job.attempt + 1, 1 + job.spec.retries
+    entry = Transition(
+        status=SecondaryStatus.STARTING, start_time=now, status_message=f"Attempt {number} of {most}, after {reason}"
+    )
+    return replace(
+        job,
+        state=SecondaryStatus.STARTING,
+        cluster="",
+        lease=0,
+        attempt=number,
+        attempts=(*job.attempts, over),
+        placements=1,
+        transitions=(*_closed(job.transitions, now), entry),
+        modified_at=now,
+        warm_pool=None,
+        timings={name: at for name, at in job.timings.items() if name in _OF_ALL_ATTEMPTS},
+    )
+
+
+def attempt_began(job: Job) -> float | None:
+    """Find when the hosts of the attempt at hand began to work for the job; None where nobody heard of that."""
+    rows = job.transitions
+    since = max((at for at, row in enumerate(rows) if row.status is SecondaryStatus.STARTING), default=0)
+    return next((row.start_time for row in rows[since:] if row.status in _BILLED_FROM), None)
 
 
 def _closed(rows: tuple[Transition, ...], now: float) -> tuple[Transition, ...]:

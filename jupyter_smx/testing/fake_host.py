@@ -300,7 +300,7 @@ class FakeHost:
             "failure": "",
             "exception": exception,
             "at": run.at,
-            "log": 0,
+            "log": self._log_size(run),
             "artifacts": [
                 {"name": name, "path": f"artifacts/{name}", "size": len(content)}
                 for name, content in (artifacts or {}).items()
@@ -314,6 +314,10 @@ class FakeHost:
         run.phase = _PHASE_ENDED
         self._expire_in(max(float(run.spec["keep_alive"]), LINGER))
         self.tell({"event": "ended", "job": run.job, "lease": run.lease, "record": run.record})
+
+    def _log_size(self, run: Run) -> int:
+        log = self.spool / run.job / "log"
+        return log.stat().st_size if log.exists() else 0
 
     def _write(self, run: Run, artifacts: Mapping[str, bytes]) -> None:
         folder = self.spool / run.job

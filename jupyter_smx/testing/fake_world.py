@@ -22,6 +22,7 @@ class FakeWorld:
     """Hosts, and the side doors through which a test sees what really happened.
 
     ``starts`` counts how often the user's code of a job began on a host; ``began`` has the clusters on which it did;
+    ``runs`` counts starts on each host of each cluster; ``overlaps`` names jobs that ran on two clusters at once;
     ``unready`` names interpreters of environments that were launched before they were there;
     ``most_hosts`` and ``most_running`` are the highest numbers ever.
     """
@@ -34,7 +35,9 @@ class FakeWorld:
         self.launches: Counter[tuple[str, str]] = Counter()
         self.released: set[str] = set()
         self.starts: Counter[tuple[str, str]] = Counter()
+        self.runs: Counter[tuple[str, str, str]] = Counter()
         self.began: dict[str, set[str]] = {}
+        self.overlaps: list[str] = []
         self.scripts: dict[str, Script] = {}
         self.most_hosts = 0
         self.most_running = 0
@@ -94,6 +97,9 @@ class FakeWorld:
     def code_began(self, job: str, host: FakeHost) -> None:
         """Count; a test looks at it afterwards."""
         self.starts[job, host.name] += 1
+        self.runs[job, host.cluster, host.name] += 1
+        if any(run.job == job and other.cluster != host.cluster for other, run in self.running()):
+            self.overlaps.append(job)
         self.began.setdefault(job, set()).add(host.cluster)
         self.most_running = max(self.most_running, len(self.running()))
 

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from jupyter_smx.model.cluster import ClusterState, WarmPoolStatus
 from jupyter_smx.model.errors import SmxError
-from jupyter_smx.model.status import SecondaryStatus, Status, is_final, may_become
-from jupyter_smx.policy import capacity
+from jupyter_smx.model.status import SecondaryStatus, Status, is_final, is_news
+from jupyter_smx.policy import capacity, retries, transitions
 from jupyter_smx.testing import fakes
 from jupyter_smx.testing.fake_host import Script
 from jupyter_smx.testing.simulation import LIMITS, Simulation
@@ -46,7 +46,7 @@ class Histories(RuleBasedStateMachine):
         self.jobs: dict[str, dict[str, Any]] = {}
         self.asked_to_stop: set[str] = set()
         self.seen = 0
-        self.steps: dict[str, SecondaryStatus] = {}
+        self.steps: dict[str, tuple[int, SecondaryStatus]] = {}
         self.verdicts: dict[str, tuple[SecondaryStatus, str]] = {}
 
     def alive(self) -> bool:
@@ -64,6 +64,7 @@ class Histories(RuleBasedStateMachine):
         starts_after=st.sampled_from([0.0, 0.0, 3.0]),
         max_run=st.sampled_from([100, 86_400]),
         follows=st.sampled_from([(), (), (0,), (1,), (0, 2)]),
+        retries=st.sampled_from([0, 0, 1, 3]),
     )
     def submit(self, honours_stop: bool, starts_after: float, follows: tuple[int, ...], **wish: Any) -> None:
         """A user wants a job, maybe after others."""
@@ -213,9 +214,12 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def code_runs_once(self) -> None:
-        """The world counted: at most one run of a job on a host, on the hosts of one cluster."""
-        assert all(count == 1 for count in self.sim.world.starts.values()), self.sim.world.starts
-        assert all(len(clusters) == 1 for clusters in self.sim.world.began.values()), self.sim.world.began
+        """The world counted: a job runs on one cluster, once on each host; a retry on another one, never beside it."""
+        world = self.sim.world
+        assert all(count == 1 for count in world.runs.values()), world.runs
+        allowed = {job: 1 + wish.get("retries", 0) for job, wish in self.jobs.items()}
+        assert all(len(clusters) <= allowed[job] for job, clusters in world.began.items()), world.began
+        assert not world.overlaps
         assert all(count == 1 for count in self.sim.world.launches.values()), self.sim.world.launches
 
     @invariant()
@@ -259,9 +263,9 @@ class Histories(RuleBasedStateMachine):
         if job is None:
             return
         before = self.steps.get(job.id)
-        step = job.secondary_status
-        assert before in {None, step} or may_become(before, step), f"{job.name} went from {before} to {step}"
-        self.steps[job.id] = step
+        step, now = job.secondary_status, (job.attempt, job.secondary_status)
+        assert before is None or before == now or is_news(before, now), f"{job.name} went from {before} to {now}"
+        self.steps[job.id] = now
         if is_final(step):
             verdict = (step, job.message)
             assert self.verdicts.setdefault(job.id, verdict) == verdict
@@ -337,3 +341,6 @@ class Histories(RuleBasedStateMachine):
             assert job.id in self.sim.world.began
         if job.status() is Status.FAILED:
             assert job.failure_reason
+        if job.failure_reason.startswith(retries.OURS) and job.attempt <= job.spec.retries:
+            began = transitions.attempt_began(job) or job.created_at
+            assert retries.seconds_left(job) - ((job.ended_at or 0.0) - began) < 1, "it had a retry left"

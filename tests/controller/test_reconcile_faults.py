@@ -21,9 +21,9 @@ START = 0.6
 def test_a_job_whose_hosts_die_over_its_inputs_begins_again_and_only_so_many_times(sim: Simulation) -> None:
     job = sim.submit()
     sim.world.scripts[job] = Script(starts_after=30)
-    for attempt in (1, 2, 3):
+    for placement in (1, 2, 3):
         sim.pass_time(START)
-        assert sim.job(job).attempt == attempt
+        assert (sim.job(job).attempt, sim.job(job).placements) == (1, placement)
         assert sim.job(job).state is not SecondaryStatus.TRAINING
         sim.kill_host(sim.hosts(job)[0])
         sim.pass_time(0.1)

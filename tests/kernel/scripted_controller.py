@@ -268,10 +268,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _log(self, job: Job, query: dict[str, str]) -> tuple[int, Any, dict[str, str]]:
         fake, host = self.fake, query.get("host", "algo-1")
+        attempt = int(query.get("attempt", 0)) or fake.jobs[job.id].attempt
+        host = host if attempt == 1 else f"attempt-{attempt}/{host}"
         offset, limit = int(query.get("offset", 0)), int(query.get("limit", 262_144))
 
         def over() -> bool:
-            return is_final(fake.jobs[job.id].state)
+            return is_final(fake.jobs[job.id].state) or fake.jobs[job.id].attempt > attempt
 
         fake.wait_for(lambda: len(fake.logs.get((job.id, host), b"")) > offset or over(), float(query.get("wait", 0)))
         if fake._server is None:
@@ -283,5 +285,7 @@ class _Handler(BaseHTTPRequestHandler):
             "X-Smx-Total": str(len(data)),
             "X-Smx-Final": "1" if over() else "0",
             "X-Smx-Host": host,
+            "X-Smx-Attempt": str(attempt),
+            "X-Smx-Attempts": str(fake.jobs[job.id].attempt),
         }
         return 200, piece, headers

@@ -56,7 +56,8 @@ def blocks(page: Path) -> list[Block]:
 
 
 def is_example(block: Block) -> bool:
-    return block.language in EXECUTED and not block.skipped()
+    """Say whether a reader does something with the block: runs it, types it in, or keeps it as a file."""
+    return (block.language in EXECUTED or bool(block.option("file"))) and not block.skipped()
 
 
 def expected(page_blocks: list[Block], block: Block) -> str | None:

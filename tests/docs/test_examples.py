@@ -116,6 +116,16 @@ def test_what_is_not_executed_can_at_least_be_read() -> None:
             json.loads(block.text)
 
 
+def test_no_line_of_prose_is_taken_for_a_comment() -> None:
+    """A line that begins with a percent sign would not be shown."""
+    for page in PAGES:
+        inside = [
+            number for block in blocks(page) for number in range(block.line, block.line + block.text.count("\n") + 3)
+        ]
+        lines = enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
+        assert [number for number, line in lines if line.startswith("%") and number not in inside] == [], page
+
+
 def test_an_output_that_is_shown_belongs_to_a_cell() -> None:
     for page in PAGES:
         found = blocks(page)

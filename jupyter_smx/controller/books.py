@@ -20,15 +20,17 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.bell import Bell
     from jupyter_smx.controller.store import Store
     from jupyter_smx.model.job import Job, JobSummary
+    from jupyter_smx.model.progress import Outlook
     from jupyter_smx.policy.limits import Limits
 
 
 class Books:
     """Everything that is not over yet, and the one way to write it down.
 
-    ``holders`` maps an idle pool to the finished job whose record speaks of it (``WarmPoolStatus``). Records are
-    written by ``clock``, seconds since the epoch, which people may set; whoever waits for something counts by
-    ``steady``, which only runs forward.
+    ``outlooks`` holds what is known of live jobs beside their records: progress, expected end. ``holders`` maps an
+    idle pool to the finished job whose record speaks of it (``WarmPoolStatus``). Records are written by ``clock``,
+    seconds since the epoch, which people may set; whoever waits for something counts by ``steady``, which only runs
+    forward.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Books:
         self.jobs: dict[str, Job] = {job.id: job for job in store.live_jobs()}
         self.clusters: dict[str, Cluster] = {cluster.id: cluster for cluster in store.live_clusters()}
         self.line = Line(self.jobs, store.job, lambda _ref: None)
+        self.outlooks: dict[str, Outlook] = {}
         self.holders: dict[str, Job] = {}
         for cluster in self.clusters.values():
             self._find_holder(cluster)
@@ -68,6 +71,7 @@ class Books:
         for job in jobs:
             if is_final(job.state):
                 self.jobs.pop(job.id, None)
+                self.outlooks.pop(job.id, None)
             else:
                 self.jobs[job.id] = job
         self.line.changed(jobs)
@@ -79,6 +83,14 @@ class Books:
             if cluster.state is not ClusterState.AVAILABLE:
                 # Not before it is on the disk: a write that failed leaves the pool, and whose it is, as they were.
                 self.holders.pop(cluster.id, None)
+        self.bell.ring()
+
+    def tell(self, jobs: Sequence[Job]) -> None:
+        """Announce live jobs whose outlook changed; their records stay as they are.
+
+        :raises FencedError: another controller owns the store now.
+        """
+        self.store.write(events=[Event(seq=0, at=self.clock(), job=self.summary(job)) for job in jobs])
         self.bell.ring()
 
     def heed_the_clock(self) -> None:
@@ -108,7 +120,9 @@ class Books:
     def summary(self, job: Job) -> JobSummary:
         """Say of a job what lists show, with its place in the queue and its cost so far."""
         position = None if job.cluster or is_final(job.state) else self.line.position(job)
-        return summary_of(job, queue_position=position, cost=price.job_cost(job, self.limits.catalogue, self.clock()))
+        cost = price.job_cost(job, self.limits.catalogue, self.clock())
+        outlook = None if is_final(job.state) else self.outlooks.get(job.id)
+        return summary_of(job, queue_position=position, cost=cost, outlook=outlook)
 
     def pool_summary(self, cluster: Cluster) -> PoolSummary:
         """Say of a cluster what the list of pools shows."""

@@ -32,7 +32,9 @@ class JobFolder:
     def __init__(self, jobs_folder: Path, job_id: str) -> None:
         self.path = jobs_folder / job_id
         self.cell = self.path / "cell.py"
+        self.provenance = self.path / "provenance.json"
         self.source_dir = self.path / "source.tar.gz"
+        self.metrics = self.path / "metrics.msgpack"
         self.logs = self.path / "logs"
         self.artifacts = self.path / "artifacts"
         self.result = self.path / "result.pkl"

@@ -89,10 +89,6 @@ class Line:
             return line.index(job.id) if job.id in line else len(line)
         return turns([*self._waiters(job.spec.engine), Waiter(id=job.id)], self._running()).index(job.id)
 
-    def waiting(self, engine: str) -> list[Job]:
-        """Give the jobs of an engine's line, in turn."""
-        return [self._jobs[job_id] for job_id in self._line(engine)]
-
     def position(self, job: Job) -> int | None:
         """Count from 1 where a job stands in its engine's line; None when it stands in none."""
         if self._places is None:

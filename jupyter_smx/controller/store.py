@@ -21,6 +21,7 @@ from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, 
 from jupyter_smx.model.event import Event
 from jupyter_smx.model.job import Job, JobSummary
 from jupyter_smx.model.summary import base_name_of, summary_of
+from jupyter_smx.policy.eta import RUNS, Run, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -124,6 +125,7 @@ class Store:
         """Forget a finished job; a running or unknown one stays as it is."""
         with self._transaction(durable=False):
             tables.DELETE_JOB.run(self._raw, ref=job_id)
+            tables.DELETE_RUN.run(self._raw, ref=job_id)
 
     def prune_events(self, keep: int) -> None:
         """Drop all events but the newest ``keep``."""
@@ -202,6 +204,12 @@ class Store:
         return [_decode_summary(row[0]) for row in self._page("summary", limit, before, status)]
 
     @_reads
+    def runs(self, code: str, instances: str) -> list[Run]:
+        """Give the newest completed runs of some code on some instances."""
+        rows = tables.NEWEST_RUNS.run(self._raw, code=code, instances=instances, count=RUNS)
+        return [Run(code=code, wish=wish, instances=instances, seconds=seconds) for wish, seconds in rows]
+
+    @_reads
     def events_since(self, seq: int, limit: int = 1000) -> tuple[list[Event], int, bool]:
         """Give the events after ``seq``, the newest number, and whether some after ``seq`` are gone.
 
@@ -274,6 +282,10 @@ class Store:
             ) from error
         if not written:
             raise StaleError(f"Job {job.name} has its verdict already; it cannot become {job.state.value}.")
+
+        run = run_of(job)
+        if run is not None:
+            tables.ADD_RUN.run(self._raw, job=job.id, ended_at=job.ended_at or 0.0, **msgspec.structs.asdict(run))
 
     def _write_cluster(self, cluster: Cluster) -> None:
         row = {

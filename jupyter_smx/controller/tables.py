@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ClauseElement
 
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 """Alembic's versions, oldest first; the last one is what this code speaks."""
 
 metadata = MetaData()
@@ -84,6 +84,19 @@ events = Table(
     sqlite_autoincrement=True,
 )
 
+runs = Table(
+    "runs",
+    metadata,
+    Column("job", String, primary_key=True),
+    Column("code", String, nullable=False),
+    Column("wish", String, nullable=False),
+    Column("instances", String, nullable=False),
+    Column("seconds", Float, nullable=False),
+    Column("ended_at", Float, nullable=False),
+    Index("runs_of_code", "code", "instances", "ended_at"),
+)
+"""How long completed jobs took, by the hash of their code; apart from the records, so that no blob is read for it."""
+
 _LIVE = sorted({status_of(step).value for step in SecondaryStatus if not is_final(step)})
 _IS_LIVE = or_(*(jobs.c.status == live for live in _LIVE))
 _LAST_CHARACTER = "\U0010ffff"
@@ -131,6 +144,16 @@ UPSERT_JOB = Statement(_upsert_job())
 UPSERT_CLUSTER = Statement(_upsert_cluster())
 ADD_EVENT = Statement(insert(events).values(at=bindparam("at"), body=bindparam("body")))
 DELETE_JOB = Statement(delete(jobs).where(jobs.c.id == bindparam("ref"), not_(_IS_LIVE)))
+ADD_RUN = Statement(
+    insert(runs).values({column.name: bindparam(column.name) for column in runs.columns}).on_conflict_do_nothing()
+)
+DELETE_RUN = Statement(delete(runs).where(runs.c.job == bindparam("ref")))
+NEWEST_RUNS = Statement(
+    select(runs.c.wish, runs.c.seconds)
+    .where(runs.c.code == bindparam("code"), runs.c.instances == bindparam("instances"))
+    .order_by(runs.c.ended_at.desc())
+    .limit(bindparam("count"))
+)
 PRUNE_EVENTS = Statement(delete(events).where(events.c.seq <= bindparam("upto")))
 
 LIVE_JOBS = Statement(select(jobs.c.record).where(_IS_LIVE).order_by(jobs.c.created_at, jobs.c.id))

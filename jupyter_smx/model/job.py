@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from jupyter_smx.model.channel import Artifact
 from jupyter_smx.model.cluster import WarmPool
+from jupyter_smx.model.progress import Expectation, MetricValue, Progress
 from jupyter_smx.model.provenance import Provenance
 from jupyter_smx.model.spec import JobSpec
 from jupyter_smx.model.status import Goal, SecondaryStatus, Status, status_of
@@ -98,6 +99,12 @@ class Job(Struct, frozen=True, kw_only=True):
     """Sizes in bytes of the variables that came back."""
     warm_pool: WarmPool | None = None
     timings: dict[str, float] = {}
+    progress: Progress | None = None
+    """How far it said that it was; there with the verdict."""
+    metrics: tuple[MetricValue, ...] = ()
+    """The last value of each metric; there with the verdict."""
+    metric_notes: tuple[str, ...] = ()
+    """Sentences about metrics that could not be read."""
     provenance: Provenance | None = None
     """What it ran with; there with the verdict."""
 
@@ -133,3 +140,9 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     """How many runs it may have: one, and its retries."""
     failure_type: str = ""
     failure_line: int | None = None
+    progress: Progress | None = None
+    metrics: dict[str, float | None] = {}
+    """Newest value of each metric; None is nan or an infinity."""
+    expectation: Expectation | None = None
+    expected_start_at: float | None = None
+    """When a waiting job is expected to begin, seconds since the epoch; None when nobody can know."""

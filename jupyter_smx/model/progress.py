@@ -52,6 +52,18 @@ class MetricValue(Struct, frozen=True, kw_only=True):
     host: str = ""
 
 
+class Outlook(Struct, frozen=True, kw_only=True):
+    """What is known of a live job beside its record: how far it is, when it ends, when it begins, what it measures.
+
+    ``start_at`` is when a waiting job is expected to begin, seconds since the epoch.
+    """
+
+    progress: Progress | None = None
+    expectation: Expectation | None = None
+    start_at: float | None = None
+    metrics: tuple[MetricValue, ...] = ()
+
+
 class MetricSeries(Struct, frozen=True, kw_only=True):
     """The values of one metric on one host, oldest first, in columns of equal length.
 

@@ -12,6 +12,8 @@ from jupyter_smx.model.provenance import Revision
 from jupyter_smx.model.source import SourceDir
 
 DAY = 86_400
+MAX_WISH = 5 * 2**20
+"""Bytes of a wish as JSON: a cell must fit into one frame to the agent (16 MiB) with every letter escaped."""
 
 
 class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,6 +51,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     imports: tuple[str, ...] = ()
     notebook: str = ""
     working_directory: str = ""
+    metrics: dict[str, str] = {}
+    """Regular expressions by the name of their metric; the first group is the value."""
     retries: int = 0
     """How often the job is run again after an ``InternalServerError``."""
     after: tuple[str, ...] = ()

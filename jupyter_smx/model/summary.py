@@ -5,14 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model.job import Job, JobSummary
+from jupyter_smx.model.progress import Outlook
 from jupyter_smx.model.status import Status, is_final, message_of
 
 if TYPE_CHECKING:
     from jupyter_smx.model.job import RemoteException
 
 
-def summary_of(job: Job, *, queue_position: int | None = None, cost: float | None = None) -> JobSummary:
-    """Give the summary of ``job``: no source, no path, no value. ``cost`` is US dollars."""
+def summary_of(
+    job: Job, *, queue_position: int | None = None, cost: float | None = None, outlook: Outlook | None = None
+) -> JobSummary:
+    """Give the summary of ``job``: no source, no path, no value of a variable. ``cost`` is US dollars.
+
+    ``outlook`` is what is known of it beside its record; without one the record has to know.
+    """
+    outlook = outlook or Outlook(progress=job.progress, metrics=job.metrics)
     submitted = job.spec.submitted_at or job.timings.get("magic") or job.created_at
     first_line = job.timings.get("first_line")
     exception = _exception(job)
@@ -39,6 +46,10 @@ def summary_of(job: Job, *, queue_position: int | None = None, cost: float | Non
         attempts=1 + job.spec.retries,
         failure_type=exception.type if exception else "",
         failure_line=exception.line if exception else None,
+        progress=outlook.progress,
+        metrics={metric.name: metric.value for metric in outlook.metrics},
+        expectation=outlook.expectation,
+        expected_start_at=outlook.start_at,
     )
 
 

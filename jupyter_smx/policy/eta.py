@@ -125,27 +125,25 @@ class Claim(Struct, frozen=True, kw_only=True):
     seconds: float | None
 
 
-def until_start(need: Share, held: Iterable[Claim], ahead: Iterable[Claim], limits: Limits) -> float | None:
-    """Give the seconds until a waiting job finds room, when those before it begin and end as expected; None if unknown.
+def starts(held: Iterable[Claim], waiting: Iterable[Claim], limits: Limits) -> list[float | None]:
+    """Give for each waiting job the seconds until it finds room, when all end as expected; None if nobody can know.
 
-    ``held`` are the shares of running jobs with what is left of them, ``ahead`` those that wait before this job.
+    ``held`` are the shares of running jobs with what is left of them, ``waiting`` those of the line, in turn.
     """
     ends: list[tuple[float, int, Share]] = []
     used, now = Share(), 0.0
     for number, claim in enumerate(held):
         used = used.plus(claim.share)
-        heapq.heappush(ends, (_or_never(claim.seconds), number, claim.share))
-    for claim in (*ahead, Claim(share=need, seconds=None)):
-        while not _fits(claim.share, used, len(ends), limits):
-            if not ends:
-                return None
-            end, _, freed = heapq.heappop(ends)
-            if math.isinf(end):
-                return None
+        heapq.heappush(ends, (_or_never(claim.seconds), -number, claim.share))
+    found: list[float | None] = []
+    for number, claim in enumerate(waiting, 1):
+        while now < math.inf and not _fits(claim.share, used, len(ends), limits):
+            end, _, freed = heapq.heappop(ends) if ends else (math.inf, 0, Share())
             now, used = max(now, end), _minus(used, freed)
+        found.append(None if math.isinf(now) else now)
         used = used.plus(claim.share)
-        heapq.heappush(ends, (now + _or_never(claim.seconds), id(claim), claim.share))
-    return now
+        heapq.heappush(ends, (now + _or_never(claim.seconds), number, claim.share))
+    return found
 
 
 def _fits(need: Share, used: Share, running: int, limits: Limits) -> bool:

@@ -13,7 +13,7 @@ from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.progress import Progress
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.capacity import Share
-from jupyter_smx.policy.eta import Claim, Run, code_of, expect, run_of, until_start, wish_of
+from jupyter_smx.policy.eta import Claim, Run, code_of, expect, run_of, starts, wish_of
 from jupyter_smx.policy.limits import Limits
 
 SPEC = a_spec(submitted_at=NOW - 102.0)
@@ -146,13 +146,13 @@ def test_a_waiting_job_begins_when_those_before_it_made_room(
     held: list[float | None], ahead: list[float | None], seconds: float | None
 ) -> None:
     made = [Claim(share=ONE, seconds=each) for each in held]
-    before = [Claim(share=ONE, seconds=each) for each in ahead]
-    assert until_start(ONE, made, before, LIMITS) == seconds
+    line = [Claim(share=ONE, seconds=each) for each in (*ahead, 1.0)]
+    assert starts(made, line, LIMITS)[-1] == seconds
 
 
 def test_the_administrators_number_of_jobs_counts_too() -> None:
     limits = replace(LIMITS, max_jobs_running=1)
-    assert until_start(ONE, [Claim(share=ONE, seconds=7.0)], [], limits) == 7.0
+    assert starts([Claim(share=ONE, seconds=7.0)], [Claim(share=ONE, seconds=1.0)], limits) == [7.0]
 
 
 @given(st.lists(durations, min_size=1, max_size=6), st.lists(durations, max_size=6), durations)
@@ -160,8 +160,9 @@ def test_one_more_before_it_never_lets_a_job_begin_sooner(held: list[float], ahe
     def waits(before: list[float]) -> float:
         limits = Limits(max_hosts=2, cpus=2, memory_gib=8.0)
         running = [Claim(share=ONE, seconds=each) for each in held[:2]]
-        found = until_start(ONE, running, [Claim(share=ONE, seconds=each) for each in before], limits)
-        assert found is not None
-        return found
+        found = starts(running, [Claim(share=ONE, seconds=each) for each in (*before, 1.0)], limits)
+        assert sorted(found, key=lambda each: each or 0.0) == found
+        assert found[-1] is not None
+        return found[-1]
 
     assert waits(ahead) <= waits([*ahead, more]) + 1e-9

@@ -78,7 +78,8 @@ class Reader:
 
     def skip(self, count: int) -> None:
         """Pass over the next ``count`` bytes of the log; what they tell is lost."""
-        self.state.start = self._unfinished.start = b""
+        # What stands there next is the rest of some line: a full line takes no more, and says nothing.
+        self.state.start = self._unfinished.start = bytes(LONGEST)
         self.state.cursor += count
         self.state.skipped += count
 

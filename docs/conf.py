@@ -27,6 +27,8 @@ nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!jupyter_smx\.).*"), (r"py:class", r".*\._[A-Z]\w+")]
 
 html_theme = "pydata_sphinx_theme"
+html_static_path = ["_static"]
+html_css_files = ["smx.css"]
 html_title = "jupyter_smx"
 html_show_sourcelink = False
 html_copy_source = False

@@ -17,10 +17,12 @@ import traceback
 import types
 from typing import Any, Callable, Dict, List, Optional
 
-from jupyter_smx.agent import process
+from jupyter_smx.agent import disk, memory, process
 
 _LIMIT = 64 * 1024
 _MESSAGE_LIMIT = 4096
+_BALLAST = [bytearray(1 << 22)]
+"""Addresses (pages that nobody touches are no memory) to describe an end with that came because there were no more."""
 
 
 class RefusalError(Exception):
@@ -152,7 +154,8 @@ class Ending:
     def __init__(self) -> None:
         self.exit_code = 0
         self.report: Dict[str, Any] = {"refused": None, "exception": None}
-        self.report.update(errors=[], received={}, imported={})
+        self.report.update(errors=[], received={}, imported={}, remark="")
+        self.places: disk.Places = ()
 
     def refuse(self, sentence: str) -> None:
         """End a job that never began."""
@@ -170,7 +173,13 @@ class Ending:
     def fail(self, error: BaseException, filename: str) -> None:
         """Print an exception as Python would and keep it."""
         self.exit_code = 1
+        if isinstance(error, MemoryError):
+            _BALLAST.clear()
         self.report["exception"] = describe(_without_us(error), filename)
+        # A full disk speaks through any library, so whatever the exception is, it is worth a look.
+        self.report["remark"] = (
+            memory.of_this_process() if isinstance(error, MemoryError) else disk.which_is_full(self.places)
+        )
         hook = getattr(sys, "excepthook", None)
         if hook is sys.__excepthook__ or not callable(hook):
             _show(error)
@@ -233,6 +242,13 @@ def _near(name: str, main: types.ModuleType) -> str:
     return f" Did you mean {found[0]}?" if found else ""
 
 
+def _keep(packed: Dict[str, bytes], path: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path + ".part", "wb") as file:
+        pickle.dump(packed, file)
+    os.replace(path + ".part", path)
+
+
 def collect(names: List[str], main: types.ModuleType, path: str, ending: Ending) -> None:
     """Pickle the variables that the notebook wants back; one that is missing or cannot be pickled is a sentence."""
     pickler = _pickler()
@@ -251,11 +267,15 @@ def collect(names: List[str], main: types.ModuleType, path: str, ending: Ending)
             ending.report["errors"].append(f"receive: {name!r} cannot be pickled ({kind}: {error}).")
             continue
         packed[name] = buffer.getvalue()
-    if packed:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path + ".part", "wb") as file:
-            pickle.dump(packed, file)
-        os.replace(path + ".part", path)
+    try:
+        if packed:
+            _keep(packed, path)
+    except OSError as error:
+        said = f"receive: {', '.join(packed)} could not be kept: {disk.explain(error, ending.places)}"
+        ending.report["errors"].append(said)
+        packed = {}
+        with contextlib.suppress(OSError):
+            os.unlink(path + ".part")
     ending.report["received"] = {name: len(data) for name, data in packed.items()}
 
 

@@ -15,7 +15,7 @@ import sys
 import traceback
 from typing import Any, Dict, List, NamedTuple
 
-from jupyter_smx.agent import cell, environment, imports, process, scriptmode, sourcedir, threads, wire
+from jupyter_smx.agent import cell, disk, environment, imports, process, scriptmode, sourcedir, threads, wire
 
 _NICE = 5
 _OOM_SCORE = 500
@@ -149,6 +149,7 @@ class _Job:
         self.place = cradle.place
         self.awake = cell.now()
         self.ending = cell.Ending()
+        self.ending.places = disk.places(self.place, os.environ.get("TMPDIR", "/tmp"), self.folder)  # noqa: S108
         self.code = scriptmode.code_folder(self.spec, self.place)
         self.main = cell.new_main(os.path.join(self.code, scriptmode.script_name(self.spec)))
 
@@ -199,7 +200,7 @@ class _Job:
         except (cell.RefusalError, sourcedir.SourceDirError) as refusal:
             self.ending.refuse(str(refusal))
         except OSError as error:
-            self.ending.refuse(f"host: {error.filename or 'a file of the job'} cannot be written ({error.strerror}).")
+            self.ending.refuse(f"host: the job's files cannot be written: {disk.explain(error, self.ending.places)}")
         else:
             self._execute()
         cell.finish()
@@ -227,9 +228,7 @@ class _Job:
         self.ending.name_files(self.code, self.spec["folder"])
         self.ending.report["imported"] = imports.by_folder()
         path = os.path.join(self.folder, "report.json")
-        with open(path + ".part", "w", encoding="utf-8") as file:
-            json.dump(self.ending.report, file)
-        os.replace(path + ".part", path)
+        disk.write_whole(path, json.dumps(self.ending.report), os.path.dirname(self.folder))
 
 
 def live(sock: socket.socket, cradle: Cradle) -> None:

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Protocol, Set, Tuple
 
-from jupyter_smx.agent import clean, environment, machine, process, scriptmode, sourcedir
+from jupyter_smx.agent import clean, disk, environment, machine, process, scriptmode, sourcedir
 from jupyter_smx.agent.deadline import Deadline
 from jupyter_smx.agent.errand import Errand
 from jupyter_smx.agent.logwatch import LogWatch
@@ -86,6 +86,7 @@ class Host:
         self.loop = Loop()
         self.logs = LogWatch(self.loop)
         self.spool = Spool(folder.spool)
+        disk.keep_reserve(folder.spool)
         self.deadline = Deadline(config.idle_limit)
         self.place = place_of(config, folder, isolation)
         self.jobs: Dict[str, Work] = {}
@@ -136,6 +137,10 @@ class Host:
         self.deadline.begin_job()
         job.start()
 
+    def disks(self, job: str) -> disk.Places:
+        """List where a job of this host writes."""
+        return disk.places(self.place, self.nursery.tmp, self.spool.path(job))
+
     def strangers(self) -> List[int]:
         """Give the processes that were left to us: something that a job started and lost sight of."""
         known = self.loop.known()
@@ -148,6 +153,7 @@ class Host:
     def job_over(self, job: Work) -> None:
         """Make the host ready for the next job, or end it when it cannot be made clean."""
         self.current = None
+        disk.keep_reserve(self.folder.spool)
         self.nursery.park()
         try:
             clean.renew(self.folder, job.id)
@@ -205,8 +211,10 @@ class Host:
             running.asked = running.asked or "stopped"
             running.errors.append(f"host: {reason}.")
             running.at["ended"] = time.time()
-            os.makedirs(self.spool.path(running.id), mode=0o700, exist_ok=True)
-            self.spool.write_record(running.id, running.record([]))
+            try:
+                self.spool.write_record(running.id, running.record([]))
+            except OSError as error:
+                say(f"the record of {running.id} is lost: {error}")
         roots = self.loop.known() + self.strangers()
         self.nursery.close()
         process.kill(process.tree(roots))

@@ -13,6 +13,9 @@ from jupyter_smx.agent import (
     child,
     clean,
     digest,
+    disk,
+    failure,
+    memory,
     packages,
     process,
     scriptmode,
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
 _SEND_PATIENCE = 5.0
 _GONE_PATIENCE = 2.0
 _LOOK_AGAIN = 0.005
-_FAILURE = 1024
 
 
 def cause_of(status: Optional[int], asked: str, *, refused: bool, oom: bool) -> str:
@@ -42,6 +44,13 @@ def cause_of(status: Optional[int], asked: str, *, refused: bool, oom: bool) -> 
     if os.WIFSIGNALED(status):
         return "memory" if oom and os.WTERMSIG(status) == signal.SIGKILL else "signal"
     return "exit"
+
+
+def _sentence(error: str) -> str:
+    """Give what an errand says without the names of our own errors: their texts are sentences."""
+    for own in ("ChannelError: ", "SourceDirError: ", "DiskError: "):
+        error = error.replace(own, "")
+    return error if error.endswith(".") else error + "."
 
 
 class Job:
@@ -70,6 +79,8 @@ class Job:
         self._watch: Optional[int] = None
         self._told = 0
         self._oom_before = 0
+        self._oom = 0
+        self._reported = False
         self._outputs = scriptmode.outputs(spec, host.place)
 
     # Start
@@ -82,7 +93,8 @@ class Job:
             self._launch()
             return
         os.makedirs(self.host.spool.path(self.id), mode=0o700)
-        self._staging = Errand(self.host.loop, self._stage, self._staged)
+        places = self.host.disks(self.id)
+        self._staging = Errand(self.host.loop, lambda: disk.explained(self._stage, places), self._staged)
 
     def _stage(self) -> Dict[str, Any]:
         """Do the errand, in a process of its own."""
@@ -97,7 +109,7 @@ class Job:
     def _staged(self, result: Optional[Dict[str, Any]], error: str) -> None:
         self._staging = None
         if result is None:
-            self._refuse(error.replace("ChannelError: ", "").replace("SourceDirError: ", ""))
+            self._refuse(_sentence(error))
             return
         self._inputs = result["inputs"]
         digest.keep(self.host.input_hashes, result["fresh"])
@@ -105,7 +117,6 @@ class Job:
         self._launch()
 
     def _refuse(self, sentence: str) -> None:
-        os.makedirs(self.host.spool.path(self.id), mode=0o700, exist_ok=True)
         self.errors.append(sentence)
         self.report["refused"] = sentence
         self._over()
@@ -113,7 +124,9 @@ class Job:
     def _launch(self) -> None:
         taken = self.host.nursery.take()
         if taken is None:
-            self._refuse("host: no process could be parked for this job. Ask again, or for another host.")
+            trouble = self.host.nursery.trouble
+            why = disk.explain(trouble, self.host.disks(self.id)) if trouble else "Ask again, or for another host."
+            self._refuse(f"host: no process could be parked for this job. {why}")
             return
         self.child = taken
         taken.on_message, taken.on_exit, taken.on_born = self._heard, self._exited, self._born
@@ -130,7 +143,7 @@ class Job:
             self.errors.append(f"host: the job's process could not be told what to run ({error}).")
             self.report["refused"] = self.errors[-1]
             self._kill_everything()
-        self._oom_before = process.oom_kills()
+        self._oom_before = memory.oom_kills()
         self._watch = self.host.logs.add(os.path.join(folder, spool.LOG), self._grew)
         self._grew()  # what it wrote before it was watched is no event
         if self.spec["max_run"]:
@@ -149,6 +162,7 @@ class Job:
             moments = {name: self.at[name] for name in ("received", "awake", "first_line")}
             self.tell("first_line", at=moments)
         elif data == child.ENDING:
+            self._reported = True
             self.host.nursery.park_the_first()
 
     def _grew(self) -> None:
@@ -207,10 +221,18 @@ class Job:
             self.errors.append(f"host: {reason}.")
             self.report["refused"] = self.errors[-1]
         self.tell("exited", at=self.at["exited"])
+        self._look_for_causes(status)
         left = process.tree(self.host.strangers())
         self.left_behind += clean.name_processes(left)
         process.kill(left)
         self._wait_for_silence(time.monotonic() + _GONE_PATIENCE)
+
+    def _look_for_causes(self, status: Optional[int]) -> None:
+        """Find out, before anything is tidied up, what only this host can know of an end."""
+        self._oom = memory.oom_kills() - self._oom_before if self.child is not None else 0
+        if status is not None and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGBUS:
+            # Memory that a file on a full disk backs: shared memory, mostly.
+            self.report["remark"] = disk.which_is_full(self.host.disks(self.id))
 
     def _wait_for_silence(self, until: float) -> None:
         left = self.host.strangers()
@@ -228,16 +250,23 @@ class Job:
         report = spool.read_json(self.host.spool.path(self.id, spool.REPORT))
         self.report = dict(report or {}, **{name: value for name, value in self.report.items() if value})
         if report is None and self.at["awake"] is None and self.status == child.BROKEN << 8:
-            self.report["refused"] = "host: the job's process could not make itself ready; its log says why."
-        folder, ml = self.host.spool.path(self.id), self.host.folder.ml
+            why = disk.which_is_full(self.host.disks(self.id)) or "Its log says why."
+            self.report["refused"] = f"host: the job's process could not make itself ready. {why}"
+        if report is None and self._reported:
+            self.errors.append("host: what the job said of its end is lost, its exception and variables; see its log.")
+        folder, ml, places = self.host.spool.path(self.id), self.host.folder.ml, self.host.disks(self.id)
         if archive.has_work(ml, self._outputs, folder):
-            Errand(self.host.loop, lambda: archive.archive(ml, self._outputs, folder), self._archived)
+            work = lambda: disk.explained(lambda: archive.archive(ml, self._outputs, folder), places)  # noqa: E731
+            Errand(self.host.loop, work, self._archived)
         else:
             self._account([])
 
     def _archived(self, result: Optional[Dict[str, Any]], error: str) -> None:
         if result is None:
-            self.errors.append(f"artefacts: {error}.")
+            self.errors.append(f"host: what the job made could not be kept: {_sentence(error)}")
+            if self.status == 0:
+                # Code that did its part has nothing to show for it: that is no success.
+                self.report["refused"] = self.errors[-1]
             self._account([])
             return
         self.errors += result["errors"]
@@ -259,23 +288,15 @@ class Job:
             self.left_behind += self.host.sweep()
         self.at["ended"] = time.time()
         record = self.record(artifacts or [])
-        os.makedirs(self.host.spool.path(self.id), mode=0o700, exist_ok=True)
-        self.host.spool.write_record(self.id, record)
+        try:
+            self.host.spool.write_record(self.id, record)
+        except OSError as error:
+            why = disk.explain(error, self.host.disks(self.id))
+            self.host.spoilt = f"host: the record of job {self.id} cannot be written: {why}"
+            record["errors"].append(self.host.spoilt)
         self.phase = "ended"
         self.tell("ended", record=record)
         self.host.job_over(self)
-
-    def _failure(self) -> str:
-        try:
-            path = os.path.join(self.host.folder.ml, "output", "failure")
-            with open(path, encoding="utf-8", errors="replace") as file:
-                text = file.read(_FAILURE)
-        except OSError:
-            text = ""
-        exception = self.report.get("exception")
-        if not text and exception:
-            text = f"{exception['type']}: {exception['message']}"[:_FAILURE]
-        return text or str(self.report.get("refused") or "")[:_FAILURE]
 
     def view(self) -> Dict[str, Any]:
         """Give what a greeting says of it."""
@@ -286,19 +307,22 @@ class Job:
         """Give the record of the end, as it is written and sent."""
         status = self.status
         refused = bool(self.report.get("refused"))
-        oom = process.oom_kills() > self._oom_before
+        cause = cause_of(status, self.asked, refused=refused, oom=self._oom > 0)
+        fate = memory.of_the_dead(self.child.peak) if cause == "memory" and self.child else ""
         exited = status is not None and os.WIFEXITED(status)
         errors = self.errors + [text for text in self.report.get("errors", []) if text not in self.errors]
+        if self._oom > 0 and cause != "memory":
+            errors.append(memory.of_others(self._oom))
         if refused and self.report["refused"] not in errors:
             errors.append(self.report["refused"])
         return {
             "job": self.id,
             "lease": self.lease,
             "host": self.host.config.host,
-            "cause": cause_of(status, self.asked, refused=refused, oom=oom),
+            "cause": cause,
             "exit_code": os.WEXITSTATUS(status) if exited and not refused else None,  # type: ignore[arg-type]
             "signal": os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else None,
-            "failure": self._failure(),
+            "failure": failure.describe(self.host.folder.ml, self.report, status, fate),
             "exception": self.report.get("exception"),
             "at": self.at,
             "log": self.host.spool.size(self.id),

@@ -7,7 +7,6 @@ import contextlib
 import itertools
 import os
 import shutil
-import signal
 import socket
 import sys
 from typing import Any, Callable, Dict, List, Optional
@@ -15,13 +14,11 @@ from typing import Any, Callable, Dict, List, Optional
 from jupyter_smx.agent import child, process, wire
 from jupyter_smx.agent.demand import QUIET, Demand
 from jupyter_smx.agent.loop import READ, Loop, Timer
-from jupyter_smx.agent.offspring import Child, Zygote
+from jupyter_smx.agent.offspring import SIGHT, Child, Zygote
 from jupyter_smx.agent.preload import Preload
 
 _RETRY = 0.05
 _STILLBORN_LIMIT = 3
-_SIGHT = 1.0
-"""Seconds after which it is seen that a job ended although its zygote does not say so."""
 
 
 class Nursery:
@@ -32,6 +29,7 @@ class Nursery:
         self._slots = slots
         self._begin = begin
         self._environment = environment
+        self.tmp = environment.get("TMPDIR", "/tmp")  # noqa: S108 - what Python takes without it
         self._serials = itertools.count(1)
         self._zygotes: List[Zygote] = []
         self._current: Optional[Zygote] = None
@@ -40,6 +38,7 @@ class Nursery:
         self._trimming: Optional[Timer] = None
         self._closing = False
         self._stillborn = 0
+        self.trouble: Optional[OSError] = None
         self.on_ready: Optional[Callable[[], None]] = None
         self.on_hopeless: Optional[Callable[[], None]] = None
         self.preload = Preload()
@@ -111,6 +110,7 @@ class Nursery:
         elif event in ("exit", "unborn"):
             found = zygote.children.get(header["serial"])
             if found is not None:
+                found.peak = header.get("peak", 0)
                 self._ended(found, header.get("status"), header.get("reason", ""))
 
     def _on_ready(self, zygote: Zygote, header: Dict[str, Any]) -> None:
@@ -252,12 +252,14 @@ class Nursery:
                 frame = wire.encode({"op": "park", "serial": serial, "stage": slot + ".stage"})
                 self._current.control.sendmsg([frame], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
         except OSError as error:
+            self.trouble = error
             sys.stderr.write(f"park: {error}\n")
             ours.close()
             self._loop.later(_RETRY, self.park)
             return False
         finally:
             theirs.close()
+        self.trouble = None
         self._current.children[serial] = parked
         self._parked.append(parked)
         self._loop.watch(ours.fileno(), READ, lambda: self._listen(parked))
@@ -276,7 +278,7 @@ class Nursery:
         taken = self._parked.pop(0) if self._parked else None
         if taken is not None:
             taken.running = True
-            self._loop.later(_SIGHT, lambda: self._keep_in_sight(taken))
+            self._loop.later(SIGHT, lambda: self._keep_in_sight(taken))
         return taken
 
     def _renew(self) -> None:
@@ -287,14 +289,9 @@ class Nursery:
             self._retire(old)
 
     def _keep_in_sight(self, one: Child) -> None:
-        """Wake a zygote that is silent about the end of its job, which may have frozen it; else do without it."""
-        if one.gone or self._closing:
-            return
-        if one.pid and not one.zygote.dead and not process.is_alive(one.pid):
-            # Without its zygote the ended job is a child of ours, and with it the word how it ended.
-            process.kill([one.zygote.pid], signal.SIGKILL if one.missed else signal.SIGCONT)
-            one.missed = True
-        self._loop.later(_SIGHT, lambda: self._keep_in_sight(one))
+        if not one.gone and not self._closing:
+            one.look_after()
+            self._loop.later(SIGHT, lambda: self._keep_in_sight(one))
 
     def _trim(self) -> None:
         """Let children go that were parked for a series of jobs which is over."""
@@ -387,13 +384,6 @@ class Nursery:
             one.on_exit(status, reason)
         if one.zygote.retiring and not one.zygote.dead and not any(c.running for c in one.zygote.children.values()):
             self._dismiss(one.zygote)
-
-    def own_pids(self) -> List[int]:
-        """Give the processes that belong to the host and not to a job."""
-        pids = [zygote.pid for zygote in self._zygotes]
-        for zygote in self._zygotes:
-            pids += [one.pid for one in zygote.children.values() if one.pid and not one.running]
-        return pids
 
     def close(self) -> None:
         """End every zygote and with them every child."""

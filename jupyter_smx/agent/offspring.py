@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from typing import Callable, Dict, List, Optional
 
-from jupyter_smx.agent import packages, wire
+from jupyter_smx.agent import packages, process, wire
+
+SIGHT = 1.0
+"""Seconds after which it is seen that a job ended although its zygote does not say so."""
 
 
 class Child:
@@ -17,6 +21,7 @@ class Child:
         self.sock = sock
         self.zygote = zygote
         self.pid = 0
+        self.peak = 0
         self.gone = False
         self.running = False
         self.missed = False
@@ -24,6 +29,13 @@ class Child:
         self.on_born: Optional[Callable[[], None]] = None
         self.on_message: Optional[Callable[[int, bytes], None]] = None
         self.on_exit: Optional[Callable[[Optional[int], str], None]] = None
+
+    def look_after(self) -> None:
+        """Wake a zygote that is silent about the birth or the end of its job: the job may have frozen it."""
+        if not self.zygote.dead and not (self.pid and process.is_alive(self.pid)):
+            # Without its zygote a job that ended is a child of ours, and with it the word how it ended.
+            process.kill([self.zygote.pid], signal.SIGKILL if self.missed else signal.SIGCONT)
+            self.missed = self.pid > 0
 
     def hung_up(self) -> bool:
         """Say whether it closed its socket, as a process does that was killed; its end may be news of later."""

@@ -183,14 +183,6 @@ def listening_ports(pids: Iterable[int]) -> List[int]:
     return sorted(ports)
 
 
-def oom_kills() -> int:
-    """Count the processes that the kernel killed for memory since boot, 0 where it does not say."""
-    for line in _read("/proc/vmstat").splitlines():
-        if line.startswith("oom_kill "):
-            return int(line.split()[1])
-    return 0
-
-
 def wait_gone(pids: Iterable[int], seconds: float) -> List[int]:
     """Wait, at most ``seconds``, until processes that are leaving are gone; gives those that are not."""
     until = time.monotonic() + seconds

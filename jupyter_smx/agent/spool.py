@@ -7,6 +7,7 @@ import os
 import re
 from typing import Any, Dict, Optional, Tuple
 
+from jupyter_smx.agent import disk
 from jupyter_smx.agent.wire import MAX_BODY
 
 RECORD = "end.json"
@@ -56,11 +57,12 @@ class Spool:
         return path
 
     def write_record(self, job: str, record: Dict[str, Any]) -> None:
-        """Put the record of the end on disk, whole or not at all."""
-        path = self.path(job, RECORD)
-        with open(path + ".part", "w", encoding="utf-8") as file:
-            json.dump(record, file)
-        os.replace(path + ".part", path)
+        """Put the record of the end on disk, whole or not at all.
+
+        :raises OSError: there is not even the room that was reserved for it.
+        """
+        os.makedirs(self.path(job), mode=0o700, exist_ok=True)
+        disk.write_whole(self.path(job, RECORD), json.dumps(record), self.root)
 
     def record(self, job: str) -> Optional[Dict[str, Any]]:
         """Read the record of the end, None while there is none."""

@@ -153,7 +153,10 @@ class Zygote:
         for pid in list(self.children):
             status = _peek(pid)
             if status is not None:
-                self.send({"event": "exit", "serial": self.children.pop(pid), "status": status})
+                said = {"event": "exit", "serial": self.children.pop(pid), "status": status}
+                if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+                    said["peak"] = _collect(pid)
+                self.send(said)
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, 0)
 
@@ -196,6 +199,14 @@ def _peek(pid: int) -> Optional[int]:
     if result.si_code == os.CLD_EXITED:
         return int(result.si_status) << 8
     return int(result.si_status)
+
+
+def _collect(pid: int) -> int:
+    """Collect a child that ended; gives the bytes of memory that it had at most, which only its collector learns."""
+    try:
+        return int(os.wait4(pid, 0)[2].ru_maxrss) * 1024
+    except ChildProcessError:
+        return 0
 
 
 def main(words: List[str]) -> int:

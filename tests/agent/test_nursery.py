@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 from jupyter_smx.agent import child
@@ -31,3 +35,24 @@ def test_what_a_child_said_before_its_end_is_heard_although_its_end_is_known_fir
     assert heard == ["first line", "ending", "exit"]
     control.close()
     other_end.close()
+
+
+def test_a_zygote_that_stays_silent_about_the_end_of_its_job_is_woken_and_then_done_without(tmp_path: Path) -> None:
+    control, other_end = socket.socketpair()
+    ours, theirs = socket.socketpair()
+    silent = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    ended = subprocess.Popen([sys.executable, "-c", "pass"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    os.kill(silent.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, silent.pid, os.WSTOPPED)
+    job = Child(1, str(tmp_path / "slot"), ours, Zygote(silent.pid, control, []))
+    job.running, job.pid = True, ended.pid
+
+    job.look_after()
+    os.waitid(os.P_PID, silent.pid, os.WCONTINUED)
+    job.look_after()
+
+    assert silent.wait() == -signal.SIGKILL
+    ended.wait()
+    for end in (control, other_end, ours, theirs):
+        end.close()

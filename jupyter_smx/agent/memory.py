@@ -1,0 +1,106 @@
+"""Memory: how much a job may have, how much it had, and whether the system ended a process to get some back."""
+
+from __future__ import annotations
+
+import os
+import resource
+from typing import Dict, List, Tuple
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_STEP = 1024
+_NO_LIMIT = 1 << 60
+"""Bytes; version 1 of control groups writes a number near 2^63 where there is no limit."""
+
+
+def amount(count: float) -> str:
+    """Write a number of bytes for people."""
+    for unit in _UNITS[:-1]:
+        if count < _STEP:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= _STEP
+    return f"{count:.1f} {_UNITS[-1]}"
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _groups(root: str) -> List[str]:
+    """Give the folders of this process's control groups for memory: its own first, then those above."""
+    found: List[str] = []
+    mount = os.path.join(root, "sys/fs/cgroup")
+    for line in _read(os.path.join(root, "proc/self/cgroup")).splitlines():
+        number, kinds, path = line.split(":", 2)
+        if "memory" in kinds.split(","):
+            top = os.path.join(mount, "memory")
+        elif number == "0" and not kinds:
+            top = mount
+        else:
+            continue
+        folder = os.path.normpath(top + path)
+        # A container may see its own group as the root, whatever path is told.
+        while folder.startswith(top) and len(folder) >= len(top):
+            found.append(folder)
+            folder = os.path.dirname(folder)
+        found += [top] if top not in found else []
+    return found
+
+
+def limit(root: str = "/") -> Tuple[int, str]:
+    """Give the bytes that there can be at most, 0 where nobody says it, and whose limit that is."""
+    found = []
+    for folder in _groups(root):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            text = _read(os.path.join(folder, name)).strip()
+            if text.isdecimal() and int(text) < _NO_LIMIT:
+                found.append((int(text), "the limit of its control group"))
+    lines = _read(os.path.join(root, "proc/meminfo")).splitlines()
+    whole = [int(line.split()[1]) * _STEP for line in lines if line.startswith("MemTotal:")]
+    found += [(count, "all that this machine has") for count in whole]
+    return min(found, default=(0, ""))
+
+
+def oom_kills(root: str = "/") -> int:
+    """Count the processes that the system ended for lack of memory: of this control group, else of this machine."""
+    for folder in _groups(root):
+        for name in ("memory.events", "memory.oom_control"):
+            words = _pairs(_read(os.path.join(folder, name)))
+            if "oom_kill" in words:
+                return words["oom_kill"]
+    return _pairs(_read(os.path.join(root, "proc/vmstat"))).get("oom_kill", 0)
+
+
+def _pairs(text: str) -> Dict[str, int]:
+    rows = (line.split() for line in text.splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdecimal()}  # noqa: PLR2004 - a pair
+
+
+def _bound(root: str) -> str:
+    most, whose = limit(root)
+    return f"{amount(most)} is {whose}" if most else "nobody says how much there is"
+
+
+def of_the_dead(peak: int, root: str = "/") -> str:
+    """Say that the system ended a job for lack of memory; ``peak`` is what its process had at most, 0 if unknown."""
+    had = f"its process had {amount(peak)}" if peak else "how much it had is not known"
+    return f"The system ended the job for lack of memory: {had}, and {_bound(root)}. Use less, or a larger instance."
+
+
+def of_others(count: int, root: str = "/") -> str:
+    """Say that the system ended processes of a job that itself went on."""
+    processes = "1 process" if count == 1 else f"{count} processes"
+    return f"host: while the job ran the system ended {processes} for lack of memory; {_bound(root)}."
+
+
+def of_this_process(root: str = "/") -> str:
+    """Say how much memory this process had and what its limit is; for a request of memory that was refused."""
+    had = amount(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _STEP)
+    allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+    bound = _bound(root)
+    if allowed != resource.RLIM_INFINITY:
+        bound = f"{amount(allowed)} of addresses is its own limit (RLIMIT_AS)"
+    return f"Its process had {had} of memory, and {bound}."

@@ -1,0 +1,185 @@
+"""Disks without room, in a job, in what it brings home and in what is written about it: said by name, nothing lost."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jupyter_smx.agent import disk
+from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from far_side import Agent
+
+SMALL = "2m"
+ON_ONE_DISK = ("slots", "spool", "trash")
+SHM = "/dev/shm"  # noqa: S108 - shared memory
+FILL = "import os\nwith open(os.path.join({place}, 'big'), 'wb') as file:\n    while True: file.write(bytes(65536))"
+MODEL, TEMPORARY = "os.environ['SM_MODEL_DIR']", "os.environ['TMPDIR']"
+
+
+@pytest.fixture
+def small(start_agent: Callable[..., Agent], tmp_path: Path) -> Callable[..., Agent]:
+    """Start an agent of which some folders lie on disks of two megabytes that only it and its jobs see."""
+    if os.getuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("only root can mount a small disk")
+
+    def start(*places: str, outside: str = "") -> Agent:
+        # The agent's folder is the first of this test; what has to lie on one disk is linked there.
+        folder = tmp_path / "host-1"
+        script = ""
+        for one in [*(str(folder / place) for place in places), *filter(None, [outside])]:
+            script += f"mkdir -p '{one}' && mount -t tmpfs -o size={SMALL} none '{one}' && "
+        if "disk" in places:
+            for name in ON_ONE_DISK:
+                script += f"mkdir '{folder}/disk/{name}' && ln -s 'disk/{name}' '{folder}/{name}' && "
+        program = ("unshare", "-m", "sh", "-c", script + 'exec "$@"', "sh", sys.executable, "-m", "jupyter_smx.agent")
+        return start_agent(options={"program": program})
+
+    return start
+
+
+def serves(agent: Agent) -> None:
+    """See that this host takes the next job."""
+    assert agent.process.poll() is None
+    record = agent.run("print('next')")
+    assert (record["cause"], record["text"], record["errors"]) == ("exit", "next\n", []), record
+
+
+@pytest.mark.parametrize(("place", "folder"), [(MODEL, "ml/model"), (TEMPORARY, "tmp")])
+def test_a_full_disk_of_the_job_is_named_with_its_size(small: Callable[..., Agent], place: str, folder: str) -> None:
+    agent = small(folder)
+    record = agent.run(FILL.format(place=place))
+    assert (record["cause"], record["exit_code"], record["exception"]["type"]) == ("exit", 1, "OSError")
+    said = f"No space left on device. The disk of {agent.folder / folder} is full: 0 B of 2.0 MiB are free."
+    assert record["failure"].endswith(said), record["failure"]
+    serves(agent)
+
+
+def test_a_full_disk_is_named_although_a_library_speaks_of_something_else(small: Callable[..., Agent]) -> None:
+    agent = small("ml/model")
+    source = FILL.replace("    while", "    try:\n     while").format(place=MODEL)
+    record = agent.run(source + "\n    except OSError: raise RuntimeError('write failed')")
+    assert record["failure"] == (
+        f"RuntimeError: write failed. The disk of {agent.folder / 'ml/model'} is full: 0 B of 2.0 MiB are free."
+    )
+
+
+def test_a_disk_with_room_is_not_spoken_of(agent: Agent) -> None:
+    assert agent.run("raise OSError(28, 'No space left on device')")["failure"] == (
+        "OSError: [Errno 28] No space left on device"
+    )
+
+
+def test_full_shared_memory_is_named_where_only_a_signal_speaks(small: Callable[..., Agent]) -> None:
+    agent = small(outside=SHM)
+    source = """
+import mmap, os
+fd = os.open('/dev/shm/segment', os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, 8 << 20)
+memory = mmap.mmap(fd, 8 << 20)
+for offset in range(0, 8 << 20, 4096): memory[offset] = 1
+"""
+    record = agent.run(source)
+    assert (record["cause"], record["signal"]) == ("signal", 7)
+    assert record["failure"] == (
+        "The job was ended by signal 7 (SIGBUS). The disk of /dev/shm is full: 0 B of 2.0 MiB are free."
+    )
+    assert "shared memory /dev/shm/segment was removed." in record["left_behind"]
+    serves(agent)
+
+
+def test_inputs_that_are_too_large_for_the_host_are_refused_with_its_size(
+    small: Callable[..., Agent], tmp_path: Path
+) -> None:
+    (tmp_path / "large").write_bytes(os.urandom(3 << 20))
+    agent = small("ml/input/data")
+    channels = [{"name": "train", "source": str(tmp_path / "large"), "mode": "File"}]
+    record = agent.run("print('never')", channels=channels)
+    assert (record["cause"], record["text"]) == ("refused", "")
+    assert "No space left on device" in record["failure"]
+    assert f"The disk of {agent.folder / 'ml/input/data'} is full" in record["failure"]
+    assert not record["failure"].startswith("host: "), "it is the wish that does not fit"
+    serves(agent)
+
+
+def test_a_log_that_fills_the_hosts_disk_fails_its_job_and_its_record_is_whole(small: Callable[..., Agent]) -> None:
+    agent = small("disk")
+    record = agent.run("while True: print('x' * 1000)")
+    assert (record["cause"], record["exit_code"]) == ("exit", 1), record
+    assert "The disk of the job's log and results is full" in record["failure"]
+    assert record["exception"]["type"] == "OSError"
+    assert record["log"] > 1 << 20
+    assert json.loads(agent.read(record["job"], "end.json"))["failure"] == record["failure"], (
+        "it is on the disk as well"
+    )
+    # Nothing can be started until the controller has fetched that log and lets it go.
+    refused = agent.run("print('never')")
+    assert refused["cause"] == "refused"
+    assert refused["failure"].startswith("host: ")
+    assert "The disk of the job's log and results is full" in refused["failure"]
+    for job in (record["job"], refused["job"]):
+        assert agent.client.ask("forget", job=job)["ok"]
+    eventually_blocking(lambda: agent.run("print('next')")["text"] == "next\n", "the host serves again")
+
+
+def test_a_model_that_the_host_cannot_keep_is_no_success(small: Callable[..., Agent]) -> None:
+    agent = small("disk")
+    record = agent.run(
+        "import os\nopen(os.environ['SM_MODEL_DIR'] + '/m', 'wb').write(os.urandom(4 << 20))\nprint('trained')"
+    )
+    assert (record["cause"], record["artifacts"], record["text"]) == ("refused", [], "trained\n")
+    assert record["failure"].startswith("host: what the job made could not be kept: No space left on device")
+    assert "The disk of the job's log and results is full" in record["failure"]
+
+
+def test_variables_that_the_host_cannot_keep_are_named(small: Callable[..., Agent]) -> None:
+    agent = small("disk")
+    record = agent.run("import os\nweights = os.urandom(4 << 20)\nbest = 1", receive=["weights", "best"])
+    assert (record["cause"], record["exit_code"], record["received"]) == ("exit", 0, {})
+    (said,) = record["errors"]
+    assert said.startswith(
+        "receive: weights, best could not be kept: No space left on device. The disk of the job's log"
+    )
+    serves(agent)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_quota_is_said_where_no_disk_is_full(number: int, tmp_path: Path) -> None:
+    with pytest.raises(disk.DiskError) as raised:
+        disk.explained(lambda: fail(number), [("here", str(tmp_path))])
+    assert "Which disk that is nobody can say; there may be a quota." in str(raised.value)
+    assert disk.explain(PermissionError(errno.EACCES, "Permission denied", "f"), []) == "Permission denied: f."
+    with pytest.raises(PermissionError):
+        disk.explained(lambda: fail(errno.EACCES), [])
+
+
+def fail(number: int) -> dict[str, Any]:
+    raise OSError(number, os.strerror(number), "file")
+
+
+def test_last_words_take_the_reserve_and_the_reserve_comes_back(tmp_path: Path, monkeypatch: Any) -> None:
+    disk.keep_reserve(str(tmp_path))
+    (reserve,) = tmp_path.iterdir()
+    write = disk._write
+
+    def only_without_reserve(path: str, text: str) -> None:
+        if reserve.exists():
+            fail(errno.ENOSPC)
+        write(path, text)
+
+    monkeypatch.setattr(disk, "_write", only_without_reserve)
+    disk.write_whole(str(tmp_path / "end.json"), "{}", str(tmp_path))
+    assert (tmp_path / "end.json").read_text() == "{}"
+    assert not reserve.exists()
+    disk.keep_reserve(str(tmp_path))
+    assert reserve.stat().st_size == 1 << 18

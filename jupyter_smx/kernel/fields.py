@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
+from jupyter_smx.kernel.line import plain
 from jupyter_smx.model.channel import Channel, Output
 from jupyter_smx.model.errors import ValidationError, nearest
 from jupyter_smx.model.instance import InstanceGroup
+from jupyter_smx.model.metric import check_metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 _CHANNEL = re.compile(r"[A-Za-z0-9._-]{1,64}")  # SageMaker's ChannelName
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z0-9+.-]+::")
@@ -56,6 +61,32 @@ def whole(value: int | str, option: str, of: str) -> int:
         value=value,
         rule="It is a whole number from 0.",
     )
+
+
+def metrics(words: Iterable[str]) -> dict[str, str]:
+    """Read ``NAME=REGEX`` as often as it stands; braces belong to the regex.
+
+    :raises ValidationError: no ``=``, a name that stands twice, or a regex that SageMaker would not take.
+    """
+    found: dict[str, str] = {}
+    for word in words:
+        name, pattern = pair(plain(word), "--metric", "NAME=REGEX")
+        if name in found:
+            raise ValidationError(
+                f"--metric: {name} stands twice.", field="metrics", value=name, cure="Give each its own name."
+            )
+        found[name] = pattern
+    return checked_metrics(found)
+
+
+def checked_metrics(definitions: Mapping[str, str]) -> dict[str, str]:
+    """Give metric definitions back when SageMaker would take them.
+
+    :raises ValidationError: too many, or a name or a regex that is none.
+    """
+    if definitions:
+        check_metrics(definitions)
+    return dict(definitions)
 
 
 def count(text: str, option: str) -> int:

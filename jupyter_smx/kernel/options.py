@@ -35,6 +35,7 @@ class Options(Struct, frozen=True, kw_only=True):
     entry_point: str = ""
     role: str = ""
     max_run: str | None = None
+    metric: tuple[str, ...] = ()
     retries: str | None = None
     after: tuple[str, ...] = ()
     send: tuple[str, ...] = ()
@@ -114,6 +115,14 @@ TABLE = (
     Option(("--role",), "ROLE", "research", "role that the job runs under; part of what a warm pool is reused by"),
     Option(("--max-run",), "DURATION", "2h", "stop the job after this time; default 1d"),
     Option(
+        ("--metric",),
+        "NAME=REGEX",
+        "loss=loss=([0-9.]+)",
+        "metric whose value is the first group of this regular expression in a line of the log; what tqdm, Keras, "
+        "Lightning, Hugging Face, XGBoost and LightGBM print is understood without one",
+        many=True,
+    ),
+    Option(
         ("--retries",),
         "N",
         "3",
@@ -139,7 +148,7 @@ TABLE = (
 LATER = frozenset(
     {
         "--image", "--max-wait", "--spot", "--checkpoint",
-        "--distribution", "-d", "--metric",
+        "--distribution", "-d",
     }
 )  # fmt: skip
 """Options of the design that this version does not have yet; naming one is an error, never ignored."""

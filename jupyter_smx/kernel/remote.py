@@ -97,6 +97,7 @@ def remote(
     max_run: int | str | None = None,
     python: str | Path = "",
     requirements: Required = "",
+    metrics: Mapping[str, str] | None = None,
     retries: int = 0,
     after: After = (),
 ) -> Callable[[Callable[_Arguments, _Value]], RemoteFunction[_Arguments, _Value]]: ...

@@ -68,6 +68,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     max_run: int | str | None = None
     python: str = ""
     requirements: interpreters.Required = ""
+    metrics: Mapping[str, str] = {}
     retries: int | str = 0
     after: tuple[str, ...] = ()
     """Ids of jobs; from a line, what the user calls them, until :mod:`jupyter_smx.kernel.order` was asked."""
@@ -110,6 +111,7 @@ class Wish(Struct, frozen=True, kw_only=True):
             notebook=here.notebook,
             working_directory=str(here.folder),
             revision=here.revision,
+            metrics=dict(self.metrics),
             retries=fields.whole(self.retries, "--retries", "of retries"),
             after=self.after,
             submitted_at=submitted_at,
@@ -167,6 +169,7 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         max_run=options.max_run,
         python=options.python,
         requirements=options.requirements,
+        metrics=fields.metrics(options.metric),
         retries=options.retries or 0,
         after=options.after,
     )

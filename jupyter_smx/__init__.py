@@ -15,6 +15,7 @@ _PUBLIC = {
     "JobStopped": "jupyter_smx.kernel.failures",
     "Output": "jupyter_smx.model.channel",
     "SmxError": "jupyter_smx.model.errors",
+    "diff": "jupyter_smx.kernel.functions",
     "job": "jupyter_smx.kernel.functions",
     "jobs": "jupyter_smx.kernel.functions",
     "pools": "jupyter_smx.kernel.functions",

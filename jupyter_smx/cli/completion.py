@@ -84,6 +84,7 @@ def _instance_types(**_: Any) -> Iterable[str]:
 
 _SOURCES: dict[str, Any] = {
     "job": _jobs,
+    "other": _jobs,
     "pool": _pools,
     "instance_type": _instance_types,
     "status": lambda **_: STATUSES,

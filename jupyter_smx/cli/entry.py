@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import completion, exits
 from jupyter_smx.cli.completion import COMPLETION
+from jupyter_smx.cli.diff import DIFF, PROVENANCE
 from jupyter_smx.cli.doctor import DOCTOR
 from jupyter_smx.cli.jobs import JOBS, STOP, WHY
 from jupyter_smx.cli.logs import LOGS
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.cli.subcommand import Subcommand
 
-_ALL = (RUN, PLAN, RERUN, JOBS, LOGS, STOP, WHY, POOLS, EXTEND, RELEASE, DOCTOR, COMPLETION)
+_ALL = (RUN, PLAN, RERUN, JOBS, LOGS, STOP, WHY, DIFF, PROVENANCE, POOLS, EXTEND, RELEASE, DOCTOR, COMPLETION)
 SUBCOMMANDS = {subcommand.name: subcommand for subcommand in _ALL}
 _JSON = "--json"
 _OWN = (_JSON, "--version", *HELP)

@@ -22,6 +22,7 @@ from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.outage import through_outage
 from jupyter_smx.kernel.page import plan_page
 from jupyter_smx.kernel.rerun import spec_again
+from jupyter_smx.kernel.revision import revision_of
 from jupyter_smx.kernel.script import read
 from jupyter_smx.kernel.session import with_source_dir
 from jupyter_smx.kernel.wish import Surroundings, from_options
@@ -120,7 +121,12 @@ def _spec(path: str, kind: str, wish: Options, desk: Desk) -> tuple[Wish, JobSpe
     submitted_at = time.time()
     code = read(path, "SCRIPT") if path else ""
     path = path or wish.entry_point
-    here = Surroundings(python=sys.executable, python_version=payload.python_version(), folder=Path.cwd())
+    here = Surroundings(
+        python=sys.executable,
+        python_version=payload.python_version(),
+        folder=Path.cwd(),
+        revision=revision_of(Path.cwd()),
+    )
     named = replace(wish, name=wish.name or script.base_name(path, kind))
     found = from_options(cast("Literal['train', 'process']", kind), named, {}, here.folder)
     found = replace(found, after=ids_of(found.after, {}, desk.client))

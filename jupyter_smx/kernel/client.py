@@ -112,9 +112,9 @@ class Client:
         target = f"/v1/jobs/{_path(ref)}?{_query(wait=seconds, until=until)}"
         return self._ask("GET", target, Job, wait=seconds)
 
-    def jobs(self, limit: int = 20, status: str = "") -> tuple[JobSummary, ...]:
-        """List jobs, newest first; with ``status`` (a :class:`Status`) only those."""
-        wanted = {"limit": limit} | ({"status": status} if status else {})
+    def jobs(self, limit: int = 20, status: str = "", before: str = "") -> tuple[JobSummary, ...]:
+        """List jobs, newest first; ``status`` (a :class:`Status`) and ``before`` (an id) leave only those, or older."""
+        wanted = {"limit": limit} | ({"status": status} if status else {}) | ({"before": before} if before else {})
         return self._ask("GET", f"/v1/jobs?{_query(**wanted)}", Jobs).jobs
 
     def stop(self, ref: str) -> Job:

@@ -10,14 +10,18 @@ from msgspec import Struct
 from jupyter_smx.kernel import log
 from jupyter_smx.kernel.client import Client
 from jupyter_smx.kernel.defaults import Defaults
+from jupyter_smx.kernel.diff import diff_page, difference, previous_run
 from jupyter_smx.kernel.failures import StillRunning
 from jupyter_smx.kernel.handle import write
 from jupyter_smx.kernel.page import facts_page, jobs_page, note, pools_page
+from jupyter_smx.kernel.provenance import provenance_page
 from jupyter_smx.kernel.rerun import spec_again
 from jupyter_smx.kernel.why import why_text
 from jupyter_smx.model import duration
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError, nearest
 from jupyter_smx.model.spec import JobSpec
+
+_PAIR = 2
 
 
 class Desk(Struct, frozen=True):
@@ -97,6 +101,21 @@ def _why(arguments: list[str], desk: Desk) -> None:
     desk.show(*note(why_text(desk.client.job(_job_ref("why", arguments, desk)))))
 
 
+def _diff(arguments: list[str], desk: Desk) -> None:
+    if len(arguments) > _PAIR:
+        _take("diff", arguments, desk, _PAIR)
+    first = desk.client.job(_job_ref("diff", arguments[:1], desk))
+    if len(arguments) == _PAIR:
+        pair = first, desk.client.job(_job_ref("diff", arguments[1:], desk))
+    else:
+        pair = previous_run(desk.client, first), first
+    desk.show(*diff_page(difference(*pair)))
+
+
+def _provenance(arguments: list[str], desk: Desk) -> None:
+    desk.show(*provenance_page(desk.client.job(_job_ref("provenance", arguments, desk))))
+
+
 def _rerun(arguments: list[str], desk: Desk) -> None:
     submitted_at = time.time()
     desk.submit(spec_again(desk.client.job(_job_ref("rerun", arguments, desk)), submitted_at))
@@ -136,6 +155,8 @@ COMMANDS = {
     "logs": Command("[JOB] [-f]", "the log of a job; -f follows it", _logs),
     "stop": Command("[JOB]", "stop a job", _stop),
     "why": Command("[JOB]", "why its start was warm or cold", _why),
+    "diff": Command("[JOB] [OTHER]", "in what two jobs differ; one name compares it with the run before it", _diff),
+    "provenance": Command("[JOB]", "what a job ran with: code, packages, inputs, hosts, seeds", _provenance),
     "rerun": Command("[JOB]", "run a job again: same code, variables, inputs and hosts", _rerun),
     "pools": Command("", "the warm pools", _pools),
     "extend": Command("POOL DURATION", "keep a pool so long from now, as 15m", _extend),

@@ -19,6 +19,8 @@ PATIENCE = 0.3
 _NEWEST = 50
 """Jobs whose names are offered."""
 
+_PAIR = 2
+
 
 def complete_option(_: Any, event: Any) -> list[str]:
     """Complete what stands after a dash; values are not known here."""
@@ -37,13 +39,13 @@ def _arguments(before: list[str]) -> Iterable[str]:
     if name == "config":
         return [f"{option}=" for option in defaults.NAMES]
     flags = ["-f"] if name == "logs" and "-f" not in taken else []
-    if set(taken) - {"-f"}:
+    if len(set(taken) - {"-f"}) >= (_PAIR if name == "diff" else 1):
         return flags
     if name in ("extend", "release"):
         return asked(lambda client: [pool.name for pool in client.pools()])
     if name == "stop":
         return asked(lambda client: [job.name for job in client.jobs(_NEWEST) if not job.ended_at])
-    if name in ("logs", "why", "rerun"):
+    if name in ("logs", "why", "diff", "provenance", "rerun", "export"):
         return [*flags, *asked(lambda client: [job.name for job in client.jobs(_NEWEST)])]
     return []
 

@@ -13,6 +13,7 @@ import msgspec
 from jupyter_smx.kernel import fields, payload
 from jupyter_smx.kernel.call import RECEIVE, by_value, call_of
 from jupyter_smx.kernel.order import ids_of
+from jupyter_smx.kernel.diff import Diff, difference, previous_run
 from jupyter_smx.kernel.rerun import spec_again
 from jupyter_smx.kernel.script import absolute_folder
 from jupyter_smx.kernel.session import current
@@ -142,6 +143,19 @@ def rerun(ref: str) -> Job:
     submitted_at = time.time()
     session = current()
     return session.submit(spec_again(session.client.job(ref), submitted_at))
+
+
+def diff(before: str | Job, after: str | Job = "") -> Diff:
+    """Say in what two jobs differ; with one job, in what it differs from the run of its base name before it.
+
+    :param before: id, name, prefix or handle; so is ``after``.
+    :raises ResourceNotFoundError: there is no such job, or no run before it.
+    """
+    client = current().client
+    first, second = (client.job(ref if isinstance(ref, str) else ref.id) if ref else None for ref in (before, after))
+    if first is None:
+        raise ValidationError("diff: a job needs a name.", field="job", value="")
+    return difference(previous_run(client, first), first) if second is None else difference(first, second)
 
 
 def jobs(limit: int = 20) -> tuple[JobSummary, ...]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.kernel.client import Client
     from jupyter_smx.model.job import Job as Record
+    from jupyter_smx.model.provenance import Provenance
 
 RESULT = "result.pkl"
 """Name of the artefact with the received variables."""
@@ -84,6 +85,11 @@ class Job:
     def why(self) -> str:
         """Why the start was warm or cold, with the fields that differed."""
         return why_text(self.record)
+
+    @property
+    def provenance(self) -> Provenance | None:
+        """What the job ran with: code, packages, inputs, hosts, seeds; None while it has no verdict."""
+        return self.record.provenance
 
     @property
     def cost(self) -> float | None:

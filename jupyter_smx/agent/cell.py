@@ -6,7 +6,6 @@ import atexit
 import builtins
 import contextlib
 import hashlib
-import io
 import linecache
 import os
 import pickle
@@ -15,14 +14,16 @@ import threading
 import time
 import traceback
 import types
-from typing import Any, Callable, Dict, List, Optional
+from typing import IO, Any, Callable, Dict, List, Optional
 
-from jupyter_smx.agent import disk, memory, process
+from jupyter_smx.agent import disk, memory, process, variables
 
 _LIMIT = 64 * 1024
 _MESSAGE_LIMIT = 4096
 _BALLAST = [bytearray(1 << 22)]
 """Addresses (pages that nobody touches are no memory) to describe an end with that came because there were no more."""
+_HASHED = 64 * 1024 * 1024
+"""Bytes; to hash more would take longer than everything else that happens before the first line."""
 
 
 class RefusalError(Exception):
@@ -65,17 +66,18 @@ def unpack(send: Optional[Dict[str, Any]]) -> Dict[str, Any]:
             f"send: the variables were packed by Python {theirs.split('/', maxsplit=1)[0]}, this host runs {ours}."
         )
     try:
-        with open(send["path"], "rb") as file:
-            data = file.read()
+        file = open(send["path"], "rb")  # noqa: SIM115 - closed below, after it was looked at
     except OSError as error:
         raise RefusalError(f"send: {send['path']} cannot be read on this host ({error.strerror}).") from error
-    if send.get("sha256") and hashlib.sha256(data).hexdigest() != send["sha256"]:
-        raise RefusalError(f"send: {send['path']} is not the file that was packed; its SHA-256 differs.")
     values = {}
     name = "the packed file"
     try:
-        for name, value in pickle.loads(data).items():  # noqa: S301 - the user's own variables
-            values[name] = pickle.loads(value)  # noqa: S301
+        with file:
+            _check(file, send)
+            for name, head, buffers in variables.read(file):
+                values[name] = pickle.loads(head, buffers=buffers)  # noqa: S301 - the user's own variables
+    except RefusalError:
+        raise
     except Exception as error:  # border: unpickling runs code of any library
         kind = type(error).__name__
         raise RefusalError(
@@ -83,6 +85,18 @@ def unpack(send: Optional[Dict[str, Any]]) -> Dict[str, Any]:
             f"this host has {ours} (Python/cloudpickle)."
         ) from error
     return values
+
+
+def _check(file: IO[bytes], send: Dict[str, Any]) -> None:
+    """Refuse another file than the one that was packed, by its content where it is small and by its size."""
+    size = os.fstat(file.fileno()).st_size
+    if size <= _HASHED and send.get("sha256"):
+        differs = "" if hashlib.sha256(file.read()).hexdigest() == send["sha256"] else "SHA-256"
+        file.seek(0)
+    else:
+        differs = "" if size == send.get("size", size) else "size"
+    if differs:
+        raise RefusalError(f"send: {send['path']} is not the file that was packed; its {differs} differs.")
 
 
 def load(source: str, filename: str, main: types.ModuleType) -> types.CodeType:
@@ -242,10 +256,10 @@ def _near(name: str, main: types.ModuleType) -> str:
     return f" Did you mean {found[0]}?" if found else ""
 
 
-def _keep(packed: Dict[str, bytes], path: str) -> None:
+def _keep(packed: Dict[str, variables.Packed], path: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path + ".part", "wb") as file:
-        pickle.dump(packed, file)
+        variables.write(file, packed)
     os.replace(path + ".part", path)
 
 
@@ -259,14 +273,11 @@ def collect(names: List[str], main: types.ModuleType, path: str, ending: Ending)
                 near = _near(name, main)
                 ending.report["errors"].append(f"receive: {name!r} is not defined at the end of the cell.{near}")
             continue
-        buffer = io.BytesIO()
         try:
-            pickler.dump(main.__dict__[name], buffer)
+            packed[name] = variables.Packed(main.__dict__[name], pickler.dumps)
         except Exception as error:  # noqa: BLE001 - border: pickling runs code of any library
             kind = type(error).__name__
             ending.report["errors"].append(f"receive: {name!r} cannot be pickled ({kind}: {error}).")
-            continue
-        packed[name] = buffer.getvalue()
     try:
         if packed:
             _keep(packed, path)
@@ -276,7 +287,7 @@ def collect(names: List[str], main: types.ModuleType, path: str, ending: Ending)
         packed = {}
         with contextlib.suppress(OSError):
             os.unlink(path + ".part")
-    ending.report["received"] = {name: len(data) for name, data in packed.items()}
+    ending.report["received"] = {name: one.size for name, one in packed.items()}
 
 
 def now() -> float:

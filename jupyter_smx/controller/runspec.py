@@ -10,6 +10,7 @@ from msgspec import to_builtins
 from jupyter_smx.policy import retries
 
 if TYPE_CHECKING:
+    from jupyter_smx.model.channel import Payload
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.spec import JobSpec
 
@@ -36,9 +37,7 @@ def run_spec(job: Job, group: str, grace: float, keep_alive: int) -> dict[str, A
             if not channel.groups or group in channel.groups
         ],
         "outputs": [{"name": output.name, "path": output.path} for output in spec.outputs],
-        "send": None
-        if spec.send is None
-        else {"path": spec.send.path, "sha256": spec.send.sha256, "protocol": spec.send.protocol},
+        "send": None if spec.send is None else _send(spec.send),
         "source_dir": None if spec.source_dir is None else to_builtins(spec.source_dir),
         "entry_point": spec.entry_point,
         "folder": _folder(spec),
@@ -57,3 +56,7 @@ def _folder(spec: JobSpec) -> str:
     if spec.source_dir is not None:
         return spec.source_dir.folder
     return str(PurePath(spec.filename).parent) if spec.entry_point else ""
+
+
+def _send(sent: Payload) -> dict[str, Any]:
+    return {"path": sent.path, "sha256": sent.sha256, "size": sent.size, "protocol": sent.protocol}

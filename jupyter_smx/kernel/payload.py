@@ -8,9 +8,12 @@ import os
 import pickle
 import platform
 import tempfile
+import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.agent import variables
 from jupyter_smx.kernel import culprit
 from jupyter_smx.kernel.expression import visible
 from jupyter_smx.model.channel import Payload
@@ -19,8 +22,9 @@ from jupyter_smx.model.errors import SmxError, ValidationError, nearest
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-PROTOCOL = 5
 SEND = "--send {}: "
+_WORTH_A_THREAD = 1024 * 1024
+"""Bytes from which a second processor hashes what this one writes."""
 
 
 class Received(dict[str, Any]):
@@ -60,7 +64,7 @@ def choose(names: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, An
     return {name: namespace[name] for name in names}
 
 
-def pack(variables: Mapping[str, Any], folder: Path, where: str = SEND) -> Payload:
+def pack(chosen: Mapping[str, Any], folder: Path, where: str = SEND) -> Payload:
     """Pickle variables into ``folder/<sha256>.pkl``, mode 0600; equal content gives the same file.
 
     ``where`` begins the sentence about a variable that cannot be pickled; ``{}`` in it is the variable's name.
@@ -70,12 +74,13 @@ def pack(variables: Mapping[str, Any], folder: Path, where: str = SEND) -> Paylo
     """
     import cloudpickle  # noqa: PLC0415 - 20 ms that only --send pays
 
-    pickles = {name: _dump(where, name, value, cloudpickle.dumps) for name, value in variables.items()}
-    path, digest = keep(folder, ".pkl", lambda tee: pickle.dump(pickles, tee, protocol=PROTOCOL))
+    packed = {name: _dump(where, name, value, cloudpickle.dumps) for name, value in chosen.items()}
+    path, digest = keep(folder, ".pkl", lambda tee: variables.write(tee, packed))
     return Payload(
         path=str(path),
         sha256=digest,
-        sizes={name: len(data) for name, data in pickles.items()},
+        size=path.stat().st_size,
+        sizes={name: one.size for name, one in packed.items()},
         protocol=f"{python_version()}/{cloudpickle.__version__}",
     )
 
@@ -110,7 +115,7 @@ def unpack(
     path: Path,
     wanted: Sequence[str] = (),
     said: Sequence[str] = (),
-    loads: Callable[[bytes], Any] = pickle.loads,
+    loads: Callable[..., Any] = pickle.loads,
 ) -> Received:
     """Load the variables that a job wrote; one that cannot be loaded here is named and the others still come.
 
@@ -118,8 +123,8 @@ def unpack(
     """
     try:
         with path.open("rb") as file:
-            pickles: dict[str, bytes] = pickle.load(file)  # noqa: S301 - written by this user's own job
-    except (OSError, pickle.UnpicklingError, EOFError) as error:
+            packed = tuple(variables.read(file))
+    except (OSError, pickle.UnpicklingError, EOFError, ValueError) as error:
         raise SmxError(
             f"The received variables cannot be read: {type(error).__name__}: {error}.",
             field="receive",
@@ -127,18 +132,18 @@ def unpack(
         ) from error
     found: dict[str, Any] = {}
     missing = nothing(wanted, said).missing
-    for name, data in pickles.items():
-        reason = _load(name, data, found, loads)
+    for name, head, buffers in packed:
+        reason = _load(name, partial(loads, head, buffers=buffers), found)
         missing.pop(name, None)
         if reason:
             missing[name] = reason
     return Received(found, missing)
 
 
-def _load(name: str, data: bytes, found: dict[str, Any], loads: Callable[[bytes], Any]) -> str:
+def _load(name: str, load: Callable[[], Any], found: dict[str, Any]) -> str:
     """Load one variable into ``found``, or say why that cannot be."""
     try:
-        found[name] = loads(data)
+        found[name] = load()
     except Exception as error:  # noqa: BLE001 - border: unpickling runs the user's classes, which raise anything
         return f"{name!r} cannot be loaded in this kernel: {type(error).__name__}: {error}."
     return ""
@@ -164,8 +169,16 @@ class Tee:
     def write(self, data: Any) -> int:
         """Take a piece and give its size in bytes."""
         view = memoryview(data)
-        self.digest.update(view)
-        self._file.write(view)
+        if view.nbytes < _WORTH_A_THREAD:
+            self.digest.update(view)
+            self._file.write(view)
+        else:
+            hashing = threading.Thread(target=self.digest.update, args=(view,))
+            hashing.start()
+            try:
+                self._file.write(view)
+            finally:
+                hashing.join()
         return view.nbytes
 
     def flush(self) -> None:
@@ -173,9 +186,9 @@ class Tee:
         self._file.flush()
 
 
-def _dump(where: str, name: str, value: Any, dumps: Callable[..., bytes]) -> bytes:
+def _dump(where: str, name: str, value: Any, dumps: Callable[..., bytes]) -> variables.Packed:
     try:
-        return dumps(value, protocol=PROTOCOL)
+        return variables.Packed(value, dumps)
     except Exception as error:  # border: reducers are the user's code, which may raise anything
         found = culprit.find(name, value, lambda part: _can_pickle(part, dumps))
         raise ValidationError(
@@ -189,7 +202,7 @@ def _dump(where: str, name: str, value: Any, dumps: Callable[..., bytes]) -> byt
 
 def _can_pickle(part: Any, dumps: Callable[..., bytes]) -> bool:
     try:
-        dumps(part, protocol=PROTOCOL)
+        dumps(part, protocol=variables.PROTOCOL)
     except Exception:  # noqa: BLE001 - border: the question is whether it raises
         return False
     return True

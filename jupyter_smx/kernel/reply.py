@@ -15,7 +15,7 @@ from jupyter_smx.kernel.handle import RESULT
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
 
     from jupyter_smx.kernel.handle import Job
 
@@ -103,8 +103,8 @@ class _Unpickler(pickle.Unpickler):
         return lambda kind, state: kind if _is_ours(kind) else found(kind, state)
 
 
-def _loads(data: bytes) -> Any:
-    return _Unpickler(io.BytesIO(data)).load()
+def _loads(data: bytes, *, buffers: Iterable[memoryview] = ()) -> Any:
+    return _Unpickler(io.BytesIO(data), buffers=buffers).load()
 
 
 def _is_ours(kind: type) -> bool:

@@ -37,6 +37,8 @@ class Payload(Struct, frozen=True, kw_only=True):
     path: str
     sha256: str
     sizes: dict[str, int]
+    size: int = 0
+    """Bytes of the file."""
     protocol: str = ""
     """Versions of Python and cloudpickle that wrote it, as ``3.11/3.1.2``."""
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_smx.agent import variables
 from jupyter_smx.kernel import payload
 from jupyter_smx.model.errors import SmxError, ValidationError
 
@@ -105,7 +106,7 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.Mon
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pickle, "dump", full)
+    monkeypatch.setattr(variables, "write", full)
     with pytest.raises(OSError, match="No space left"):
         payload.pack({"a": 1}, tmp_path)
     assert list(tmp_path.iterdir()) == []

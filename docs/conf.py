@@ -21,6 +21,7 @@ myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
+python_maximum_signature_line_length = 80
 nitpicky = True
 # Names of other projects have no pages here, and no inventory of theirs is fetched.
 # Type variables are no classes that a page could describe.

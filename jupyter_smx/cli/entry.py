@@ -10,6 +10,7 @@ from jupyter_smx.cli import completion, exits
 from jupyter_smx.cli.completion import COMPLETION
 from jupyter_smx.cli.diff import DIFF, PROVENANCE
 from jupyter_smx.cli.doctor import DOCTOR
+from jupyter_smx.cli.export import EXPORT
 from jupyter_smx.cli.jobs import JOBS, STOP, WHY
 from jupyter_smx.cli.logs import LOGS
 from jupyter_smx.cli.output import standard
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.cli.subcommand import Subcommand
 
-_ALL = (RUN, PLAN, RERUN, JOBS, LOGS, STOP, WHY, DIFF, PROVENANCE, POOLS, EXTEND, RELEASE, DOCTOR, COMPLETION)
+_ALL = (RUN, PLAN, RERUN, JOBS, LOGS, STOP, WHY, EXPORT, DIFF, PROVENANCE, POOLS, EXTEND, RELEASE, DOCTOR, COMPLETION)
 SUBCOMMANDS = {subcommand.name: subcommand for subcommand in _ALL}
 _JSON = "--json"
 _OWN = (_JSON, "--version", *HELP)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -121,6 +122,16 @@ def _rerun(arguments: list[str], desk: Desk) -> None:
     desk.submit(spec_again(desk.client.job(_job_ref("rerun", arguments, desk)), submitted_at))
 
 
+def _export(arguments: list[str], desk: Desk) -> None:
+    from jupyter_smx.kernel.export import export  # noqa: PLC0415 - archives, which few need
+
+    if not arguments or len(arguments) > 2:  # noqa: PLR2004 - a job and a folder
+        _take("export", arguments, desk, 2)
+    job = desk.client.job(desk.refer(arguments[0]))
+    made = export(job, Path((arguments[1:] or [job.name])[0]))
+    desk.show(*note(f"{job.name} is in {made.folder}: {', '.join(made.files)}"))
+
+
 def _config(arguments: list[str], desk: Desk) -> None:
     desk.defaults.choose(arguments)
     desk.show(*desk.defaults.page())
@@ -158,6 +169,7 @@ COMMANDS = {
     "diff": Command("[JOB] [OTHER]", "in what two jobs differ; one name compares it with the run before it", _diff),
     "provenance": Command("[JOB]", "what a job ran with: code, packages, inputs, hosts, seeds", _provenance),
     "rerun": Command("[JOB]", "run a job again: same code, variables, inputs and hosts", _rerun),
+    "export": Command("JOB [FOLDER]", "a job as a folder: its code, packages, inputs and SageMaker call", _export),
     "pools": Command("", "the warm pools", _pools),
     "extend": Command("POOL DURATION", "keep a pool so long from now, as 15m", _extend),
     "release": Command("POOL", "let a pool go", _release),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.kernel import hints, log, payload
 from jupyter_smx.kernel.failures import JobError, StillRunning, failure_of
+from jupyter_smx.kernel.metrics import Metrics
 from jupyter_smx.kernel.outage import through_outage
 from jupyter_smx.kernel.why import why_text
 from jupyter_smx.model.errors import SmxError, nearest
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.kernel.client import Client
     from jupyter_smx.model.job import Job as Record
+    from jupyter_smx.model.progress import Progress
     from jupyter_smx.model.provenance import Provenance
 
 RESULT = "result.pkl"
@@ -97,6 +99,16 @@ class Job:
         return next((job.cost for job in self._client.jobs(limit=200) if job.id == self.id), None)
 
     @property
+    def metrics(self) -> Metrics:
+        """What the job measured so far: newest values by name, and ``metrics.history(name)``; asks the controller."""
+        return Metrics(self._client.metrics(self.id))
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far the job says that it is; None while it says nothing."""
+        return self._client.metrics(self.id).progress
+
+    @property
     def artifacts(self) -> dict[str, Path]:
         """Files that the job brought home, by name: ``model.tar.gz``, ``output.tar.gz``, ``outputs/<name>/…``."""
         return {artifact.name: Path(artifact.path) for artifact in self.record.artifacts}
@@ -108,6 +120,13 @@ class Job:
             if is_final(old.state) or record == old:
                 return
             self._record = record
+            listeners = tuple(self._listeners)
+        for listener in listeners:
+            listener(self)
+
+    def told(self) -> None:
+        """Tell the listeners that something beside the record has changed: progress, the place in the queue."""
+        with self._lock:
             listeners = tuple(self._listeners)
         for listener in listeners:
             listener(self)
@@ -189,6 +208,16 @@ class Job:
         """Ask the job to stop (SIGTERM, then SIGKILL after the grace period); returns at once."""
         self.take(self._client.stop(self.id))
         return self
+
+    def export(self, folder: str | Path = "") -> Path:
+        """Write code, packages, inputs and the SageMaker call of the job to a folder ("": its name, here).
+
+        :raises ValidationError: there is something in the folder.
+        :raises ResourceNotFoundError: the folder of code that the job had is gone.
+        """
+        from jupyter_smx.kernel.export import export  # noqa: PLC0415 - archives, which few need
+
+        return Path(export(self.record, Path(folder or self.name)).folder)
 
     def __await__(self) -> Generator[Any, None, payload.Received]:
         """Wait without blocking the event loop; gives what :meth:`result` gives."""

@@ -52,3 +52,16 @@ def test_a_plan_packs_nothing(project: Terminal) -> None:
     project.script("src/new.py", "X = 1\n")
     assert project.run("plan", "--source-dir", "src", "--entry-point", "fit.py").returncode == 0
     assert set((project.folder / "smx" / "payloads").glob("*")) == before
+
+
+def test_a_job_is_exported_from_a_shell(project: Terminal) -> None:
+    done = project.run("run", "--source-dir", "src", "--entry-point", "fit.py", "--name", "given", *WARM)
+    assert done.returncode == 0
+    name = done.stderr.split()[0]
+    shown = project.document("export", "given", "out")
+    assert shown["folder"] == str(project.folder / "out")
+    assert {"code/fit.py", "code/tools.py", "sagemaker_job.py", "README.md"} <= set(shown["files"])
+    again = project.run("export", "given", "out")
+    assert again.returncode == 2
+    assert again.stderr.startswith(f"FOLDER: {project.folder}/out is not empty.")
+    assert project.run("export", "given").stdout.startswith(f"{name} is in {project.folder}/{name}: README.md")

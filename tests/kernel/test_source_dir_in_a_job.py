@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
-from traitlets.config import Config
+from test_with_the_controller import notebook
 
 import jupyter_smx as smx
-from jupyter_smx import launch
-from jupyter_smx.kernel import session, standby
+from jupyter_smx.kernel import standby
 from jupyter_smx.kernel.failures import JobFailed
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture
-def notebook(
-    data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eventually_blocking: Any
-) -> Iterator[Any]:
-    """Give a shell whose first job starts a controller; at the end all pools and the controller go."""
-    del data_folder
-    monkeypatch.chdir(tmp_path)
-    config = Config()
-    config.HistoryManager.enabled = False
-    shell = InteractiveShell(config=config)
-    shell.run_line_magic("load_ext", "jupyter_smx")
-    yield shell
-    session.close_session()
-    if not launch.is_listening():
-        return
-    client = standby.client()
-    for pool in client.pools():
-        with contextlib.suppress(Exception):
-            client.release(pool.id)
-    eventually_blocking(lambda: not client.pools(), "the pools' ends")
-    pid = client.greet().pid
-    client.close()
-    os.kill(pid, signal.SIGTERM)
-    eventually_blocking(lambda: not launch.is_listening(), "the controller's end")
+__all__ = ["notebook"]
 
 
 def run(shell: Any, text: str) -> None:

@@ -1,0 +1,245 @@
+"""A job as a folder that lives without us: its code, what it needs, what it read and wrote, and a call of SageMaker."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, to_builtins
+
+from jupyter_smx.kernel.rerun import kept_source
+from jupyter_smx.kernel.sagemaker_call import arguments, decoded, program
+from jupyter_smx.kernel.sizes import size_words
+from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jupyter_smx.model.job import Job
+
+REQUIREMENTS = "requirements.txt"
+VARIABLES = "variables.pkl"
+WITH_VARIABLES = "with_variables.py"
+
+_LOADER = '''\
+"""Gives {script} the variables that its notebook had sent, and runs it."""
+
+import pickle
+import runpy
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+packed = pickle.loads((HERE / "{variables}").read_bytes())
+runpy.run_path(
+    str(HERE / "{script}"),
+    init_globals={{name: pickle.loads(data) for name, data in packed.items()}},
+    run_name="__main__",
+)
+'''
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class Exported(Struct, frozen=True):
+    """Where a job was exported to, and the names of the files there."""
+
+    folder: str
+    files: tuple[str, ...]
+
+
+def export(job: Job, folder: Path) -> Exported:
+    """Write a job to ``folder``, which is new or empty. All of it or nothing.
+
+    :raises ValidationError: there is something in the folder.
+    :raises ResourceNotFoundError: the folder of code that the job had is gone.
+    :raises SmxError: the disk refuses.
+    """
+    folder = folder.expanduser().absolute()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValidationError(
+            f"FOLDER: {folder} is not empty.", field="folder", value=folder, cure="Name one that is not there yet."
+        )
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as room:
+            made = Path(room, "export")
+            _Export(job, made).write()
+            files = tuple(sorted(path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()))
+            made.replace(folder)
+    except OSError as error:
+        raise SmxError(f"FOLDER: {folder} cannot be written: {error.strerror or error}.", field="folder") from error
+    return Exported(str(folder), files)
+
+
+class _Export:
+    """The files of one export, written one after the other."""
+
+    def __init__(self, job: Job, folder: Path) -> None:
+        self._job = job
+        self._folder = folder
+        self._code = folder / "code"
+        self._notes: list[str] = []
+
+    def write(self) -> None:
+        self._code.mkdir(parents=True)
+        alone = not self._unpack()
+        script = self._script()
+        started = self._variables(script)
+        requirements = self._requirements()
+        self._json("hyperparameters.json", decoded(self._job.spec.hyperparameters))
+        self._json("job.json", _description(self._job))
+        needs = bool(requirements) and not (self._code / REQUIREMENTS).exists()
+        alone = alone and started == script
+        self._text("sagemaker_job.py", program(self._job, started, alone=alone, requirements=needs))
+        self._text("README.md", _readme(self._job, started, self._notes))
+
+    def _text(self, name: str, text: str) -> None:
+        (self._folder / name).write_text(text, encoding="utf-8")
+
+    def _json(self, name: str, value: object) -> None:
+        self._text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+    def _unpack(self) -> bool:
+        """Put the folder of code there, if the job had one."""
+        source = self._job.spec.source_dir
+        if source is None:
+            return False
+        archive = next((path for path in (kept_source(self._job), Path(source.path)) if path.exists()), None)
+        if archive is None:
+            raise ResourceNotFoundError(
+                f"{self._job.name} cannot be exported: the folder of code that it had is gone.",
+                field="source_dir",
+                value=source.path,
+                cure=f"It was packed from {source.folder}.",
+            )
+        with tarfile.open(archive) as opened:
+            for member, path in _inside(opened, self._code):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("wb") as file:
+                    shutil.copyfileobj(opened.extractfile(member), file)  # type: ignore[arg-type]  # it is a file
+                path.chmod(0o755 if member.mode & 0o100 else 0o644)
+        return True
+
+    def _script(self) -> str:
+        """Write the script where the folder of code does not have it already, and give its name."""
+        spec = self._job.spec
+        if spec.entry_point and spec.source_dir:
+            return spec.entry_point
+        stem = "process" if spec.kind == "process" else "train"
+        name = spec.entry_point or f"{stem}.py"
+        while (self._code / name).exists():
+            stem += "_cell"
+            name = f"{stem}.py"
+        # Blank lines before it stand for those of the magic.
+        (self._code / name).write_text(spec.source.lstrip("\n").rstrip("\n") + "\n", encoding="utf-8")
+        return name
+
+    def _variables(self, script: str) -> str:
+        """Put the variables that were sent beside the script; gives the name of what has to be run then."""
+        send = self._job.spec.send
+        if send is None:
+            return script
+        names = ", ".join(f"`{name}` ({size_words(size)})" for name, size in send.sizes.items())
+        if not Path(send.path).exists():
+            self._notes.append(f"The notebook had sent {names}. They are gone, and the script does not run without.")
+            return script
+        shutil.copyfile(send.path, self._code / VARIABLES)
+        (self._code / WITH_VARIABLES).write_text(_LOADER.format(script=script, variables=VARIABLES), encoding="utf-8")
+        self._notes.append(
+            f"The notebook had sent {names}. They are in `code/{VARIABLES}`, a pickle: read it only where you trust "
+            f"this folder. `code/{WITH_VARIABLES}` hands them to the script."
+        )
+        return WITH_VARIABLES
+
+    def _requirements(self) -> list[str]:
+        lines = requirements(self._job)
+        self._text(REQUIREMENTS, "".join(f"{line}\n" for line in lines))
+        return lines
+
+
+def _inside(archive: tarfile.TarFile, folder: Path) -> Iterator[tuple[tarfile.TarInfo, Path]]:
+    for member in archive:
+        path = (folder / member.name).resolve()
+        if member.isfile() and path.is_relative_to(folder.resolve()):
+            yield member, path
+
+
+def requirements(job: Job) -> list[str]:
+    """Give the packages that the job had imported, with their versions, then what it had asked for besides."""
+    packages = dict(job.provenance.packages) if job.provenance else {}
+    if job.spec.send and "/" in job.spec.send.protocol:
+        packages.setdefault("cloudpickle", job.spec.send.protocol.partition("/")[2])
+    known = {_canonical(name) for name in packages}
+    asked = [line for line in job.spec.requirements if _canonical(line) not in known]
+    return [*(f"{name}=={version}" for name, version in sorted(packages.items())), *asked]
+
+
+def _canonical(line: str) -> str:
+    found = _NAME.match(line)
+    return re.sub(r"[-_.]+", "-", found[0]).lower() if found else line
+
+
+def _description(job: Job) -> dict[str, Any]:
+    """Describe what went in and came out, and on what it ran."""
+    spec = job.spec
+    return {
+        "name": job.name,
+        "kind": spec.kind,
+        "status": job.status().value,
+        "instance_groups": to_builtins(spec.instance_groups),
+        "keep_alive": spec.keep_alive,
+        "max_run": spec.max_run,
+        "environment": spec.environment,
+        "python_version": spec.python_version,
+        "inputs": to_builtins(spec.channels),
+        "outputs": to_builtins(spec.outputs),
+        "files": [{"name": artifact.name, "path": artifact.path, "size": artifact.size} for artifact in job.artifacts],
+        "variables_sent": spec.send.sizes if spec.send else {},
+        "variables_received": job.received,
+    }
+
+
+def _readme(job: Job, script: str, notes: list[str]) -> str:
+    spec = job.spec
+    folder = "/opt/ml/processing/input" if spec.kind == "process" else "/opt/ml/input/data"
+    words = shlex.join([script, *arguments(spec.hyperparameters)])
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(job.created_at))
+    inputs = [
+        f"- `{channel.name}`: {channel.source}, in the job `{folder}/{channel.name}`" for channel in spec.channels
+    ]
+    outputs = [f"- `{output.name}`: `{output.path}` in the job" for output in spec.outputs]
+    ran = f"`{job.name}` is a {'processing' if spec.kind == 'process' else 'training'} job of {when}; it "
+    ran += "is still going on" if job.ended_at is None else f"ended as {job.status().value}"
+    return "\n".join(
+        [
+            f"# {spec.base_name or job.name}",
+            "",
+            f"{ran}. It ran on {spec.instances()} with Python {spec.python_version or 'of that machine'}.",
+            "",
+            "| file | what it is |",
+            "|---|---|",
+            "| `code/` | the script as it ran, with the folder of code that it had |",
+            "| `requirements.txt` | the packages that it had imported |",
+            "| `hyperparameters.json` | its hyperparameters |",
+            "| `job.json` | inputs, outputs, environment and hosts |",
+            "| `sagemaker_job.py` | the same job on Amazon SageMaker: set three names at its top, then run it |",
+            "",
+            "To run it by hand, where its inputs are in place:",
+            "",
+            "```sh",
+            "pip install -r requirements.txt",
+            f"cd code && python {words}",
+            "```",
+            "",
+            *(["## Inputs", "", *inputs, ""] if inputs else []),
+            *(["## Outputs", "", *outputs, ""] if outputs else []),
+            *(["## Variables", "", *notes, ""] if notes else []),
+        ]
+    )

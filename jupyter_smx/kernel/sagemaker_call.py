@@ -1,0 +1,277 @@
+"""A job as a program that asks Amazon SageMaker for the same thing, written with its Python SDK 2. Pure.
+
+What nobody but the user knows (role, bucket, image) is a name at the top of the program, and the program says so when
+it is run before they are set.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.model.instance import HOMOGENEOUS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from jupyter_smx.model.channel import Channel
+    from jupyter_smx.model.job import Job
+    from jupyter_smx.model.spec import JobSpec
+
+LONGEST_KEEP_ALIVE = 21_600
+LONGEST_PROCESSING = 777_600
+STAND_IN = "ml.m5.xlarge"
+"""For ``local``, which is this machine and no instance type of SageMaker's."""
+
+Arguments = list[tuple[str, str]]
+"""Names and Python expressions."""
+
+_HEAD = '''\
+"""{title}
+
+Made by jupyter_smx from the job {name}. It needs `pip install "sagemaker>=2,<3"` and AWS credentials.
+"""
+
+{imports}
+
+# What only you know:
+ROLE = ""  # execution role, as arn:aws:iam::111122223333:role/Name
+BUCKET = ""  # bucket for code, inputs and outputs
+IMAGE_URI = ""  # container image, as sagemaker.image_uris.retrieve(...) gives it
+
+PREFIX = {prefix}
+HERE = Path(__file__).resolve().parent
+CODE = str(HERE / "code")
+'''
+
+_UPLOAD = '''
+
+def uploaded(session: Session, channel: str, source: str) -> str:
+    """Copy a file, a folder or what a pattern finds to the bucket, and give where it is there."""
+    key = f"{PREFIX}/input/{channel}"
+    found = [source] if Path(source).exists() else sorted(glob.glob(source, recursive=True))
+    if not found:
+        raise SystemExit(f"Input {channel}: {source} is not on this machine.")
+    for path in found:
+        inside = f"{key}/{Path(path).name}" if path != source and Path(path).is_dir() else key
+        session.upload_data(path, bucket=BUCKET, key_prefix=inside)
+    return f"s3://{BUCKET}/{key}"
+'''
+
+_MAIN = """
+
+def main() -> None:
+    if not (ROLE and BUCKET and IMAGE_URI):
+        raise SystemExit("Set ROLE, BUCKET and IMAGE_URI at the top of this file first.")
+    session = Session(default_bucket=BUCKET)
+{body}
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def program(job: Job, script: str, *, alone: bool, requirements: bool) -> str:
+    """Write the program for a job whose ``script`` lies in ``code/``.
+
+    ``alone`` says that nothing lies beside it, ``requirements`` that ``requirements.txt`` is to be installed.
+    """
+    spec = job.spec
+    training = spec.kind == "train"
+    body = _training(spec, script, requirements=requirements) if training else _processing(spec, script, alone=alone)
+    classes = _training_imports(spec) if training else _processing_imports(spec, alone=alone)
+    uploads = any(not channel.source.startswith("s3://") and "://" not in channel.source for channel in spec.channels)
+    plain = (["import glob"] if uploads else []) + (["import json"] if training else []) + ["from pathlib import Path"]
+    kind = "training" if training else "processing"
+    text = _HEAD.format(
+        title=f"The {kind} job {spec.base_name} as a call of the SageMaker Python SDK.",
+        name=job.name,
+        prefix=_q(job.name),
+        imports="\n".join([*plain, "", *classes]),
+    )
+    if _is_here(spec):
+        text += f'INSTANCE_TYPE = "{STAND_IN}"  # the job ran on the machine of its notebook\n'
+    return text + (_UPLOAD if uploads else "") + _MAIN.format(body=body)
+
+
+def _q(value: object) -> str:
+    """Write texts, lists and dicts of them as Python; JSON's form of them is the one with double quotes."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _is_here(spec: JobSpec) -> bool:
+    return any(group.instance_type == "local" for group in spec.instance_groups)
+
+
+def _type(name: str) -> str:
+    return "INSTANCE_TYPE" if name == "local" else _q(name)
+
+
+def _training_imports(spec: JobSpec) -> list[str]:
+    found = ["from sagemaker import Session", "from sagemaker.estimator import Estimator"]
+    found += ["from sagemaker.inputs import TrainingInput"] if spec.channels else []
+    return found + (["from sagemaker.instance_group import InstanceGroup"] if _is_heterogeneous(spec) else [])
+
+
+def _processing_imports(spec: JobSpec, *, alone: bool) -> list[str]:
+    names = ["ProcessingInput"] if spec.channels else []
+    names += ["ProcessingOutput"] if spec.outputs else []
+    names += ["ScriptProcessor"] if alone else ["FrameworkProcessor"]
+    found = ["from sagemaker import Session", f"from sagemaker.processing import {', '.join(sorted(names))}"]
+    return found if alone else [*found, "from sagemaker.sklearn.estimator import SKLearn"]
+
+
+def _is_heterogeneous(spec: JobSpec) -> bool:
+    return len(spec.instance_groups) > 1 or spec.instance_groups[0].name != HOMOGENEOUS
+
+
+def _training(spec: JobSpec, script: str, *, requirements: bool) -> str:
+    estimator: Arguments = [
+        ("image_uri", "IMAGE_URI"),
+        ("role", "ROLE"),
+        ("sagemaker_session", "session"),
+        ("base_job_name", _q(spec.base_name)),
+        ("source_dir", "CODE"),
+        ("entry_point", _q(script)),
+        *([("dependencies", '[str(HERE / "requirements.txt")]')] if requirements else []),
+        *_training_hosts(spec),
+        ("max_run", str(spec.max_run)),
+        *([("max_retry_attempts", str(spec.retries))] if spec.retries else []),
+        ("hyperparameters", 'json.loads((HERE / "hyperparameters.json").read_text(encoding="utf-8"))'),
+        *([("environment", _literal(spec.environment, 2))] if spec.environment else []),
+        *_metrics(spec),
+        ("output_path", 'f"s3://{BUCKET}/{PREFIX}/output"'),
+    ]
+    lines = [_call("estimator = Estimator", estimator)]
+    inputs = [f"            {_q(channel.name)}: {_training_input(channel)},\n" for channel in spec.channels]
+    fit = "".join(["\n        {\n", *inputs, "        }\n    "]) if inputs else ""
+    return "\n".join([*lines, f"    estimator.fit({fit})"])
+
+
+def _training_hosts(spec: JobSpec) -> Arguments:
+    if _is_heterogeneous(spec):
+        groups = "".join(
+            f"            InstanceGroup({_q(g.name)}, {_type(g.instance_type)}, {g.instance_count}),\n"
+            for g in spec.instance_groups
+        )
+        return [("instance_groups", f"[\n{groups}        ]")]
+    only = spec.instance_groups[0]
+    found = [("instance_type", _type(only.instance_type)), ("instance_count", str(only.instance_count))]
+    if spec.keep_alive:
+        found.append(("keep_alive_period_in_seconds", str(min(spec.keep_alive, LONGEST_KEEP_ALIVE))))
+    return found
+
+
+def _metrics(spec: JobSpec) -> Arguments:
+    rows = [_q({"Name": name, "Regex": regex}) for name, regex in spec.metrics.items()]
+    return _rows("metric_definitions", rows)
+
+
+def _training_input(channel: Channel) -> str:
+    words = [_uri(channel)]
+    if channel.distribution != "FullyReplicated":
+        words.append(f"distribution={_q(channel.distribution)}")
+    if channel.mode != "File":
+        words.append(f"input_mode={_q(channel.mode)}")
+    if channel.groups:
+        words.append(f"instance_groups={_q(channel.groups)}")
+    return f"TrainingInput({', '.join(words)})"
+
+
+def _uri(channel: Channel) -> str:
+    if channel.source.startswith("s3://"):
+        return _q(channel.source)
+    if "://" in channel.source:  # nothing of ours can copy it there
+        return f'f"s3://{{BUCKET}}/{{PREFIX}}/input/{channel.name}"'
+    return f"uploaded(session, {_q(channel.name)}, {_q(channel.source)})"
+
+
+def _processing(spec: JobSpec, script: str, *, alone: bool) -> str:
+    groups = spec.instance_groups
+    processor: Arguments = [
+        *([] if alone else [("estimator_cls", "SKLearn"), ("framework_version", '"1.2-1"')]),
+        ("image_uri", "IMAGE_URI"),
+        ("command", '["python3"]'),
+        ("role", "ROLE"),
+        ("sagemaker_session", "session"),
+        ("base_job_name", _q(spec.base_name)),
+        ("instance_type", _type(groups[0].instance_type)),
+        ("instance_count", str(spec.instance_count())),
+        ("max_runtime_in_seconds", str(min(spec.max_run, LONGEST_PROCESSING))),
+        *([("env", _literal(spec.environment, 2))] if spec.environment else []),
+    ]
+    words = arguments(spec.hyperparameters)
+    run: Arguments = [
+        ("code", f'str(HERE / "code" / {_q(script)})' if alone else _q(script)),
+        *([] if alone else [("source_dir", "CODE")]),
+        *_rows("inputs", (_processing_input(channel) for channel in spec.channels)),
+        *_rows("outputs", (_processing_output(output.name, output.path) for output in spec.outputs)),
+        *([("arguments", _q(words))] if words else []),
+    ]
+    name = "ScriptProcessor" if alone else "FrameworkProcessor"
+    return "\n".join([_call(f"processor = {name}", processor), _call("processor.run", run)])
+
+
+def _rows(name: str, rows: Iterable[str]) -> Arguments:
+    found = "".join(f"            {row},\n" for row in rows)
+    return [(name, f"[\n{found}        ]")] if found else []
+
+
+def _processing_input(channel: Channel) -> str:
+    words = [
+        f"source={_uri(channel)}",
+        f'destination="/opt/ml/processing/input/{channel.name}"',
+        f"input_name={_q(channel.name)}",
+    ]
+    if channel.distribution != "FullyReplicated":
+        words.append(f"s3_data_distribution_type={_q(channel.distribution)}")
+    return f"ProcessingInput({', '.join(words)})"
+
+
+def _processing_output(name: str, path: str) -> str:
+    where = path if path.startswith("/") else f"/opt/ml/{path}"
+    goal = f'f"s3://{{BUCKET}}/{{PREFIX}}/output/{name}"'
+    return f"ProcessingOutput(source={_q(where)}, output_name={_q(name)}, destination={goal})"
+
+
+def _call(name: str, arguments: Arguments) -> str:
+    lines = "".join(f"        {word}={value},\n" for word, value in arguments)
+    return f"    {name}(\n{lines}    )"
+
+
+def _literal(value: dict[str, str], depth: int) -> str:
+    indent = "    " * depth
+    rows = "".join(f"{indent}    {_q(name)}: {_q(text)},\n" for name, text in value.items())
+    return f"{{\n{rows}{indent}}}"
+
+
+def decoded(hyperparameters: dict[str, str]) -> dict[str, Any]:
+    """Give hyperparameters as the script reads them: what is JSON is a value, the rest is text."""
+    return {name: _value(text) for name, text in hyperparameters.items()}
+
+
+def arguments(hyperparameters: dict[str, str]) -> list[str]:
+    """Give the words that follow the script's name, as SageMaker's toolkit makes them of hyperparameters."""
+    values = decoded(hyperparameters)
+    own = sorted(name for name in values if not name.startswith("sagemaker_") and name not in _PRIVATE)
+    pairs: Sequence[tuple[str, str]] = [(("-" if len(name) == 1 else "--") + name, _word(values[name])) for name in own]
+    return [word for pair in pairs for word in pair]
+
+
+_PRIVATE = ("_tuning_objective_metric", "default_user_module_name")
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        return ",".join(f"{key}={value[key]}" for key in sorted(value))
+    return str(value)

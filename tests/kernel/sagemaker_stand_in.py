@@ -1,0 +1,114 @@
+"""A ``sagemaker`` package that writes down what it is asked for, and takes no argument that the real one would not."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
+
+PARAMETERS = {
+    "Estimator": (
+        "image_uri role instance_count instance_type keep_alive_period_in_seconds volume_size volume_kms_key "
+        "max_run input_mode output_path output_kms_key base_job_name sagemaker_session hyperparameters tags "
+        "subnets security_group_ids model_uri model_channel_name metric_definitions "
+        "encrypt_inter_container_traffic use_spot_instances max_wait checkpoint_s3_uri checkpoint_local_path "
+        "enable_network_isolation rules debugger_hook_config tensorboard_output_config "
+        "enable_sagemaker_metrics profiler_config disable_profiler environment max_retry_attempts source_dir "
+        "git_config container_log_level code_location entry_point dependencies instance_groups "
+        "training_repository_access_mode training_repository_credentials_provider_arn container_entry_point "
+        "container_arguments disable_output_compression enable_infra_check enable_remote_debug "
+        "enable_session_tag_chaining training_plan instance_placement_config"
+    ),
+    "Estimator.fit": "inputs wait logs job_name experiment_config",
+    "ScriptProcessor": (
+        "role image_uri command instance_count instance_type volume_size_in_gb volume_kms_key output_kms_key "
+        "max_runtime_in_seconds base_job_name sagemaker_session env tags network_config"
+    ),
+    "ScriptProcessor.run": "code inputs outputs arguments wait logs job_name experiment_config kms_key",
+    "FrameworkProcessor": (
+        "estimator_cls framework_version role instance_count instance_type py_version image_uri command "
+        "volume_size_in_gb volume_kms_key output_kms_key code_location max_runtime_in_seconds base_job_name "
+        "sagemaker_session env tags network_config"
+    ),
+    "FrameworkProcessor.run": (
+        "code source_dir dependencies git_config inputs outputs arguments wait logs job_name "
+        "experiment_config kms_key codeartifact_repo_arn"
+    ),
+    "ProcessingInput": (
+        "source destination input_name s3_data_type s3_input_mode s3_data_distribution_type "
+        "s3_compression_type s3_input dataset_definition app_managed"
+    ),
+    "ProcessingOutput": "source destination output_name s3_upload_mode app_managed feature_store_output",
+    "TrainingInput": (
+        "s3_data distribution compression content_type record_wrapping s3_data_type instance_groups "
+        "input_mode attribute_names target_attribute_name shuffle_config hub_access_config "
+        "model_access_config"
+    ),
+    "InstanceGroup": "instance_group_name instance_type instance_count",
+    "Session": (
+        "boto_session sagemaker_client sagemaker_runtime_client sagemaker_featurestore_runtime_client "
+        "default_bucket settings sagemaker_metrics_client sagemaker_config default_bucket_prefix"
+    ),
+    "Session.upload_data": "path bucket key_prefix callback extra_args",
+}
+"""Names of the parameters in sagemaker 2.257.7, as ``inspect.signature`` gives them; ``**kwargs`` is none of them."""
+
+PLACES = {
+    "sagemaker": ("Session",),
+    "sagemaker.estimator": ("Estimator",),
+    "sagemaker.processing": ("ScriptProcessor", "FrameworkProcessor", "ProcessingInput", "ProcessingOutput"),
+    "sagemaker.inputs": ("TrainingInput",),
+    "sagemaker.instance_group": ("InstanceGroup",),
+    "sagemaker.sklearn": (),
+    "sagemaker.sklearn.estimator": ("SKLearn",),
+}
+
+
+class Recorder:
+    """What was made and called: pairs of a name, as ``Estimator.fit``, and the arguments by name."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+
+    def of(self, name: str) -> dict[str, Any]:
+        """Give the arguments of the only call of that name."""
+        (found,) = [arguments for called, arguments in self.calls if called == name]
+        return found
+
+    def take(self, name: str, positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+        kinds = [
+            inspect.Parameter(word, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
+            for word in PARAMETERS[name].split()
+        ]
+        bound = inspect.Signature(kinds).bind(*positional, **named)  # TypeError, as the real one
+        self.calls.append((name, dict(bound.arguments)))
+        return dict(bound.arguments)
+
+    def kind(self, name: str) -> type:
+        """Make a class that records how it is made and how its methods are called."""
+        recorder = self
+
+        def make(self: Any, *positional: Any, **named: Any) -> None:
+            self.asked = recorder.take(name, positional, named)
+
+        def method(full: str) -> Any:
+            return lambda _self, *positional, **named: recorder.take(full, positional, named) and None
+
+        methods = {full.partition(".")[2]: method(full) for full in PARAMETERS if full.startswith(f"{name}.")}
+        return type(name, (), {"__init__": make, **methods})
+
+
+def install(patch: pytest.MonkeyPatch) -> Recorder:
+    """Put the stand-in where ``import sagemaker`` finds it."""
+    recorder = Recorder()
+    for place, names in PLACES.items():
+        module = ModuleType(place)
+        module.__path__ = []  # type: ignore[attr-defined]  # a package
+        for name in names:
+            setattr(module, name, recorder.kind(name) if name in PARAMETERS else type(name, (), {}))
+        patch.setitem(sys.modules, place, module)
+    return recorder

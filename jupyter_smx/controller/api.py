@@ -14,7 +14,7 @@ from tornado.web import Application, HTTPError
 from jupyter_smx.controller.api_files import MAX_WAIT, Artifacts, Logs
 from jupyter_smx.controller.api_handler import Handler
 from jupyter_smx.model.errors import ValidationError, nearest
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.spec import MAX_WISH, JobSpec
 from jupyter_smx.model.status import Status
 
 if TYPE_CHECKING:
@@ -24,28 +24,29 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-MAX_BODY = 5 * 2**20
-"""Bytes; a cell must fit into one frame to the agent (16 MiB) with every letter escaped."""
+MAX_BODY = MAX_WISH
+BODY_WITHIN = 60.0
+"""Seconds in which a request's body must be here; on a unix socket it takes milliseconds."""
 CELL_AFTER = 0.25
 """Seconds."""
 EVENTS_AT_ONCE = 1_000
 JOBS_AT_ONCE = 1_000
 
 
-class Submission(msgspec.Struct, frozen=True):
+class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Body of ``POST /v1/jobs``."""
 
     id: str
     spec: JobSpec
 
 
-class Plan(msgspec.Struct, frozen=True):
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Body of ``POST /v1/plan``."""
 
     spec: JobSpec
 
 
-class KeepAlive(msgspec.Struct, frozen=True):
+class KeepAlive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Body of ``PATCH /v1/pools/{ref}``; seconds from now."""
 
     keep_alive: int
@@ -79,6 +80,7 @@ def make_server(around: Surroundings, idle_connection: float) -> Server:
         max_body_size=MAX_BODY,
         max_buffer_size=2 * MAX_BODY,
         idle_connection_timeout=idle_connection,
+        body_timeout=BODY_WITHIN,
     )
 
 

@@ -133,6 +133,13 @@ class ControllerApp(Application):
         600.0, min=0.0, help="Seconds without a job, a pool and a client after which the controller leaves."
     ).tag(config=True)
 
+    ended_hosts_kept = Float(
+        7.0 * _DAY, min=0.0, help="Seconds for which the folders of hosts that ended are kept; their jobs' files stay."
+    ).tag(config=True)
+    log_size = Float(
+        10.0, min=0.1, help="MiB that controller.log may have before it is put aside as controller.log.1."
+    ).tag(config=True)
+
     @default("cpus")
     def _default_cpus(self) -> int:
         return machine.look().cpus
@@ -257,6 +264,7 @@ async def serve(app: ControllerApp) -> None:
         return
     try:
         # Imported by the winner only, so that a second controller costs next to nothing.
+        from jupyter_smx.controller.prune import MIB, Keeping  # noqa: PLC0415
         from jupyter_smx.controller.service import Service  # noqa: PLC0415
         from jupyter_smx.controller.store import Store  # noqa: PLC0415
 
@@ -268,6 +276,7 @@ async def serve(app: ControllerApp) -> None:
             data_dir=data_dir,
             user=_user(),
             idle_exit=app.idle_exit,
+            keeping=Keeping(ended_hosts=app.ended_hosts_kept, log=int(app.log_size * MIB)),
         )
         await service.run(Door(launch.socket_path()), stop)
     finally:

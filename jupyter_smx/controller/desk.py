@@ -216,7 +216,7 @@ class Desk:
         :raises ResourceLimitError: over the cap.
         """
         cluster = self._idle_pool(ref)
-        if seconds <= 0:
+        if seconds == 0:
             return self.release(ref)
         limits = self._books.limits
         keep_alive.check(seconds, limits)

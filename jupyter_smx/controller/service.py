@@ -23,6 +23,7 @@ from jupyter_smx.controller.environments import Environments
 from jupyter_smx.controller.fencing import FencedError
 from jupyter_smx.controller.finish import Finisher
 from jupyter_smx.controller.log_pump import LogPump
+from jupyter_smx.controller.prune import KEEPING, Keeping, prune_hosts, prune_log
 from jupyter_smx.controller.reconcile import Reconciler
 from jupyter_smx.controller.staging import Staging, delete_unused_payloads
 from jupyter_smx.model.errors import SmxError
@@ -43,7 +44,8 @@ TICK = 1.0
 """Seconds between two looks at everything; news is acted upon at once, this finds what no news tells."""
 MANY_WRITES = 1_000
 """Transactions after which the write-ahead log is emptied although more are coming."""
-PAYLOADS_EVERY = 3_600.0
+CLEAN_EVERY = 3_600.0
+"""Seconds between two looks at what can be thrown away."""
 EVENTS_KEPT = 20_000
 IDLE_CONNECTION = 5.0
 """Seconds; longer ones would count as guests."""
@@ -56,7 +58,7 @@ LAST_GUESTS = 0.05
 
 
 class Service:
-    """A controller that can be served; the clock is the one that records are written by, in seconds since the epoch."""
+    """A controller that can be served."""
 
     def __init__(
         self,
@@ -68,15 +70,16 @@ class Service:
         data_dir: Path,
         user: str,
         idle_exit: float,
-        clock: Callable[[], float] = time.time,
+        keeping: Keeping = KEEPING,
     ) -> None:
         self.store = store
         self._data_dir = data_dir
         self._idle_exit = idle_exit
-        self._clock = clock
+        self._keeping = keeping
+        self._clock = time.time
         self._writes_seen = self._writes_tidied = 0
         self._log_bells = Bells()
-        self.books = Books(store, limits, clock, Bell())
+        self.books = Books(store, limits, time.time, Bell())
         self._agents = Agents(self._event, self._stream_closed)
         jobs_folder = data_dir / "jobs"
         self._pump = LogPump(jobs_folder, self._agents, self._log_bells.ring)
@@ -164,14 +167,17 @@ class Service:
         _log.info("Controller %d ends; jobs and hosts live on.", os.getpid())
 
     async def _keep_house(self, door: Door) -> None:
-        idle_since, cleaned = self._clock(), 0.0
+        steady = self.books.steady
+        idle_since, cleaned = steady(), -CLEAN_EVERY
         while True:
             try:
+                # Before anything is done: whoever was replaced while he slept does nothing any more.
+                self.store.check_owner()
                 self.reconciler.tick()
                 self._tidy()
-                if self._clock() - cleaned >= PAYLOADS_EVERY:
-                    cleaned = self._clock()
-                    await self._delete_payloads(cleaned)
+                if steady() - cleaned >= CLEAN_EVERY:
+                    cleaned = steady()
+                    await self._clean(self._clock())
             except FencedError:
                 self.reconciler.fenced()
                 return
@@ -183,8 +189,8 @@ class Service:
             if not self._data_dir.exists():
                 _log.warning("The data folder %s is gone, and with it everything to look after.", self._data_dir)
                 return
-            idle_since = min(self._clock(), idle_since) if self._is_idle() else self._clock()
-            if self._clock() - idle_since >= self._idle_exit and await self._left_alone(door):
+            idle_since = idle_since if self._is_idle() else steady()
+            if steady() - idle_since >= self._idle_exit and await self._left_alone(door):
                 return
             await asyncio.sleep(min(TICK, max(self._idle_exit / 4, 0.01)))
 
@@ -209,9 +215,14 @@ class Service:
             self.store.checkpoint()
             self._writes_seen = self._writes_tidied = self.store.writes
 
-    async def _delete_payloads(self, now: float) -> None:
+    async def _clean(self, now: float) -> None:
         needed = [path for job in self.books.jobs.values() for path in job.spec.payloads()]
         await asyncio.to_thread(delete_unused_payloads, self._data_dir / "payloads", needed, now)
+        in_use = {*self.books.clusters, *(job.cluster for job in self.books.jobs.values())}
+        old = now - self._keeping.ended_hosts
+        for cluster in await asyncio.to_thread(prune_hosts, self._data_dir / "clusters", in_use, old):
+            _log.info("The folder of the hosts of cluster %s is deleted.", cluster)
+        await asyncio.to_thread(prune_log, self._data_dir / "controller.log", self._keeping.log)
 
     def _keep_cell(self, job: Job) -> None:
         # Making folders can take milliseconds that a job on its way to a warm host must not wait for.

@@ -12,9 +12,10 @@ import msgspec
 from msgspec import Struct
 
 from jupyter_smx.kernel.connection import Answer, Connection
-from jupyter_smx.model.errors import ErrorBody, UnavailableError, from_body
+from jupyter_smx.model.errors import ErrorBody, UnavailableError, ValidationError, from_body
 from jupyter_smx.model.event import Changes, PoolSummary
 from jupyter_smx.model.job import Job, JobSummary
+from jupyter_smx.model.spec import MAX_WISH
 from jupyter_smx.model.why import Why
 
 if TYPE_CHECKING:
@@ -190,6 +191,8 @@ class Client:
     def _send(self, method: str, target: str, body: bytes | None, wait: float) -> Answer:
         if self._closed:
             raise UnavailableError("This client was closed.")
+        if body is not None and len(body) > MAX_WISH:
+            raise _too_large(len(body))
         connection = self._connection(waits=wait > 0)
         try:
             try:
@@ -229,6 +232,16 @@ def _decode(body: bytes, kind: type[_Model]) -> _Model:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
     found: _Model = decoder.decode(body)
     return found
+
+
+def _too_large(size: int) -> ValidationError:
+    return ValidationError(
+        f"The job has {size / 2**20:.1f} MiB of code and settings.",
+        field="source",
+        value=size,
+        rule=f"A job has {MAX_WISH / 2**20:g} MiB at most.",
+        cure="Put data into a file for --input or into a variable for --send, and code into a --source-dir.",
+    )
 
 
 def _error_body(answer: Answer) -> ErrorBody:

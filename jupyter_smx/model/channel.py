@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 
-class Channel(Struct, frozen=True, kw_only=True):
+class Channel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One input: where from, how it is presented, to which hosts.
 
     ``source`` is an absolute local path, a glob or an fsspec URL. ``groups`` empty means all instance groups.
@@ -20,7 +20,7 @@ class Channel(Struct, frozen=True, kw_only=True):
     groups: tuple[str, ...] = ()
 
 
-class Output(Struct, frozen=True, kw_only=True):
+class Output(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One output: the folder in the job (absolute, or relative to /opt/ml) and where its content goes at the end.
 
     An empty ``destination`` keeps the content in the job's own folder.
@@ -31,7 +31,7 @@ class Output(Struct, frozen=True, kw_only=True):
     destination: str = ""
 
 
-class Payload(Struct, frozen=True, kw_only=True):
+class Payload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Notebook variables, pickled by the kernel into one file that the job reads: their sizes in bytes by name."""
 
     path: str

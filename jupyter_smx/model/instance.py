@@ -29,7 +29,7 @@ class InstanceType(Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
-class InstanceGroup(Struct, frozen=True, kw_only=True):
+class InstanceGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Name, instance type and count of equal hosts; a plain job has one, ``homogeneousCluster``."""
 
     name: str = HOMOGENEOUS

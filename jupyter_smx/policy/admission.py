@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec import JobSpec
     from jupyter_smx.policy.limits import Limits
 
-MAX_SOURCE = 16 * 1024 * 1024
+MAX_SOURCE = 4 * 1024 * 1024
 MAX_GROUPS = 5
+MAX_INSTANCES = 1_000
 MAX_CHANNELS = 20
 MAX_HYPERPARAMETERS = 100
+MAX_KEY = 256
 MAX_VALUE = 2_500
 MAX_AFTER = 100
 _CHANNEL = re.compile(r"[A-Za-z0-9.\-_]{1,64}")
@@ -39,7 +41,9 @@ def check(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
     keep_alive.check(spec.keep_alive, limits)
     _check_run_time(spec, limits)
     _check_parameters(spec)
+    _check_text(spec)
     _check_channels(spec)
+    _check_outputs(spec)
     _check_code(spec)
 
 
@@ -80,6 +84,13 @@ def _check_instances(spec: JobSpec, limits: Limits) -> None:
                 field="instance_count",
                 value=group.instance_count,
                 rule="A group has one host or more.",
+            )
+        if group.instance_count > MAX_INSTANCES:
+            raise ResourceLimitError(
+                f"--instance-count: {group.instance_count} hosts of {group.instance_type}.",
+                field="instance_count",
+                value=group.instance_count,
+                rule=f"A group has {MAX_INSTANCES} hosts at most.",
             )
         if limits.allowed_instance_types and group.instance_type not in limits.allowed_instance_types:
             raise ResourceLimitError(
@@ -129,10 +140,6 @@ def _check_run_time(spec: JobSpec, limits: Limits) -> None:
             rule=f"A job comes after {MAX_AFTER} others at most.",
             cure="Make one array of them and come after that.",
         )
-    if spec.keep_alive < 0:
-        raise ValidationError(
-            f"--keep-alive: {spec.keep_alive} seconds.", field="keep_alive", value=spec.keep_alive, rule="0 or more."
-        )
 
 
 def _check_parameters(spec: JobSpec) -> None:
@@ -148,6 +155,13 @@ def _check_parameters(spec: JobSpec) -> None:
             rule=f"{MAX_HYPERPARAMETERS} at most.",
         )
     for key, value in spec.hyperparameters.items():
+        if not 1 <= len(key) <= MAX_KEY or "=" in key:
+            raise ValidationError(
+                f"--hp: {key[:MAX_KEY]!r} cannot name a hyperparameter.",
+                field="hyperparameters",
+                value=key[:MAX_KEY],
+                rule=f"A name has 1 to {MAX_KEY} characters and no =.",
+            )
         if len(value) > MAX_VALUE:
             raise ValidationError(
                 f"--hp {key}: the value has {len(value)} characters.",
@@ -163,6 +177,37 @@ def _check_parameters(spec: JobSpec) -> None:
                 field="environment",
                 value=key,
                 rule="Letters, digits and underscores, not a digit first, 512 characters at most.",
+            )
+
+
+def _check_text(spec: JobSpec) -> None:
+    texts = {
+        "role": [spec.role],
+        "python": [spec.python],
+        "environment": spec.environment.values(),
+        "hyperparameters": [*spec.hyperparameters, *spec.hyperparameters.values()],
+        "channels": [channel.source for channel in spec.channels],
+        "outputs": [part for output in spec.outputs for part in (output.path, output.destination)],
+        "working_directory": [spec.working_directory],
+    }
+    field = next((field for field, parts in texts.items() if any("\0" in part for part in parts)), "")
+    if field:
+        raise ValidationError(
+            f"{field}: there is a NUL character in it.",
+            field=field,
+            rule="Neither a variable nor a path of a process can hold one.",
+        )
+
+
+def _check_outputs(spec: JobSpec) -> None:
+    names = [output.name for output in spec.outputs]
+    for word in names:
+        if not _CHANNEL.fullmatch(word) or word in {".", ".."} or names.count(word) > 1:
+            raise ValidationError(
+                f"--output: {word!r} {'is given twice' if names.count(word) > 1 else 'cannot name an output'}.",
+                field="outputs",
+                value=word,
+                rule="1 to 64 letters, digits, dots, hyphens and underscores, each name once.",
             )
 
 

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from jupyter_smx.model import duration
 from jupyter_smx.model.cluster import Cluster, ClusterState
-from jupyter_smx.model.errors import ResourceLimitError
+from jupyter_smx.model.errors import ResourceLimitError, ValidationError
 from jupyter_smx.policy.limits import HARD_KEEP_ALIVE, Limits
 
 if TYPE_CHECKING:
@@ -40,8 +40,16 @@ class Keep(Struct, frozen=True):
 def check(seconds: int, limits: Limits) -> None:
     """Refuse a keep-alive that no pool may have.
 
+    :raises ValidationError: less than no time.
     :raises ResourceLimitError: over the administrator's cap or SageMaker's maximum.
     """
+    if seconds < 0:
+        raise ValidationError(
+            f"--keep-alive: {seconds} seconds.",
+            field="keep_alive",
+            value=seconds,
+            rule="It is 0 or more; 0 keeps no hosts.",
+        )
     cap = min(limits.keep_alive_cap, HARD_KEEP_ALIVE)
     if seconds > cap:
         raise ResourceLimitError(

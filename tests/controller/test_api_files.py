@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+from records import a_job, a_spec, an_id
+from serving import World, served
+
+from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.testing.eventually import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+
+@pytest_asyncio.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with served(tmp_path) as world:
+        yield world
+
+
+def finished(number: int = 1, **fields: Any) -> Any:
+    return a_job(number, state=SecondaryStatus.COMPLETED, ended_at=2.0, spec=a_spec(engine="fake"), **fields)
+
+
+class TestLogs:
+    @pytest.fixture
+    def log(self, world: World) -> Path:
+        world.books.save(jobs=[a_job(spec=a_spec(engine="fake"), cluster="x")])
+        path = world.folder / "jobs" / an_id(1) / "logs" / "algo-1.log"
+        path.parent.mkdir(parents=True)
+        return path
+
+    async def test_are_read_by_a_cursor(self, world: World, log: Path) -> None:
+        log.write_bytes(b"0123456789")  # noqa: ASYNC240
+        answer = await world.ask("GET", "/v1/jobs/train/logs?offset=3&limit=4")
+        assert answer.content == b"3456"
+        assert {name: answer.headers[f"X-Smx-{name}"] for name in ("Offset", "Total", "Final", "Host")} == {
+            "Offset": "7",
+            "Total": "10",
+            "Final": "0",
+            "Host": "algo-1",
+        }
+        beyond = await world.ask("GET", "/v1/jobs/train/logs?offset=10")
+        assert (beyond.content, beyond.headers["X-Smx-Offset"]) == (b"", "10")
+
+    async def test_that_have_nothing_yet_wait_for_the_first_byte(self, world: World, log: Path) -> None:
+        waiting = asyncio.create_task(world.ask("GET", "/v1/jobs/train/logs?wait=20"))
+        await eventually(lambda: world.service.server.connections == 1)
+        log.write_bytes(b"x")  # noqa: ASYNC240
+        world.service._log_bells.ring(an_id(1))
+        assert (await waiting).content == b"x"
+
+    async def test_of_a_finished_job_end_at_the_last_byte(self, world: World, log: Path) -> None:
+        log.write_bytes(b"abc")  # noqa: ASYNC240
+        waiting = asyncio.create_task(world.ask("GET", "/v1/jobs/train/logs?offset=3&wait=20"))
+        await eventually(lambda: world.service.server.connections == 1)
+        world.books.save(jobs=[finished()])
+        assert (await waiting).headers["X-Smx-Final"] == "1"
+        assert (await world.ask("GET", "/v1/jobs/train/logs?offset=0&limit=2")).headers["X-Smx-Final"] == "0"
+
+    @pytest.mark.usefixtures("log")
+    async def test_of_a_host_that_is_none(self, world: World) -> None:
+        answer = await world.ask("GET", "/v1/jobs/train/logs?host=../../x")
+        assert (answer.status, answer.json()["field"]) == (404, "host")
+
+    @pytest.mark.usefixtures("log")
+    @pytest.mark.parametrize("offset", ["-1", "nan", "x"])
+    async def test_from_an_offset_that_is_no_number(self, world: World, offset: str) -> None:
+        answer = await world.ask("GET", f"/v1/jobs/train/logs?offset={offset}")
+        assert (answer.status, answer.json()["field"]) == (400, "offset")
+
+
+class TestArtifacts:
+    @pytest.fixture(autouse=True)
+    def _files(self, world: World) -> None:
+        world.books.save(jobs=[finished()])
+        folder = world.folder / "jobs" / an_id(1)
+        (folder / "artifacts" / "outputs" / "a b").mkdir(parents=True)
+        (folder / "artifacts" / "model.tar.gz").write_bytes(b"m" * 1_000_000)
+        (folder / "artifacts" / "outputs" / "a b" / "ü").write_bytes(b"u")
+        (folder / "artifacts" / "link").symlink_to("/etc/passwd")
+        (folder / "result.pkl").write_bytes(b"r")
+
+    @pytest.mark.parametrize(
+        ("name", "size"), [("model.tar.gz", 1_000_000), ("outputs/a%20b/%C3%BC", 1), ("result.pkl", 1)]
+    )
+    async def test_come_whole(self, world: World, name: str, size: int) -> None:
+        answer = await world.ask("GET", f"/v1/jobs/train/artifacts/{name}")
+        assert (answer.status, len(answer.content)) == (200, size)
+
+    @pytest.mark.parametrize(
+        "name", ["../cell.py", "..%2f..%2f..%2fsmx.sqlite", "%2fetc%2fpasswd", "link", "no", "outputs"]
+    )
+    async def test_lead_nowhere_else(self, world: World, name: str) -> None:
+        answer = await world.ask("GET", f"/v1/jobs/train/artifacts/{name}")
+        assert answer.status == 404
+        assert answer.json()["code"] == "ResourceNotFound"

@@ -64,7 +64,7 @@ def named(prefixes: Iterable[Path], roots: Iterable[Path]) -> dict[str, list[Pat
     """Name prefixes as conda does: those in a folder ``envs`` after their own folder, an installation ``base``."""
     known = set(roots)
     found: dict[str, list[Path]] = {}
-    for prefix in dict.fromkeys(prefixes):
+    for prefix in {os.path.realpath(each): each for each in prefixes}.values():  # a link is no second environment
         if prefix.parent.name == _ENVS:
             found.setdefault(prefix.name, []).append(prefix)
         elif prefix in known or (prefix / "condabin").is_dir():
@@ -134,7 +134,7 @@ def _merged(*several: dict[str, list[Path]]) -> dict[str, list[Path]]:
     for names in several:
         for name, prefixes in names.items():
             known = found.setdefault(name, [])
-            known += [prefix for prefix in prefixes if prefix not in known]
+            known += [prefix for prefix in prefixes if not any(prefix.samefile(other) for other in known)]
     return found
 
 

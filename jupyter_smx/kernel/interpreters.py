@@ -86,7 +86,7 @@ def _alone(text: str, folder: Path) -> tuple[str, ...]:
     if path.is_file() or text.endswith((".txt", ".in")):
         found = requirements.read(text, folder)
     else:
-        found = requirements.specifiers(requirements.split(text), f"--python {_UV}")
+        found = requirements.specifiers(requirements.split(text), "--python uv")
     if found:
         return found
     raise ValidationError(

@@ -98,9 +98,9 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.splitlines(), 1):
         begun = begun or number
         if line.rstrip().endswith("\\") and not _COMMENT.match(line):
-            held += f"{line.rstrip()[:-1].strip()} "
+            held += f"{line.strip()[:-1].strip()} "
             continue
-        whole = _COMMENT.sub("", held + line).strip()
+        whole = _COMMENT.sub("", held + line.strip()).strip()
         if whole:
             yield begun, whole
         held, begun = "", 0

@@ -20,7 +20,7 @@ from jupyter_smx.model.environment import PythonEnvironment
 from jupyter_smx.model.errors import ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.spec import JobSpec
@@ -135,7 +135,9 @@ def apart(wanted: PythonEnvironment | None, found: PythonEnvironment | None) -> 
 
 
 def _with(said: str, one: PythonEnvironment, other: PythonEnvironment) -> str:
-    more = [line for line in one.requirements if line not in other.requirements]
+    more: Sequence[str] = [line for line in one.requirements if line not in other.requirements]
+    if set(one.requirements) == set(other.requirements):
+        more = one.requirements  # the order of options
     return f"{said} with {', '.join(more) if more else 'nothing more'}"
 
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from jupyter_smx.model.cluster import ClusterState, WarmPoolStatus
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final, is_news
-from jupyter_smx.policy import capacity, retries, transitions
+from jupyter_smx.policy import capacity, environment, retries, reuse, transitions
 from jupyter_smx.testing import fakes
 from jupyter_smx.testing.fake_host import Script
 from jupyter_smx.testing.simulation import LIMITS, Simulation
@@ -43,6 +43,7 @@ class Histories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.sim = Simulation(limits=MACHINE_LIMITS)
+        self.sim.world.builder.failing.add("gone")
         self.jobs: dict[str, dict[str, Any]] = {}
         self.asked_to_stop: set[str] = set()
         self.seen = 0
@@ -65,6 +66,7 @@ class Histories(RuleBasedStateMachine):
         max_run=st.sampled_from([100, 86_400]),
         follows=st.sampled_from([(), (), (0,), (1,), (0, 2)]),
         retries=st.sampled_from([0, 0, 1, 3]),
+        requirements=st.sampled_from([(), (), ("numpy",), ("Numpy ",), ("torch", "numpy"), ("gone",)]),
     )
     def submit(self, honours_stop: bool, starts_after: float, follows: tuple[int, ...], **wish: Any) -> None:
         """A user wants a job, maybe after others."""
@@ -230,6 +232,18 @@ class Histories(RuleBasedStateMachine):
         for job in self.sim.world.began:
             before = [self.sim.controller.store.job(each) for each in self.jobs[job].get("after", ())]
             assert all(each is not None and each.status() is Status.COMPLETED for each in before)
+
+    @invariant()
+    def environments_are_built_once_at_a_time_for_somebody_and_before_they_are_used(self) -> None:
+        """One build of each, none that no job waits for, and no host on one that is not there."""
+        world = self.sim.world
+        assert not world.builder.overlaps
+        assert not world.unready
+        if self.alive():
+            live = self.sim.controller.books.jobs.values()
+            wanted = [reuse.reuse_key(job.spec, "") for job in live if not job.cluster]
+            names = {environment.identity(key.python, key.environment) for key in wanted if key.environment}
+            assert set(world.builder.running) <= names
 
     @invariant()
     def nobody_lives_unknown(self) -> None:

@@ -24,7 +24,7 @@ from jupyter_smx.kernel.options import TABLE
 from jupyter_smx.server import handlers
 
 DOCS = ROOT / "docs"
-NOT_FOR_READERS = {"take", "listen", "known"}
+NOT_FOR_READERS = {"take", "listen", "known", "told"}
 """Methods of a handle by which the package talks to itself."""
 
 FOREIGN = {

@@ -177,8 +177,13 @@ def requirements(job: Job) -> list[str]:
     if job.spec.send and "/" in job.spec.send.protocol:
         packages.setdefault("cloudpickle", job.spec.send.protocol.partition("/")[2])
     known = {_canonical(name) for name in packages}
-    asked = [line for line in job.spec.requirements if _canonical(line) not in known]
+    asked = [_pips(line) for line in job.spec.requirements if _canonical(line) not in known]
     return [*(f"{name}=={version}" for name, version in sorted(packages.items())), *asked]
+
+
+def _pips(line: str) -> str:
+    """Write a line as pip reads it: a constraint of ours stands in no file of its own."""
+    return f"# constraint: {line[3:]}" if line.startswith("-c ") else line
 
 
 def _canonical(line: str) -> str:

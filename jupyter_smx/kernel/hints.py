@@ -87,6 +87,8 @@ def _folder_of(spec: JobSpec, channel: str) -> str:
 def _module(spec: JobSpec, name: str) -> str:
     if spec.source_dir and _has_module(Path(spec.source_dir.folder), name):
         return _stayed(name, spec.source_dir.folder)
+    if spec.source_dir and not spec.requirements and Path(spec.source_dir.folder, "requirements.txt").is_file():
+        return f"{spec.source_dir.folder}/requirements.txt may name it. Pass it with --requirements"
     here = Path(spec.working_directory)
     if not spec.working_directory:
         return ""

@@ -240,13 +240,13 @@ def test_requirements_are_what_was_recorded_and_then_what_was_asked(
 ) -> None:
     note = SeedNote(sentence="")
     recorded = Provenance(code_sha256="", packages={"scikit-learn": "1.5.0", "numpy": "2.0"}, seeds=note)
-    asked = ("Scikit_Learn>=1.4", "tool @ https://example.org/tool.whl", "pandas==2.2")
+    asked = ("Scikit_Learn>=1.4", "-c numpy<3", "tool @ https://example.org/tool.whl", "pandas==2.2")
     wish = job(requirements=asked)
-    assert requirements(wish) == list(asked)
+    assert requirements(wish) == [asked[0], "# constraint: numpy<3", *asked[2:]]
     from msgspec.structs import replace  # noqa: PLC0415 - this test alone changes a record
 
     wish = replace(wish, provenance=recorded)
-    assert requirements(wish) == ["numpy==2.0", "scikit-learn==1.5.0", *asked[1:]]
+    assert requirements(wish) == ["numpy==2.0", "scikit-learn==1.5.0", "# constraint: numpy<3", *asked[2:]]
     export(wish, tmp_path / "out")
     found = run(tmp_path / "out", monkeypatch).of("Estimator")
     assert found["dependencies"] == [str(tmp_path / "out" / "requirements.txt")]

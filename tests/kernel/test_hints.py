@@ -97,6 +97,14 @@ def test_what_stayed_in_the_folder_of_code_is_said_to(beside: Path) -> None:
     assert "stayed there" in hint(beside, "ModuleNotFoundError", "No module named 'deep'", source_dir=source)
 
 
+def test_requirements_of_the_folder_are_named(beside: Path) -> None:
+    (beside / "src" / "requirements.txt").touch()
+    error = ("ModuleNotFoundError", "No module named 'nowhere'")
+    found = hint(beside, *error, source_dir=packed(beside / "src"))
+    assert found == f"{beside}/src/requirements.txt may name it. Pass it with --requirements"
+    assert hint(beside, *error, source_dir=packed(beside / "src"), requirements=("numpy",)) == ""
+
+
 @pytest.mark.parametrize(
     ("module", "said"),
     [

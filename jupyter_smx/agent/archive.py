@@ -7,7 +7,7 @@ import gzip
 import os
 import shutil
 import tarfile
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 _LEVEL = 1
 """Compression of models rarely pays: the fastest level."""
@@ -18,13 +18,21 @@ def is_empty(folder: str) -> bool:
     try:
         with os.scandir(folder) as entries:
             return next(entries, None) is None
+    except PermissionError:
+        return False  # nobody knows what is in it
     except OSError:
         return True
 
 
-def _members(folder: str) -> List[str]:
+def _members(folder: str, closed: Optional[List[str]] = None) -> List[str]:
+    """Name everything in a folder; what of it cannot be looked into goes to ``closed``."""
     found = []
-    for top, folders, names in os.walk(folder):
+
+    def keep(error: OSError) -> None:
+        if closed is not None:
+            closed.append(os.path.relpath(error.filename, folder))
+
+    for top, folders, names in os.walk(folder, onerror=keep):
         folders.sort()
         relative = os.path.relpath(top, folder)
         found += [os.path.normpath(os.path.join(relative, name)) for name in names + folders]
@@ -43,12 +51,13 @@ def pack(folder: str, path: str) -> List[str]:
 
     :raises OSError: the archive cannot be written.
     """
-    errors = []
+    errors: List[str] = []
+    closed: List[str] = []
     with contextlib.ExitStack() as files:
         raw = files.enter_context(open(path + ".part", "wb"))
         zipped = files.enter_context(gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0))
         archive = files.enter_context(tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT))
-        for name in _members(folder):
+        for name in _members(folder, closed):
             source = os.path.join(folder, name)
             if not (os.path.islink(source) or os.path.isfile(source) or os.path.isdir(source)):
                 errors.append(f"{name} is neither a file nor a folder and was left out.")
@@ -57,7 +66,7 @@ def pack(folder: str, path: str) -> List[str]:
             else:
                 archive.add(source, arcname=name, recursive=False, filter=_anonymous)
     os.replace(path + ".part", path)
-    return errors
+    return errors + [f"the folder {name} cannot be read and what is in it was left out." for name in closed]
 
 
 def _take_output(folder: str, target: str) -> None:

@@ -9,12 +9,14 @@ import shutil
 from typing import Dict, List, NamedTuple, Set
 
 from jupyter_smx.agent import process
-from jupyter_smx.agent.folder import RENEWED, HostFolder, keeps
+from jupyter_smx.agent.folder import RENEWED, SKELETON, TMP_MODE, HostFolder, keeps
 
 SHM = "/dev/shm"  # noqa: S108 - POSIX shared memory lives there, it is no place for temporary files
 _IPC_RMID = 0
 _SYSV = (("shm", "shmctl", 2), ("msg", "msgctl", 2), ("sem", "semctl", 3))
+_SYSV_NUMBER = {"shm": "shmid", "msg": "msqid", "sem": "semid"}
 _NAMED = 5
+_OPEN = 0o755
 
 
 class Certificate(NamedTuple):
@@ -52,7 +54,7 @@ def _sysv_objects(*, private: bool) -> Set[str]:
         for row in _sysv_rows(kind):
             idle = row.get("nattch", "0") == "0" and not process.is_alive(int(row.get("cpid", "0")))
             if row.get("uid") == str(os.getuid()) and (private or idle):
-                found.add(f"{kind}/{row[kind + 'id']}")
+                found.add(f"{kind}/{row[_SYSV_NUMBER[kind]]}")
     return found
 
 
@@ -128,14 +130,46 @@ def name_processes(pids: List[int]) -> List[str]:
     return sentences
 
 
-def _move(source: str, target: str) -> None:
+def remove(path: str) -> None:
+    """Delete a file or a folder, whatever a job did to the permissions in it.
+
+    :raises OSError: it cannot be deleted; ``filename`` says what.
+    """
+    if os.path.islink(path) or not os.path.isdir(path):
+        os.unlink(path)
+        return
     try:
+        shutil.rmtree(path)
+    except PermissionError:
+        os.chmod(path, _OPEN)
+        for top, folders, _files in os.walk(path):
+            for name in folders:
+                if not os.path.islink(os.path.join(top, name)):
+                    os.chmod(os.path.join(top, name), _OPEN)
+        shutil.rmtree(path)
+
+
+def _move(source: str, target: str) -> None:
+    with contextlib.suppress(OSError):
         os.rename(source, target)
-    except OSError:  # another file system, as the small one that holds the config files
-        if os.path.isdir(source) and not os.path.islink(source):
-            shutil.rmtree(source)
-        else:
-            os.unlink(source)
+        return
+    if os.path.isdir(source) and not os.path.islink(source):
+        # A folder that its owner may not write to has to be opened before it can be moved.
+        with contextlib.suppress(OSError):
+            os.chmod(source, _OPEN)
+            os.rename(source, target)
+            return
+    # Another file system, as the small one that holds the config files, or no room for a name.
+    remove(source)
+
+
+def _open_again(folder: HostFolder) -> None:
+    """Give the folders of the host back the permissions that they were made with."""
+    for name in sorted({*RENEWED, *SKELETON}):
+        path = os.path.join(folder.ml, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            os.chmod(path, _OPEN)
+    os.chmod(folder.tmp, TMP_MODE)
 
 
 def renew(folder: HostFolder, batch: str) -> None:
@@ -144,7 +178,9 @@ def renew(folder: HostFolder, batch: str) -> None:
     :raises OSError: something cannot be moved, so this host is not clean.
     """
     trash = os.path.join(folder.trash, batch)
-    os.makedirs(trash, exist_ok=True)
+    with contextlib.suppress(OSError):  # without room for a name everything is deleted at once
+        os.makedirs(trash, exist_ok=True)
+    _open_again(folder)
     count = 0
     places = [(os.path.join(folder.ml, name), keeps(name)) for name in RENEWED] + [(folder.tmp, [])]
     for place, kept in places:
@@ -152,7 +188,7 @@ def renew(folder: HostFolder, batch: str) -> None:
             continue
         for name in os.listdir(place):
             path = os.path.join(place, name)
-            if name not in kept or os.path.islink(path):
+            if name not in kept or os.path.islink(path) or not os.path.isdir(path):
                 count += 1
                 _move(path, os.path.join(trash, str(count)))
     folder.make_skeleton()
@@ -161,5 +197,6 @@ def renew(folder: HostFolder, batch: str) -> None:
 def empty_trash(folder: HostFolder) -> Dict[str, object]:
     """Delete what earlier jobs wrote."""
     for name in os.listdir(folder.trash):
-        shutil.rmtree(os.path.join(folder.trash, name), ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove(os.path.join(folder.trash, name))
     return {}

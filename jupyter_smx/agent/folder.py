@@ -37,6 +37,10 @@ RENEWED = (
 )
 
 
+TMP_MODE = 0o1777
+"""Permissions of what becomes the ``/tmp`` of jobs, in a private folder."""
+
+
 class HostFolder:
     """Paths inside one host's folder, all absolute."""
 
@@ -59,7 +63,7 @@ class HostFolder:
         """Make what is missing; existing folders are kept, so this can be called between jobs."""
         for path in (self.tmp, self.slots, self.spool, self.trash):
             os.makedirs(path, mode=0o700, exist_ok=True)
-        os.chmod(self.tmp, 0o1777)  # noqa: S103 - it becomes the /tmp of jobs, in a private folder
+        os.chmod(self.tmp, TMP_MODE)
         self.make_skeleton()
 
     def make_skeleton(self) -> None:

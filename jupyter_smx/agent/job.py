@@ -281,11 +281,18 @@ class Job:
 
         self.host.packages.find(self.report.get("imported") or {}, found)
 
+    def _sweep(self) -> None:
+        try:
+            self.left_behind += self.host.sweep()
+        except Exception as error:  # noqa: BLE001 - border: whatever a job left that is like nothing we know
+            self.host.spoilt = f"host: what job {self.id} left cannot be removed ({type(error).__name__}: {error})."
+            self.left_behind.append(self.host.spoilt)
+
     def _over(self, artifacts: Optional[List[Dict[str, Any]]] = None) -> None:
         if self._watch is not None:
             self.host.logs.remove(self._watch)
         if self.child is not None:
-            self.left_behind += self.host.sweep()
+            self._sweep()
         self.at["ended"] = time.time()
         record = self.record(artifacts or [])
         try:

@@ -196,7 +196,8 @@ class _Job:
         """Run the job and write its report; gives the exit code."""
         try:
             self.furnish()
-            self.main.__dict__.update(cell.unpack(self.spec["send"]))
+            for packed in (self.spec.get("shared"), self.spec["send"]):
+                self.main.__dict__.update(cell.unpack(packed))
         except (cell.RefusalError, sourcedir.SourceDirError) as refusal:
             self.ending.refuse(str(refusal))
         except OSError as error:

@@ -11,6 +11,7 @@ import msgspec
 from tornado.httpserver import HTTPServer
 from tornado.web import Application, HTTPError
 
+from jupyter_smx.controller.api_arrays import Arrays, OneArray, StopArray
 from jupyter_smx.controller.api_files import MAX_WAIT, Artifacts, Logs
 from jupyter_smx.controller.api_handler import Handler
 from jupyter_smx.model.errors import ValidationError, nearest
@@ -231,6 +232,9 @@ ROUTES: list[tuple[str, type[Handler]]] = [
     (rf"/v1/jobs/{_REF}/stop", Stop),
     (rf"/v1/jobs/{_REF}/logs", Logs),
     (rf"/v1/jobs/{_REF}/artifacts/(.+)", Artifacts),
+    (r"/v1/arrays", Arrays),
+    (rf"/v1/arrays/{_REF}", OneArray),
+    (rf"/v1/arrays/{_REF}/stop", StopArray),
     (r"/v1/pools", Pools),
     (rf"/v1/pools/{_REF}", OnePool),
     (r"/v1/changes", ChangesPage),

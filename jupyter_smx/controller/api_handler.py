@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Coroutine
 
+    from jupyter_smx.controller.arrays import ArrayDesk
     from jupyter_smx.controller.bell import Bells
     from jupyter_smx.controller.staging import Staging
     from jupyter_smx.model.event import Changes, PoolSummary
@@ -37,6 +38,8 @@ _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 class Controller(Protocol):
     """Whom the API asks. What raises, raises SmxError."""
+
+    arrays: ArrayDesk
 
     def submit(self, job_id: str, spec: JobSpec) -> tuple[Job, bool]:
         """Give the job, and whether it is new."""

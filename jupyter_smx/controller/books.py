@@ -10,15 +10,17 @@ from jupyter_smx.controller.clock import WAS_SET, steady_clock
 from jupyter_smx.controller.line import Line
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.event import Event, PoolSummary
-from jupyter_smx.model.status import is_final
+from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.model.summary import summary_of
 from jupyter_smx.policy import price, transitions
+from jupyter_smx.policy.order import Predecessor, status_of_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from jupyter_smx.controller.bell import Bell
     from jupyter_smx.controller.store import Store
+    from jupyter_smx.model.array import Array
     from jupyter_smx.model.job import Job, JobSummary
     from jupyter_smx.model.progress import Outlook
     from jupyter_smx.policy.limits import Limits
@@ -49,25 +51,40 @@ class Books:
         self.bell = bell
         self.jobs: dict[str, Job] = {job.id: job for job in store.live_jobs()}
         self.clusters: dict[str, Cluster] = {cluster.id: cluster for cluster in store.live_clusters()}
-        self.line = Line(self.jobs, store.job, lambda _ref: None)
+        self.line = Line(self.jobs, store.job, self._array)
         self.outlooks: dict[str, Outlook] = {}
         self.holders: dict[str, Job] = {}
         for cluster in self.clusters.values():
             self._find_holder(cluster)
 
+    def _array(self, ref: str) -> Predecessor | None:
+        found = self.store.arrays.array(ref)
+        if found is None:
+            return None
+        status = status_of_array(self.store.arrays.counts(ref))
+        bad = self.store.arrays.first(ref, status) if status in {Status.FAILED, Status.STOPPED} else None
+        return Predecessor(name=found.name, status=status, reason=f"{bad.name}: {bad.message}" if bad else "")
+
     def _find_holder(self, cluster: Cluster) -> None:
         if cluster.state is ClusterState.AVAILABLE and cluster.last_job:
             self.holders[cluster.id] = self.store.find_job(cluster.last_job)
 
-    def save(self, *, jobs: Sequence[Job] = (), clusters: Sequence[Cluster] = (), durable: bool = False) -> None:
-        """Write records and their events in one transaction; what ended leaves the memory.
+    def save(
+        self,
+        *,
+        jobs: Sequence[Job] = (),
+        clusters: Sequence[Cluster] = (),
+        array: Array | None = None,
+        durable: bool = False,
+    ) -> None:
+        """Write records and their events in one transaction; what ended leaves the memory. ``array`` has new jobs.
 
         :raises FencedError: another controller owns the store now.
         """
         now = self.clock()
         events = [Event(seq=0, at=now, job=self.summary(job)) for job in jobs]
         events += [Event(seq=0, at=now, pool=self.pool_summary(cluster)) for cluster in clusters]
-        self.store.write(jobs, clusters, events, durable=durable)
+        self.store.write(jobs, clusters, events, array=array, durable=durable)
         for job in jobs:
             if is_final(job.state):
                 self.jobs.pop(job.id, None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict, replace
 
+from jupyter_smx.controller.arrays import ArrayDesk
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, SmxError, nearest
 from jupyter_smx.model.event import Changes, PoolSummary
@@ -43,6 +44,7 @@ class Desk:
         self._reconciler = reconciler
         self._engine_of = engine_of
         self._engines = engines
+        self.arrays = ArrayDesk(books, reconciler, self._new_checked_job)
 
     # Jobs
 
@@ -95,6 +97,12 @@ class Desk:
                     value=ref,
                     rule="A job comes after jobs that were handed in before it, named by their ids.",
                 )
+
+    def _new_checked_job(self, job_id: str, spec: JobSpec) -> Job:
+        spec = self._completed(spec)
+        self._check(spec)
+        self._check_after(spec)
+        return self._new_job(job_id, spec)
 
     def _new_job(self, job_id: str, spec: JobSpec) -> Job:
         now = self._books.clock()
@@ -226,7 +234,7 @@ class Desk:
         for host in cluster.hosts:
             await self._agents.stream(cluster.id, host.name).request("deadline", seconds=seconds)
         current = self._idle_pool(cluster.id)
-        changed = self._books.amend_cluster(current.id, expires_at=now + seconds)
+        changed = self._books.amend_cluster(current.id, expires_at=now + seconds, kept_for="")
         return self._books.pool_summary(changed or current)
 
     def release(self, ref: str) -> PoolSummary:

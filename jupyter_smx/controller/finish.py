@@ -13,7 +13,7 @@ from jupyter_smx.controller.staging import Left
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.policy import keep_alive, retries, transitions
+from jupyter_smx.policy import array_pools, keep_alive, retries, transitions
 from jupyter_smx.policy.keep_alive import Keep
 from jupyter_smx.policy.learning import worth_learning
 from jupyter_smx.policy.verdict import Verdict, verdict
@@ -148,10 +148,14 @@ class Finisher:
             others = [other for other in self._books.clusters.values() if other.id != cluster.id]
             limits = self._books.limits
             keep = keep_alive.after_job(cluster, job.spec.keep_alive, others, limits, idle_from)
+            waits = job.spec.array is not None and self._books.line.awaits_hosts(job.spec.array.id)
+            keep = array_pools.after_task(job, keep, others_wait=waits)
         else:
             keep = _UNFIT
         job = replace(job, warm_pool=transitions.pool_of_job(keep))
         given = transitions.give_back(cluster, job.name, keep, idle_from)
+        if job.spec.array is not None and job.spec.keep_alive <= 0:
+            given = replace(given, kept_for=job.spec.array.id)
         self._books.save(jobs=[job], clusters=[given])
         if given.state is ClusterState.AVAILABLE:
             self._books.holders[cluster.id] = job
@@ -179,12 +183,12 @@ class Finisher:
     def stop_unstarted(self, job: Job, reason: str = "Stopped before the code began.") -> None:
         """End a job whose code never ran; hosts that were launched for it are kept as after any stop."""
         now = self._books.clock()
-        stopped = transitions.advance(job, SecondaryStatus.STOPPED, now, reason)
         if job.cluster:
+            stopped = transitions.advance(job, SecondaryStatus.STOPPED, now, reason)
             self._write(stopped, healthy=True, idle_from=now)
             self._agree_on_deadline(job)
         else:
-            self._books.save(jobs=[replace(stopped, warm_pool=transitions.pool_of_job(_NOT_LAUNCHED))])
+            self._books.save(jobs=[transitions.never_ran(job, reason, now)])
 
     def _agree_on_deadline(self, job: Job) -> None:
         cluster = self._books.clusters.get(job.cluster)

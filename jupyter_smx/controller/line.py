@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from jupyter_smx.model.status import Status, is_final
+from jupyter_smx.model.status import Goal, Status, is_final
 from jupyter_smx.policy.arrays import Waiter, turns
 from jupyter_smx.policy.environment import is_building
 from jupyter_smx.policy.order import FREE, Order, Predecessor, order_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from jupyter_smx.model.array import ArrayTask
     from jupyter_smx.model.job import Job
 
 
@@ -42,6 +43,8 @@ class Line:
         for job in jobs:
             if is_final(job.state):
                 self._predecessors.pop(job.id, None)
+                if job.spec.array is not None:
+                    self._predecessors.pop(job.spec.array.id, None)
 
     def forget(self, ref: str) -> None:
         """Forget a job that was deleted."""
@@ -87,7 +90,7 @@ class Line:
         if job.id in self._jobs:
             line = self._line(job.spec.engine)
             return line.index(job.id) if job.id in line else len(line)
-        return turns([*self._waiters(job.spec.engine), Waiter(id=job.id)], self._running()).index(job.id)
+        return turns([*self._waiters(job.spec.engine), _waiter(job)], self._running()).index(job.id)
 
     def position(self, job: Job) -> int | None:
         """Count from 1 where a job stands in its engine's line; None when it stands in none."""
@@ -105,7 +108,7 @@ class Line:
 
     def _waiters(self, engine: str) -> list[Waiter]:
         return [
-            Waiter(id=job.id)
+            _waiter(job)
             for job in self._jobs.values()
             if not job.cluster and job.spec.engine == engine and self._may_stand(job)
         ]
@@ -114,8 +117,20 @@ class Line:
         # While an environment is built others pass: nobody waits for the network of somebody else.
         return self.order(job).lets_begin() and not is_building(job.timings)
 
+    def tasks_of(self, array_id: str) -> int:
+        """Count the live tasks of an array."""
+        return sum(task.id == array_id for _, task in self._tasks())
+
+    def awaits_hosts(self, array_id: str) -> bool:
+        """Say whether a task of an array waits for hosts."""
+        waits = (task.id == array_id and not job.cluster and job.goal is Goal.RUN for job, task in self._tasks())
+        return any(waits)
+
+    def _tasks(self) -> Iterator[tuple[Job, ArrayTask]]:
+        return ((job, job.spec.array) for job in self._jobs.values() if job.spec.array is not None)
+
     def _running(self) -> Counter[str]:
-        return Counter()
+        return Counter(task.id for job, task in self._tasks() if job.cluster)
 
     def _look(self, ref: str) -> Predecessor | None:
         job = self._jobs.get(ref)
@@ -126,3 +141,10 @@ class Line:
         if job is None:
             return self._array(ref)
         return Predecessor(name=job.name, status=job.status(), reason=job.failure_reason)
+
+
+def _waiter(job: Job) -> Waiter:
+    task = job.spec.array
+    if task is None:
+        return Waiter(id=job.id)
+    return Waiter(id=job.id, array=task.id, max_concurrent=task.max_concurrent)

@@ -24,7 +24,7 @@ from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.status import Goal, SecondaryStatus
 from jupyter_smx.model.why import Why
-from jupyter_smx.policy import admission, placement, reuse, transitions
+from jupyter_smx.policy import admission, array_pools, placement, reuse, transitions
 from jupyter_smx.policy.environment import BUILT
 from jupyter_smx.policy.hosts import named_hosts
 from jupyter_smx.policy.lifecycle import JobStep, Progress, next_job_step
@@ -193,6 +193,9 @@ class Reconciler(Listener):
             for job in held:
                 self.step(job.id)
             ended = any(job.id not in self.books.jobs for job in held)
+        for pool in array_pools.kept_in_vain(self.books.clusters.values(), self.books.line.awaits_hosts):
+            self.books.release_pool(pool, "Every task of its array has begun.")
+            self.fleet.step(pool.id)
         for engine in self.books.line.engines():
             while head := self.books.line.head(engine):
                 self.step(head)

@@ -38,6 +38,7 @@ def run_spec(job: Job, group: str, grace: float, keep_alive: int) -> dict[str, A
         ],
         "outputs": [{"name": output.name, "path": output.path} for output in spec.outputs],
         "send": None if spec.send is None else _send(spec.send),
+        "shared": None if spec.shared is None else _send(spec.shared),
         "source_dir": None if spec.source_dir is None else to_builtins(spec.source_dir),
         "entry_point": spec.entry_point,
         "folder": _folder(spec),

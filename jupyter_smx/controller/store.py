@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import msgspec
 
 from jupyter_smx.controller import tables
+from jupyter_smx.controller.arrays_store import ArrayRecords
 from jupyter_smx.controller.database import connect, unreadable, unwritable
 from jupyter_smx.controller.fencing import FencedError, StaleError
 from jupyter_smx.model.cluster import Cluster
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from jupyter_smx.controller.tables import Statement
+    from jupyter_smx.model.array import Array
     from jupyter_smx.model.status import Status
 
 _Params = ParamSpec("_Params")
@@ -70,6 +72,7 @@ class Store:
             raise TypeError("The store speaks SQLite.")
         # SQLAlchemy writes the statements, the driver says them: half of a write's time went by between the two.
         self._raw = raw
+        self.arrays = ArrayRecords(path, raw)
         self.epoch = 0
         self.writes = 0
         with self._transaction(durable=False):
@@ -100,10 +103,12 @@ class Store:
         clusters: Sequence[Cluster] = (),
         events: Sequence[Event] = (),
         *,
+        array: Array | None = None,
         durable: bool = False,
     ) -> tuple[Event, ...]:
         """Write all of it or nothing, and give the events back with their numbers.
 
+        With ``array`` the jobs are its tasks, and new.
         What pages show of a job is the summary in its event here, or one made of its record alone.
         ``durable`` waits until the disk has it: for whatever precedes a launch that outlives this machine's power.
         Without it a crash of the controller still loses nothing.
@@ -115,6 +120,8 @@ class Store:
         """
         told = {event.job.id: event.job for event in events if event.job is not None}
         with self._transaction(durable=durable):
+            if array is not None:
+                self.arrays.add(array, (job.id for job in jobs))
             for job in jobs:
                 self._write_job(job, told.get(job.id) or summary_of(job))
             for cluster in clusters:

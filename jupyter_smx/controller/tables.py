@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ClauseElement
 
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 """Alembic's versions, oldest first; the last one is what this code speaks."""
 
 metadata = MetaData()

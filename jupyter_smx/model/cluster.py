@@ -115,6 +115,8 @@ class Cluster(Struct, frozen=True, kw_only=True):
     jobs_served: int = 0
     cold_start_seconds: float | None = None
     retained_seconds: float = 0.0
+    kept_for: str = ""
+    """Id of the array for whose next task the hosts are kept, where no keep-alive keeps them."""
     reason: str = ""
 
     def is_live(self) -> bool:

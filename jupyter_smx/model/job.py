@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from jupyter_smx.model.array import ArrayTask
 from jupyter_smx.model.channel import Artifact
 from jupyter_smx.model.cluster import WarmPool
 from jupyter_smx.model.progress import Expectation, MetricValue, Progress
@@ -135,6 +136,7 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     first_line_seconds: float | None = None
     """From submission to the first line of user code."""
     cost: float | None = None
+    array: ArrayTask | None = None
     attempt: int = 1
     attempts: int = 1
     """How many runs it may have: one, and its retries."""

@@ -41,6 +41,12 @@ def job_name(base_name: str, job_id: str, digits: int = _SUFFIX) -> str:
     return f"{base_name[: MAX_NAME - len(suffix) - 1].rstrip('-')}-{suffix}"
 
 
+def task_name(base_name: str, array_id: str, index: int, digits: int = _SUFFIX) -> str:
+    """Name of a task of an array: the array's name and the task's index."""
+    suffix = f"{array_id[:digits]}-{index}"
+    return f"{base_name[: MAX_NAME - len(suffix) - 1].rstrip('-')}-{suffix}"
+
+
 def check_id(job_id: str) -> str:
     """Give ``job_id`` back when it has the form of an id.
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from jupyter_smx.model.array import ArrayTask
 from jupyter_smx.model.channel import Channel, Output, Payload
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.provenance import Revision
@@ -53,6 +54,9 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     working_directory: str = ""
     metrics: dict[str, str] = {}
     """Regular expressions by the name of their metric; the first group is the value."""
+    array: ArrayTask | None = None
+    shared: Payload | None = None
+    """Variables that all tasks of an array get, beside those of ``send``."""
     retries: int = 0
     """How often the job is run again after an ``InternalServerError``."""
     after: tuple[str, ...] = ()
@@ -63,7 +67,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def payloads(self) -> tuple[str, ...]:
         """Give the paths of the files that the kernel packed for this job."""
-        return tuple(packed.path for packed in (self.send, self.source_dir) if packed is not None)
+        return tuple(packed.path for packed in (self.shared, self.send, self.source_dir) if packed is not None)
 
     def instance_count(self) -> int:
         """Count the hosts of all groups."""

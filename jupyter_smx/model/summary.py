@@ -42,6 +42,7 @@ def summary_of(
         warm_pool_status=job.warm_pool.status.value if job.warm_pool else "",
         first_line_seconds=None if first_line is None else max(0.0, first_line - submitted),
         cost=cost,
+        array=job.spec.array,
         attempt=job.attempt,
         attempts=1 + job.spec.retries,
         failure_type=exception.type if exception else "",

@@ -11,6 +11,8 @@ from jupyter_smx.model.status import SecondaryStatus, Status
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jupyter_smx.model.array import ArrayCounts
+
 PREFIX = "ClientError: --after: "
 _NAMED = 3
 """So many names stand in a sentence; the others are counted."""
@@ -65,3 +67,12 @@ def order_of(predecessors: Sequence[Predecessor]) -> Order:
             told = f"Stopped before it began: {each.name}, which it waited for, was stopped."
             return Order(verdict=SecondaryStatus.STOPPED, reason=told)
     return Order(waits_for=tuple(each.name for each in predecessors if each.status is not Status.COMPLETED))
+
+
+def status_of_array(counts: ArrayCounts) -> Status:
+    """Say how an array stands to those that come after it: one task that did not complete is enough."""
+    if counts.failed:
+        return Status.FAILED
+    if counts.stopped:
+        return Status.STOPPED
+    return Status.IN_PROGRESS if counts.pending or counts.running else Status.COMPLETED

@@ -13,7 +13,7 @@ from jupyter_smx.model.status import SecondaryStatus, is_final, may_become, mess
 if TYPE_CHECKING:
     from jupyter_smx.policy.keep_alive import Keep
 
-_OF_ALL_ATTEMPTS = ("magic", "accepted")
+_OF_ONE_ATTEMPT = ("committed", "sent", "received", "awake", "first_line", "exited", "ended")
 _BILLED_FROM = (SecondaryStatus.DOWNLOADING, SecondaryStatus.TRAINING)
 
 
@@ -50,6 +50,12 @@ def remark(job: Job, message: str) -> Job:
     return replace(job, transitions=(*before, replace(last, status_message=message)))
 
 
+def never_ran(job: Job, reason: str, now: float) -> Job:
+    """Stop a job that never had hosts."""
+    pool = WarmPool(status=WarmPoolStatus.TERMINATED, reason="No hosts were launched.")
+    return replace(advance(job, SecondaryStatus.STOPPED, now, reason), warm_pool=pool)
+
+
 def begin_again(job: Job, reason: str, ends: tuple[HostEnd, ...], now: float) -> Job:
     """Put a job at the start of another attempt, without hosts; SageMaker shows it as ``Starting`` again."""
     began = attempt_began(job)
@@ -79,7 +85,7 @@ def begin_again(job: Job, reason: str, ends: tuple[HostEnd, ...], now: float) ->
         transitions=(*_closed(job.transitions, now), entry),
         modified_at=now,
         warm_pool=None,
-        timings={name: at for name, at in job.timings.items() if name in _OF_ALL_ATTEMPTS},
+        timings={name: at for name, at in job.timings.items() if name not in _OF_ONE_ATTEMPT},
     )
 
 
@@ -122,6 +128,7 @@ def take(cluster: Cluster, job_id: str, now: float) -> Cluster:
         retained_seconds=cluster.retained_seconds + idle_seconds(cluster, now),
         available_since=None,
         expires_at=None,
+        kept_for="",
     )
 
 

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec.structs import replace
 
+from jupyter_smx.controller.arrays import ArrayWish
+from jupyter_smx.model.array import TaskWish, task_id
 from jupyter_smx.model.cluster import ClusterState, WarmPoolStatus
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final, is_news
@@ -45,6 +47,7 @@ class Histories(RuleBasedStateMachine):
         self.sim = Simulation(limits=MACHINE_LIMITS)
         self.sim.world.builder.failing.add("gone")
         self.jobs: dict[str, dict[str, Any]] = {}
+        self.arrays: dict[str, ArrayWish] = {}
         self.asked_to_stop: set[str] = set()
         self.seen = 0
         self.steps: dict[str, tuple[int, SecondaryStatus]] = {}
@@ -76,6 +79,40 @@ class Histories(RuleBasedStateMachine):
         self.sim.world.scripts[job] = Script(honours_stop=honours_stop, starts_after=starts_after)
         self.jobs[job] = wish
         self.sim.submit(job_id=job, **wish)
+
+    @precondition(alive)
+    @rule(
+        size=st.integers(min_value=1, max_value=4),
+        max_concurrent=st.sampled_from([0, 0, 1, 2]),
+        keep_alive=st.sampled_from([0, 0, 20]),
+        retries=st.sampled_from([0, 2]),
+    )
+    def submit_array(self, size: int, max_concurrent: int, **wish: Any) -> None:
+        """A user wants many jobs at once."""
+        array = self.sim.new_id()
+        tasks = tuple(TaskWish(label=str(index)) for index in range(size))
+        self.arrays[array] = ArrayWish(spec=self.sim.spec(**wish), tasks=tasks, max_concurrent=max_concurrent)
+        self.sim.call(lambda: self.sim.controller.desk.arrays.submit(array, self.arrays[array]))
+
+    @precondition(lambda self: self.alive() and self.arrays)
+    @rule(number=which, again=st.booleans())
+    def stop_array(self, number: int, again: bool) -> None:
+        """A user wants none of them any more, or sends the same wish once more."""
+        array = [*self.arrays][-1 - number % len(self.arrays)]
+        desk = self.sim.controller.desk.arrays
+        if again:
+            self.sim.call(lambda: desk.submit(array, self.arrays[array]))
+            return
+        self.asked_to_stop.update(self._tasks(array))
+        with contextlib.suppress(SmxError):
+            self.sim.call(lambda: desk.stop(desk.find(array)))
+
+    def _tasks(self, array: str) -> list[str]:
+        return [task_id(array, index) for index in range(len(self.arrays[array].tasks))]
+
+    def _wishes(self) -> dict[str, dict[str, Any]]:
+        arrays = {job: {"retries": wish.spec.retries} for a, wish in self.arrays.items() for job in self._tasks(a)}
+        return self.jobs | arrays
 
     @precondition(alive)
     @rule(keep_alive=st.sampled_from(KEEP_ALIVES), dies_at=st.sampled_from([None, *range(1, 9)]), before=st.booleans())
@@ -219,18 +256,31 @@ class Histories(RuleBasedStateMachine):
         """The world counted: a job runs on one cluster, once on each host; a retry on another one, never beside it."""
         world = self.sim.world
         assert all(count == 1 for count in world.runs.values()), world.runs
-        allowed = {job: 1 + wish.get("retries", 0) for job, wish in self.jobs.items()}
+        allowed = {job: 1 + wish.get("retries", 0) for job, wish in self._wishes().items()}
         assert all(len(clusters) <= allowed[job] for job, clusters in world.began.items()), world.began
         assert not world.overlaps
         assert all(count == 1 for count in self.sim.world.launches.values()), self.sim.world.launches
+
+    @invariant()
+    def arrays_are_whole_and_keep_their_limits(self) -> None:
+        """All tasks of an array are known or none, and no more have hosts than it allows."""
+        if not self.alive():
+            return
+        books = self.sim.controller.books
+        for array, wish in self.arrays.items():
+            tasks = self.sim.controller.store.arrays.tasks(array)
+            assert len(tasks) in {0, len(wish.tasks)}
+            placed = [job for job in self._tasks(array) if job in books.jobs and books.jobs[job].cluster]
+            assert not wish.max_concurrent or len(placed) <= wish.max_concurrent
 
     @invariant()
     def order_is_kept(self) -> None:
         """No code began before every job that it comes after had completed."""
         if not self.alive():
             return
+        wishes = self._wishes()
         for job in self.sim.world.began:
-            before = [self.sim.controller.store.job(each) for each in self.jobs[job].get("after", ())]
+            before = [self.sim.controller.store.job(each) for each in wishes[job].get("after", ())]
             assert all(each is not None and each.status() is Status.COMPLETED for each in before)
 
     @invariant()
@@ -284,7 +334,7 @@ class Histories(RuleBasedStateMachine):
             verdict = (step, job.message)
             assert self.verdicts.setdefault(job.id, verdict) == verdict
         if step is SecondaryStatus.STOPPED:
-            reasons = {job.id, *self.jobs[job.id].get("after", ())}
+            reasons = {job.id, *self._wishes()[job.id].get("after", ())}
             assert reasons & self.asked_to_stop, f"{job.name} was stopped, and nobody had asked"
             self.asked_to_stop.add(job.id)  # it stops whoever comes after it
 
@@ -334,7 +384,7 @@ class Histories(RuleBasedStateMachine):
 
     def _the_records_add_up(self) -> None:
         store, idle = self.sim.controller.store, dict[str, int]()
-        found = [job for job_id in self.jobs if (job := store.job(job_id)) is not None]
+        found = [job for job_id in self._wishes() if (job := store.job(job_id)) is not None]
         for job in found:
             assert is_final(job.state)
             self._the_verdict_is_true(job)

@@ -41,6 +41,7 @@ from jupyter_smx.testing.simulated_time import SimulatedLoop
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from jupyter_smx.model.array import Array
     from jupyter_smx.model.cluster import Cluster, ClusterState
     from jupyter_smx.model.event import Event
     from jupyter_smx.model.job import Job
@@ -72,6 +73,7 @@ class MortalStore(Store):
         clusters: Sequence[Cluster] = (),
         events: Sequence[Event] = (),
         *,
+        array: Array | None = None,
         durable: bool = False,
     ) -> tuple[Event, ...]:
         """Write, unless it is killed at this write or was before."""
@@ -85,7 +87,7 @@ class MortalStore(Store):
         if self.disk_is_full:
             raise unwritable(self.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
         # Nobody cuts the power here, and waiting for a disk takes longer than everything else.
-        written = super().write(jobs, clusters, events, durable=False)
+        written = super().write(jobs, clusters, events, array=array, durable=False)
         if dies_now:
             self.on_death()
             raise ControllerDied

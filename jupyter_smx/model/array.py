@@ -1,0 +1,108 @@
+"""Job arrays: many jobs that were asked for at once and differ in a few values (Slurm's and AWS Batch's word)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from jupyter_smx.model.channel import Payload
+
+MAX_TASKS = 10_000
+"""Tasks of one array, as in AWS Batch."""
+_INDEX_DIGITS = 6
+
+
+class ArrayTask(Struct, frozen=True, kw_only=True):
+    """Which task of which array a job is.
+
+    ``index`` counts from 0; ``label`` says in what the task differs, as ``lr=0.1``; ``title`` what the array does, as
+    ``sweep lr``. At most ``max_concurrent`` tasks of the array have hosts at a time (0: as many as there is room for).
+    """
+
+    id: str
+    name: str
+    index: int
+    size: int
+    label: str = ""
+    title: str = ""
+    max_concurrent: int = 0
+
+
+class TaskWish(Struct, frozen=True, kw_only=True):
+    """In what one task differs from its array's template: more hyperparameters, and variables of its own."""
+
+    label: str = ""
+    hyperparameters: dict[str, str] = {}
+    send: Payload | None = None
+
+
+class ArrayCounts(Struct, frozen=True, kw_only=True):
+    """How many tasks are where; ``running`` have or had hosts and no verdict, ``stopped`` counts a time limit, too."""
+
+    pending: int = 0
+    running: int = 0
+    completed: int = 0
+    failed: int = 0
+    stopped: int = 0
+
+    def ended(self) -> int:
+        """Count the tasks with a verdict."""
+        return self.completed + self.failed + self.stopped
+
+
+class Array(Struct, frozen=True, kw_only=True):
+    """The record of an array; never changed, since its tasks say what became of it.
+
+    ``digest`` is the hash of the request that made it; ``created_at`` is seconds since the epoch.
+    """
+
+    id: str
+    name: str
+    base_name: str
+    kind: Literal["train", "process"]
+    size: int
+    digest: str
+    title: str = ""
+    max_concurrent: int = 0
+    engine: str = ""
+    instances: str = ""
+    created_at: float = 0.0
+
+
+class ArraySummary(Struct, frozen=True, kw_only=True):
+    """What lists show of an array."""
+
+    id: str
+    name: str
+    base_name: str
+    kind: Literal["train", "process"]
+    size: int
+    counts: ArrayCounts
+    title: str = ""
+    max_concurrent: int = 0
+    engine: str = ""
+    instances: str = ""
+    created_at: float = 0.0
+
+
+def task_id(array_id: str, index: int) -> str:
+    """Give the id of a task: the beginning of the array's and the index, so that ids stand in the tasks' order."""
+    return f"{array_id[: 32 - _INDEX_DIGITS]}{index:0{_INDEX_DIGITS}x}"
+
+
+def array_summary(array: Array, counts: ArrayCounts) -> ArraySummary:
+    """Give the summary of an array whose tasks are where ``counts`` says."""
+    return ArraySummary(
+        id=array.id,
+        name=array.name,
+        base_name=array.base_name,
+        kind=array.kind,
+        size=array.size,
+        counts=counts,
+        title=array.title,
+        max_concurrent=array.max_concurrent,
+        engine=array.engine,
+        instances=array.instances,
+        created_at=array.created_at,
+    )

@@ -135,7 +135,15 @@ class Desk:
 
         :raises ResourceNotFoundError: none or several.
         """
-        return self._books.job(ref)
+        return self._as_of_now(self._books.job(ref))
+
+    def _as_of_now(self, job: Job) -> Job:
+        # Nobody writes it down each time that a job in the line moves up, so where it stands is told when it is asked.
+        waits = job.state is SecondaryStatus.PENDING and job.id in self._books.jobs
+        if not waits or self._books.summary(job).queue_position is None:
+            return job
+        decision = self._reconciler.placement_of(job)
+        return replace(job, why=decision.why) if isinstance(decision, placement.Wait) else job
 
     def summary(self, job: Job) -> JobSummary:
         """Say of a job what lists show."""
@@ -188,7 +196,7 @@ class Desk:
                 break
             await self._books.bell.wait(left)
             job = self._books.job(job.id)
-        return job
+        return self._as_of_now(job)
 
     # Pools
 

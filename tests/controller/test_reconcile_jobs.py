@@ -234,7 +234,7 @@ def test_a_job_that_nobody_wants_any_more_is_stopped_and_not_failed_by_a_refusal
 
 
 def test_a_job_that_no_frame_can_carry_fails_and_says_so(sim: Simulation) -> None:
-    job = sim.submit(source='"' * 9_000_000, keep_alive=60)
+    job = sim.submit(source="\x01" * 4_000_000, keep_alive=60)  # six letters each in JSON
     sim.pass_time(START + 3)
     found = sim.job(job)
     assert found.status() is Status.FAILED

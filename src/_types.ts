@@ -276,7 +276,7 @@ export interface InstanceGroup {
  * A job; changed only by ``msgspec.structs.replace``. Times are seconds since the epoch.
  *
  * ``timings`` are moments on the way to the first line of user code, seconds since the epoch by the clock of whoever
- * saw them: ``magic, accepted, committed, sent, received, awake, first_line, exited, ended, final``.
+ * saw them: ``magic, accepted, building, built, committed, sent, received, awake, first_line, exited, ended, final``.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Job".
@@ -342,6 +342,8 @@ export interface JobSpec {
   max_run: number;
   python: string;
   python_version: string;
+  requirements: string[];
+  requirements_only: boolean;
   imports: string[];
   notebook: string;
   working_directory: string;

@@ -55,7 +55,7 @@ export function stepWords(job: JobSummary, trans: TranslationBundle): string {
   }
   switch (job.secondary_status) {
     case 'Pending':
-      return trans.__('Pending');
+      return pendingWords(job, trans);
     case 'Starting':
       return trans.__('Starting');
     case 'Downloading':
@@ -69,6 +69,11 @@ export function stepWords(job: JobSummary, trans: TranslationBundle): string {
     default:
       return verdictWords(job, trans);
   }
+}
+
+/** Whoever stands in no line waits for something with words of its own: an environment that is built, say. */
+function pendingWords(job: JobSummary, trans: TranslationBundle): string {
+  return (job.start === 'none' && job.message) || trans.__('Pending');
 }
 
 function verdictWords(job: JobSummary, trans: TranslationBundle): string {

@@ -67,12 +67,11 @@ class Preparation:
 
     def _write_down(self, job: Job) -> Job:
         now = self._books.clock()
-        words = environment.words(environment.environment_of(job.spec))
         timings = {name: at for name, at in job.timings.items() if name != environment.BUILT}
         begun = replace(
             job,
             timings={**timings, environment.BUILDING: now},
-            why=Why(start="none", sentence=f"{BEGUN}: {words}."),
+            why=_why(job),
         )
         begun = transitions.remark(begun, f"{BEGUN}.")
         self._books.save(jobs=[begun])
@@ -140,7 +139,7 @@ class Preparation:
             if waiting is not None and not waiting.cluster:
                 said = transitions.remark(waiting, f"{BEGUN}: {step}.")
                 if said is not waiting:
-                    self._books.save(jobs=[said])
+                    self._books.save(jobs=[replace(said, why=_why(said, step))])
 
     def note(self, job: Job) -> str:
         """Say for ``why`` where a job's environment comes from, and remember that it is wanted now."""
@@ -162,3 +161,8 @@ class Preparation:
         """End every build; the next controller begins them anew."""
         for task in self._tasks.values():
             task.cancel()
+
+
+def _why(job: Job, step: str = "") -> Why:
+    words = environment.words(environment.environment_of(job.spec))
+    return Why(start="none", sentence=f"{BEGUN} ({words}){': ' if step else ''}{step}.")

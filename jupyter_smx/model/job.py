@@ -71,7 +71,7 @@ class Job(Struct, frozen=True, kw_only=True):
     """A job; changed only by ``msgspec.structs.replace``. Times are seconds since the epoch.
 
     ``timings`` are moments on the way to the first line of user code, seconds since the epoch by the clock of whoever
-    saw them: ``magic, accepted, committed, sent, received, awake, first_line, exited, ended, final``.
+    saw them: ``magic, accepted, building, built, committed, sent, received, awake, first_line, exited, ended, final``.
     """
 
     id: str

@@ -70,6 +70,13 @@ describe('the step of a job', () => {
     expect(stepWords(job(1, { kind: 'process' }), trans)).toBe('Processing');
   });
 
+  it('is what it says itself while its environment is built', () => {
+    const message = 'Building the environment: Collecting torch.';
+    const building = job(1, { secondary_status: 'Pending', start: 'none', message });
+    expect(stepWords(building, trans)).toBe(message);
+    expect(stepWords({ ...building, start: 'queued' }, trans)).toBe('Pending');
+  });
+
   it('names the exception and the line of a failure', () => {
     const failed = job(1, {
       status: 'Failed',

@@ -58,6 +58,9 @@ def test_an_environment_is_built_before_the_job_is_placed_and_the_message_says_h
     assert sim.pools() == []
     sim.pass_time(1.1)
     assert message(sim, job) == "Building the environment: Collecting numpy==2."
+    why = sim.job(job).why
+    assert why is not None
+    assert why.sentence == "Building the environment (numpy==2, torch): Collecting numpy==2."
     sim.pass_time(1.0)
     assert message(sim, job) == "Building the environment: Collecting torch."
     sim.pass_time(BUILD - 2.1 + START)

@@ -83,7 +83,7 @@ docs: $(STAMP) ## build the documentation into build/docs; a warning is an error
 	$(VENV)/bin/python -m sphinx -b html -W --keep-going -n -q docs build/docs
 
 bench: build ## print the measured figures
-	$(VENV)/bin/python bench/warm_path.py
+	$(VENV)/bin/python -m bench
 
 wheel: $(STAMP) ## build the wheel that would be published
 	rm -rf lib tsconfig.tsbuildinfo jupyter_smx/labextension dist

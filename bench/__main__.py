@@ -1,201 +1,36 @@
-"""Cold and warm starts from the magic to the user's first line, hop by hop, as a table with ratios.
+"""Print measured figures: the start of a warm job hop by hop, many jobs, memory, large variables.
 
-    python -m bench [--jobs 100] [--preload bare numpy+pandas+sklearn torch] [--rounds 3]
+    python -m bench [warm] [many] [memory] [send] [--jobs 100] [--rounds 3] [--preload bare numpy+pandas+sklearn torch]
 
-Every figure of a row comes from one run on one machine; quote the ratios, not the milliseconds. The p99 is the median
-of the p99 of the rounds, because one burst of a neighbour ruins a single one.
+Every figure of a row comes from one run on one machine; quote the ratios, not the milliseconds.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import importlib.util
-import io
-import json
-import os
-import signal
-import statistics
-import subprocess
-import sys
-import tempfile
-import time
-from pathlib import Path
-from typing import Any
+import importlib
 
-from jupyter_smx import launch
+from bench.warm import PRELOADS
 
-HOPS = (
-    ("cell to magic", "cell", "magic"),
-    ("magic to controller", "magic", "accepted"),
-    ("decide and commit", "accepted", "committed"),
-    ("dispatch", "committed", "sent"),
-    ("controller to agent", "sent", "received"),
-    ("agent to child", "received", "awake"),
-    ("child to first line", "awake", "first_line"),
-    ("first line to exit", "first_line", "exited"),
-    ("exit to record", "exited", "ended"),
-    ("record to verdict", "ended", "final"),
-    ("verdict to kernel", "final", "known"),
-)
-PRELOADS = {
-    "bare": (),
-    "numpy+pandas+sklearn": ("numpy", "pandas", "sklearn.ensemble"),
-    "torch": ("torch",),
-}
-PRELOAD_LIMIT = 120.0
-LOADS = (("pauses of 150 ms", 0.15, False), ("back to back", 0.0, False), ("one core busy", 0.05, True))
-"""What goes on beside: seconds between two jobs, and whether a neighbour spins."""
-
-
-def percentile(values: list[float], share: float) -> float:
-    """Give the value below which ``share`` of the values lie."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
-
-
-def cell(modules: tuple[str, ...]) -> str:
-    """Write the job: its first line, its imports, and the moment when they are done."""
-    return "\n".join(["import time", *(f"import {name}" for name in modules), "print(time.time())"])
-
-
-def run_one(shell: Any, modules: tuple[str, ...]) -> dict[str, float]:
-    """Run one job through the magic and give its moments, seconds since the epoch; ``ready`` is after its imports."""
-    began = time.time()
-    with contextlib.redirect_stdout(io.StringIO()):
-        shell.run_cell(f"%%train --name bench --keep-alive 10m --as job\n{cell(modules)}")
-        record = shell.user_ns["job"].wait(120).record
-        known = time.time()
-        if record.status().value != "Completed":
-            raise SystemExit(f"{record.name}: {record.failure_reason}")
-        ready = float(shell.user_ns["job"].logs())
-    seen = {"cell": began, "known": known, "ready": ready}
-    return {**record.timings, **seen, "warm": float(record.why.start == "warm")}
-
-
-def wait_for_preload(client: Any, modules: tuple[str, ...]) -> None:
-    """Wait until the idle pool says that the modules are there."""
-    deadline = time.monotonic() + PRELOAD_LIMIT
-    wanted = {name.split(".")[0] for name in modules}
-    while time.monotonic() < deadline:
-        pools = client.pools()
-        if pools and wanted <= {name.split(".")[0] for name in pools[0].preloaded}:
-            return
-        time.sleep(0.1)
-    raise SystemExit(f"The pool never preloaded {sorted(wanted)}: {client.pools()}")
-
-
-def measure(shell: Any, modules: tuple[str, ...], count: int, pause: float) -> list[dict[str, float]]:
-    """Run ``count`` warm jobs with a pause in seconds between them."""
-    rows = []
-    for _ in range(count):
-        time.sleep(pause)
-        row = run_one(shell, modules)
-        if not row["warm"]:
-            raise SystemExit("A job was cold.")
-        rows.append(row)
-    return rows
-
-
-def spans(rows: list[dict[str, float]], start: str, end: str) -> list[float]:
-    """Milliseconds between two moments of every job."""
-    return [(row[end] - row[start]) * 1000 for row in rows]
-
-
-def print_hops(rows: list[dict[str, float]]) -> None:
-    """Print every hop, so that the next one to mend is seen."""
-    for name, start, end in HOPS:
-        values = spans(rows, start, end)
-        shares = (f"{percentile(values, share):8.2f}" for share in (0.5, 0.9, 0.99))
-        print(f"    {name:22}", *shares)
-
-
-def floor(modules: tuple[str, ...]) -> float:
-    """Measure a bare fork with the same imports: median milliseconds."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    command = [sys.executable, str(Path(__file__).with_name("floor.py")), *modules]
-    told = subprocess.run(command, env=environment, capture_output=True, check=True)
-    return statistics.median(json.loads(told.stdout))
-
-
-def busy_core() -> subprocess.Popen[bytes]:
-    """Start one spinner, as a neighbour that never sleeps."""
-    return subprocess.Popen([sys.executable, "-c", "while True: pass"])
-
-
-def bench(shell: Any, name: str, options: argparse.Namespace) -> None:
-    """Measure one preload set: cold start, warm starts with and without pauses and with a busy core, the floor."""
-    from jupyter_smx.kernel import standby  # noqa: PLC0415 - after the data folder is set
-
-    client = standby.client()
-    modules = PRELOADS[name]
-    cold = []
-    for _ in range(options.rounds):
-        for pool in client.pools():
-            client.release(pool.id)
-        while client.pools():
-            time.sleep(0.02)
-        cold.append(run_one(shell, modules))
-    first, imported = (statistics.median(spans(cold, "magic", moment)) for moment in ("first_line", "ready"))
-    wait_for_preload(client, modules)
-    measure(shell, modules, 10, 0.0)
-    low = floor(modules)
-    print(f"{name}: cold start {first:.0f} ms to the first line, {imported:.0f} ms to the end of its imports;", end=" ")
-    print(f"a bare fork takes {low:.2f} ms")
-    for label, pause, spin in LOADS:
-        spinner = busy_core() if spin else None
-        try:
-            rounds = [measure(shell, modules, options.jobs, pause) for _ in range(options.rounds)]
-        finally:
-            if spinner is not None:
-                spinner.kill()
-                spinner.wait()
-        each = [spans(rows, "magic", "first_line") for rows in rounds]
-        middle = statistics.median(percentile(values, 0.5) for values in each)
-        tail = statistics.median(percentile(values, 0.99) for values in each)
-        warm = statistics.median(spans([row for rows in rounds for row in rows], "magic", "ready"))
-        print(f"  {label:18} p50 {middle:6.2f} ms  p99 {tail:6.2f} ms  = {middle / low:5.1f} bare forks;", end=" ")
-        print(f"with imports {warm:6.2f} ms, cold/warm {imported / warm:5.0f}")
-        print_hops([row for rows in rounds for row in rows])
-
-
-def leave(client: Any) -> None:
-    """End the pools and the controller before their folder goes."""
-    for pool in client.pools():
-        client.release(pool.id)
-    while client.pools():
-        time.sleep(0.02)
-    pid = client.greet().pid
-    client.close()
-    os.kill(pid, signal.SIGTERM)
-    while launch.is_listening():
-        time.sleep(0.02)
+PARTS = ("warm", "many", "memory", "send")
 
 
 def main() -> None:
-    """Run the chosen sets in a data folder of their own."""
+    """Run the chosen parts, each in a data folder of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=100)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default all")
+    parser.add_argument("--jobs", type=int, default=100, help="jobs of a round")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--preload", nargs="*", default=[*PRELOADS], choices=[*PRELOADS])
+    parser.add_argument("--preload", nargs="*", choices=[*PRELOADS])
+    parser.add_argument("--burst", type=int, default=1_000, help="jobs that are handed in at once")
+    parser.add_argument("--soak", type=int, default=10_000, help="jobs over which memory is watched")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="smx-bench-") as folder:
-        os.environ["JUPYTER_SMX_DATA_DIR"] = folder
-        os.environ["SMX_WAIT"] = "0"
-        from IPython.core.interactiveshell import InteractiveShell  # noqa: PLC0415 - after the folder is set
-
-        from jupyter_smx.kernel import standby  # noqa: PLC0415 - the same
-
-        shell = InteractiveShell.instance()
-        shell.run_cell("%load_ext jupyter_smx")
-        try:
-            for name in options.preload:
-                if all(importlib.util.find_spec(module.split(".")[0]) for module in PRELOADS[name]):
-                    bench(shell, name, options)
-                else:
-                    print(f"{name}: not installed here, not measured")
-        finally:
-            leave(standby.client())
+    unknown = set(options.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"{', '.join(sorted(unknown))}: there are {', '.join(PARTS)}")
+    for part in options.parts or PARTS:
+        print(f"== {part}", flush=True)
+        importlib.import_module(f"bench.{part}").run(options)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Figures: ``python -m bench`` prints them, docs/performance.md keeps them."""

@@ -1,0 +1,88 @@
+"""A data folder of its own for one run, with a shell in it, and everything ended and gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx import launch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATIENCE = 120.0
+"""Seconds that the slowest import may take."""
+
+
+@contextmanager
+def place() -> Iterator[None]:
+    """Let jobs and controller live in a folder that is removed; nothing is drawn."""
+    with tempfile.TemporaryDirectory(prefix="smx-bench-") as folder:
+        os.environ[launch.DATA_DIR_VARIABLE] = folder
+        os.environ["SMX_WAIT"] = "0"
+        from jupyter_smx.kernel import session  # noqa: PLC0415 - after the folder is set
+
+        session.close_session()
+        try:
+            yield
+        finally:
+            leave(session.current().client)
+            session.close_session()
+
+
+@contextmanager
+def notebook() -> Iterator[Any]:
+    """Give a shell with the magics in a place of its own."""
+    with place():
+        from IPython.core.interactiveshell import InteractiveShell  # noqa: PLC0415 - after the folder is set
+
+        shell = InteractiveShell.instance()
+        shell.run_line_magic("load_ext", "jupyter_smx")
+        yield shell
+
+
+def client() -> Any:
+    """Give the client of this process."""
+    from jupyter_smx.kernel import session  # noqa: PLC0415 - after the data folder is set
+
+    return session.current().client
+
+
+def release_all(of: Any) -> None:
+    """End every pool and wait until it is gone."""
+    for pool in of.pools():
+        of.release(pool.id)
+    while of.pools():
+        time.sleep(0.02)
+
+
+def leave(of: Any) -> None:
+    """End the pools and the controller before their folder goes."""
+    release_all(of)
+    pid = of.greet().pid
+    of.close()
+    os.kill(pid, signal.SIGTERM)
+    while launch.is_listening():
+        time.sleep(0.02)
+
+
+def wait_for_preload(of: Any, modules: tuple[str, ...]) -> None:
+    """Wait until the idle pool says that the modules are there."""
+    deadline = time.monotonic() + PATIENCE
+    wanted = {name.split(".")[0] for name in modules}
+    while time.monotonic() < deadline:
+        pools = of.pools()
+        if pools and wanted <= {name.split(".")[0] for name in pools[0].preloaded}:
+            return
+        time.sleep(0.1)
+    raise SystemExit(f"The pool never preloaded {sorted(wanted)}: {of.pools()}")
+
+
+def percentile(values: list[float], share: float) -> float:
+    """Give the value below which ``share`` of the values lie."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from jupyter_smx.kernel.failures import failure_of
+from jupyter_smx.kernel.outlook import bar, expected_words, metric_words, progress_words, queue_words
 from jupyter_smx.kernel.sizes import size_words
 from jupyter_smx.model import duration
 from jupyter_smx.model.job import JobSummary
@@ -66,14 +67,18 @@ class Card(Struct, frozen=True, kw_only=True):
 
     def line(self) -> str:
         """Say it in one line."""
-        parts = (f"{self._mark()} {self.name}", self._state(), self.summary.instances, self.failure or self.why)
+        said = (self._state(), self._progress(), metric_words(self.summary), self.summary.instances)
+        parts = (f"{self._mark()} {self.name}", *said, self.failure or self.why)
         return " · ".join(part for part in parts if part)
 
     def html(self) -> str:
         """Write the snapshot as HTML without scripts; everything that came from outside is escaped."""
         facts = " · ".join(escape(text) for text in (self._state(), self.summary.instances, self.summary.engine))
         rows = [f"<b>{escape(self._mark())} {escape(self.name)}</b> · {facts}"]
-        rows += [escape(text) for text in (self._start(), self._variables(), self._files()) if text]
+        known = (self._progress(), metric_words(self.summary, most=8))
+        rows.append(" · ".join(escape(text) for text in known if text))
+        rows += [escape(text) for text in (self._start(), self._variables(), self._files())]
+        rows = [row for row in rows if row]
         if self.failure:
             rows.append(f"<b>{escape(self.failure)}</b>")
         if self.tail:
@@ -96,7 +101,12 @@ class Card(Struct, frozen=True, kw_only=True):
         word = summary.secondary_status.value if in_progress else summary.status.value
         took = duration.words(max(0.0, self._until() - self.submitted_at))
         again = f", attempt {summary.attempt} of {summary.attempts}" if summary.attempt > 1 else ""
-        return f"{word} {'for' if in_progress else 'after'} {took}{again}"
+        expected = expected_words(summary)
+        return " ".join(part for part in (word, "for" if in_progress else "after", took, expected) if part) + again
+
+    def _progress(self) -> str:
+        drawn = bar(self.summary)
+        return f"{drawn} {progress_words(self.summary)}".strip()
 
     def _start(self) -> str:
         seconds = self.summary.first_line_seconds
@@ -112,11 +122,17 @@ class Card(Struct, frozen=True, kw_only=True):
         return f"files: {_sizes(self.files)}" if self.files else ""
 
 
-def card_of(job: Job, at: float, *, queue_position: int | None = None, tail: tuple[str, ...] = ()) -> Card:
-    """Take the snapshot of a record at a moment; pure."""
-    summary = summary_of(job, queue_position=queue_position)
-    if queue_position:
-        words = f"Waiting for room, number {queue_position} in the queue."
+def card_of(job: Job, at: float, *, news: JobSummary | None = None, tail: tuple[str, ...] = ()) -> Card:
+    """Take the snapshot of a record at a moment; pure.
+
+    ``news`` is the newest summary that the controller told: it knows progress and queue, which no record holds.
+    """
+    summary = summary_of(job)
+    if news is not None and not is_final(job.state):
+        known = ("queue_position", "progress", "metrics", "expectation", "expected_start_at")
+        summary = msgspec.structs.replace(summary, **{name: getattr(news, name) for name in known})
+    if summary.queue_position:
+        words = f"Waiting for room, {queue_words(summary, at)}."
         summary = msgspec.structs.replace(summary, message=words)
     failure = failure_of(job)
     return Card(

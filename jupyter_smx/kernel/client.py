@@ -15,6 +15,7 @@ from jupyter_smx.kernel.connection import Answer, Connection
 from jupyter_smx.model.errors import ErrorBody, UnavailableError, ValidationError, from_body
 from jupyter_smx.model.event import Changes, PoolSummary
 from jupyter_smx.model.job import Job, JobSummary
+from jupyter_smx.model.progress import JobMetrics
 from jupyter_smx.model.spec import MAX_WISH
 from jupyter_smx.model.why import Why
 
@@ -122,7 +123,7 @@ class Client:
         """Ask a job to stop."""
         return self._ask("POST", f"/v1/jobs/{_path(ref)}/stop", Job)
 
-    def log(  # noqa: PLR0913 - where in which log, how much and how long
+    def log(
         self, ref: str, host: str, offset: int, wait: float = 0.0, limit: int = 262_144, *, attempt: int = 0
     ) -> Log:
         """Read a host's log from a byte on; with ``wait`` seconds for more when there is none.
@@ -143,6 +144,10 @@ class Client:
             attempt=int(headers.get("x-smx-attempt", attempt or 1)),
             attempts=int(headers.get("x-smx-attempts", attempt or 1)),
         )
+
+    def metrics(self, ref: str) -> JobMetrics:
+        """Read what a job's logs told: its progress, all points of its metrics, notes."""
+        return self._ask("GET", f"/v1/jobs/{_path(ref)}/metrics", JobMetrics)
 
     def pools(self) -> tuple[PoolSummary, ...]:
         """List live pools."""

@@ -12,8 +12,8 @@ import msgspec
 
 from jupyter_smx.kernel import fields, payload
 from jupyter_smx.kernel.call import RECEIVE, by_value, call_of
-from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.diff import Diff, difference, previous_run
+from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.rerun import spec_again
 from jupyter_smx.kernel.script import absolute_folder
 from jupyter_smx.kernel.session import current
@@ -58,6 +58,7 @@ def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     max_run: int | str | None = None,
     python: str | Path = "",
     requirements: Required = "",
+    metrics: Mapping[str, str] | None = None,
     retries: int = 0,
     after: After = (),
     wait: bool = False,
@@ -79,6 +80,8 @@ def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
         environment of these alone; default the Python that runs here.
     :param requirements: a requirements file, or requirements one by one, that are installed on top of ``python``'s own
         packages; equal ones share one environment.
+    :param metrics: regular expressions by the name of their metric; the first group in a line of the log is its value,
+        which ``job.metrics`` gives. What tqdm, Keras, Lightning and the like print is understood without one.
     :param retries: how often it is run again when it failed by our fault, as when its host was lost: 30 at most. What
         the code raises and how it exits is never retried; ``max_run`` covers all attempts.
     :param after: jobs that must have completed before this one begins: handles, names or ids. If one of them does not
@@ -113,6 +116,7 @@ def process(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     max_run: int | str | None = None,
     python: str | Path = "",
     requirements: Required = "",
+    metrics: Mapping[str, str] | None = None,
     retries: int = 0,
     after: After = (),
     wait: bool = False,
@@ -243,6 +247,7 @@ def _wish(session: Session, kind: Kind, folder: Path, **arguments: Any) -> Wish:
     outputs: Outputs = arguments.pop("outputs") or {}
     arguments["hyperparameters"] = arguments["hyperparameters"] or {}
     arguments["environment"] = {key: str(value) for key, value in (arguments["environment"] or {}).items()}
+    arguments["metrics"] = fields.checked_metrics(arguments["metrics"] or {})
     arguments["source_dir"] = absolute_folder(str(arguments["source_dir"]), folder)
     arguments["entry_point"] = str(arguments.get("entry_point", ""))
     arguments["python"] = str(arguments["python"])

@@ -6,6 +6,7 @@ import json
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.kernel.outlook import expected_words, metric_words, progress_words, queue_words
 from jupyter_smx.model import duration
 
 if TYPE_CHECKING:
@@ -36,16 +37,16 @@ def note(text: str) -> Page:
 
 
 def jobs_page(jobs: Iterable[JobSummary], now: float) -> Page:
-    """List jobs: name, state, start, instances, how long, what happened."""
+    """List jobs: name, state, start, instances, how long of how much, how far, what happened."""
     rows = [
         (
             job.name,
             job.status.value if job.ended_at else job.secondary_status.value,
             _start(job),
             job.instances,
-            duration.words(max(0.0, (job.ended_at or now) - job.created_at)),
+            f"{duration.words(max(0.0, (job.ended_at or now) - job.created_at))} {expected_words(job)}".strip(),
             "" if job.cost is None else f"${job.cost:.2f}",
-            _outcome(job),
+            _outcome(job, now),
         )
         for job in jobs
     ]
@@ -122,9 +123,13 @@ def _start(job: JobSummary) -> str:
     return f"{job.start} {duration.words(job.first_line_seconds)}".strip()
 
 
-def _outcome(job: JobSummary) -> str:
+def _outcome(job: JobSummary, now: float) -> str:
+    parts = [progress_words(job), metric_words(job)]
     if job.failure_type:
-        return job.failure_type if job.failure_line is None else f"{job.failure_type}, line {job.failure_line}"
-    if job.queue_position:
-        return f"number {job.queue_position} in the queue"
-    return "" if job.status.value == "Completed" else job.message
+        line = "" if job.failure_line is None else f", line {job.failure_line}"
+        parts.insert(0, f"{job.failure_type}{line}")
+    elif job.queue_position:
+        parts.insert(0, queue_words(job, now))
+    elif job.status.value != "Completed" and (job.ended_at or not any(parts)):
+        parts.insert(0, job.message)
+    return " · ".join(part for part in parts if part)

@@ -140,7 +140,7 @@ class Session:
         tail: tuple[str, ...] = ()
         if is_final(record.state) and self.screen.draws:
             tail = self._tail(record)
-        card = card_of(record, time.time(), queue_position=self.watcher.queue_position(job.id), tail=tail)
+        card = card_of(record, time.time(), news=self.watcher.news(job.id), tail=tail)
         self.screen.update(card)
 
     def _tail(self, record: Record) -> tuple[str, ...]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError
 from jupyter_smx.model.status import is_final
@@ -12,6 +15,8 @@ from jupyter_smx.model.status import is_final
 if TYPE_CHECKING:
     from jupyter_smx.kernel.client import Client
     from jupyter_smx.kernel.handle import Job
+    from jupyter_smx.model.job import Job as Record
+    from jupyter_smx.model.job import JobSummary
 
 _TURN = 20.0
 """Seconds that one request waits for a change."""
@@ -23,6 +28,19 @@ _SETTLE = 0.03
 """Seconds between a change and the look at its job: a warm start has five changes in a few milliseconds, and looking
 at each would take the processor away from the job."""
 
+_REDRAW = 2.0
+"""Seconds between two cards that differ in the job's progress only: each one is written into the notebook."""
+
+_BESIDE: dict[str, Any] = {
+    "progress": None,
+    "metrics": {},
+    "expectation": None,
+    "expected_start_at": None,
+    "queue_position": None,
+    "cost": None,
+}
+"""Fields of a summary that no record holds, with the same value for all."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -33,7 +51,8 @@ class Watcher:
         self._client = client
         self._lock = threading.Lock()
         self._open: dict[str, Job] = {}
-        self._queue: dict[str, int | None] = {}
+        self._news: dict[str, JobSummary] = {}
+        self._drawn: dict[str, float] = {}
         self._work = threading.Event()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -49,9 +68,9 @@ class Watcher:
                 self._thread = threading.Thread(target=self._run, name="smx-watcher", daemon=True)
                 self._thread.start()
 
-    def queue_position(self, job_id: str) -> int | None:
-        """Give the place of a waiting job in the queue as it was last said, from 1."""
-        return self._queue.get(job_id)
+    def news(self, job_id: str) -> JobSummary | None:
+        """Give what was last said of an open job beside its record: progress, expected end, place in the queue."""
+        return self._news.get(job_id)
 
     def close(self) -> None:
         """End the thread; call it before the client is closed, which breaks off the request that the thread is in."""
@@ -87,8 +106,11 @@ class Watcher:
                 self._closed.wait(_SETTLE)
             news = {event.job.id: event.job for event in changes.events if event.job}
             for job in [self._open[job_id] for job_id in news if job_id in self._open]:
-                self._queue[job.id] = news[job.id].queue_position
-                self._look(job)
+                old, self._news[job.id] = self._news.get(job.id), news[job.id]
+                if old is not None and _same_step(old, news[job.id]):
+                    self._glance(job)
+                else:
+                    self._look(job)
         with self._lock:
             if not self._open and not self._closed.is_set():
                 self._work.clear()
@@ -101,11 +123,33 @@ class Watcher:
         except ResourceNotFoundError:
             self._open.pop(job.id, None)  # somebody deleted it
             return
-        try:
-            job.take(record)
-        except Exception:  # noqa: BLE001 - border: callbacks are the user's code, and this thread serves other jobs too
-            _log.exception("A callback of %s failed", job.name)
+        if record == job.known:
+            self._glance(job)
+        else:
+            self._tell(job, record)
         if is_final(record.state):
             with self._lock:
                 self._open.pop(job.id, None)
-                self._queue.pop(job.id, None)
+                self._news.pop(job.id, None)
+                self._drawn.pop(job.id, None)
+
+    def _glance(self, job: Job) -> None:
+        """Let the card show how far the job is; its record is as it was."""
+        now = time.monotonic()
+        if now - self._drawn.get(job.id, 0.0) >= _REDRAW:
+            self._drawn[job.id] = now
+            self._tell(job, None)
+
+    def _tell(self, job: Job, record: Record | None) -> None:
+        try:
+            if record is None:
+                job.told()
+            else:
+                job.take(record)
+        except Exception:  # noqa: BLE001 - border: callbacks are the user's code, and this thread serves other jobs too
+            _log.exception("A callback of %s failed", job.name)
+
+
+def _same_step(old: JobSummary, new: JobSummary) -> bool:
+    """Say whether only what no record holds has changed."""
+    return replace(old, **_BESIDE) == replace(new, **_BESIDE)

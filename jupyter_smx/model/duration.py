@@ -30,6 +30,18 @@ def parse(text: str, field: str = "keep_alive") -> int:
     )
 
 
+def rough(seconds: float) -> str:
+    """Write a duration that is only estimated, with no more digits than it deserves: ``40 s``, ``3 min``, ``1.5 h``."""
+    halves = 0.5 * round(seconds / 1_800)
+    if seconds < 9.5:  # noqa: PLR2004 - here and below: from where the next unit is the one that people say
+        return f"{max(1, round(seconds))} s"
+    if seconds < 57.5:  # noqa: PLR2004
+        return f"{5 * round(seconds / 5)} s"
+    if seconds < 5_370:  # noqa: PLR2004
+        return f"{max(1, round(seconds / 60))} min"
+    return f"{halves:g} h" if halves < 36 else f"{0.5 * round(seconds / 43_200):g} d"  # noqa: PLR2004
+
+
 def words(seconds: float) -> str:
     """Write a duration for people, two units at most: ``850 ms``, ``4.2 s``, ``10 min``, ``1 h 30 min``."""
     # What would be rounded up to the next unit is said in the next unit.

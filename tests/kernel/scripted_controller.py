@@ -28,6 +28,9 @@ from jupyter_smx.model.why import Why
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from jupyter_smx.model.job import JobSummary
+    from jupyter_smx.model.progress import JobMetrics
+
 
 class _Wish(msgspec.Struct):
     id: str
@@ -47,6 +50,7 @@ class ScriptedController:
         self.jobs: dict[str, Job] = {}
         self.logs: dict[tuple[str, str], bytes] = {}
         self.pools: dict[str, PoolSummary] = {}
+        self.metrics: dict[str, JobMetrics] = {}
         self.events: list[Event] = []
         self.forgotten = 0
         self.requests: list[str] = []
@@ -97,6 +101,12 @@ class ScriptedController:
             self.events.append(Event(seq=len(self.events) + 1, at=time.time(), job=summary_of(job)))
             self._news.notify_all()
             return job
+
+    def tell(self, summary: JobSummary) -> None:
+        """Announce what no record holds: progress, expected end."""
+        with self._news:
+            self.events.append(Event(seq=len(self.events) + 1, at=time.time(), job=summary))
+            self._news.notify_all()
 
     def change_unseen(self, job_id: str, **fields: Any) -> None:
         """Change a job whose event is dropped before anybody asks for it."""
@@ -243,6 +253,8 @@ class _Handler(BaseHTTPRequestHandler):
         return 200, Changes(events=tuple(fake.events[since:]), seq=len(fake.events)), {}
 
     def _pools(self, parts: list[str], body: bytes) -> tuple[int, Any, dict[str, str]]:
+        if parts[-1] == "metrics":
+            return 200, self.fake.metrics[self.fake.find(parts[1]).id], {}
         pools = self.fake.pools
         if parts == ["pools"]:
             return 200, {"pools": list(pools.values())}, {}

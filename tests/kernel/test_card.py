@@ -100,7 +100,8 @@ def test_a_card_holds_a_whole_summary_as_lists_and_events_have_it() -> None:
 
 
 def test_a_job_in_the_queue_says_its_place() -> None:
-    assert "number 3 in the queue" in card_of(a_job(), 101.0, queue_position=3).html()
+    waiting = summary_of(a_job(), queue_position=3)
+    assert "number 3 in the queue" in card_of(a_job(), 101.0, news=waiting).html()
 
 
 def test_a_failure_is_on_the_card_with_its_line() -> None:

@@ -158,6 +158,14 @@ class Stop(Handler):
         self.answer_job(self.desk.stop(ref))
 
 
+class Metrics(Handler):
+    """What a job's logs told."""
+
+    async def get(self, ref: str) -> None:
+        """Give the job's progress, the points of all its metrics by host, and notes on what could not be read."""
+        self.answer(await self.patiently(self.around.metrics(self.desk.job(ref))))
+
+
 class Pools(Handler):
     """Live pools."""
 
@@ -231,6 +239,7 @@ ROUTES: list[tuple[str, type[Handler]]] = [
     (rf"/v1/jobs/{_REF}", OneJob),
     (rf"/v1/jobs/{_REF}/stop", Stop),
     (rf"/v1/jobs/{_REF}/logs", Logs),
+    (rf"/v1/jobs/{_REF}/metrics", Metrics),
     (rf"/v1/jobs/{_REF}/artifacts/(.+)", Artifacts),
     (r"/v1/arrays", Arrays),
     (rf"/v1/arrays/{_REF}", OneArray),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.staging import Staging
     from jupyter_smx.model.event import Changes, PoolSummary
     from jupyter_smx.model.job import Job, JobSummary
+    from jupyter_smx.model.progress import JobMetrics
     from jupyter_smx.model.spec import JobSpec
     from jupyter_smx.model.status import Status
 
@@ -95,6 +96,7 @@ class Surroundings:
     keep_cell: Callable[[Job], None]
     fenced: Callable[[], None]
     uid: int
+    metrics: Callable[[Job], Coroutine[Any, Any, JobMetrics]]
 
 
 class Handler(RequestHandler):

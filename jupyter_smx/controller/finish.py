@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from jupyter_smx.controller import staging
+from jupyter_smx.controller.gauge import Told
 from jupyter_smx.controller.staging import Left
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy import array_pools, keep_alive, retries, transitions
 from jupyter_smx.policy.keep_alive import Keep
-from jupyter_smx.policy.learning import worth_learning
+from jupyter_smx.policy.learning import costs_of, worth_learning
+from jupyter_smx.policy.provenance import provenance_of
 from jupyter_smx.policy.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     from jupyter_smx.controller.agents import Agents
@@ -30,23 +32,38 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.channel import Artifact
     from jupyter_smx.model.job import Job
+    from jupyter_smx.model.provenance import Provenance
 
 _UNFIT = Keep(0, "Its hosts may not be healthy.")
 _NOT_LAUNCHED = Keep(0, "No hosts were launched.")
 
 
+async def _nothing_told(_job: Job) -> Told:
+    return Told()
+
+
 class Finisher:
-    """Gives verdicts."""
+    """Gives verdicts; ``measure`` reads the last metrics of a job when its log is here."""
 
     def __init__(
-        self, books: Books, agents: Agents, pump: LogPump, home: Staging, engine_of: Callable[[str], Engine]
+        self,
+        books: Books,
+        agents: Agents,
+        pump: LogPump,
+        home: Staging,
+        engine_of: Callable[[str], Engine],
+        *,
+        measure: Callable[[Job], Awaitable[Told]] = _nothing_told,
     ) -> None:
         self._books = books
         self._agents = agents
         self._pump = pump
         self._staging = home
         self._engine_of = engine_of
+        self._measure = measure
         self._taught: dict[str, set[str]] = {}
+        # Told of each job that ran, when its verdict and its provenance are in the records.
+        self.on_verdict: Callable[[Job], None] = lambda _job: None
 
     async def finish(self, job_id: str, trail: Trail) -> None:
         """Bring everything home and write the verdict.
@@ -60,6 +77,7 @@ class Finisher:
         if any(record.get("artifacts") for record in trail.records.values()):
             job = self._uploading(job)
         home, trouble = await self._bring_home(job, trail)
+        told = await self._measure(job)
         job = self._books.jobs[job_id]
         ends = trail.ends()
         judged = trouble or verdict(job.goal, ends)
@@ -72,6 +90,10 @@ class Finisher:
                 hosts=ends,
                 artifacts=home,
                 failure_reason=judged.reason,
+                progress=told.progress,
+                metrics=told.latest,
+                metric_notes=told.notes,
+                provenance=self._provenance(job, trail),
                 received={k: v for record in trail.records.values() for k, v in record.get("received", {}).items()},
                 started_at=job.started_at or at.get("received"),
                 timings={**at, **job.timings, **trail.moments, "final": now},
@@ -86,6 +108,11 @@ class Finisher:
         if trouble is None:
             self._forget(job, trail)
         self._teach(job, trail)
+        self.on_verdict(finished)
+
+    def _provenance(self, job: Job, trail: Trail) -> Provenance:
+        cluster = self._books.clusters.get(job.cluster) or self._books.store.cluster(job.cluster)
+        return provenance_of(job, cluster.hosts if cluster else (), trail.records)
 
     async def _begins_again(self, job: Job, trail: Trail) -> bool:
         """Put a job that failed by our fault at the start of its next attempt, if it has one; keep its log apart."""
@@ -173,7 +200,7 @@ class Finisher:
         told = self._taught.setdefault(cluster.id, set())
         for host in cluster.hosts:
             imported = trail.records.get(host.name, {}).get("modules", ())
-            modules = worth_learning(job.spec.imports, imported, host)
+            modules = worth_learning(job.spec.imports, imported, host, self._books.limits.preload_never)
             if not told.issuperset(modules):
                 # The agent knows what came with something else; it is told of each module once.
                 self._agents.stream(cluster.id, host.name).send_now("preload", modules=list(modules))
@@ -244,7 +271,12 @@ class Finisher:
         if cluster is None:
             return
         hosts = tuple(
-            replace(h, preloaded=tuple(said.get("loaded", ())), preload_failures=dict(said.get("failed", {})))
+            replace(
+                h,
+                preloaded=tuple(said.get("loaded", ())),
+                preload_failures=dict(said.get("failed", {})),
+                preload_costs=costs_of(said),
+            )
             if h.name == host
             else h
             for h in cluster.hosts

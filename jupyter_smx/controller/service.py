@@ -23,6 +23,7 @@ from jupyter_smx.controller.environments import Environments
 from jupyter_smx.controller.fencing import FencedError
 from jupyter_smx.controller.finish import Finisher
 from jupyter_smx.controller.log_pump import LogPump
+from jupyter_smx.controller.progress import Meter
 from jupyter_smx.controller.prune import KEEPING, Keeping, prune_hosts, prune_log
 from jupyter_smx.controller.reconcile import Reconciler
 from jupyter_smx.controller.staging import Staging, delete_unused_payloads
@@ -82,9 +83,16 @@ class Service:
         self.books = Books(store, limits, time.time, Bell())
         self._agents = Agents(self._event, self._stream_closed)
         jobs_folder = data_dir / "jobs"
-        self._pump = LogPump(jobs_folder, self._agents, self._log_bells.ring)
+        self._meter = Meter(
+            jobs_folder,
+            self.books,
+            lambda engine: engine_of(engine).capabilities.bounded_by_machine,
+            self._lost_to_another,
+        )
+        self._pump = LogPump(jobs_folder, self._agents, self._more_log)
         self._staging = Staging(jobs_folder)
-        finisher = Finisher(self.books, self._agents, self._pump, self._staging, engine_of)
+        finisher = Finisher(self.books, self._agents, self._pump, self._staging, engine_of, measure=self._meter.finish)
+        finisher.on_verdict = self._keep_provenance
         self.reconciler = Reconciler(
             self.books,
             self._agents,
@@ -116,6 +124,7 @@ class Service:
             keep_cell=self._keep_cell,
             fenced=self.reconciler.fenced,
             uid=os.getuid(),
+            metrics=self._meter.metrics,
         )
         self.server = make_server(around, min(IDLE_CONNECTION, idle_exit))
 
@@ -161,6 +170,7 @@ class Service:
         self.reconciler.close()
         await self.reconciler.preparation.settle()
         await self._pump.close()
+        await self._meter.close()
         await self._agents.close_all()
         await self.server.close_all_connections()
         self.store.close()
@@ -174,6 +184,7 @@ class Service:
                 # Before anything is done: whoever was replaced while he slept does nothing any more.
                 self.store.check_owner()
                 self.reconciler.tick()
+                self._meter.tick()
                 self._tidy()
                 if steady() - cleaned >= CLEAN_EVERY:
                     cleaned = steady()
@@ -228,11 +239,28 @@ class Service:
         # Making folders can take milliseconds that a job on its way to a warm host must not wait for.
         asyncio.get_running_loop().run_in_executor(None, self._write_cell, job)
 
+    def _keep_provenance(self, job: Job) -> None:
+        # The records have it already; the file is for people, and nobody waits for it.
+        asyncio.get_running_loop().run_in_executor(None, self._write_provenance, job)
+
+    def _write_provenance(self, job: Job) -> None:
+        try:
+            self._staging.keep_provenance(job)
+        except SmxError as error:
+            _log.warning("What %s ran with is in the records only: %s", job.name, error)
+
     def _write_cell(self, job: Job) -> None:
         try:
             self._staging.keep_cell(job)
         except SmxError as error:
             _log.warning("The code of %s is in the records only: %s", job.name, error)
+
+    def _lost_to_another(self) -> None:
+        self.reconciler.fenced()
+
+    def _more_log(self, job_id: str) -> None:
+        self._log_bells.ring(job_id)
+        self._meter.grew(job_id)
 
     def _describe(self) -> dict[str, Any]:
         return self._about | {"seq": self.store.last_seq()}

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+from msgspec.structs import asdict
+
 from jupyter_smx.controller.archives import merge
 from jupyter_smx.controller.job_folder import JobFolder, StagingError, or_say, whole_file
 from jupyter_smx.model.channel import Artifact
@@ -67,6 +70,20 @@ class Staging:
         if source_dir is not None:
             with or_say(folder.source_dir):
                 _link_or_copy(Path(source_dir.path), folder.source_dir)
+
+    def keep_provenance(self, job: Job) -> None:
+        """Write what the job ran with beside the outputs, for people; the record has the same. Blocks.
+
+        :raises StagingError: the disk refuses.
+        """
+        if job.provenance is None:
+            return
+        folder = self.folder(job.id)
+        folder.make()
+        about = {"job": job.name, "id": job.id, "status": job.status().value, "instances": job.spec.instances()}
+        told = {**about, "hyperparameters": job.spec.hyperparameters, **asdict(job.provenance)}
+        with whole_file(folder.provenance) as part:
+            part.write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
 
     async def bring_home(self, job: Job, everything: Sequence[Left]) -> tuple[Artifact, ...]:
         """Bring every artefact of every host home and put it where the user wants it; safe to do again.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.model import instance, name
 from jupyter_smx.model.errors import ResourceLimitError, ValidationError, nearest
+from jupyter_smx.model.metric import check_metrics
 from jupyter_smx.model.source import is_entry_point
 from jupyter_smx.policy import keep_alive
 from jupyter_smx.policy.retries import MAX_RETRIES
@@ -44,6 +45,7 @@ def check(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
     _check_text(spec)
     _check_channels(spec)
     _check_outputs(spec)
+    check_metrics(spec.metrics)
     _check_code(spec)
 
 

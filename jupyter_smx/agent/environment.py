@@ -12,6 +12,7 @@ _SECRETS = ("JUPYTER_TOKEN", "JUPYTER_SERVER_TOKEN", "CONFIGPROXY_AUTH_TOKEN")
 # The kernel sets them for output that goes to a notebook; a job writes to a log.
 _NOTEBOOK_ONLY = ("PYDEVD_USE_FRAME_EVAL", "PYTHONSTARTUP", "PYTHONINSPECT")
 _MARKS = (MARKER, "JUPYTER_SMX_TEST_RUN")
+_ACTIVE = ("VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_PROMPT_MODIFIER")
 SPIN_VARIABLE = "OPENBLAS_THREAD_TIMEOUT"
 SPIN = "18"
 """Cycles, as a power of 2, that OpenBLAS's threads wait busily; its own 26 burn 30 ms of CPU in each parked child."""
@@ -19,19 +20,33 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 def scrub(inherited: Mapping[str, str], marker: str, python: str = sys.executable) -> Dict[str, str]:
-    """Give the environment of the host's processes: no token, the host's mark, and our Python first in ``PATH``."""
+    """Give the environment of the host's processes: no token, the host's mark, and our Python first in ``PATH``.
+
+    Variables that say which environment is active say ours, or nothing: another Python's packages are not this one's.
+    """
     clean = {}
     for name, value in inherited.items():
         if name in _NOTEBOOK_ONLY or name in _SECRETS or (name.startswith(_SECRET_PREFIXES) and name not in _MARKS):
+            continue
+        if name in _ACTIVE:
             continue
         if name == "MPLBACKEND" and "inline" in value:
             continue
         clean[name] = value
     clean[MARKER] = marker
     first = os.path.dirname(python)
+    clean.update(_active(os.path.dirname(first)))
     rest = [entry for entry in clean.get("PATH", os.defpath).split(os.pathsep) if entry and entry != first]
     clean["PATH"] = os.pathsep.join([first, *rest])
     return clean
+
+
+def _active(prefix: str) -> Dict[str, str]:
+    if os.path.exists(os.path.join(prefix, "pyvenv.cfg")):
+        return {"VIRTUAL_ENV": prefix}
+    if os.path.isdir(os.path.join(prefix, "conda-meta")):
+        return {"CONDA_PREFIX": prefix}
+    return {}
 
 
 def for_zygote(clean: Mapping[str, str]) -> Dict[str, str]:

@@ -260,6 +260,16 @@ def test_the_environment_of_jobs_has_no_secret() -> None:
     assert {environment.for_zygote(found)[name] for name in environment.THREAD_VARIABLES} == {"1"}
 
 
+@pytest.mark.parametrize(("sign", "variable"), [("pyvenv.cfg", "VIRTUAL_ENV"), ("conda-meta", "CONDA_PREFIX")])
+def test_the_active_environment_of_a_job_is_the_one_of_its_python(tmp_path: Path, sign: str, variable: str) -> None:
+    (tmp_path / sign).mkdir()
+    elsewhere = {"VIRTUAL_ENV": "/other", "CONDA_PREFIX": "/other", "CONDA_DEFAULT_ENV": "other"}
+    found = environment.scrub(elsewhere, "c", str(tmp_path / "bin" / "python"))
+    assert found[variable] == str(tmp_path)
+    assert set(found) == {variable, "PATH", "JUPYTER_SMX_HOST"}
+    assert set(environment.scrub(elsewhere, "c", "/usr/bin/python3")) == {"PATH", "JUPYTER_SMX_HOST"}
+
+
 def test_what_is_renewed_and_what_is_kept() -> None:
     assert keeps("sagemaker") == ["warmpoolcache"]
     assert keeps("model") == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import socket
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Protocol, Set, Tuple
@@ -30,10 +31,16 @@ Listener = Callable[[Dict[str, Any]], None]
 
 
 class Isolation:
-    """How jobs see this host: ``namespace`` with a real ``/opt/ml``, or ``variables`` and the reason why not."""
+    """How jobs see this host: ``namespace`` with a real ``/opt/ml``, or ``variables`` and the reason why not.
 
-    def __init__(self, mode: str, reason: str = "", hidden: Tuple[Tuple[str, str], ...] = ()) -> None:
+    ``machine`` is the name of the machine outside; in a namespace this process has the host's own name.
+    """
+
+    def __init__(
+        self, mode: str, reason: str = "", hidden: Tuple[Tuple[str, str], ...] = (), machine: str = ""
+    ) -> None:
         self.mode = mode
+        self.machine = machine or socket.gethostname()
         self.reason = reason
         self.hidden = hidden
         self.hosts_file = self._identity()
@@ -270,7 +277,7 @@ def describe(host: Host) -> Dict[str, Any]:
         "host": host.config.host,
         "isolation": {"mode": host.isolation.mode, "reason": host.isolation.reason},
         "start_method": host.config.start_method,
-        "machine": machine.describe(host.config.threads, host.config.gpus),
+        "machine": machine.describe(host.isolation.machine, host.config.threads, host.config.gpus),
         "preload": host.nursery.preload.view(),
         "deadline": host.deadline.left(),
         "jobs": {job.id: job.view() for job in host.jobs.values()},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-import socket
 import sys
 from typing import Any, Dict, List
 
@@ -55,10 +54,10 @@ def platform() -> str:
     return ", ".join(part for part in (f"{system.sysname} {system.release} {system.machine}", libc) if part)
 
 
-def describe(vcpus: int, gpus: int) -> Dict[str, Any]:
-    """Describe the machine; ``vcpus`` and ``gpus`` are the share that this host has of it."""
+def describe(name: str, vcpus: int, gpus: int) -> Dict[str, Any]:
+    """Describe the machine of that name; ``vcpus`` and ``gpus`` are the share that this host has of it."""
     return {
-        "hostname": socket.gethostname(),
+        "hostname": name,
         "platform": platform(),
         "cpu_model": _field(_lines("/proc/cpuinfo"), *_CPU_NAMES),
         "cpus": os.cpu_count() or 0,

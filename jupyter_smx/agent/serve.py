@@ -90,11 +90,12 @@ def _inside() -> Optional[Isolation]:
     if text is None:
         return None
     hidden = []
-    for prefix, fd in json.loads(text):
+    outside = json.loads(text)
+    for prefix, fd in outside["hidden"]:
         os.set_inheritable(fd, False)
         errand.KEPT.add(fd)
         hidden.append((prefix, f"/proc/self/fd/{fd}"))
-    return Isolation("namespace", "", tuple(hidden))
+    return Isolation("namespace", "", tuple(hidden), outside["machine"])
 
 
 def _isolate(config: hostconfig.HostConfig, folder: HostFolder, words: List[str]) -> Isolation:
@@ -132,13 +133,14 @@ def _enter(plan: namespace.Plan, words: List[str]) -> NoReturn:
         fd = os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY)  # noqa: S108
         os.set_inheritable(fd, True)
         hidden.append(("/tmp", fd))  # noqa: S108
+    machine = socket.gethostname()
     namespace.enter(plan)
     namespace.drop_mount_rights()
     ready_fd = _option(words, "--ready-fd")
     if ready_fd is not None:
         os.set_inheritable(int(ready_fd), True)
     os.chdir(plan.folder.root)
-    os.environ[_INSIDE] = json.dumps(hidden)
+    os.environ[_INSIDE] = json.dumps({"hidden": hidden, "machine": machine})
     flags = ["-I"] if sys.flags.isolated else []
     os.execv(sys.executable, [sys.executable, *flags, entry(), "serve", *words])  # noqa: S606 - the same program, in its place
 

@@ -17,7 +17,9 @@ from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError, V
 from jupyter_smx.model.status import Goal
 from jupyter_smx.policy import capacity
 from jupyter_smx.policy.hosts import named_hosts
+from jupyter_smx.policy.learning import costs_of, worth_trying
 from jupyter_smx.policy.lifecycle import ClusterStep, Seen, next_cluster_step
+from jupyter_smx.policy.provenance import machine_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -199,7 +201,9 @@ class Fleet:
             hosts=tuple(hosts),
             instance_groups=groups,
             python=self._python_of(key_groups.key),
-            preload=preload,
+            preload=worth_trying(preload, limits.preload_never),
+            preload_memory=limits.preload_memory,
+            input_hash_limit=limits.input_hash_limit,
         )
 
     # The five actions
@@ -371,6 +375,8 @@ def _hosts(cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> tupl
                 agent_version=str(said.get("version", "")),
                 preloaded=tuple(preload.get("loaded", ())),
                 preload_failures=dict(preload.get("failed", {})),
+                preload_costs=costs_of(preload),
+                machine=machine_of(said),
             )
         )
     return tuple(rows)

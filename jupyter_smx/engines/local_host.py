@@ -228,6 +228,8 @@ def description(
         "instance_type": plan.instance_type,
         "idle_limit": request.idle_limit,
         "preload": list(request.preload),
+        "preload_memory": request.preload_memory,
+        "input_hash_limit": request.input_hash_limit,
         "threads": plan.vcpus,
         "gpus": plan.gpus,
         "start_method": start_method,

@@ -1,0 +1,100 @@
+"""What a job ran with, from its host to the notebook, the records and the file; with the real controller and agent."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import socket
+import sys
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+from jupyter_smx import cli, launch
+from jupyter_smx.kernel import session, standby
+from jupyter_smx.kernel.diff import previous_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def notebook(
+    data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eventually_blocking: Any
+) -> Iterator[Any]:
+    """Give a shell whose first job starts a controller; at the end all pools and the controller go."""
+    monkeypatch.chdir(tmp_path)
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell(config=config)
+    shell.run_line_magic("load_ext", "jupyter_smx")
+    yield shell
+    session.close_session()
+    client = standby.client()
+    for pool in client.pools():
+        with contextlib.suppress(Exception):
+            client.release(pool.id)
+    eventually_blocking(lambda: not client.pools(), "the pools' ends")
+    pid = client.greet().pid
+    client.close()
+    os.kill(pid, signal.SIGTERM)
+    eventually_blocking(lambda: not launch.is_listening(), "the controller's end")
+    assert data_folder.exists()
+
+
+def run(shell: Any, line: str, code: str) -> Any:
+    done = shell.run_cell(f"%%train --name digits --keep-alive 5m --wait --as job {line}\n{code}")
+    if done.error_in_exec:
+        raise done.error_in_exec
+    return shell.user_ns["job"]
+
+
+CODE = "import numpy, random\nrandom.seed(3)\nprint(numpy.__version__)"
+
+
+def test_two_runs_are_kept_as_they_were_and_compared(
+    notebook: Any, data_folder: Path, tmp_path: Path, eventually_blocking: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data.csv"
+    data.write_text("1,2\n")
+    first = run(notebook, "--input train=data.csv --hp lr=0.1", CODE)
+    found = first.provenance
+    assert found.packages["numpy"] == version("numpy")
+    assert found.python == sys.executable
+    assert found.python_version == ".".join(map(str, sys.version_info[:3]))
+    (digest,) = found.inputs
+    row = f"data.csv\0{4}\0{hashlib.sha256(b'1,2' + bytes([10])).hexdigest()}\n"
+    assert (digest.method, digest.sha256) == ("content", hashlib.sha256(row.encode()).hexdigest())
+    (host,) = found.hosts
+    assert host.machine.hostname == socket.gethostname()
+    assert host.isolation in {"namespace", "variables"}
+    assert found.seeds.calls
+    file = data_folder / "jobs" / first.id / "provenance.json"
+    eventually_blocking(file.exists, "the file for people")
+    kept = json.loads(file.read_text())
+    assert (kept["job"], kept["packages"]) == (first.name, found.packages)
+
+    second = run(notebook, "--input train=data.csv --hp lr=0.2", CODE.replace("3", "4"))
+    assert previous_run(standby.client(), second.record).id == first.id
+    assert cli.main(["diff", second.name, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (told["before"], told["after"]) == (first.name, second.name)
+    assert [line for line in told["code"] if line[1:].startswith("random")] == ["-random.seed(3)", "+random.seed(4)"]
+    assert [(one["before"], one["after"]) for one in told["changes"] if one["name"] == "lr"] == [("0.1", "0.2")]
+    assert {one["section"] for one in told["changes"]} <= {"hyperparameter", "outcome"}
+
+    assert cli.main(["provenance", second.name]) == 0
+    assert f"numpy {version('numpy')}" in capsys.readouterr().out
+    data.write_text("1,3\n")
+    third = run(notebook, "--input train=data.csv --hp lr=0.2", CODE.replace("3", "4"))
+    (changed,) = [
+        one for one in notebook.ev(f"__import__('jupyter_smx').diff('{third.name}')").changes if one.section == "input"
+    ]
+    assert changed.name == "train"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import math
 import os
 import shutil
 from typing import Any, Dict, List, Tuple
@@ -11,6 +12,10 @@ from jupyter_smx.agent import digest
 
 Pairs = List[Tuple[str, str]]
 """Name inside the channel, and the file it comes from."""
+
+
+ALL = {"turn": 0, "count": 1}
+"""Share of a host that gets the whole channel."""
 
 
 class ChannelError(Exception):
@@ -41,6 +46,19 @@ def entries(channel: Dict[str, Any]) -> Pairs:
     if not found:
         raise ChannelError(f"channel {channel['name']}: {source!r} is no file, folder or pattern on this host.")
     return [(os.path.basename(path.rstrip(os.sep)), path) for path in found]
+
+
+def part(pairs: Pairs, share: Dict[str, int]) -> Pairs:
+    """Give this host's share: every ``count``-th of all files of a channel, from ``turn`` on, in the order of names."""
+    if share["count"] == 1:
+        return pairs
+    everything: Pairs = []
+    for name, source in pairs:
+        if os.path.isdir(source):
+            everything += [(os.path.join(name, one.name), one.path) for one in digest.files(source, math.inf)]
+        else:
+            everything.append((name, source))
+    return sorted(everything)[share["turn"] :: share["count"]]
 
 
 def _copy(source: str, target: str) -> None:
@@ -84,7 +102,7 @@ def stage(
         link = channel.get("mode") == "FastFile"
         whole, moved = _reachable(channel, hidden)
         link = link and not moved
-        folder, pairs = folders[channel["name"]], entries(whole)
+        folder, pairs = folders[channel["name"]], part(entries(whole), channel.get("share") or ALL)
         _present(whole, pairs, folder, link=link)
         bound = limit // digest.LINKED_SHARE if link else limit
         described, read = digest.of_channel(channel["name"], folder, {} if link else _sources(pairs), bound, known)

@@ -35,10 +35,10 @@ class TooManyError(Exception):
     """A channel has more files than are listed."""
 
 
-def files(folder: str) -> Iterator[File]:
+def files(folder: str, most: float = LISTED) -> Iterator[File]:
     """Walk through a channel in the order of names; links are followed, each folder once.
 
-    :raises TooManyError: more than ``LISTED`` files.
+    :raises TooManyError: more than ``most`` files.
     """
     count = 0
     seen: Set[Tuple[int, int]] = set()
@@ -51,7 +51,7 @@ def files(folder: str) -> Iterator[File]:
         folders.sort()
         for name in sorted(names):
             count += 1
-            if count > LISTED:
+            if count > most:
                 raise TooManyError
             path = os.path.join(top, name)
             yield look(os.path.relpath(path, folder), path)

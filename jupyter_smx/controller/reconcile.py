@@ -281,7 +281,7 @@ class Reconciler(Listener):
             if host.name in trail.dispatched:
                 continue
             stream = self.agents.stream(job.cluster, host.name)
-            spec = run_spec(job, host.group, grace, keep_alive)
+            spec = run_spec(job, host, grace, keep_alive)
             answer = stream.send_now("run", job=job.id, lease=job.lease, spec=spec)
             trail.dispatched.add(host.name)
             answer.add_done_callback(partial(self._run_answered, job, host.name))

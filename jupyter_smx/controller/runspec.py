@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 
 from jupyter_smx.policy import retries
+from jupyter_smx.policy.hosts import named_hosts
+from jupyter_smx.policy.sharding import has_channel, share_of
 
 if TYPE_CHECKING:
     from jupyter_smx.model.channel import Payload
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.spec import JobSpec
+    from jupyter_smx.policy.hosts import NamedHost
 
 
-def run_spec(job: Job, group: str, grace: float, keep_alive: int) -> dict[str, Any]:
-    """Build the run specification for one host of ``group``; durations in seconds, see docs/architecture.md."""
+def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int) -> dict[str, Any]:
+    """Build the run specification for one host; durations in seconds, see docs/architecture.md."""
     spec = job.spec
+    hosts = named_hosts(spec.instance_groups)
     return {
         "name": job.name,
         "kind": spec.kind,
@@ -31,10 +35,11 @@ def run_spec(job: Job, group: str, grace: float, keep_alive: int) -> dict[str, A
                 "source": channel.source,
                 "mode": channel.mode,
                 "distribution": channel.distribution,
+                "share": to_builtins(share_of(host, channel, hosts)),
                 "files": None,
             }
             for channel in spec.channels
-            if not channel.groups or group in channel.groups
+            if has_channel(host, channel)
         ],
         "outputs": [{"name": output.name, "path": output.path} for output in spec.outputs],
         "send": None if spec.send is None else _send(spec.send),

@@ -244,6 +244,22 @@ print(json.dumps({n: tree(os.environ["SM_CHANNEL_" + n]) for n in ("TRAIN", "ONE
     }
 
 
+def test_a_host_gets_its_share_of_all_files_of_a_channel(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / "data" / "sub").mkdir(parents=True)
+    for name in ("a", "b", "sub/c", "sub/d", "z"):
+        (tmp_path / "data" / name).write_text(name)
+    source = """
+import json, os
+top = os.environ["SM_CHANNEL_TRAIN"]
+print(json.dumps(sorted(os.path.relpath(os.path.join(t, n), top) for t, _, names in os.walk(top) for n in names)))
+"""
+    channel = {"name": "train", "source": str(tmp_path / "data"), "mode": "File"}
+    shares = [{"turn": turn, "count": 2} for turn in (0, 1)]
+    parts = [agent.json(source, channels=[{**channel, "share": share}]) for share in shares]
+    assert parts == [["a", "sub/c", "z"], ["b", "sub/d"]]
+    assert agent.json(source, channels=[{**channel, "mode": "FastFile", "share": {"turn": 7, "count": 9}}]) == []
+
+
 def test_a_channel_that_is_not_there_is_a_refusal(agent: Agent, tmp_path: Path) -> None:
     record = agent.run("print('never')", channels=[{"name": "train", "source": str(tmp_path / "no"), "mode": "File"}])
     assert (record["cause"], record["exit_code"], record["text"]) == ("refused", None, "")

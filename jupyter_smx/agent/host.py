@@ -102,6 +102,7 @@ class Host:
         self.forgotten: Set[str] = set()
         self.highest_lease = 0
         self.spoilt = ""
+        self._tidying = False
         self.ending = False
         self._watches: Dict[str, List[Any]] = {}
         self._deadline_timer: Optional[Timer] = None
@@ -176,8 +177,23 @@ class Host:
         self.loop.later(_IDLE_BEFORE_SWEEPING, self._empty_trash)
 
     def _empty_trash(self) -> None:
-        if self.current is None and os.listdir(self.folder.trash):
-            Errand(self.loop, lambda: dict(clean.empty_trash(self.folder)), lambda _result, _error: None)
+        if self.current is not None:
+            return
+        if self._tidying:  # two at one copy would spoil it
+            self.loop.later(_IDLE_BEFORE_SWEEPING, self._empty_trash)
+        elif os.listdir(self.folder.trash) or sourcedir.lacks_ready(self.folder.trees):
+            self._tidying = True
+            Errand(self.loop, self._tidy, self._tidied)
+
+    def _tidied(self, _result: Optional[Dict[str, Any]], _error: str) -> None:
+        self._tidying = False
+
+    def _tidy(self) -> Dict[str, Any]:
+        """Do what an idle host has time for, in a process of its own."""
+        with contextlib.suppress(OSError):
+            if sourcedir.lacks_ready(self.folder.trees):
+                sourcedir.make_ready(self.folder.trees)
+        return dict(clean.empty_trash(self.folder))
 
     def forget(self, name: str) -> None:
         """Remove a finished job's folder; it goes to the trash at once and is deleted when there is time."""

@@ -88,7 +88,8 @@ class Job:
     def start(self) -> None:
         """Copy the inputs and a large folder of code, if there are any, and run."""
         source = self.spec["source_dir"]
-        self._puts_code = bool(source) and not sourcedir.is_small(source)
+        trees = self.host.folder.trees
+        self._puts_code = bool(source) and not sourcedir.is_small(source) and not sourcedir.has_ready(source, trees)
         if not self.spec["channels"] and not self._puts_code:
             self._launch()
             return
@@ -100,7 +101,7 @@ class Job:
         """Do the errand, in a process of its own."""
         place, channels = self.host.place, self.spec["channels"]
         if self._puts_code:
-            target = scriptmode.code_folder(self.spec, place)
+            target = scriptmode.code_folder(self.spec, place._replace(base=self.host.folder.ml))
             sourcedir.put(self.spec["source_dir"], self.host.folder.trees, target)
         folders = {one["name"]: scriptmode.channel_folder(place, self.spec["kind"], one["name"]) for one in channels}
         limit = self.host.config.input_hash_limit << 20
@@ -132,7 +133,8 @@ class Job:
         taken.on_message, taken.on_exit, taken.on_born = self._heard, self._exited, self._born
         folder = self.host.spool.adopt(taken.slot, self.id)
         trees = "" if self._puts_code else self.host.folder.trees
-        frame = wire.encode({"spec": self.spec, "folder": folder, "trees": trees})
+        code = {"trees": trees, "ml": self.host.folder.ml}
+        frame = wire.encode({"spec": self.spec, "folder": folder, **code})
         self.phase = "running"
         try:
             taken.sock.settimeout(_SEND_PATIENCE)

@@ -1,13 +1,15 @@
 """The user's code folder on a host: unpacked once for each content, and copied for each job.
 
 A copy, because a job may write beside its code: what it changes there is gone with it, as everything that it wrote.
+While the host is idle it makes the next copy of what it used last, so that the next job has to rename one folder only.
+
+``code/<sha256>/tree`` is what was unpacked, ``code/<sha256>/ready`` the copy that waits.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib
 import os
 import shutil
 import sys
@@ -15,6 +17,7 @@ import tarfile
 from typing import Any, Dict, Iterator, List
 
 _PIECE = 1 << 20
+_TREE, _READY = "tree", "ready"
 _KEPT = 2
 """Trees that an idle host keeps: two notebooks may take turns on one pool."""
 _INLINE_FILES = 200
@@ -33,18 +36,56 @@ def is_small(source: Dict[str, Any]) -> bool:
 
 
 def put(source: Dict[str, Any], trees: str, target: str) -> Dict[str, Any]:
-    """Copy the folder to ``target``, which is empty; ``trees`` is where this host keeps what it has unpacked.
+    """Put a copy of the folder at ``target``, which is empty or not there; ``trees`` is where this host keeps its own.
+
+    Both are paths in the host's folder: what leads through ``/opt/ml`` is another mount, into which nothing is renamed.
 
     :raises SourceDirError: the archive is missing or is not the one that was packed.
     :raises OSError: disk full.
     """
-    tree = os.path.join(trees, source["sha256"])
-    if not os.path.isdir(tree):
-        _unpack(source, tree)
-    os.utime(tree)  # the last one used is kept longest
-    os.makedirs(target, exist_ok=True)
-    _copy(tree, target)
+    home = os.path.join(trees, source["sha256"])
+    if not os.path.isdir(os.path.join(home, _TREE)):
+        _unpack(source, os.path.join(home, _TREE))
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    try:
+        os.rename(os.path.join(home, _READY), target)
+    except OSError:  # none waits, or something lies there already
+        os.makedirs(target, exist_ok=True)
+        _copy(os.path.join(home, _TREE), target)
+    os.utime(home)  # the last one used is kept longest
     return {}
+
+
+def has_ready(source: Dict[str, Any], trees: str) -> bool:
+    """Say whether a copy waits."""
+    return os.path.isdir(os.path.join(trees, source["sha256"], _READY))
+
+
+def _newest(trees: str) -> List[str]:
+    """Give the folders of all contents, the last one used first."""
+    try:
+        found = sorted(((entry.stat().st_mtime_ns, entry.path) for entry in os.scandir(trees)), reverse=True)
+    except OSError:
+        return []
+    return [path for _used, path in found]
+
+
+def lacks_ready(trees: str) -> bool:
+    """Say whether the content that was used last has no copy that waits."""
+    return any(not os.path.isdir(os.path.join(home, _READY)) for home in _newest(trees)[:1])
+
+
+def make_ready(trees: str) -> None:
+    """Make the next copy of the content that was used last.
+
+    :raises OSError: disk full; the next job makes its own.
+    """
+    for home in _newest(trees)[:1]:
+        part = os.path.join(home, _READY + ".part")
+        shutil.rmtree(part, ignore_errors=True)
+        os.mkdir(part)
+        _copy(os.path.join(home, _TREE), part)
+        os.rename(part, os.path.join(home, _READY))
 
 
 def _unpack(source: Dict[str, Any], tree: str) -> None:
@@ -107,10 +148,9 @@ def _copy(tree: str, target: str) -> None:
 
 def trim(trees: str, trash: str) -> None:
     """Move the trees that were not used for longest to the trash."""
-    with contextlib.suppress(FileNotFoundError):
-        found = sorted((entry.stat().st_mtime_ns, entry.name) for entry in os.scandir(trees))
-        for _used, name in found[:-_KEPT]:
-            os.rename(os.path.join(trees, name), os.path.join(trash, name))
+    for home in _newest(trees)[_KEPT:]:
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(home, os.path.join(trash, os.path.basename(home)))
 
 
 def own_modules(folder: str) -> List[str]:
@@ -137,4 +177,7 @@ def forget_modules(folders: List[str]) -> None:
     ours -= set(getattr(sys, "stdlib_module_names", sys.builtin_module_names)) | {"__main__"}
     for name in [name for name in sys.modules if name.split(".", 1)[0] in ours]:
         del sys.modules[name]
-    importlib.invalidate_caches()  # the folders were filled within the tick in which Python last looked
+    # The folders were filled within the tick in which Python last looked. What it knows of others stays, for
+    # importlib.invalidate_caches() takes milliseconds.
+    for path in [path for path in sys.path_importer_cache if path.startswith(tuple(folders))]:
+        del sys.path_importer_cache[path]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import shutil
+import os
 import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,11 @@ def packed(folder: Path, files: Mapping[str, str], *, size: int = 0, names: Mapp
 
 def trees(agent: Agent) -> list[Path]:
     return sorted((agent.folder / "code").iterdir())
+
+
+def waits(agent: Agent, source: Mapping[str, Any]) -> bool:
+    """Say whether the host has a copy for the next job."""
+    return (agent.folder / "code" / source["sha256"] / "ready").is_dir()
 
 
 WHERE = """
@@ -128,11 +133,17 @@ open("new.py", "w").close()
 """
 
 
+@pytest.mark.parametrize("idle", [False, True], ids=["at once", "after a pause"])
 @pytest.mark.parametrize("size", [0, 100_000_000], ids=["by the job", "by an errand"])
-def test_what_a_job_does_to_its_code_is_gone_with_it(agent: Agent, tmp_path: Path, size: int) -> None:
+def test_what_a_job_does_to_its_code_is_gone_with_it(
+    agent: Agent, tmp_path: Path, wait_until: Callable[..., Any], *, size: int, idle: bool
+) -> None:
     source = packed(tmp_path, FILES, size=size)
-    assert agent.run(WRITES, source_dir=source)["exit_code"] == 0
-    Path(source["path"]).unlink()  # so the second job can only have the tree that the host kept
+    for _ in range(2):
+        assert agent.run(WRITES, source_dir=source)["exit_code"] == 0
+        if idle:
+            wait_until(lambda: waits(agent, source), "a copy waits")
+    Path(source["path"]).unlink(missing_ok=True)  # so the next job can only have what the host kept
     look = (
         "import json, os, helper\nfrom pkg import part\n"
         "print(json.dumps([helper.X, part.Y, os.path.exists('data.txt'), os.path.exists('new.py')]))"
@@ -193,7 +204,7 @@ def test_an_archive_that_leads_out_of_its_folder_is_refused(agent: Agent, tmp_pa
     record = agent.run("print('ran')", source_dir=source)
     assert (record["cause"], record["text"].count("ran\n")) == ("refused", 0)
     assert f"source_dir: {name!r} in the archive is no file or folder inside it." in record["failure"]
-    assert not list(tmp_path.rglob("evil"))
+    assert not [top for top, _folders, names in os.walk(tmp_path) if "evil" in names]
 
 
 def test_an_archive_that_is_another_one_or_is_not_there_is_refused(agent: Agent, tmp_path: Path) -> None:
@@ -221,13 +232,17 @@ def test_a_program_of_the_folder_stays_one(agent: Agent, tmp_path: Path) -> None
     )
 
 
-def test_a_stopped_errand_leaves_nothing_that_the_next_job_trips_over(agent: Agent, tmp_path: Path) -> None:
+def test_a_stopped_errand_leaves_nothing_that_the_next_job_trips_over(
+    agent: Agent, tmp_path: Path, wait_until: Callable[..., Any]
+) -> None:
     source = packed(tmp_path, FILES, size=100_000_000)
-    half = agent.folder / "code" / f"{source['sha256']}.part"
-    half.mkdir(parents=True)
-    (half / "helper.py").write_text("half\n")
-    assert agent.json("import json, helper; print(json.dumps(helper.X))", source_dir=source) == 1
-    shutil.rmtree(half, ignore_errors=True)
+    for name in ("tree.part", "ready.part"):
+        half = agent.folder / "code" / source["sha256"] / name
+        half.mkdir(parents=True)
+        (half / "helper.py").write_text("half\n")
+    for _ in range(2):
+        assert agent.json("import json, helper; print(json.dumps(helper.X))", source_dir=source) == 1
+        wait_until(lambda: waits(agent, source), "a copy waits")
 
 
 def test_processes_that_the_script_starts_find_the_code(agent: Agent, tmp_path: Path) -> None:
@@ -240,3 +255,16 @@ def test_processes_that_the_script_starts_find_the_code(agent: Agent, tmp_path: 
     )
     source = packed(tmp_path, {**FILES, "train.py": script})
     assert agent.json(script, source_dir=source, entry_point="train.py") == [2, 3]
+
+
+def test_a_copy_that_waits_is_what_the_next_job_gets(
+    isolated: Agent, tmp_path: Path, wait_until: Callable[..., Any]
+) -> None:
+    del tmp_path  # is hidden there
+    source = packed(isolated.folder, FILES, size=100_000_000)
+    look = "import json, os, helper; print(json.dumps([os.stat('.').st_ino, os.getcwd(), helper.X]))"
+    for kind, folder in (("train", "/opt/ml/code"), ("process", "/opt/ml/processing/input/code")):
+        isolated.run("pass", source_dir=source)
+        wait_until(lambda: waits(isolated, source), "a copy waits")
+        ready = (isolated.folder / "code" / source["sha256"] / "ready").stat().st_ino
+        assert isolated.json(look, source_dir=source, kind=kind) == [ready, folder, 1]

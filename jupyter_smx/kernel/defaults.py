@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traitlets import HasTraits, Unicode
+from traitlets import Enum, HasTraits, Unicode
 
+from jupyter_smx.kernel.front_end import STYLES
 from jupyter_smx.kernel.page import table
 from jupyter_smx.model import duration
 from jupyter_smx.model.errors import ValidationError, nearest
@@ -22,10 +23,16 @@ class Defaults(HasTraits):
     keep_alive = Unicode("", help="How long hosts stay warm where a line does not say it: 600, 10m, 1h.").tag(
         config=True
     )
+    card = Enum(
+        STYLES,
+        "auto",
+        help="How cards are drawn: mime (live in JupyterLab), widget (ipywidgets, for VS Code, Colab and others), "
+        "or auto, which looks at who started the kernel.",
+    ).tag(config=True)
 
     def chosen(self) -> dict[str, str]:
-        """Give those that are set, by name."""
-        return {name: getattr(self, name) for name in NAMES if getattr(self, name)}
+        """Give the options of jobs that are set, by name."""
+        return {name: getattr(self, name) for name in _OPTIONS if getattr(self, name)}
 
     def choose(self, words: list[str]) -> None:
         """Set them from words like ``keep_alive=10m``; nothing after the ``=`` takes one back. All of them or none.
@@ -33,19 +40,20 @@ class Defaults(HasTraits):
         :raises ValidationError: another name, no ``=``, or a value that cannot be used.
         """
         for name, value in [_pair(word) for word in words]:
-            setattr(self, name, value)
+            setattr(self, name, value or _BUILT_IN[name] if name == "card" else value)
 
     def page(self) -> Page:
         """List them with their values."""
-        built_in = {"engine": "local", "instance_type": "local", "keep_alive": "0"}
         rows = [
-            (name, getattr(self, name) or built_in[name], "this kernel" if getattr(self, name) else "")
-            for name in NAMES
+            (name, getattr(self, name) or built_in, "this kernel" if getattr(self, name) not in ("", built_in) else "")
+            for name, built_in in _BUILT_IN.items()
         ]
         return table(("OPTION", "DEFAULT", "SET BY"), rows)
 
 
-NAMES = ("engine", "instance_type", "keep_alive")
+_BUILT_IN = {"engine": "local", "instance_type": "local", "keep_alive": "0", "card": "auto"}
+_OPTIONS = ("engine", "instance_type", "keep_alive")
+NAMES = tuple(_BUILT_IN)
 
 
 def _pair(word: str) -> tuple[str, str]:
@@ -65,4 +73,12 @@ def _pair(word: str) -> tuple[str, str]:
         )
     if name == "keep_alive" and value:
         duration.parse(value)
+    if name == "card" and value and value not in STYLES:
+        raise ValidationError(
+            f"%smx config: card={value} is no way to draw a card.",
+            field="card",
+            value=value,
+            rule=f"There are {', '.join(STYLES)}.",
+            cure=nearest(value, STYLES),
+        )
     return name, value

@@ -54,6 +54,8 @@ class SmxMagics(Magics, Defaults):
     def __init__(self, shell: Any, session: Session) -> None:
         super().__init__(shell)
         self._session = session
+        session.screen.style = self.card
+        self.observe(lambda change: setattr(session.screen, "style", change["new"]), "card")
 
     @no_var_expand
     @line_cell_magic

@@ -5,15 +5,25 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.kernel.front_end import wants_widgets
+from jupyter_smx.kernel.widget_card import WidgetCard
+
 if TYPE_CHECKING:
     from jupyter_smx.kernel.card import Card
+    from jupyter_smx.kernel.widget_card import Actions
 
 
 class Screen:
-    """Shows cards and pages of one shell. ``shell`` is None in a plain Python process, where nothing is shown."""
+    """Shows cards and pages of one shell. ``shell`` is None in a plain Python process, where nothing is shown.
 
-    def __init__(self, shell: Any) -> None:
+    ``style`` is one of :data:`~jupyter_smx.kernel.front_end.STYLES`.
+    """
+
+    def __init__(self, shell: Any, actions: Actions) -> None:
+        self.style = "auto"
         self._shell = shell
+        self._actions = actions
+        self._widgets: dict[str, WidgetCard] = {}
         self._lock = threading.Lock()
         self._closed: set[str] = set()
 
@@ -25,7 +35,11 @@ class Screen:
     def show(self, card: Card) -> None:
         """Put a new card under the running cell; in a terminal, its line."""
         if self.draws:
-            self._publish(card.bundle(), transient={"display_id": _display_id(card)})
+            bundle = card.bundle()
+            if wants_widgets(self.style, self._shell.user_ns):
+                made = self._widgets[card.id] = WidgetCard(card, self._actions)
+                bundle = made.bundle(card)
+            self._publish(bundle, transient={"display_id": _display_id(card)})
         elif self._shell is not None:
             print(card.line())  # noqa: T201 - what the user reads in a terminal
 
@@ -36,9 +50,17 @@ class Screen:
         with self._lock:
             if card.id in self._closed:
                 return
+            bundle = card.bundle()
+            made = self._widgets.get(card.id)
+            if made is not None:
+                made.draw(card)
+                bundle = made.bundle(card)
             if card.final:
                 self._closed.add(card.id)
-            self._publish(card.bundle(), transient={"display_id": _display_id(card)}, update=True)
+                self._widgets.pop(card.id, None)
+            if made is None or card.final:
+                # Widgets change where they stand; what is saved beside them need only be true at the end.
+                self._publish(bundle, transient={"display_id": _display_id(card)}, update=True)
 
     def page(self, text: str, html: str) -> None:
         """Show a page that no card belongs to."""

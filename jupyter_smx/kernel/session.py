@@ -14,6 +14,7 @@ from jupyter_smx import launch
 from jupyter_smx.kernel import interpreters, log, payload, standby
 from jupyter_smx.kernel.card import card_of
 from jupyter_smx.kernel.handle import Job
+from jupyter_smx.kernel.rerun import spec_again
 from jupyter_smx.kernel.revision import revision_of
 from jupyter_smx.kernel.screen import Screen
 from jupyter_smx.kernel.watcher import Watcher
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 _TAIL = 8
 """Lines of log on the last card of a job."""
+_LOOK = 200
+"""Lines of log that a card shows when it is asked."""
 
 
 def with_source_dir(spec: JobSpec, folder: str) -> JobSpec:
@@ -51,7 +54,7 @@ class Session:
     def __init__(self, shell: Any, client: Client) -> None:
         self.shell = shell
         self.client = client
-        self.screen = Screen(shell)
+        self.screen = Screen(shell, self)
         self.watcher = Watcher(client)
         self.last: Job | None = None
         self._expected: list[Job] = []
@@ -96,6 +99,18 @@ class Session:
         job.listen(self._draw)
         self.watcher.watch(job)
         return job
+
+    def stop(self, job_id: str) -> None:
+        """Ask a job to stop; what the button of a card does, like the two below."""
+        self.client.stop(job_id)
+
+    def log(self, job_id: str) -> str:
+        """Give the last lines of a job's log."""
+        return "\n".join(log.last_lines(self.client, self.client.job(job_id), _LOOK))
+
+    def again(self, job_id: str) -> None:
+        """Run a job once more, under a card of its own."""
+        self.submit(spec_again(self.client.job(job_id), time.time()))
 
     def attach(self, record: Record) -> Job:
         """Make a handle of a job that exists."""

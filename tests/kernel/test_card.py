@@ -126,7 +126,7 @@ def test_tables_and_notes_are_escaped() -> None:
 def test_nothing_overtakes_the_card_of_a_finished_job() -> None:
     drawn: list[Any] = []
     publisher = SimpleNamespace(publish=lambda bundle, **_: drawn.append(bundle[MIME]["summary"]["status"]))
-    screen = Screen(SimpleNamespace(kernel=object(), display_pub=publisher))
+    screen = Screen(SimpleNamespace(kernel=object(), display_pub=publisher), SimpleNamespace())
     screen.update(card_of(a_job(state=SecondaryStatus.COMPLETED), 101.0))
     screen.update(card_of(a_job(state=SecondaryStatus.TRAINING), 102.0))
     assert drawn == ["Completed"]

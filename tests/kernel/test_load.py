@@ -33,5 +33,8 @@ def test_loading_the_extension_imports_nothing_heavy_and_starts_nothing(data_fol
     answer = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
     found = json.loads(answer.stdout)
     assert not HEAVY & set(found["loaded"])
-    assert all(name.split(".")[1] in ("interpreter", "kernel", "launch", "model") for name in found["ours"])
+    agents = {name for name in found["ours"] if name.split(".")[1] == "agent"}
+    assert agents == {"jupyter_smx.agent", "jupyter_smx.agent.variables"}, "the form of variables, and nothing else"
+    others = {name.split(".")[1] for name in set(found["ours"]) - agents}
+    assert others <= {"interpreter", "kernel", "launch", "model"}
     assert not data_folder.exists()

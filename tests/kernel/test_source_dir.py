@@ -74,9 +74,7 @@ def test_a_file_that_goes_away_meanwhile_is_named(tmp_path: Path, monkeypatch: p
 
     keep = source_dir.keep
     monkeypatch.setattr(source_dir, "keep", keep_late)
-    with pytest.raises(
-        ValidationError, match=r"shy\.py cannot be packed: No such file or directory"
-    ):
+    with pytest.raises(ValidationError, match=r"shy\.py cannot be packed: No such file or directory"):
         pack(src)
     assert not list((tmp_path / "smx" / "payloads").iterdir())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from typing import TYPE_CHECKING
 
 from jupyter_smx.kernel.outage import through_outage
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 WAIT = 10.0
 """Seconds that one request waits for more log of a job with one host."""
+
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
+"""Colours and movements, titles and links, and the short ones (ECMA-48)."""
+
+_CONTROL = dict.fromkeys([code for code in (*range(32), *range(127, 160)) if code not in (9, 13)])
 
 _TURN = 0.5
 """Seconds between two looks at all hosts of a job with several."""
@@ -92,10 +98,16 @@ def last_lines(client: Client, job: Job, count: int) -> tuple[str, ...]:
     total = client.log(job.id, host, 0, limit=1).total
     start = max(0, total - 200 * count)
     text = client.log(job.id, host, start).data.decode(errors="replace")
-    lines = [line.rsplit("\r", 1)[-1] for line in text.rstrip().split("\n")]
-    if start and len(lines) > 1:
-        lines = lines[1:]  # the first is the end of a line
-    return tuple(line for line in lines[-count:] if line)
+    lines = text.rstrip().split("\n")
+    if start and len(lines) > 1 and "\r" not in lines[0]:
+        lines = lines[1:]  # the first is the end of a line, and nothing says that it was drawn over
+    return tuple(line for line in map(readable, lines[-count:]) if line)
+
+
+def readable(line: str) -> str:
+    """Give what a terminal would show of a line in the end: without escapes, bells and what was drawn over."""
+    plain = _ESCAPE.sub("", line).rstrip("\r").rpartition("\r")[2]
+    return plain.translate(_CONTROL)
 
 
 def follow(client: Client, job: Job, write: Callable[[str], object], host: str = "") -> None:

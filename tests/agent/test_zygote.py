@@ -171,6 +171,31 @@ print(json.dumps([[one["num_threads"] for one in threadpool_info()],
     assert variables[0] == "1"
 
 
+@pytest.mark.parametrize("preloaded", [(), ("numpy", "sklearn.cluster")], ids=["imported by the job", "preloaded"])
+def test_bug_23_a_job_with_two_cpus_has_two_threads_of_blas_and_of_openmp(
+    start_agent: Callable[..., Agent], preloaded: tuple[str, ...]
+) -> None:
+    pytest.importorskip("sklearn")
+    agent = start_agent(preload=list(preloaded), threads=2)
+    if preloaded:
+        assert agent.client.event("preload")["loaded"] == list(preloaded)
+    source = """
+import json, os, sys
+there = "sklearn" in sys.modules
+import numpy, sklearn.cluster
+from threadpoolctl import threadpool_info
+square = numpy.ones((600, 600))
+for _ in range(3): square @ square
+sklearn.cluster.KMeans(2, n_init=1).fit(square[:50, :2] + numpy.arange(50)[:, None])
+found = {one["user_api"]: one["num_threads"] for one in threadpool_info()}
+print(json.dumps([there, found, len(os.listdir("/proc/self/task"))]))
+"""
+    there, pools, threads = agent.json(source)
+    assert there == bool(preloaded)
+    assert pools == {"blas": 2, "openmp": 2}
+    assert threads <= 4, "the main thread, and one more of each library"
+
+
 @METHODS
 def test_bug_15_the_wish_reaches_the_job_and_not_its_parked_process(
     start_agent: Callable[..., Agent], method: str

@@ -33,6 +33,8 @@ _SITES = (
     "print(json.dumps([p for p in sys.path if p.rstrip('/').endswith(('site-packages', 'dist-packages'))]))"
 )
 _CONSTRAINT = "-c "
+_NICE = 5
+"""As jobs: whoever uses a notebook meanwhile comes first."""
 
 
 class Build:
@@ -189,6 +191,7 @@ def main(folder: Path) -> int:
     """Build what the order on the standard input asks for; 0 when the environment is ready."""
     order = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with, args=(sys.stdin,), daemon=True).start()
+    os.nice(_NICE)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     # Whoever built here before, for a controller that was killed, is gone when this returns.

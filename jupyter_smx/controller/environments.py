@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+MAX_BUILDS = 2
+"""Builds at the same time; compilers and downloads are better one after the other."""
 _LEAVING = ".leaving-"
 
 
@@ -62,6 +64,7 @@ class Environments:
         self._limit = limit
         self._kept = kept
         self._orders: dict[str, _Order] = {}
+        self._slots = asyncio.Semaphore(MAX_BUILDS)
 
     def python_of(self, key: ReuseKey) -> str:
         """Give the interpreter that hosts of a cluster run: the one that was asked for, or its environment's."""
@@ -113,7 +116,13 @@ class Environments:
 
     async def _make(self, name: str, python: str, environment: PythonEnvironment) -> None:
         order = self._orders[name]
-        build = self._builder.build(self._folder / name, python, environment, order.say)
+        if self._slots.locked():
+            order.say("Waiting for other builds")
+        async with self._slots:
+            await self._make_now(order, self._folder / name, python, environment)
+
+    async def _make_now(self, order: _Order, folder: Path, python: str, environment: PythonEnvironment) -> None:
+        build = self._builder.build(folder, python, environment, order.say)
         try:
             await asyncio.wait_for(build, self._limit)
         except asyncio.TimeoutError:

@@ -139,7 +139,16 @@ class Preparation:
             if waiting is not None and not waiting.cluster:
                 said = transitions.remark(waiting, f"{BEGUN}: {step}.")
                 if said is not waiting:
-                    self._books.save(jobs=[replace(said, why=_why(said, step))])
+                    self._tell(replace(said, why=_why(said, step)))
+
+    def _tell(self, job: Job) -> None:
+        try:
+            self._books.save(jobs=[job])
+        except FencedError:
+            raise
+        except SmxError as error:
+            # A full disk, say: how far a build is need not be known, and nobody else may suffer for it.
+            _log.warning("How far the environment of job %s is, is not written down: %s", job.name, error)
 
     def note(self, job: Job) -> str:
         """Say for ``why`` where a job's environment comes from, and remember that it is wanted now."""

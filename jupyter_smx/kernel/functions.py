@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from jupyter_smx.kernel import fields, payload
+from jupyter_smx.kernel import fields, interpreters, payload
 from jupyter_smx.kernel.call import RECEIVE, by_value, call_of
 from jupyter_smx.kernel.diff import Diff, difference, previous_run
 from jupyter_smx.kernel.order import ids_of
@@ -235,7 +235,9 @@ def _submit(kind: Kind, code: str | Call, variables: Mapping[str, Any], submitte
     wish = _wish(session, kind, here.folder, **arguments)
     spec = wish.spec(code.source, 0, here, submitted_at)
     imports = wish.installed(code.imports)
-    spec = msgspec.structs.replace(spec, filename=code.filename or spec.filename, imports=imports)
+    spec = msgspec.structs.replace(
+        interpreters.with_pickler(spec), filename=code.filename or spec.filename, imports=imports
+    )
     with by_value(code.variables["function"]):
         packed = session.pack(spec, {**variables, **code.variables}, f"{code.label}: ", wish.source_dir)
     return session.submit(packed)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec import Struct
 
 from jupyter_smx import interpreter
@@ -22,6 +23,7 @@ Required = str | Path | Sequence[str]
 
 _CONDA = "conda:"
 _UV = "uv:"
+_PICKLER = "cloudpickle"
 _OLDEST = ".".join(map(str, interpreter.OLDEST))
 
 
@@ -72,6 +74,16 @@ def check_send(spec: JobSpec, own_version: str) -> None:
         rule="Pickled variables and functions are read by the version that wrote them.",
         cure=f"Choose a --python of {own_version}, or pass files by --input and values by --hp.",
     )
+
+
+def with_pickler(spec: JobSpec) -> JobSpec:
+    """Add cloudpickle, by which functions travel, to requirements that shall be alone and do not name it."""
+    if not spec.requirements_only or any(line.startswith(_PICKLER) for line in spec.requirements):
+        return spec
+    import cloudpickle  # noqa: PLC0415 - whoever sends a function loads it anyway
+
+    line = f"{_PICKLER}=={cloudpickle.__version__}"
+    return msgspec.structs.replace(spec, requirements=(*spec.requirements, line))
 
 
 def _required(required: Required, folder: Path) -> tuple[str, ...]:

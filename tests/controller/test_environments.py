@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from jupyter_smx.controller.environment_build import READY
+from jupyter_smx.controller.environments import MAX_BUILDS
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.status import SecondaryStatus, Status
 from jupyter_smx.testing.simulation import LIMITS, Simulation
@@ -100,6 +101,18 @@ def test_jobs_that_want_the_same_share_one_build(sim: Simulation) -> None:
     assert sum(sim.world.builder.begun.values()) == 1
     assert [sim.job(job).state for job in jobs].count(SecondaryStatus.TRAINING) == 2  # as many as there are CPUs
     assert message(sim, jobs[1]).startswith(("Running", "The environment is ready after 3.0 s"))
+
+
+def test_two_environments_are_built_at_a_time_and_the_third_says_that_it_waits(sim: Simulation) -> None:
+    jobs = [sim.submit(requirements=(name,)) for name in ("a", "b", "c")]
+    sim.pass_time(1.1)
+    assert len(sim.world.builder.running) == MAX_BUILDS
+    assert message(sim, jobs[2]) == "Building the environment: Waiting for other builds."
+    sim.stop(jobs[0])
+    sim.pass_time(1.0)
+    assert message(sim, jobs[2]) == "Building the environment: Collecting c."
+    sim.pass_time(LONGER)
+    assert sum(sim.world.builder.made.values()) == 2
 
 
 def test_who_builds_holds_up_nobody_and_comes_back_with_its_age(sim: Simulation) -> None:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import cloudpickle
 import pytest
 
 from jupyter_smx.kernel import interpreters
@@ -117,6 +118,16 @@ def test_a_wish_carries_them(tmp_path: Path) -> None:
     spec = Wish(kind="train", python=sys.executable, requirements="r.txt").spec("pass", 0, here, 0.0)
     assert (spec.python, spec.python_version) == (sys.executable, HERE)
     assert (spec.requirements, spec.requirements_only) == (("numpy",), False)
+
+
+def test_a_function_takes_what_carries_it_along_to_requirements_alone() -> None:
+    alone = JobSpec(kind="train", source="", requirements=("numpy",), requirements_only=True)
+    added = interpreters.with_pickler(alone).requirements
+    assert added == ("numpy", f"cloudpickle=={cloudpickle.__version__}")
+    named = JobSpec(kind="train", source="", requirements=("cloudpickle>=3",), requirements_only=True)
+    assert interpreters.with_pickler(named) is named
+    on_top = JobSpec(kind="train", source="", requirements=("numpy",))
+    assert interpreters.with_pickler(on_top) is on_top
 
 
 def test_variables_are_not_sent_to_another_version_and_both_are_named() -> None:

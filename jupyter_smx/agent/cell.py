@@ -7,6 +7,7 @@ import builtins
 import contextlib
 import hashlib
 import linecache
+import mmap
 import os
 import pickle
 import sys
@@ -20,7 +21,7 @@ from jupyter_smx.agent import disk, memory, process, variables
 
 _LIMIT = 64 * 1024
 _MESSAGE_LIMIT = 4096
-_BALLAST = [bytearray(1 << 22)]
+_BALLAST = [mmap.mmap(-1, 1 << 22, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)]
 """Addresses (pages that nobody touches are no memory) to describe an end with that came because there were no more."""
 _HASHED = 64 * 1024 * 1024
 """Bytes; to hash more would take longer than everything else that happens before the first line."""

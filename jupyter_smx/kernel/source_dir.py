@@ -22,7 +22,7 @@ from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.source import SourceDir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pathspec import GitIgnoreSpec
 
@@ -56,15 +56,17 @@ _packed: dict[tuple[str, str], tuple[list[_File], SourceDir]] = {}
 """What was packed last of each folder by this process: an unchanged folder costs a look at its files."""
 
 
-def pack(folder: str, payloads: Path, entry_point: str = "") -> SourceDir:
+def pack(folder: str, payloads: Path, entry_point: str = "", clock: Callable[[], int] = time.time_ns) -> SourceDir:
     """Pack a folder into ``payloads/<sha256>.tar.gz``, mode 0600, unless it is there already.
+
+    ``clock`` gives nanoseconds since the epoch, as files have them.
 
     :raises ValidationError: too large, a link that leads in a circle, a file that cannot be read, or the entry point
         is among what stays here.
     :raises OSError: the disk is full or the folder of payloads cannot be written.
     """
     check_folder(folder)
-    started = time.time_ns()
+    started = clock()
     walk = _below(folder, "", (), _Above((), frozenset({os.path.realpath(payloads.parent)})))
     files = _checked(folder, list(islice(walk, MOST_FILES + 1)), entry_point)
     known, packed = _packed.get((folder, str(payloads)), (None, None))

@@ -55,8 +55,6 @@ TYPE = InstanceGroup(instance_type="ml.m5.xlarge", instance_count=2)
 
 
 def test_a_training_job_becomes_an_estimator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "a.csv").touch()
     wish = job(
         instance_groups=(TYPE,),
         keep_alive=600,
@@ -65,12 +63,6 @@ def test_a_training_job_becomes_an_estimator(tmp_path: Path, monkeypatch: pytest
         hyperparameters={"epochs": "3", "name": "adam", "flag": "true", "layers": "[1, 2]"},
         environment={"A": 'it\'s "b"'},
         metrics={"loss": r"loss=([0-9.]+)"},
-        channels=(
-            Channel(name="train", source=str(tmp_path / "data"), distribution="ShardedByS3Key", groups=("g",)),
-            Channel(name="csv", source=str(tmp_path / "*.csv"), mode="FastFile"),
-            Channel(name="far", source="s3://other/prefix"),
-            Channel(name="web", source="https://example.org/x"),
-        ),
     )
     made = export(wish, tmp_path / "out")
     recorder = run(tmp_path / "out", monkeypatch)
@@ -93,6 +85,20 @@ def test_a_training_job_becomes_an_estimator(tmp_path: Path, monkeypatch: pytest
         "metric_definitions": [{"Name": "loss", "Regex": r"loss=([0-9.]+)"}],
         "output_path": "s3://bucket/digits-aaaaaa/output",
     }
+    assert recorder.of("Estimator.fit") == {}
+
+
+def test_inputs_are_uploaded_where_they_are_not_in_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "a.csv").touch()
+    channels = (
+        Channel(name="train", source=str(tmp_path / "data"), distribution="ShardedByS3Key", groups=("g",)),
+        Channel(name="csv", source=str(tmp_path / "*.csv"), mode="FastFile"),
+        Channel(name="far", source="s3://other/prefix"),
+        Channel(name="web", source="https://example.org/x"),
+    )
+    export(job(channels=channels), tmp_path / "out")
+    recorder = run(tmp_path / "out", monkeypatch)
     inputs = {name: value.asked for name, value in recorder.of("Estimator.fit")["inputs"].items()}
     there = "s3://bucket/digits-aaaaaa/input"
     assert inputs == {

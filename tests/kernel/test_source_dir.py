@@ -144,10 +144,13 @@ def test_too_large_a_folder_names_what_is_large(tmp_path: Path, monkeypatch: pyt
         pack(src)
 
 
-def test_an_unchanged_folder_is_not_packed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unchanged_folder_is_not_packed_again(tmp_path: Path) -> None:
     src = fill(tmp_path / "src", "train.py", "pkg/a.py")
     later = time.time_ns() + 60 * 10**9
-    monkeypatch.setattr(source_dir.time, "time_ns", lambda: later)
+
+    def pack(folder: Path) -> SourceDir:
+        return source_dir.pack(str(folder), tmp_path / "smx" / "payloads", clock=lambda: later)
+
     first = pack(src)
     os.utime(first.path, (1e9, 1e9))
     written = Path(first.path).stat().st_ino

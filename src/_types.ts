@@ -49,6 +49,27 @@ export type WarmPoolStatus = "Available" | "InUse" | "Reused" | "Terminated";
  */
 export interface Wire {}
 /**
+ * Which task of which array a job is.
+ *
+ * ``index`` counts from 0; ``label`` says in what the task differs, as ``lr=0.1``; ``title`` what the array does, as
+ * ``sweep lr``. At most ``max_concurrent`` tasks of the array have hosts at a time (0: as many as there is room for).
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ArrayTask".
+ */
+export interface ArrayTask {
+  id: string;
+  name: string;
+  index: number;
+  size: number;
+  label: string;
+  values: {
+    [k: string]: string;
+  };
+  title: string;
+  max_concurrent: number;
+}
+/**
  * A file that a job brought home: name, absolute path here, size in bytes, content hash ('' if not computed).
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -59,6 +80,51 @@ export interface Artifact {
   path: string;
   size: number;
   sha256: string;
+}
+/**
+ * A run of the job that failed by our fault and after which it began again; times are seconds since the epoch.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Attempt".
+ */
+export interface Attempt {
+  number: number;
+  cluster: string;
+  reason: string;
+  ended_at: number;
+  started_at: number | null;
+  hosts: HostEnd[];
+}
+/**
+ * How the job ended on one host, as that host's agent wrote it down.
+ *
+ * ``exit_code`` is None when a signal ended it, then ``signal`` is its number. ``cause`` is ``exit``, ``signal``,
+ * ``stopped``, ``max_runtime``, ``memory`` or ``host`` (ours: the host was lost).
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "HostEnd".
+ */
+export interface HostEnd {
+  host: string;
+  cause: string;
+  exit_code: number | null;
+  signal: number | null;
+  failure: string;
+  exception: RemoteException | null;
+  left_behind: string[];
+  errors: string[];
+}
+/**
+ * An exception of the user's code: class name, text, the whole traceback, and the line of the cell it names.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "RemoteException".
+ */
+export interface RemoteException {
+  type: string;
+  message: string;
+  traceback: string;
+  line: number | null;
 }
 /**
  * Answer to ``changes?since=``: the events after it, the newest number, and whether older ones were dropped.
@@ -108,8 +174,49 @@ export interface JobSummary {
   warm_pool_status: string;
   first_line_seconds: number | null;
   cost: number | null;
+  array: ArrayTask | null;
+  attempt: number;
+  attempts: number;
   failure_type: string;
   failure_line: number | null;
+  progress: Progress | null;
+  metrics: {
+    [k: string]: number | null;
+  };
+  expectation: Expectation | null;
+  expected_start_at: number | null;
+}
+/**
+ * What a job's own progress bars and epoch lines say.
+ *
+ * ``fraction`` goes from 0 to 1 over everything that the job announced, None while it announced no end. ``text`` is
+ * what was counted, as ``epoch 3/10 · 12/94``. ``remaining_seconds`` is what the bar itself promised at ``at``
+ * (seconds since the epoch), None where it does not.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Progress".
+ */
+export interface Progress {
+  fraction: number | null;
+  text: string;
+  remaining_seconds: number | null;
+  at: number;
+}
+/**
+ * When a job is expected to end: seconds from its submission, and the spread that is behind the number.
+ *
+ * ``low`` and ``high`` are the quartiles of the earlier runs, or equal to ``seconds`` where the job's own progress
+ * says it. ``runs`` counts the earlier runs that were looked at.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Expectation".
+ */
+export interface Expectation {
+  seconds: number;
+  low: number;
+  high: number;
+  basis: "history" | "progress";
+  runs: number;
 }
 /**
  * What lists and events show of a pool. ``expires_at`` is seconds since the epoch, None while in use.
@@ -176,37 +283,6 @@ export interface ErrorBody {
   rule: string;
   cure: string;
   transient: boolean;
-}
-/**
- * How the job ended on one host, as that host's agent wrote it down.
- *
- * ``exit_code`` is None when a signal ended it, then ``signal`` is its number. ``cause`` is ``exit``, ``signal``,
- * ``stopped``, ``max_runtime``, ``memory`` or ``host`` (ours: the host was lost).
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "HostEnd".
- */
-export interface HostEnd {
-  host: string;
-  cause: string;
-  exit_code: number | null;
-  signal: number | null;
-  failure: string;
-  exception: RemoteException | null;
-  left_behind: string[];
-  errors: string[];
-}
-/**
- * An exception of the user's code: class name, text, the whole traceback, and the line of the cell it names.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "RemoteException".
- */
-export interface RemoteException {
-  type: string;
-  message: string;
-  traceback: string;
-  line: number | null;
 }
 /**
  * One host that ran the job: its name in the job (``algo-1``), what it is, and how the job was kept apart.
@@ -290,6 +366,8 @@ export interface Job {
   cluster: string;
   lease: number;
   attempt: number;
+  attempts: Attempt[];
+  placements: number;
   created_at: number;
   started_at: number | null;
   ended_at: number | null;
@@ -306,6 +384,9 @@ export interface Job {
   timings: {
     [k: string]: number;
   };
+  progress: Progress | null;
+  metrics: MetricValue[];
+  metric_notes: string[];
   provenance: Provenance | null;
 }
 /**
@@ -347,6 +428,12 @@ export interface JobSpec {
   imports: string[];
   notebook: string;
   working_directory: string;
+  metrics: {
+    [k: string]: string;
+  };
+  array: ArrayTask | null;
+  shared: Payload | null;
+  retries: number;
   after: string[];
   revision: Revision | null;
   submitted_at: number;
@@ -392,6 +479,7 @@ export interface Payload {
   sizes: {
     [k: string]: number;
   };
+  size: number;
   protocol: string;
 }
 /**
@@ -448,6 +536,22 @@ export interface WarmPool {
   reason: string;
 }
 /**
+ * The last value of one metric on one host, as SageMaker's ``FinalMetricDataList`` has it.
+ *
+ * ``value`` is None where the job printed nan or an infinity. ``step`` counts epochs, rounds or steps, whatever the
+ * job counts; None when it counts nothing. ``at`` is seconds since the epoch.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "MetricValue".
+ */
+export interface MetricValue {
+  name: string;
+  value: number | null;
+  at: number;
+  step: number | null;
+  host: string;
+}
+/**
  * What a job ran with; written once, with its verdict.
  *
  * ``code_sha256`` is that of ``spec.source``, which the job's record keeps. ``packages`` are the distributions of
@@ -466,6 +570,7 @@ export interface Provenance {
   own_modules: OwnModule[];
   inputs: InputDigest[];
   sent_sha256: string;
+  source_dir_sha256: string;
   hosts: HostProvenance[];
   seeds: SeedNote;
   revision: Revision | null;
@@ -501,4 +606,33 @@ export interface SeedNote {
     [k: string]: string;
   };
   hash_seed: string;
+}
+/**
+ * Everything that a job's logs told: progress, metrics by host, and sentences about what could not be read.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "JobMetrics".
+ */
+export interface JobMetrics {
+  job: string;
+  progress: Progress | null;
+  series: MetricSeries[];
+  notes: string[];
+}
+/**
+ * The values of one metric on one host, oldest first, in columns of equal length.
+ *
+ * ``count`` values were printed. When they became too many, every ``stride``-th was kept, and the newest always.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "MetricSeries".
+ */
+export interface MetricSeries {
+  name: string;
+  host: string;
+  steps: (number | null)[];
+  at: number[];
+  values: (number | null)[];
+  count: number;
+  stride: number;
 }

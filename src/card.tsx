@@ -8,8 +8,10 @@ import React from 'react';
 import type { JobSummary } from './_types';
 import { CommandIDs } from './commands';
 import { JobTime, StatusMark, StopButton } from './components/jobs';
+import { JobExpected, JobMetrics, JobProgress } from './components/outlook';
 import { startWords, stepWords } from './format';
 import { LiveWidget } from './live';
+import { waitWords } from './outlook';
 import type { ICard } from './snapshot';
 import { CARD_MIME_TYPE, readCard } from './snapshot';
 import { isFinal } from './state';
@@ -76,7 +78,12 @@ interface ICardLineProps {
 
 function CardLine({ job, isLive, now, trans, onStop }: ICardLineProps): JSX.Element {
   const isRunning = !isFinal(job);
-  const words = [stepWords(job, trans), job.instances, startWords(job, trans)];
+  const words = [
+    stepWords(job, trans),
+    waitWords(job, now, trans),
+    job.instances,
+    startWords(job, trans)
+  ];
   return (
     <div className="jp-smx-card-line" role="group" aria-label={trans.__('Job %1', job.name)}>
       <StatusMark job={job} />
@@ -85,6 +92,9 @@ function CardLine({ job, isLive, now, trans, onStop }: ICardLineProps): JSX.Elem
         {words.filter(Boolean).join(' · ')}
       </span>
       {isLive || !isRunning ? <JobTime job={job} now={now} trans={trans} /> : null}
+      {isLive ? <JobExpected job={job} trans={trans} /> : null}
+      <JobProgress job={job} trans={trans} />
+      <JobMetrics job={job} trans={trans} />
       {isLive || !isRunning ? null : (
         <span className="jp-smx-stale">{trans.__('as it was when the notebook was saved')}</span>
       )}

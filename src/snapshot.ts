@@ -24,7 +24,37 @@ export function readCard(data: ReadonlyPartialJSONValue | undefined): ICard | nu
   if (typeof id !== 'string' || typeof name !== 'string') {
     return null;
   }
-  return { id, name, summary: isSummary(summary) ? summary : null };
+  return { id, name, summary: isSummary(summary) ? { ...summary, ...outlookOf(summary) } : null };
+}
+
+type Outlook = Pick<JobSummary, 'progress' | 'metrics' | 'expectation' | 'expected_start_at'>;
+
+/** What is shown of a job's progress, where the notebook holds what it should; older cards hold nothing of it. */
+function outlookOf(summary: JobSummary): Outlook {
+  const { progress, metrics, expectation } = summary as Partial<JobSummary>;
+  return {
+    progress: typeof progress?.text === 'string' ? { ...progress, ...fractionOf(progress) } : null,
+    metrics: numbersOf(metrics),
+    expectation: typeof expectation?.seconds === 'number' ? expectation : null,
+    // When the notebook is read, that moment is over.
+    expected_start_at: null
+  };
+}
+
+function fractionOf({ fraction }: { fraction: unknown }): { fraction: number | null } {
+  return { fraction: typeof fraction === 'number' ? fraction : null };
+}
+
+function numbersOf(metrics: unknown): JobSummary['metrics'] {
+  const found: JobSummary['metrics'] = {};
+  if (typeof metrics === 'object' && metrics !== null) {
+    for (const [name, value] of Object.entries(metrics as Record<string, unknown>)) {
+      if (typeof value === 'number' || value === null) {
+        found[name] = value;
+      }
+    }
+  }
+  return found;
 }
 
 const TEXTS: (keyof JobSummary)[] = [

@@ -30,9 +30,8 @@ LONGEST_WAIT = 60.0
 """Seconds that a browser may hold one request; proxies in between end longer ones."""
 
 _PASSED_BACK = ("X-Smx-Offset", "X-Smx-Total", "X-Smx-Final", "X-Smx-Host", "X-Smx-Attempt", "X-Smx-Attempts")
-_BYTES = "application/octet-stream"
+_BYTES, _JSON = "application/octet-stream", "application/json"
 _TEXT = "text/plain; charset=utf-8"
-_JSON = "application/json"
 
 
 class Extension(Protocol):
@@ -221,9 +220,18 @@ class LogsHandler(ControllerHandler):
     async def get(self, ref: str) -> None:
         """Give bytes of a log from ``offset`` on; the headers ``X-Smx-*`` say where to go on and whether it was all."""
         self.set_header("X-Content-Type-Options", "nosniff")
-        query = self.asked("host", "attempt", "offset", "limit", "wait")
-        path = f"/v1/jobs/{segment(ref)}/logs"
+        path, query = f"/v1/jobs/{segment(ref)}/logs", self.asked("host", "attempt", "offset", "limit", "wait")
         await self.guarded(lambda: self.pass_on("GET", path, query=query, content_type=_TEXT))
+
+
+class MetricsHandler(ControllerHandler):
+    """What a job's logs told."""
+
+    @authenticated
+    @authorized
+    async def get(self, ref: str) -> None:
+        """Give progress, the points of all metrics by host, and notes on what could not be read."""
+        await self.guarded(lambda: self.pass_on("GET", f"/v1/jobs/{segment(ref)}/metrics"))
 
 
 class ArtifactHandler(ControllerHandler):
@@ -383,6 +391,7 @@ ROUTES: list[tuple[str, type[ControllerHandler]]] = [
     (r"/jupyter-smx/jobs/([^/]+)", JobHandler),
     (r"/jupyter-smx/jobs/([^/]+)/stop", StopHandler),
     (r"/jupyter-smx/jobs/([^/]+)/logs", LogsHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/metrics", MetricsHandler),
     (r"/jupyter-smx/jobs/([^/]+)/artifacts/(.+)", ArtifactHandler),
     (r"/jupyter-smx/pools", PoolsHandler),
     (r"/jupyter-smx/pools/([^/]+)", PoolHandler),

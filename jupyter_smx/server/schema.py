@@ -12,8 +12,9 @@ import msgspec
 from jupyter_smx.model.errors import ErrorBody
 from jupyter_smx.model.event import Changes, Event, PoolSummary
 from jupyter_smx.model.job import Job, JobSummary
+from jupyter_smx.model.progress import JobMetrics
 
-_TYPES = (JobSummary, PoolSummary, Event, Changes, Job, ErrorBody)
+_TYPES = (JobSummary, PoolSummary, Event, Changes, Job, JobMetrics, ErrorBody)
 
 
 def schema() -> dict[str, Any]:

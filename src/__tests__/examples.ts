@@ -24,6 +24,13 @@ export function job(number: number, fields: Partial<JobSummary> = {}): JobSummar
     cost: null,
     failure_type: '',
     failure_line: null,
+    array: null,
+    attempt: 1,
+    attempts: 1,
+    progress: null,
+    metrics: {},
+    expectation: null,
+    expected_start_at: null,
     ...fields
   };
 }

@@ -1,3 +1,4 @@
+import type { ReadonlyPartialJSONValue } from '@lumino/coreutils';
 import { nullTranslator } from '@jupyterlab/translation';
 
 import {
@@ -140,7 +141,10 @@ describe('the counts', () => {
 
 describe('a card from a notebook', () => {
   it('is read with its snapshot', () => {
-    const card = { id: 'a', name: 'n', summary: { ...job(1) } };
+    // As it comes from a file, where it has no type.
+    const card = JSON.parse(
+      JSON.stringify({ id: 'a', name: 'n', summary: job(1) })
+    ) as ReadonlyPartialJSONValue;
     expect(readCard(card)).toEqual({ id: 'a', name: 'n', summary: job(1) });
   });
 

@@ -60,6 +60,12 @@ function button(node: HTMLElement, name: string): HTMLButtonElement {
   return found;
 }
 
+const halfway = job(0, {
+  progress: { fraction: 0.745, text: 'epoch 7/10', remaining_seconds: 46, at: 1134 },
+  metrics: { loss: 0.21341, acc: null },
+  expectation: { seconds: 176, low: 170, high: 190, basis: 'history', runs: 4 }
+});
+
 describe('the panel', () => {
   let model: FakeModel;
   let panel: JobsPanel;
@@ -85,6 +91,46 @@ describe('the panel', () => {
     expect(text).toContain('ends in 7 minutes 52 seconds');
     expect(text).toContain('took 1 minute 40 seconds');
     expect(panel.node.querySelector('[role=status]')?.textContent).toBe('1 job running, 1 pool');
+  });
+
+  it('draws how far a job is, with its number and words, and says it once to who does not see it', async () => {
+    model.become(listed(NOTHING, [halfway], [], 1).state);
+    await rendered();
+    const bar = panel.node.querySelector('[role=progressbar]');
+    expect(bar?.getAttribute('aria-valuenow')).toBe('74');
+    expect(bar?.getAttribute('aria-valuetext')).toBe('74 %, epoch 7/10');
+    expect(bar?.getAttribute('aria-label')).toBe('Progress of train-digits-0');
+    expect(panel.node.querySelector('.jp-smx-progress-number')?.textContent).toBe('74 %');
+    expect(panel.node.textContent).toContain('02:14');
+    expect(panel.node.textContent).toContain('of ~3 min');
+    expect(panel.node.textContent).toContain('loss 0.2134 · acc nan');
+    // Progress comes every second; nobody wants it read out each time.
+    expect(bar?.closest('[aria-live]')).toBeNull();
+  });
+
+  it('shows the words alone of a job that announced no end, and no bar of one that says nothing', async () => {
+    const open = job(0, {
+      progress: { fraction: null, text: 'round 12', remaining_seconds: null, at: 1 }
+    });
+    model.become(listed(NOTHING, [open, job(1)], [], 1).state);
+    await rendered();
+    expect(panel.node.querySelector('[role=progressbar]')).toBeNull();
+    expect(panel.node.textContent).toContain('round 12');
+    expect(panel.node.textContent).not.toContain('of ~');
+  });
+
+  it('says when a waiting job will begin, and what a finished one measured', async () => {
+    const waiting = job(0, {
+      secondary_status: 'Pending',
+      queue_position: 2,
+      expected_start_at: 1174
+    });
+    const done = completed(1, { metrics: { acc: 0.97 }, progress: halfway.progress });
+    model.become(listed(NOTHING, [waiting, done], [], 1).state);
+    await rendered();
+    expect(panel.node.textContent).toContain('Queued, position 2 · begins in ~40 s');
+    expect(panel.node.textContent).toContain('acc 0.97');
+    expect(panel.node.querySelector('[role=progressbar]')).toBeNull();
   });
 
   it('says how to start a job and how to keep a pool when there is none', async () => {
@@ -176,6 +222,37 @@ describe('the card', () => {
     expect(renderer.node.textContent).toContain('as it was when the notebook was saved');
     expect(renderer.node.querySelector('button')).toBeNull();
     renderer.dispose();
+  });
+
+  it('shows progress and metrics, live and saved', async () => {
+    const model = new FakeModel();
+    model.become(listed(NOTHING, [halfway], [], 1).state);
+    const live = await card(model, saved);
+    expect(live.node.querySelector('[role=progressbar]')?.getAttribute('aria-valuenow')).toBe('74');
+    expect(live.node.textContent).toContain('of ~3 min');
+    expect(live.node.textContent).toContain('loss 0.2134');
+    live.dispose();
+    const old = await card(new FakeModel(), { ...saved, summary: halfway });
+    expect(old.node.textContent).toContain('epoch 7/10');
+    expect(old.node.textContent).not.toContain('of ~3 min');
+    old.dispose();
+  });
+
+  it('reads cards of older versions and of hostile notebooks', async () => {
+    const { progress, metrics, expectation, expected_start_at, ...older } = halfway;
+    expect([progress, metrics, expectation, expected_start_at]).toHaveLength(4);
+    const broken = {
+      ...older,
+      progress: { text: 3 },
+      metrics: { loss: '<b>', acc: 1 },
+      expectation: 'x'
+    };
+    for (const summary of [older, broken, { ...older, metrics: 'abc', progress: [] }]) {
+      const renderer = await card(new FakeModel(), { ...saved, summary });
+      expect(renderer.node.textContent).toContain('train-digits-0');
+      expect(renderer.node.querySelector('b')).toBeNull();
+      renderer.dispose();
+    }
   });
 
   it('shows a hostile name as text', async () => {

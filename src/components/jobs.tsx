@@ -6,7 +6,9 @@ import React from 'react';
 
 import type { JobSummary } from '../_types';
 import { clock, elapsed, measured, spoken, startWords, stepWords } from '../format';
+import { waitWords } from '../outlook';
 import { isFinal } from '../state';
+import { JobExpected, JobMetrics, JobProgress } from './outlook';
 
 interface IJobRowProps {
   job: JobSummary;
@@ -41,7 +43,12 @@ export function JobList(props: IJobListProps): JSX.Element {
 }
 
 function JobRow({ job, now, trans, onStop }: IJobRowProps): JSX.Element {
-  const start = startWords(job, trans);
+  const words = [
+    stepWords(job, trans),
+    waitWords(job, now, trans),
+    job.instances,
+    startWords(job, trans)
+  ];
   return (
     <li className="jp-smx-row" data-status={job.status} data-job={job.id}>
       <StatusMark job={job} />
@@ -50,11 +57,14 @@ function JobRow({ job, now, trans, onStop }: IJobRowProps): JSX.Element {
           <span className="jp-smx-name" title={job.name}>
             {job.name}
           </span>
-          <JobTime job={job} now={now} trans={trans} />
+          <span className="jp-smx-times">
+            <JobTime job={job} now={now} trans={trans} />
+            <JobExpected job={job} trans={trans} />
+          </span>
         </div>
-        <div className="jp-smx-row-detail">
-          {[stepWords(job, trans), job.instances, start].filter(Boolean).join(' · ')}
-        </div>
+        <JobProgress job={job} trans={trans} />
+        <div className="jp-smx-row-detail">{words.filter(Boolean).join(' · ')}</div>
+        <JobMetrics job={job} trans={trans} />
       </div>
       {isFinal(job) ? null : <StopButton job={job} trans={trans} onStop={onStop} />}
     </li>

@@ -47,6 +47,7 @@ ROUTES = [
         query={"offset": "7", "limit": "10", "host": "algo-1"},
         upstream_query={"offset": "7", "limit": "10", "host": "algo-1"},
     ),
+    Route(verb="GET", path="jobs/digits/metrics", upstream="/v1/jobs/digits/metrics"),
     Route(
         verb="GET",
         path="jobs/digits/artifacts/outputs/a b.csv",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
+import sys
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+import traceback
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent import (
     archive,
@@ -53,6 +56,20 @@ def _sentence(error: str) -> str:
     return error if error.endswith(".") else error + "."
 
 
+def _surely(step: Callable[..., None]) -> Callable[..., None]:
+    """Bring a job to its end although one of its steps fails in a way that nobody foresaw: it would never end."""
+
+    @functools.wraps(step)
+    def sure(job: Job, *arguments: Any) -> None:
+        try:
+            step(job, *arguments)
+        except Exception as error:  # noqa: BLE001 - border: the callbacks of a job
+            sys.stderr.write(traceback.format_exc())
+            job.break_off(error)
+
+    return sure
+
+
 class Job:
     """The agent's knowledge of one job and the steps that it takes."""
 
@@ -85,6 +102,7 @@ class Job:
 
     # Start
 
+    @_surely
     def start(self) -> None:
         """Copy the inputs and a large folder of code, if there are any, and run."""
         source = self.spec["source_dir"]
@@ -107,6 +125,7 @@ class Job:
         limit = self.host.config.input_hash_limit << 20
         return channel.stage(channels, folders, self.host.hidden, limit, self.host.input_hashes)
 
+    @_surely
     def _staged(self, result: Optional[Dict[str, Any]], error: str) -> None:
         self._staging = None
         if result is None:
@@ -212,6 +231,7 @@ class Job:
 
     # End
 
+    @_surely
     def _exited(self, status: Optional[int], reason: str) -> None:
         self.status = status
         self.at["exited"] = time.time()
@@ -236,6 +256,7 @@ class Job:
             # Memory that a file on a full disk backs: shared memory, mostly.
             self.report["remark"] = disk.which_is_full(self.host.disks(self.id))
 
+    @_surely
     def _wait_for_silence(self, until: float) -> None:
         left = self.host.strangers()
         if left and time.monotonic() < until:
@@ -263,6 +284,7 @@ class Job:
         else:
             self._account([])
 
+    @_surely
     def _archived(self, result: Optional[Dict[str, Any]], error: str) -> None:
         if result is None:
             self.errors.append(f"host: what the job made could not be kept: {_sentence(error)}")
@@ -279,9 +301,24 @@ class Job:
 
         def found(what: packages.Found) -> None:
             self._found = what
-            self._over(artifacts)
+            self._finish(artifacts)
 
         self.host.packages.find(self.report.get("imported") or {}, found)
+
+    @_surely
+    def _finish(self, artifacts: List[Dict[str, Any]]) -> None:
+        self._over(artifacts)
+
+    def break_off(self, error: Exception) -> None:
+        """End the job and its host, for nobody knows what state they are in."""
+        sentence = f"host: this job could not be brought to its end ({type(error).__name__}: {error})."
+        self.host.spoilt = sentence
+        self.errors.append(sentence)
+        self.report = {"refused": sentence}
+        if self.phase == "ended":
+            self.host.end(sentence, code=4)
+        else:
+            self._over([])
 
     def _sweep(self) -> None:
         try:

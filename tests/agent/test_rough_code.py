@@ -279,3 +279,28 @@ while True:
     assert sum("was still running and was killed" in text for text in record["left_behind"]) > 0
     wait_until(lambda: len(agent.processes()) < 6, "no splinter is left", within=PATIENCE)
     serves(agent)
+
+
+REPORTS = {
+    "of other types": '{"exception": 7, "errors": 3, "received": [], "imported": 5}',
+    "nested without an end": "[" * 200_000,
+    "no JSON": "\\xff{",
+}
+
+
+@pytest.mark.parametrize("kind", REPORTS)
+def test_code_that_writes_its_own_report_cannot_keep_its_job_from_ending(agent: Agent, kind: str) -> None:
+    source = f"""
+import os
+folder = os.path.dirname(os.readlink("/proc/self/fd/1"))
+open(folder + "/report.json", "w").write({REPORTS[kind]!r})
+os._exit(0)
+"""
+    job, _lease = agent.start(source)
+    record = agent.end_of(job)
+    assert (record["job"], record["at"]["ended"] is not None) == (job, True)
+    if record["cause"] == "exit":
+        serves(agent)
+    else:
+        assert record["failure"].startswith("host: this job could not be brought to its end (")
+        assert agent.wait() == 4, "a host of which nobody knows the state ends"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
 import pkgutil
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import smx_lab
 from pygments.lexer import bygroups, inherit, using
 from pygments.lexers.python import Python3Lexer
 from pygments.token import Keyword, Operator, Text
+from smx_markdown import definition, sentence, table
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 from traitlets.traitlets import DefaultHandler
@@ -32,37 +32,14 @@ from jupyter_smx.server import handlers
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable
 
     from docutils import nodes
     from sphinx.application import Sphinx
     from traitlets import HasTraits, TraitType
 
-SCHEMAS = Path(__file__).parents[2] / "schema"
 VERBS = ("get", "post", "put", "patch", "delete")
 _WORDS = {"Unicode": "str", "Int": "int", "Float": "float", "Bool": "bool", "List": "list", "Dict": "dict"}
-
-
-def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write a Markdown table; a bar inside a cell is escaped."""
-    lines = [headers, ["---"] * len(headers), *rows]
-    return "\n".join("| " + " | ".join(_cell(word) for word in line) + " |" for line in lines)
-
-
-def _cell(word: str) -> str:
-    return " ".join(word.split()).replace("|", "\\|")
-
-
-def _definition(terms: str, *paragraphs: str) -> str:
-    first, *others = [" ".join(text.split()) for text in paragraphs if text]
-    return "\n\n".join([f"{terms}\n: {first}", *(f"  {text}" for text in others)])
-
-
-def _sentence(text: str) -> str:
-    """Give a help text as a sentence of its own."""
-    text = text.strip()
-    text = text[:1].upper() + text[1:] if not text.startswith("%") else text
-    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 # What a notebook and a terminal understand
@@ -77,14 +54,14 @@ def magic_options(_: str) -> str:
         terms = ", ".join([f"`{word}`" for word in short] + [f"`{long}{value}`"])
         example = f"For example `{long} {option.example}`." if option.example else ""
         repeat = "May stand several times." if option.many else ""
-        parts.append(_definition(terms, f"{_sentence(option.help)} {repeat} {example}"))
+        parts.append(definition(terms, f"{sentence(option.help)} {repeat} {example}"))
     return "\n\n".join(parts)
 
 
 def subcommands(_: str) -> str:
     """List what ``%smx`` can do."""
     rows = [
-        (f"`{f'%smx {name} {command.usage}'.rstrip()}`", _sentence(command.help))
+        (f"`{f'%smx {name} {command.usage}'.rstrip()}`", sentence(command.help))
         for name, command in commands.COMMANDS.items()
     ]
     return table(("Line", "What it does"), rows)
@@ -99,21 +76,21 @@ def _subcommand(found: Any) -> str:
     parser = entry.parser_of(found)
     actions = parser._actions  # noqa: SLF001 - argparse has no other way to look at a parser
     own = [_argument(action) for action in actions]
-    return "\n\n".join([f"## jupyter smx {found.name}", f"```text\n{parser.usage}\n```", _sentence(found.help), *own])
+    return "\n\n".join([f"## jupyter smx {found.name}", f"```text\n{parser.usage}\n```", sentence(found.help), *own])
 
 
 def _argument(action: argparse.Action) -> str:
     if not action.option_strings:
-        return _definition(f"`{action.metavar}`", _sentence(str(action.help)))
+        return definition(f"`{action.metavar}`", sentence(str(action.help)))
     *short, long = action.option_strings
     value = f" {action.metavar}" if action.nargs != 0 else ""
     terms = ", ".join([f"`{word}`" for word in short] + [f"`{long}{value}`"])
-    return _definition(terms, _sentence(str(action.help).replace("%%", "%")))
+    return definition(terms, sentence(str(action.help).replace("%%", "%")))
 
 
 def exit_codes(_: str) -> str:
     """List the exit codes."""
-    return table(("Code", "Meaning"), [(f"`{code}`", _sentence(text)) for code, text in exits.TABLE.items()])
+    return table(("Code", "Meaning"), [(f"`{code}`", sentence(text)) for code, text in exits.TABLE.items()])
 
 
 # Errors, statuses, instance types
@@ -242,7 +219,7 @@ def _trait(kind: type[HasTraits], name: str, trait: TraitType[Any, Any]) -> str:
     default = rule_of_default(text) if is_computed(kind, name) else f"`{trait.default_value_repr()}`"
     line = f"c.{kind.__name__}.{name}"
     said = f"{_type(trait)}{_bounds(trait)}. Default: {default}."
-    return _definition(f"`{line}`", _sentence(text), said)
+    return definition(f"`{line}`", sentence(text), said)
 
 
 def _type(trait: Any) -> str:
@@ -259,26 +236,6 @@ def _bounds(trait: Any) -> str:
     low, high = getattr(trait, "min", None), getattr(trait, "max", None)
     words = [f"{word} {value}" for word, value in (("at least", low), ("at most", high)) if value is not None]
     return f", {', '.join(words)}" if words else ""
-
-
-def settings(_: str) -> str:
-    """Describe what JupyterLab's settings editor shows of each plugin."""
-    return "\n\n".join(_plugin(path) for path in sorted(SCHEMAS.glob("*.json")) if path.name != "package.json.orig")
-
-
-def _plugin(path: Path) -> str:
-    schema = json.loads(path.read_text(encoding="utf-8"))
-    parts = [f"## {schema.get('title', path.stem)}", _sentence(schema.get("description", ""))]
-    parts.append(f"Settings of the plugin `jupyter-smx:{path.stem}`.")
-    for name, row in schema.get("properties", {}).items():
-        words = f" One of {', '.join(f'`{json.dumps(value)}`' for value in row['enum'])}." if "enum" in row else ""
-        said = f"{row.get('type', 'any')}.{words} Default: `{json.dumps(row.get('default'))}`."
-        parts.append(_definition(f"`{name}`", _sentence(row.get("description") or row.get("title", name)), said))
-    keys = schema.get("jupyter.lab.shortcuts", [])
-    if keys:
-        rows = [(f"`{' '.join(key['keys'])}`", f"`{key['command']}`", f"`{key['selector']}`") for key in keys]
-        parts.append(table(("Keys", "Command", "Where"), rows))
-    return "\n\n".join(parts)
 
 
 # HTTP
@@ -323,7 +280,9 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "pool-statuses": pool_statuses,
     "instance-types": instance_types,
     "traits": traits,
-    "settings": settings,
+    "settings": smx_lab.settings,
+    "lab-plugins": smx_lab.lab_plugins,
+    "lab-commands": smx_lab.lab_commands,
     "routes": routes,
 }
 

@@ -184,7 +184,7 @@ class Client:
             waiting.close()
 
     def _ask(self, method: str, target: str, kind: type[_Model], body: object = None, wait: float = 0.0) -> _Model:
-        answer = self._send(method, target, None if body is None else msgspec.json.encode(body), wait)
+        answer = self._send(method, target, None if body is None else _encode(body), wait)
         try:
             return _decode(answer.body, kind)
         except msgspec.DecodeError as error:
@@ -237,6 +237,20 @@ def _decode(body: bytes, kind: type[_Model]) -> _Model:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
     found: _Model = decoder.decode(body)
     return found
+
+
+def _encode(body: object) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError as error:
+        part = error.object[max(0, error.start - 10) : error.end + 10]
+        raise ValidationError(
+            f"The job holds half a character (a lone surrogate): {part!r}.",
+            field="source",
+            value=repr(part),
+            rule="Text is Unicode that can be written as UTF-8.",
+            cure="It often comes of a file name or a text that was read with errors='surrogateescape'.",
+        ) from error
 
 
 def _too_large(size: int) -> ValidationError:

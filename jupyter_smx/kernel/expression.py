@@ -119,8 +119,16 @@ def hyperparameter(name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
     try:
-        return json.dumps(value, default=_scalar)
-    except (TypeError, ValueError):
+        return json.dumps(value, default=_scalar, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        if "JSON compliant" in str(error):
+            raise ValidationError(
+                f"--hp {name}: nan and infinity are no JSON.",
+                field="hyperparameters",
+                value=name,
+                rule="A training script in another language could not read them.",
+                cure=f"Pass it as text, --hp {name}=nan or --hp {name}=inf, and let the script read that.",
+            ) from None
         raise ValidationError(
             f"--hp {name}: a {type(value).__name__} cannot be a hyperparameter.",
             field="hyperparameters",

@@ -27,6 +27,7 @@ _DISTRIBUTIONS: dict[str, Literal["FullyReplicated", "ShardedByS3Key"]] = {
     "sharded": "ShardedByS3Key",
     "shardedbys3key": "ShardedByS3Key",
 }
+_DIGITS = 9
 _MODEL_AND_DATA = ("model", "data")
 _Choice = TypeVar("_Choice", bound=str)
 PROCESSING_OUTPUT = "/opt/ml/processing/output"
@@ -94,7 +95,7 @@ def count(text: str, option: str) -> int:
 
     :raises ValidationError: not a whole number from 1.
     """
-    if text.isdecimal() and int(text) > 0:
+    if text.isdecimal() and len(text) <= _DIGITS and int(text) > 0:
         return int(text)
     raise ValidationError(
         f"{option}: {text!r} is not a number of hosts.",

@@ -19,7 +19,7 @@ from jupyter_smx.kernel.revision import revision_of
 from jupyter_smx.kernel.screen import Screen
 from jupyter_smx.kernel.watcher import Watcher
 from jupyter_smx.kernel.wish import Surroundings
-from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.status import Status, is_final
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Session:
         return Surroundings(
             python=sys.executable,
             python_version=payload.python_version(),
-            folder=Path.cwd(),
+            folder=_folder(),
             notebook=_notebook(self.namespace),
             revision=revision_of(Path.cwd()),
         )
@@ -197,6 +197,18 @@ def current() -> Session:
 
         shell = get_ipython()
     return open_session(shell)
+
+
+def _folder() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise ValidationError(
+            "The folder of this notebook was deleted or moved.",
+            field="working_directory",
+            rule="Relative paths of a job start from it.",
+            cure="Run `%cd` into a folder that is there.",
+        ) from None
 
 
 def _notebook(namespace: Mapping[str, Any]) -> str:

@@ -8,6 +8,8 @@ from jupyter_smx.model.errors import ValidationError
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _PART = re.compile(r"(\d+)([dhms])")
+_DIGITS = 12
+"""Seconds of more digits are longer than anything can wait."""
 _WHOLE = re.compile(r"(?:\d+[dhms])+")
 
 
@@ -17,9 +19,9 @@ def parse(text: str, field: str = "keep_alive") -> int:
     :raises ValidationError: not a number of seconds and not numbers with units.
     """
     text = text.strip().lower()
-    if text.isdecimal():
+    if text.isdecimal() and len(text) <= _DIGITS:
         return int(text)
-    if _WHOLE.fullmatch(text):
+    if _WHOLE.fullmatch(text) and len(text) <= 4 * _DIGITS:
         return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
     raise ValidationError(
         f"--{field.replace('_', '-')}: {text!r} is not a duration.",

@@ -92,7 +92,10 @@ def test_a_whole_word_keeps_the_type_and_a_part_becomes_text() -> None:
     assert value_of("{n}", namespace, "--hp") == "{n}"
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | FINITE | st.text(),
                     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))  # fmt: skip
 def test_a_hyperparameter_is_text_as_it_is_and_json_otherwise(value: Any) -> None:
     written = hyperparameter("x", value)

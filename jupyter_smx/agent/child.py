@@ -68,8 +68,8 @@ def _stand_alone() -> None:
 
 def _leave_our_modules(cradle: Cradle) -> None:
     """Let the job see neither our package nor its archive: its own jupyter_smx may be another one."""
-    for name in [name for name in sys.modules if name.split(".")[0] == "jupyter_smx"]:
-        del sys.modules[name]
+    for name in imports.ours():
+        sys.modules.pop(name, None)
     if sys.path:
         sys.path[0] = cradle.place.path("code")
     os.environ["PYTHONPATH"] = os.pathsep.join(

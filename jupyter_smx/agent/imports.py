@@ -26,6 +26,8 @@ class _Notes:
         self.asked: Set[str] = set()
         self.before: FrozenSet[str] = frozenset(sys.modules)
         self.watched: FrozenSet[str] = frozenset()
+        self.ours: List[str] = []
+        self.last = ""
         self.in_zygote = False
 
 
@@ -93,15 +95,22 @@ def end_watching() -> None:
     sys.meta_path.remove(_Watcher)
     _notes.in_zygote = False
     _notes.before = frozenset(sys.modules)
+    _notes.ours = [name for name in sys.modules if root(name) == "jupyter_smx"]
     _notes.watched = frozenset(filter(_is_watched, map(root, _notes.before)))
 
 
 def begin_job() -> None:
     """Count from here what is asked for.
 
-    What is there already was listed in the zygote: to look at each name here would copy the pages of all of them.
+    To look at each name that is there already would copy the pages of all of them, so only the last one is kept.
     """
     _notes.asked.clear()
+    _notes.last = next(reversed(sys.modules))
+
+
+def ours() -> List[str]:
+    """Name the modules of this package, as they were when the zygote had its preloads."""
+    return _notes.ours
 
 
 def needed_by(roots: Iterable[str]) -> Set[str]:
@@ -118,15 +127,27 @@ def needed_by(roots: Iterable[str]) -> Set[str]:
 
 def by_folder() -> Dict[str, List[str]]:
     """Name what this job imported, of Python's own modules nothing, by the folder that it came from."""
-    # Names first: looking into a module copies its page, and there may be thousands.
-    new = {root(name) for name in list(sys.modules) if name not in _notes.before}
     # One that was dropped and imported once more is another module, and may need others.
     others = {name for name in _notes.watched - _notes.asked if name in sys.modules and not _is_watched(name)}
+    new = {root(name) for name in _new_names()} - others
     found: Dict[str, List[str]] = {}
     for name in sorted(needed_by(new | _notes.asked) | others):
         if name not in _STDLIB and name not in ("__main__", "__mp_main__", "jupyter_smx"):
             _put(name, found)
     return found
+
+
+def _new_names() -> List[str]:
+    """Name what was imported since the job began: new names stand last."""
+    found: List[str] = []
+    try:
+        for name in reversed(sys.modules):
+            if name == _notes.last:
+                return found
+            found.append(name)
+    except RuntimeError:
+        pass  # a thread of the job imports right now
+    return [name for name in list(sys.modules) if name not in _notes.before]
 
 
 def _is_watched(name: str) -> bool:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.kernel import script, source_dir
+from jupyter_smx.kernel.payload import keep
 from jupyter_smx.model.errors import ValidationError
 
 if TYPE_CHECKING:
@@ -72,7 +73,6 @@ def test_a_file_that_goes_away_meanwhile_is_named(tmp_path: Path, monkeypatch: p
         (src / "shy.py").unlink()
         return keep(*arguments)
 
-    keep = source_dir.keep
     monkeypatch.setattr(source_dir, "keep", keep_late)
     with pytest.raises(ValidationError, match=r"shy\.py cannot be packed: No such file or directory"):
         pack(src)
@@ -160,8 +160,24 @@ def test_an_unchanged_folder_is_not_packed_again(tmp_path: Path) -> None:
     Path(first.path).unlink()
     assert pack(src) == first
     assert Path(first.path).exists()
-    (src / "pkg" / "a.py").write_text("# changed!\n")
+    before = (src / "pkg" / "a.py").stat()
+    (src / "pkg" / "a.py").write_text("# PKG/A.PY\n")
+    os.utime(src / "pkg" / "a.py", ns=(before.st_atime_ns, before.st_mtime_ns))  # as a restored backup has it
+    assert (src / "pkg" / "a.py").stat().st_size == before.st_size
     assert pack(src).sha256 != first.sha256
+
+
+@pytest.mark.parametrize(("seconds", "times"), [(source_dir._SETTLED / 2, 2), (source_dir._SETTLED * 2, 1)])
+def test_a_folder_that_has_just_changed_is_packed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, times: int
+) -> None:
+    src = fill(tmp_path / "src", "train.py")
+    moment = (src / "train.py").stat().st_ctime_ns + int(seconds * 1e9)
+    packed = []
+    monkeypatch.setattr(source_dir, "keep", lambda *words: packed.append(keep(*words)) or packed[-1])
+    for _ in range(2):
+        source_dir.pack(str(src), tmp_path / "smx" / "payloads", clock=lambda: moment)
+    assert len(packed) == times
 
 
 def test_a_change_within_the_tick_of_the_packing_is_seen(tmp_path: Path) -> None:

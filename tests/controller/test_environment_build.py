@@ -156,6 +156,11 @@ async def test_a_failure_names_package_exit_code_and_cure_and_leaves_the_log(
     assert not (tmp_path / "e" / "venv").exists()
 
 
+async def test_an_option_that_uv_would_leave_out_is_left_to_pip(tmp_path: Path, base: str, wheels: Path) -> None:
+    await built("auto", tmp_path / "e", base, environment(wheels, "--pre", "beta"))
+    assert json.loads((tmp_path / "e" / environment_build.READY).read_text())["installer"] == "pip"
+
+
 async def test_a_base_that_is_gone_is_said(tmp_path: Path, wheels: Path) -> None:
     for choice in ("auto", "pip"):
         with pytest.raises(BuildError) as told:

@@ -229,6 +229,8 @@ class Host:
             return
         self.ending = True
         say(f"ends: {reason}")
+        if code:
+            self.tell({"event": "spoilt", "reason": reason})
         running = self.current
         if running is not None and running.phase != "ended":
             running.asked = running.asked or "stopped"

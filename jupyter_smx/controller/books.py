@@ -54,6 +54,8 @@ class Books:
         self.line = Line(self.jobs, store.job, self._array)
         self.outlooks: dict[str, Outlook] = {}
         self.holders: dict[str, Job] = {}
+        self.last_words: dict[str, str] = {}
+        """Why a cluster ends, where one of its hosts said so; it is told when the cluster has ended."""
         for cluster in self.clusters.values():
             self._find_holder(cluster)
 

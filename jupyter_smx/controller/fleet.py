@@ -280,13 +280,15 @@ class Fleet:
     async def _lose(self, cluster: Cluster) -> None:
         # First everything of it is ended, then its remains are read: nothing can begin in between.
         await self._free(cluster)
-        self._books.end_cluster(self._books.clusters[cluster.id], "The host was lost.")
+        said = self._books.last_words.pop(cluster.id, "The host was lost.")
+        self._books.end_cluster(self._books.clusters[cluster.id], said)
         await self._crew.cluster_lost(cluster)
         self._crew.room_made()
 
     async def _forget(self, cluster: Cluster) -> None:
         await self._free(cluster)
-        reason = "The keep-alive ran out." if self._expired(cluster) else "The idle host ended by itself."
+        said = self._books.last_words.pop(cluster.id, "The idle host ended by itself.")
+        reason = "The keep-alive ran out." if self._expired(cluster) else said
         self._books.end_cluster(self._books.clusters[cluster.id], reason)
         self._crew.room_made()
 

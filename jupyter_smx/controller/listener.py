@@ -163,6 +163,9 @@ class Listener(ABC):
         if event == "preload":
             self._finisher.preloaded(cluster_id, host, header)
             return
+        if event == "spoilt":
+            self.books.last_words[cluster_id] = f"{host} ended: {header.get('reason', '')}"
+            return
         job = self.books.jobs.get(str(header.get("job", "")))
         if job is None or job.cluster != cluster_id or header.get("lease") != job.lease:
             return

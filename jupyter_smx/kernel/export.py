@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import shlex
 import shutil
@@ -143,14 +144,18 @@ class _Export:
 
     def _variables(self, script: str) -> str:
         """Put the variables that were sent beside the script; gives the name of what has to be run then."""
-        send = self._job.spec.send
-        if send is None:
+        sent = [payload for payload in (self._job.spec.shared, self._job.spec.send) if payload is not None]
+        if not sent:
             return script
-        names = ", ".join(f"`{name}` ({size_words(size)})" for name, size in send.sizes.items())
-        if not Path(send.path).exists():
+        names = ", ".join(f"`{name}` ({size_words(size)})" for each in sent for name, size in each.sizes.items())
+        packed: dict[str, bytes] = {}
+        try:
+            for payload in sent:
+                packed.update(pickle.loads(Path(payload.path).read_bytes()))  # noqa: S301 - this user's own variables
+        except FileNotFoundError:
             self._notes.append(f"The notebook had sent {names}. They are gone, and the script does not run without.")
             return script
-        shutil.copyfile(send.path, self._code / VARIABLES)
+        (self._code / VARIABLES).write_bytes(pickle.dumps(packed))
         (self._code / WITH_VARIABLES).write_text(_LOADER.format(script=script, variables=VARIABLES), encoding="utf-8")
         self._notes.append(
             f"The notebook had sent {names}. They are in `code/{VARIABLES}`, a pickle: read it only where you trust "
@@ -206,7 +211,9 @@ def _description(job: Job) -> dict[str, Any]:
         "inputs": to_builtins(spec.channels),
         "outputs": to_builtins(spec.outputs),
         "files": [{"name": artifact.name, "path": artifact.path, "size": artifact.size} for artifact in job.artifacts],
-        "variables_sent": spec.send.sizes if spec.send else {},
+        "variables_sent": {
+            name: size for sent in (spec.shared, spec.send) if sent for name, size in sent.sizes.items()
+        },
         "variables_received": job.received,
     }
 

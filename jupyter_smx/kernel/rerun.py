@@ -22,25 +22,35 @@ def spec_again(record: Job, submitted_at: float) -> JobSpec:
     :raises ResourceNotFoundError: the variables that it was sent, or its folder of code, are gone.
     """
     spec = record.spec
-    if spec.send is not None:
-        _renew(record.name, spec.send.path, "variables that it was sent are", "Run its cell again.")
+    for sent in (spec.shared, spec.send):
+        if sent is not None and not _renewed(sent.path):
+            raise ResourceNotFoundError(
+                f"{record.name} cannot run again: the variables that it was sent are gone.",
+                field="send",
+                value=sent.path,
+                rule="They are kept for a day after the last job that used them.",
+                cure="Run its cell again.",
+            )
     if spec.source_dir is not None:
         _bring_back(record, Path(spec.source_dir.path))
-        _renew(record.name, spec.source_dir.path, "folder of code that it had is", "Hand it in anew.")
+        if not _renewed(spec.source_dir.path):
+            raise ResourceNotFoundError(
+                f"{record.name} cannot run again: the folder of code that it had is gone.",
+                field="source_dir",
+                value=spec.source_dir.path,
+                rule="It is kept with the files of the job.",
+                cure=f"Hand it in anew from {spec.source_dir.folder}.",
+            )
     return msgspec.structs.replace(spec, submitted_at=submitted_at)
 
 
-def _renew(name: str, path: str, what: str, cure: str) -> None:
+def _renewed(path: str) -> bool:
+    """Make a file young again, since unused ones are deleted when they are a day old; False when it is gone."""
     try:
-        os.utime(path)  # unused files are deleted when they are a day old, so it begins to be young again
-    except OSError as error:
-        raise ResourceNotFoundError(
-            f"{name} cannot run again: the {what} gone ({error.strerror}).",
-            field="send",
-            value=path,
-            rule="They are kept for a day after the last job that used them.",
-            cure=cure,
-        ) from error
+        os.utime(path)
+    except OSError:
+        return False
+    return True
 
 
 def kept_source(record: Job) -> Path:

@@ -349,3 +349,11 @@ class Values:
 
     def loads(self, _text: str) -> Any:
         return pickle.loads(pickle.dumps(self._values))  # noqa: S301 - a copy
+
+
+def test_what_the_tasks_of_an_array_share_is_handed_over_too(tmp_path: Path) -> None:
+    shared, own = pack({"a": 1}, tmp_path / "payloads"), pack({"b": 2}, tmp_path / "payloads")
+    made = export(job(source="print(a + b)", shared=shared, send=own), tmp_path / "out")
+    words = [sys.executable, str(Path(made.folder, "code", "with_variables.py"))]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "3\n"
+    assert set(json.loads((tmp_path / "out" / "job.json").read_text())["variables_sent"]) == {"a", "b"}

@@ -14,7 +14,9 @@ from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set
 
 _STDLIB: FrozenSet[str] = frozenset(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
 _STDLIB_FOLDER = os.path.dirname(os.__file__)
-_MACHINERY = ("importlib", "_frozen_importlib", "_frozen_importlib_external")
+_MACHINERY = ("importlib", "_frozen_importlib", "_frozen_importlib_external", "jupyter_smx")
+_LOOKS_ALWAYS = (3, 11)
+"""Older Pythons look at the spec in import statements, and not in :func:`importlib.import_module`."""
 _PYTHONS_OWN = (_STDLIB_FOLDER, os.path.join(_STDLIB_FOLDER, "lib-dynload"))
 
 
@@ -24,6 +26,7 @@ class _Notes:
     def __init__(self) -> None:
         self.needs: Dict[str, Set[str]] = {}
         self.asked: Set[str] = set()
+        self.noticed: List[ModuleSpec] = []
         self.before: FrozenSet[str] = frozenset(sys.modules)
         self.watched: FrozenSet[str] = frozenset()
         self.ours: List[str] = []
@@ -43,6 +46,7 @@ class _WatchedSpec(ModuleSpec):
             _note_need(root(self.name))
         else:
             _notes.asked.add(root(self.name))
+            _notes.noticed.append(self)
             self.__class__ = ModuleSpec  # type: ignore[assignment] # once is enough, and imports in a loop go on at their own speed
         return bool(self.__dict__.get("_initializing"))
 
@@ -84,8 +88,22 @@ def root(name: str) -> str:
     return name.partition(".")[0]
 
 
+def _look_also_in_calls() -> None:
+    bootstrap: Any = importlib._bootstrap  # noqa: SLF001 - what import_module calls
+    original = bootstrap._gcd_import  # noqa: SLF001
+
+    def gcd_import(name: str, package: Optional[str] = None, level: int = 0) -> Any:
+        module = original(name, package, level)
+        getattr(getattr(module, "__spec__", None), "_initializing", None)
+        return module
+
+    bootstrap._gcd_import = gcd_import  # noqa: SLF001
+
+
 def begin_watching() -> None:
     """Watch every module that is imported from now on; for a process that imports for jobs to come."""
+    if sys.version_info < _LOOKS_ALWAYS:
+        _look_also_in_calls()
     _notes.in_zygote = True
     sys.meta_path.insert(0, _Watcher)
 
@@ -104,6 +122,9 @@ def begin_job() -> None:
 
     To look at each name that is there already would copy the pages of all of them, so only the last one is kept.
     """
+    for spec in _notes.noticed:
+        spec.__class__ = _WatchedSpec  # our own preparations asked for it
+    _notes.noticed.clear()
     _notes.asked.clear()
     _notes.last = next(reversed(sys.modules))
 

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -92,6 +93,10 @@ def test_two_runs_are_kept_as_they_were_and_compared(
 
     assert cli.main(["provenance", second.name]) == 0
     assert f"numpy {version('numpy')}" in capsys.readouterr().out
+    notebook.run_line_magic("smx", f"diff {first.name} job")
+    assert re.search(r"hyperparameter +lr +0\.1 +0\.2\n", capsys.readouterr().out)
+    notebook.run_line_magic("smx", "provenance")
+    assert "SHA-256" in capsys.readouterr().out
     data.write_text("1,3\n")
     third = run(notebook, "--input train=data.csv --hp lr=0.2", CODE.replace("3", "4"))
     (changed,) = [

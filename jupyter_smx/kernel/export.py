@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, to_builtins
 
+from jupyter_smx.kernel.payload import contents
 from jupyter_smx.kernel.rerun import kept_source
 from jupyter_smx.kernel.sagemaker_call import arguments, decoded, program
 from jupyter_smx.kernel.sizes import size_words
@@ -41,7 +42,7 @@ HERE = Path(__file__).resolve().parent
 packed = pickle.loads((HERE / "{variables}").read_bytes())
 runpy.run_path(
     str(HERE / "{script}"),
-    init_globals={{name: pickle.loads(data) for name, data in packed.items()}},
+    init_globals={{name: pickle.loads(head, buffers=buffers) for name, (head, buffers) in packed.items()}},
     run_name="__main__",
 )
 '''
@@ -148,10 +149,10 @@ class _Export:
         if not sent:
             return script
         names = ", ".join(f"`{name}` ({size_words(size)})" for each in sent for name, size in each.sizes.items())
-        packed: dict[str, bytes] = {}
+        packed: dict[str, tuple[bytes, list[bytes]]] = {}
         try:
             for payload in sent:
-                packed.update(pickle.loads(Path(payload.path).read_bytes()))  # noqa: S301 - this user's own variables
+                packed.update(contents(Path(payload.path)))
         except FileNotFoundError:
             self._notes.append(f"The notebook had sent {names}. They are gone, and the script does not run without.")
             return script

@@ -85,6 +85,15 @@ def pack(chosen: Mapping[str, Any], folder: Path, where: str = SEND) -> Payload:
     )
 
 
+def contents(path: Path) -> dict[str, tuple[bytes, list[bytes]]]:
+    """Read pickle and buffers of each variable in a file, and load none of them.
+
+    :raises OSError: the file is gone.
+    """
+    with path.open("rb") as file:
+        return {name: (head, [bytes(buffer) for buffer in buffers]) for name, head, buffers in variables.read(file)}
+
+
 def keep(folder: Path, suffix: str, write: Callable[[Tee], None]) -> tuple[Path, str]:
     """Write a file that is named by its SHA-256, mode 0600; gives its path and the digest.
 

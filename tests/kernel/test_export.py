@@ -352,8 +352,9 @@ class Values:
 
 
 def test_what_the_tasks_of_an_array_share_is_handed_over_too(tmp_path: Path) -> None:
-    shared, own = pack({"a": 1}, tmp_path / "payloads"), pack({"b": 2}, tmp_path / "payloads")
-    made = export(job(source="print(a + b)", shared=shared, send=own), tmp_path / "out")
+    large = pickle.PickleBuffer(bytearray(b"x" * 100_000))  # lies behind the pickle in a payload
+    shared, own = pack({"a": large}, tmp_path / "payloads"), pack({"b": 2}, tmp_path / "payloads")
+    made = export(job(source="print(len(a) + b)", shared=shared, send=own), tmp_path / "out")
     words = [sys.executable, str(Path(made.folder, "code", "with_variables.py"))]
-    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "3\n"
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "100002\n"
     assert set(json.loads((tmp_path / "out" / "job.json").read_text())["variables_sent"]) == {"a", "b"}

@@ -8,6 +8,7 @@ import logging
 import os
 import secrets
 import time
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -83,12 +84,7 @@ class Service:
         self.books = Books(store, limits, time.time, Bell())
         self._agents = Agents(self._event, self._stream_closed)
         jobs_folder = data_dir / "jobs"
-        self._meter = Meter(
-            jobs_folder,
-            self.books,
-            lambda engine: engine_of(engine).capabilities.bounded_by_machine,
-            self._lost_to_another,
-        )
+        self._meter = Meter(jobs_folder, self.books, partial(_is_bounded, engine_of), self._lost_to_another)
         self._pump = LogPump(jobs_folder, self._agents, self._more_log)
         self._staging = Staging(jobs_folder)
         finisher = Finisher(self.books, self._agents, self._pump, self._staging, engine_of, measure=self._meter.finish)
@@ -99,12 +95,7 @@ class Service:
             self._pump,
             finisher,
             engine_of,
-            environments=Environments(
-                data_dir / "environments",
-                Installer(limits.installer),
-                limit=limits.environment_limit,
-                kept=limits.environments_kept,
-            ),
+            environments=_environments(data_dir / "environments", limits),
             new_id=_new_cluster_id,
             user=user,
         )
@@ -116,7 +107,10 @@ class Service:
             "epoch": store.epoch,
             "data_dir": os.fspath(data_dir),
         }
-        around = Surroundings(
+        self.server = make_server(self._surroundings(desk), min(IDLE_CONNECTION, idle_exit))
+
+    def _surroundings(self, desk: Desk) -> Surroundings:
+        return Surroundings(
             desk=desk,
             staging=self._staging,
             log_bells=self._log_bells,
@@ -126,7 +120,6 @@ class Service:
             uid=os.getuid(),
             metrics=self._meter.metrics,
         )
-        self.server = make_server(around, min(IDLE_CONNECTION, idle_exit))
 
     async def run(self, door: Door, stop: asyncio.Event) -> None:
         """Serve until ``stop``, until another controller took over, or until nobody needs it any more."""
@@ -271,6 +264,15 @@ class Service:
     def _stream_closed(self, cluster: str, host: str, reason: str) -> None:
         del host, reason
         self.reconciler.stream_closed(cluster)
+
+
+def _environments(folder: Path, limits: Limits) -> Environments:
+    installer = Installer(limits.installer)
+    return Environments(folder, installer, limit=limits.environment_limit, kept=limits.environments_kept)
+
+
+def _is_bounded(engine_of: Callable[[str], Engine], engine: str) -> bool:
+    return engine_of(engine).capabilities.bounded_by_machine
 
 
 def _new_cluster_id() -> str:

@@ -21,6 +21,7 @@ from jupyter_smx.engines import registry
 from jupyter_smx.kernel.commands import COMMANDS
 from jupyter_smx.kernel.magics import SmxMagics
 from jupyter_smx.kernel.options import TABLE
+from jupyter_smx.model.cluster import ReuseKey
 from jupyter_smx.server import handlers
 
 DOCS = ROOT / "docs"
@@ -109,6 +110,24 @@ def test_every_public_name_is_shown_in_a_page_for_users_and_in_the_reference(nam
 def test_everything_that_a_handle_can_do_is_shown_in_a_page_for_users(name: str) -> None:
     shown = re.search(rf"[\w)]\.{name}\b", text("users/howto")) is not None
     assert shown, f"show job.{name} in docs/users/howto/follow.md"
+
+
+REUSED_BY = {
+    "engine": "engine",
+    "user": "user",
+    "role": "role",
+    "instance_groups": "instance type and count",
+    "python": "Python interpreter",
+    "environment": "`--requirements`",
+}
+"""How the page on warm pools calls each field in which a job and a pool must be equal."""
+
+
+def test_the_page_on_warm_pools_names_each_field_that_makes_a_start_cold() -> None:
+    page = " ".join((DOCS / "users/howto/warm-pools.md").read_text(encoding="utf-8").split())
+    sentence = page.partition("when these are equal: ")[2].partition(".")[0]
+    assert set(REUSED_BY) == set(ReuseKey.__struct_fields__)
+    assert [words for words in REUSED_BY.values() if words not in sentence] == []
 
 
 @pytest.mark.parametrize("kind", [ControllerApp, SmxMagics], ids=lambda kind: kind.__name__)

@@ -268,3 +268,13 @@ def test_a_copy_that_waits_is_what_the_next_job_gets(
         wait_until(lambda: waits(isolated, source), "a copy waits")
         ready = (isolated.folder / "code" / source["sha256"] / "ready").stat().st_ino
         assert isolated.json(look, source_dir=source, kind=kind) == [ready, folder, 1]
+
+
+def test_a_host_that_starts_interpreters_brings_the_code_too(
+    start_agent: Callable[..., Agent], tmp_path: Path, wait_until: Callable[..., Any]
+) -> None:
+    agent = start_agent(start_method="spawn")
+    source = packed(tmp_path, FILES)
+    for _ in range(2):
+        assert agent.json("import json, helper; print(json.dumps(helper.X))", source_dir=source) == 1
+        wait_until(lambda: waits(agent, source), "a copy waits")

@@ -17,7 +17,7 @@ from jupyter_smx.agent import variables
 from jupyter_smx.kernel import culprit
 from jupyter_smx.kernel.expression import visible
 from jupyter_smx.model.channel import Payload
-from jupyter_smx.model.errors import SmxError, ValidationError, nearest
+from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -70,7 +70,7 @@ def pack(chosen: Mapping[str, Any], folder: Path, where: str = SEND) -> Payload:
     ``where`` begins the sentence about a variable that cannot be pickled; ``{}`` in it is the variable's name.
 
     :raises ValidationError: one of them cannot be pickled; says which part of it.
-    :raises OSError: the disk is full or the folder cannot be written.
+    :raises UnavailableError: the disk is full or the folder cannot be written.
     """
     import cloudpickle  # noqa: PLC0415 - 20 ms that only --send pays
 
@@ -97,8 +97,21 @@ def contents(path: Path) -> dict[str, tuple[bytes, list[bytes]]]:
 def keep(folder: Path, suffix: str, write: Callable[[Tee], None]) -> tuple[Path, str]:
     """Write a file that is named by its SHA-256, mode 0600; gives its path and the digest.
 
-    :raises OSError: the disk is full or the folder cannot be written.
+    :raises UnavailableError: the disk is full or the folder cannot be written.
     """
+    try:
+        return _keep(folder, suffix, write)
+    except OSError as error:
+        raise UnavailableError(
+            f"What the job gets cannot be kept in {folder}: {error.strerror or error}.",
+            field="data_dir",
+            value=folder,
+            rule="It lies there until the job has it. Nothing was started.",
+            cure="Free some space, or set JUPYTER_SMX_DATA_DIR to a folder on another disk.",
+        ) from error
+
+
+def _keep(folder: Path, suffix: str, write: Callable[[Tee], None]) -> tuple[Path, str]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, unfinished = tempfile.mkstemp(dir=folder, suffix=".part")  # mkstemp gives 0600
     try:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from jupyter_smx.agent import variables
 from jupyter_smx.kernel import payload
-from jupyter_smx.model.errors import SmxError, ValidationError
+from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError
 
 VALUES = st.dictionaries(
     st.from_regex(r"[a-z]{1,5}", fullmatch=True),
@@ -107,6 +107,6 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(variables, "write", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(UnavailableError, match="No space left"):
         payload.pack({"a": 1}, tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -100,6 +100,7 @@ class ArrayDesk:
                 index=index,
                 size=size,
                 label=each.label,
+                values=each.hyperparameters,
                 title=wish.title,
                 max_concurrent=wish.max_concurrent,
             )

@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 
 from jupyter_smx.controller.arrays import ArrayDesk
 from jupyter_smx.model.cluster import Cluster, ClusterState
-from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, SmxError, nearest
+from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, SmxError, ValidationError, nearest
 from jupyter_smx.model.event import Changes, PoolSummary
 from jupyter_smx.model.job import Job, JobSummary, Transition
 from jupyter_smx.model.name import check_id, job_name
@@ -54,6 +54,13 @@ class Desk:
         :raises ResourceInUseError: the id belongs to another wish.
         """
         check_id(job_id)
+        if spec.array is not None:
+            raise ValidationError(
+                "array: one job is no task of an array.",
+                field="array",
+                value=spec.array.id,
+                rule="All tasks of an array are handed in at once.",
+            )
         spec = self._completed(spec)
         known = self._books.jobs.get(job_id) or self._books.store.job(job_id)
         if known is not None:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from jupyter_smx.kernel.connection import Answer, Connection
+from jupyter_smx.model.array import ArraySummary
 from jupyter_smx.model.errors import ErrorBody, UnavailableError, ValidationError, from_body
 from jupyter_smx.model.event import Changes, PoolSummary
 from jupyter_smx.model.job import Job, JobSummary
@@ -20,9 +21,10 @@ from jupyter_smx.model.spec import MAX_WISH
 from jupyter_smx.model.why import Why
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from jupyter_smx.model.array import TaskWish
     from jupyter_smx.model.spec import JobSpec
 
 PATIENCE = 30.0
@@ -36,6 +38,18 @@ class Jobs(Struct, frozen=True):
     """Answer to ``GET /v1/jobs``."""
 
     jobs: tuple[JobSummary, ...]
+
+
+class ArrayDetail(ArraySummary, frozen=True, kw_only=True):
+    """Answer to ``GET /v1/arrays/{ref}``."""
+
+    tasks: tuple[JobSummary, ...] = ()
+
+
+class Arrays(Struct, frozen=True):
+    """Answer to ``GET /v1/arrays``."""
+
+    arrays: tuple[ArraySummary, ...]
 
 
 class Pools(Struct, frozen=True):
@@ -122,6 +136,29 @@ class Client:
     def stop(self, ref: str) -> Job:
         """Ask a job to stop."""
         return self._ask("POST", f"/v1/jobs/{_path(ref)}/stop", Job)
+
+    def submit_array(
+        self, array_id: str, spec: JobSpec, tasks: Sequence[TaskWish], *, title: str = "", max_concurrent: int = 0
+    ) -> ArraySummary:
+        """Hand many jobs in, all or none; the same id and wish again give the same array.
+
+        :raises SmxError: the controller refuses one of them, or cannot be reached.
+        """
+        body = {"id": array_id, "spec": spec, "tasks": tasks, "title": title, "max_concurrent": max_concurrent}
+        return self._ask("POST", "/v1/arrays", ArraySummary, body)
+
+    def array(self, ref: str, *, ended: int = 0, wait: float = 0.0, tasks: bool = True) -> ArrayDetail:
+        """Read an array, or wait ``wait`` seconds at most until more than ``ended`` tasks have a verdict."""
+        wanted = _query(tasks=int(tasks)) + (f"&{_query(ended=ended, wait=wait)}" if wait else "")
+        return self._ask("GET", f"/v1/arrays/{_path(ref)}?{wanted}", ArrayDetail, wait=wait)
+
+    def arrays(self, limit: int = 20) -> tuple[ArraySummary, ...]:
+        """List arrays, newest first."""
+        return self._ask("GET", f"/v1/arrays?{_query(limit=limit)}", Arrays).arrays
+
+    def stop_array(self, ref: str) -> ArraySummary:
+        """Ask every task of an array to stop."""
+        return self._ask("POST", f"/v1/arrays/{_path(ref)}/stop", ArraySummary)
 
     def log(
         self, ref: str, host: str, offset: int, wait: float = 0.0, limit: int = 262_144, *, attempt: int = 0

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jupyter_smx.kernel import fields, interpreters, payload
+from jupyter_smx.kernel.array import JobArray, write_progress
+from jupyter_smx.kernel.array_session import hand_in
 from jupyter_smx.kernel.call import RECEIVE, by_value, call_of
 from jupyter_smx.kernel.diff import Diff, difference, previous_run
+from jupyter_smx.kernel.keywords import documented
 from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.rerun import spec_again
 from jupyter_smx.kernel.script import absolute_folder
 from jupyter_smx.kernel.session import current
+from jupyter_smx.kernel.sweep import grid_of
 from jupyter_smx.kernel.wish import Kind, Wish
 from jupyter_smx.model.channel import Channel, Output
 from jupyter_smx.model.errors import ValidationError, nearest
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.event import PoolSummary
     from jupyter_smx.model.instance import InstanceGroup
     from jupyter_smx.model.job import JobSummary
+    from jupyter_smx.model.spec import JobSpec
 
 Inputs = Mapping[str, str | Path | Channel]
 Outputs = Mapping[str, str | Path | Output]
@@ -37,6 +42,7 @@ Variables = Mapping[str, Any] | Sequence[str]
 Code = str | Path | Callable[[], Any]
 
 
+@documented
 def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     code: Code | None = None,
     *,
@@ -61,32 +67,12 @@ def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     metrics: Mapping[str, str] | None = None,
     retries: int = 0,
     after: After = (),
+    sweep: bool = False,
+    max_concurrent: int | None = None,
     wait: bool = False,
-) -> Job:
+) -> Job | JobArray:
     """Run code as a training job and give its handle at once.
 
-    :param code: source, the path of a script, or a function without arguments, whose value is ``job["value"]``;
-        nothing where there is an ``entry_point``.
-    :param source_dir: folder of code that lies beside the script in the job; a ``.gitignore`` in it is heeded.
-    :param entry_point: Python file to run, in ``source_dir`` if that is given.
-    :param keep_alive: seconds, or text like ``10m``: how long the hosts stay warm after the job.
-    :param max_run: seconds, or text like ``2h``: when the job is stopped; default one day.
-    :param hyperparameters: values that are no strings become JSON.
-    :param inputs: source by channel: a path, a glob, a URL, or a :class:`Channel`.
-    :param outputs: ``model`` and ``data``: the folder that the archive is copied to.
-    :param send: variables by name, or names of notebook variables.
-    :param receive: names of the job's variables, which ``job.result()`` gives.
-    :param python: an interpreter, the folder of a virtual environment, ``conda:NAME``, or ``uv:REQUIREMENTS`` for an
-        environment of these alone; default the Python that runs here.
-    :param requirements: a requirements file, or requirements one by one, that are installed on top of ``python``'s own
-        packages; equal ones share one environment.
-    :param metrics: regular expressions by the name of their metric; the first group in a line of the log is its value,
-        which ``job.metrics`` gives. What tqdm, Keras, Lightning and the like print is understood without one.
-    :param retries: how often it is run again when it failed by our fault, as when its host was lost: 30 at most. What
-        the code raises and how it exits is never retried; ``max_run`` covers all attempts.
-    :param after: jobs that must have completed before this one begins: handles, names or ids. If one of them does not
-        complete, this one ends without running.
-    :param wait: print the log, and come back when the job has completed.
     :raises ValidationError: a field of the wish; nothing was created.
     :raises JobFailed, JobStopped: with ``wait``.
     :raises UnavailableError: no controller can be started.
@@ -119,8 +105,10 @@ def process(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     metrics: Mapping[str, str] | None = None,
     retries: int = 0,
     after: After = (),
+    sweep: bool = False,
+    max_concurrent: int | None = None,
     wait: bool = False,
-) -> Job:
+) -> Job | JobArray:
     """Run code as a processing job and give its handle at once.
 
     The parameters are those of :func:`train`, but ``outputs`` has any names, and its values are
@@ -184,7 +172,9 @@ def submit_call(
     """
     submitted_at = time.time()
     call = call_of(function, arguments, keywords)
-    return _submit("train", call, {}, submitted_at, **{"name": "", **_DEFAULTS, **wish, "receive": ()})
+    session = current()
+    made, spec = call_spec(session, call, submitted_at, wish)
+    return session.submit(_packed_call(session, call, {}, made, spec))
 
 
 def check_wish(wish: Mapping[str, Any], where: str) -> None:
@@ -205,31 +195,67 @@ def check_wish(wish: Mapping[str, Any], where: str) -> None:
 _DEFAULTS = {
     name: parameter.default
     for name, parameter in inspect.signature(train).parameters.items()
-    if name not in ("code", "entry_point", "send", "receive", "wait")
+    if name not in ("code", "entry_point", "send", "receive", "sweep", "max_concurrent", "wait")
 }
 """Options of a job that any front door has, with what they are when nobody sets them."""
 
 
-def _run(kind: Kind, code: Code | None, *, send: Variables, wait: bool, **arguments: Any) -> Job:
+def _run(
+    kind: Kind,
+    code: Code | None,
+    *,
+    send: Variables,
+    sweep: bool,
+    max_concurrent: int | None,
+    wait: bool,
+    **arguments: Any,
+) -> Job | JobArray:
     submitted_at = time.time()
-    variables = dict(send) if isinstance(send, Mapping) else payload.choose(tuple(send), current().namespace)
+    session = current()
+    variables = dict(send) if isinstance(send, Mapping) else payload.choose(tuple(send), session.namespace)
     if code is None and not arguments["entry_point"]:
         raise ValidationError("code: there is nothing to run.", field="source", cure="Give code, or an entry_point.")
+    grid = grid_of(arguments["hyperparameters"] or {}) if sweep else None
+    if grid is not None:
+        arguments["hyperparameters"] = grid.fixed
     code = code or ""
     made = _source(code) if isinstance(code, (str, Path)) or not callable(code) else call_of(code)
-    found = _submit(kind, made, variables, submitted_at, **arguments)
+    found = hand_in(session, _packed(session, kind, made, variables, submitted_at, arguments), grid, max_concurrent)
     if wait:
-        finish(current(), found)
+        finish(session, found)
     return found
 
 
-def _submit(kind: Kind, code: str | Call, variables: Mapping[str, Any], submitted_at: float, **arguments: Any) -> Job:
-    session = current()
-    here = session.surroundings()
+def _packed(
+    session: Session,
+    kind: Kind,
+    code: str | Call,
+    variables: Mapping[str, Any],
+    submitted_at: float,
+    arguments: dict[str, Any],
+) -> JobSpec:
     if isinstance(code, str):
+        here = session.surroundings()
         wish = _wish(session, kind, here.folder, **arguments)
-        spec = wish.spec(code, 0, here, submitted_at)
-        return session.submit(session.pack(spec, variables, source_dir=wish.source_dir))
+        return session.pack(wish.spec(code, 0, here, submitted_at), variables, source_dir=wish.source_dir)
+    wish, spec = _call_spec(session, kind, code, submitted_at, arguments)
+    return _packed_call(session, code, variables, wish, spec)
+
+
+def _packed_call(session: Session, code: Call, variables: Mapping[str, Any], wish: Wish, spec: JobSpec) -> JobSpec:
+    with by_value(code.variables["function"]):
+        return session.pack(spec, {**variables, **code.variables}, f"{code.label}: ", wish.source_dir)
+
+
+def call_spec(session: Session, code: Call, submitted_at: float, wish: Mapping[str, Any]) -> tuple[Wish, JobSpec]:
+    """Make the spec of a call as a training job; ``wish`` as for :func:`submit_call`. Nothing is packed."""
+    return _call_spec(session, "train", code, submitted_at, {"name": "", **_DEFAULTS, **wish, "receive": ()})
+
+
+def _call_spec(
+    session: Session, kind: Kind, code: Call, submitted_at: float, arguments: dict[str, Any]
+) -> tuple[Wish, JobSpec]:
+    here = session.surroundings()
     arguments["name"] = arguments["name"] or code.name
     arguments["receive"] = (*RECEIVE, *arguments["receive"])
     wish = _wish(session, kind, here.folder, **arguments)
@@ -238,9 +264,7 @@ def _submit(kind: Kind, code: str | Call, variables: Mapping[str, Any], submitte
     spec = msgspec.structs.replace(
         interpreters.with_pickler(spec), filename=code.filename or spec.filename, imports=imports
     )
-    with by_value(code.variables["function"]):
-        packed = session.pack(spec, {**variables, **code.variables}, f"{code.label}: ", wish.source_dir)
-    return session.submit(packed)
+    return wish, spec
 
 
 def _wish(session: Session, kind: Kind, folder: Path, **arguments: Any) -> Wish:
@@ -294,11 +318,17 @@ def _source(code: object) -> str:
     )
 
 
-def finish(session: Session, found: Job) -> None:
+def finish(session: Session, found: Job | JobArray) -> None:
     """Print the log as it comes, wait for the verdict, and bind what came back. Ctrl-C ends the waiting, not the job.
+
+    Of an array a line is printed when a task ends.
 
     :raises JobFailed, JobStopped: the verdict is not ``Completed``.
     """
+    if isinstance(found, JobArray):
+        write_progress(found)
+        found.results()
+        return
     found.follow()
     found.result()
     session.bind_arrived()

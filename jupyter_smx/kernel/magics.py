@@ -10,6 +10,7 @@ from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from msgspec.structs import replace
 
 from jupyter_smx.kernel import commands, payload, presence
+from jupyter_smx.kernel.array_session import hand_in
 from jupyter_smx.kernel.completion import complete_option, complete_subcommand
 from jupyter_smx.kernel.defaults import Defaults
 from jupyter_smx.kernel.functions import finish
@@ -19,6 +20,7 @@ from jupyter_smx.kernel.options import manual, parse
 from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.page import plan_page
 from jupyter_smx.kernel.session import close_session, current, session_of
+from jupyter_smx.kernel.sweep import grid_of, max_concurrent
 from jupyter_smx.kernel.wish import Kind, check_identifier, from_options
 from jupyter_smx.model.errors import SmxError
 
@@ -88,16 +90,20 @@ class SmxMagics(Magics, Defaults):
         here = session.surroundings()
         wish = from_options(kind, options, session.namespace, here.folder)
         wish = replace(wish, after=ids_of(wish.after, session.namespace, session.client))
+        grid = grid_of(wish.hyperparameters) if options.sweep else None
+        if grid is not None:
+            wish = replace(wish, hyperparameters=grid.fixed)
         spec = wish.spec(code, lines_before, here, submitted_at)
         variables = payload.choose(options.send, session.namespace)
         if options.plan:
             session.screen.page(*plan_page(session.client.plan(spec)))
             return
         waits = self._waits(option=options.wait)
-        job = session.submit(session.pack(spec, variables, source_dir=wish.source_dir))
+        packed = session.pack(spec, variables, source_dir=wish.source_dir)
+        job = hand_in(session, packed, grid, max_concurrent(options))
         if options.handle:
             session.namespace[options.handle] = job
-        if spec.receive:
+        if spec.receive and isinstance(job, Job):
             session.bind_later(job)
         if waits:
             finish(session, job)

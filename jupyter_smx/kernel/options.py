@@ -36,6 +36,8 @@ class Options(Struct, frozen=True, kw_only=True):
     role: str = ""
     max_run: str | None = None
     metric: tuple[str, ...] = ()
+    sweep: bool = False
+    max_concurrent: str | None = None
     retries: str | None = None
     after: tuple[str, ...] = ()
     send: tuple[str, ...] = ()
@@ -122,6 +124,13 @@ TABLE = (
         "Lightning, Hugging Face, XGBoost and LightGBM print is understood without one",
         many=True,
     ),
+    Option(
+        ("--sweep",),
+        "",
+        "",
+        "a task for each point of the grid that the lists among the hyperparameters span: --hp lr=[0.1,0.01]",
+    ),
+    Option(("--max-concurrent",), "N", "4", "with --sweep: so many tasks at a time; default as there is room"),
     Option(
         ("--retries",),
         "N",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,10 +41,19 @@ def _id_of(each: object, namespace: Mapping[str, Any], client: Client) -> str:
     if isinstance(found, Handle):
         return found.id
     if isinstance(each, str):
-        return client.job(each).id
+        return _named(each, client)
     raise ValidationError(
         f"--after: a {type(each).__name__} is no job.",
         field="after",
         value=each,
         rule="It takes handles of jobs, and their names, ids or the beginnings of those.",
     )
+
+
+def _named(ref: str, client: Client) -> str:
+    try:
+        return client.job(ref).id
+    except ResourceNotFoundError:
+        with suppress(ResourceNotFoundError):
+            return client.array(ref, tasks=False).id
+        raise

@@ -35,7 +35,7 @@ class RemoteFunction(Generic[_Arguments, _Value]):
 
     def __init__(self, function: Callable[_Arguments, _Value], wish: Mapping[str, Any]) -> None:
         functools.update_wrapper(self, function)
-        self._wish = dict(wish)
+        self.wish = dict(wish)
 
     def __call__(self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Value:
         """Run the function as a job, wait for it and give its value; an ``async def`` gives an awaitable of it.
@@ -52,7 +52,7 @@ class RemoteFunction(Generic[_Arguments, _Value]):
 
         :raises ValidationError: the function or an argument cannot be pickled; nothing was created.
         """
-        return Reply(submit_call(self.__wrapped__, args, kwargs, self._wish))
+        return Reply(submit_call(self.__wrapped__, args, kwargs, self.wish))
 
     async def aio(self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Any:
         """Do what a call does without blocking the event loop, pickling included; cancelling leaves the job alone."""
@@ -62,7 +62,7 @@ class RemoteFunction(Generic[_Arguments, _Value]):
         """Bind to an object, as a method does."""
         if owner is None:
             return self
-        return RemoteFunction(self.__wrapped__.__get__(owner, kind), self._wish)
+        return RemoteFunction(self.__wrapped__.__get__(owner, kind), self.wish)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel as the plain function."""

@@ -41,7 +41,7 @@ def spec_again(record: Job, submitted_at: float) -> JobSpec:
                 rule="It is kept with the files of the job.",
                 cure=f"Hand it in anew from {spec.source_dir.folder}.",
             )
-    return msgspec.structs.replace(spec, submitted_at=submitted_at)
+    return msgspec.structs.replace(spec, submitted_at=submitted_at, array=None)
 
 
 def _renewed(path: str) -> bool:

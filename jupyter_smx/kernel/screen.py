@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from jupyter_smx.kernel.card import Card
 from jupyter_smx.kernel.front_end import wants_widgets
 from jupyter_smx.kernel.widget_card import WidgetCard
 
 if TYPE_CHECKING:
-    from jupyter_smx.kernel.card import Card
     from jupyter_smx.kernel.widget_card import Actions
+
+
+class Drawn(Protocol):
+    """A card, of a job or of an array."""
+
+    @property
+    def id(self) -> str:
+        """Give the id of what it shows."""
+
+    @property
+    def final(self) -> bool:
+        """Say whether nothing more can come."""
+
+    def bundle(self) -> dict[str, Any]:
+        """Give the MIME bundle."""
+
+    def line(self) -> str:
+        """Say it in one line."""
 
 
 class Screen:
@@ -32,18 +50,18 @@ class Screen:
         """Say whether a front end draws displays (a kernel), or there is text only (a terminal)."""
         return getattr(self._shell, "kernel", None) is not None
 
-    def show(self, card: Card) -> None:
+    def show(self, card: Drawn) -> None:
         """Put a new card under the running cell; in a terminal, its line."""
         if self.draws:
             bundle = card.bundle()
-            if wants_widgets(self.style, self._shell.user_ns):
+            if isinstance(card, Card) and wants_widgets(self.style, self._shell.user_ns):
                 made = self._widgets[card.id] = WidgetCard(card, self._actions)
                 bundle = made.bundle(card)
             self._publish(bundle, transient={"display_id": _display_id(card)})
         elif self._shell is not None:
             print(card.line())  # noqa: T201 - what the user reads in a terminal
 
-    def update(self, card: Card) -> None:
+    def update(self, card: Drawn) -> None:
         """Draw a card anew where it stands, from any thread; nothing overtakes the card of a finished job."""
         if not self.draws:
             return
@@ -52,7 +70,7 @@ class Screen:
                 return
             bundle = card.bundle()
             made = self._widgets.get(card.id)
-            if made is not None:
+            if made is not None and isinstance(card, Card):
                 made.draw(card)
                 bundle = made.bundle(card)
             if card.final:
@@ -73,5 +91,5 @@ class Screen:
         self._shell.display_pub.publish(bundle, **how)
 
 
-def _display_id(card: Card) -> str:
+def _display_id(card: Drawn) -> str:
     return f"smx-{card.id}"

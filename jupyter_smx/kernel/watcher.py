@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -13,6 +14,9 @@ from jupyter_smx.model.errors import ResourceNotFoundError, SmxError
 from jupyter_smx.model.status import is_final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jupyter_smx.kernel.array import JobArray
     from jupyter_smx.kernel.client import Client
     from jupyter_smx.kernel.handle import Job
     from jupyter_smx.model.job import Job as Record
@@ -51,6 +55,7 @@ class Watcher:
         self._client = client
         self._lock = threading.Lock()
         self._open: dict[str, Job] = {}
+        self._arrays: dict[str, JobArray] = {}
         self._news: dict[str, JobSummary] = {}
         self._drawn: dict[str, float] = {}
         self._work = threading.Event()
@@ -63,10 +68,19 @@ class Watcher:
             return
         with self._lock:
             self._open.setdefault(job.id, job)
-            self._work.set()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="smx-watcher", daemon=True)
-                self._thread.start()
+            self._begin()
+
+    def _begin(self) -> None:
+        self._work.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="smx-watcher", daemon=True)
+            self._thread.start()
+
+    def watch_array(self, array: JobArray) -> None:
+        """Follow all tasks of an array until their verdicts."""
+        with self._lock:
+            self._arrays.setdefault(array.id, array)
+            self._begin()
 
     def news(self, job_id: str) -> JobSummary | None:
         """Give what was last said of an open job beside its record: progress, expected end, place in the queue."""
@@ -97,6 +111,8 @@ class Watcher:
             since = self._client.greet().seq
             for job in tuple(self._open.values()):
                 self._look(job)
+            for array in tuple(self._arrays.values()):
+                self._tell_array(array, array.refresh)
         else:
             changes = self._client.changes(since, _TURN)
             # An answer may hold the first of many events only.
@@ -105,6 +121,9 @@ class Watcher:
             if changes.events:
                 self._closed.wait(_SETTLE)
             news = {event.job.id: event.job for event in changes.events if event.job}
+            for array in tuple(self._arrays.values()):
+                mine = [task for task in news.values() if task.array and task.array.id == array.id]
+                self._tell_array(array, partial(array.hear, mine))
             for job in [self._open[job_id] for job_id in news if job_id in self._open]:
                 old, self._news[job.id] = self._news.get(job.id), news[job.id]
                 if old is not None and _same_step(old, news[job.id]):
@@ -112,7 +131,7 @@ class Watcher:
                 else:
                     self._look(job)
         with self._lock:
-            if not self._open and not self._closed.is_set():
+            if not (self._open or self._arrays) and not self._closed.is_set():
                 self._work.clear()
                 since = None
         return since
@@ -132,6 +151,18 @@ class Watcher:
                 self._open.pop(job.id, None)
                 self._news.pop(job.id, None)
                 self._drawn.pop(job.id, None)
+
+    def _tell_array(self, array: JobArray, tell: Callable[[], object]) -> None:
+        try:
+            tell()
+        except ResourceNotFoundError:
+            self._arrays.pop(array.id, None)
+        except SmxError:
+            raise
+        except Exception:  # noqa: BLE001 - border: as for a job
+            _log.exception("A callback of %s failed", array.name)
+        if array.ended():
+            self._arrays.pop(array.id, None)
 
     def _glance(self, job: Job) -> None:
         """Let the card show how far the job is; its record is as it was."""

@@ -25,6 +25,8 @@ class ArrayTask(Struct, frozen=True, kw_only=True):
     index: int
     size: int
     label: str = ""
+    values: dict[str, str] = {}
+    """The hyperparameters in which the task differs from the others, as the job gets them."""
     title: str = ""
     max_concurrent: int = 0
 

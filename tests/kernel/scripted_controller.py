@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
+import scripted_arrays
 from msgspec.structs import replace
 
 from jupyter_smx import launch
@@ -28,6 +29,7 @@ from jupyter_smx.model.why import Why
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from jupyter_smx.model.array import ArraySummary
     from jupyter_smx.model.job import JobSummary
     from jupyter_smx.model.progress import JobMetrics
 
@@ -50,6 +52,7 @@ class ScriptedController:
         self.jobs: dict[str, Job] = {}
         self.logs: dict[tuple[str, str], bytes] = {}
         self.pools: dict[str, PoolSummary] = {}
+        self.arrays: dict[str, ArraySummary] = {}
         self.metrics: dict[str, JobMetrics] = {}
         self.events: list[Event] = []
         self.forgotten = 0
@@ -216,7 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_PATCH = do_DELETE = _do  # noqa: N815 - names of the base class
 
-    def _route(  # noqa: PLR0911 - one line for each row of the documented table
+    def _route(  # noqa: C901, PLR0911 - one line for each row of the documented table
         self, parts: list[str], query: dict[str, str], body: bytes
     ) -> tuple[int, Any, dict[str, str]]:
         fake = self.fake
@@ -242,6 +245,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._changes(int(query["since"]), float(query.get("wait", 0)))
             case "GET", ["doctor"]:
                 return 200, {"isolation": {"mode": "variables", "reason": "not allowed"}, "engines": ["local"]}, {}
+            case _, ["arrays", *rest]:
+                return scripted_arrays.answer(fake, rest, query, body, self._add)
             case _:
                 return self._pools(parts, body)
 
@@ -271,12 +276,14 @@ class _Handler(BaseHTTPRequestHandler):
             look_up(group.instance_type, catalogue())
         if wish.id in self.fake.jobs:
             return 200, self.fake.jobs[wish.id], {}
-        name = job_name(wish.spec.base_name, wish.id)
-        self.fake.jobs[wish.id] = Job(id=wish.id, name=name, spec=wish.spec, created_at=time.time())
-        accepted = self.fake.change(wish.id)
+        return 201, self._add(wish.id, job_name(wish.spec.base_name, wish.id), wish.spec), {}
+
+    def _add(self, job_id: str, name: str, spec: JobSpec) -> Job:
+        self.fake.jobs[job_id] = Job(id=job_id, name=name, spec=spec, created_at=time.time())
+        accepted = self.fake.change(job_id)
         if self.fake.on_submit:
             self.fake.on_submit(self.fake, accepted)
-        return 201, accepted, {}
+        return accepted
 
     def _log(self, job: Job, query: dict[str, str]) -> tuple[int, Any, dict[str, str]]:
         fake, host = self.fake, query.get("host", "algo-1")

@@ -1,0 +1,286 @@
+"""``JobArray``: the handle of many jobs that were asked for at once: results in order, or tasks as they end."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from jupyter_smx.kernel.failures import JobError, StillRunning
+from jupyter_smx.kernel.outage import through_outage
+from jupyter_smx.kernel.reply import RemoteTraceback, Reply
+from jupyter_smx.model.array import ArrayCounts
+from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.status import SecondaryStatus, Status, is_final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+
+    from jupyter_smx.kernel.client import Client
+    from jupyter_smx.kernel.handle import Job
+    from jupyter_smx.model.array import ArraySummary
+    from jupyter_smx.model.job import JobSummary
+
+_TURN = 20.0
+"""Seconds that one request waits for the end of a task."""
+_PER_TASK = 0.000_5
+"""Seconds between two looks at all tasks, for each of them: reading a long list again and again helps nobody."""
+
+
+class JobArray:
+    """Tasks by index, as jobs. ``calls`` says of each task what was called; without it the tasks are no calls."""
+
+    def __init__(
+        self,
+        summary: ArraySummary,
+        client: Client,
+        attach: Callable[[Any], Job],
+        calls: Sequence[str] = (),
+    ) -> None:
+        self._summary = summary
+        self._client = client
+        self._attach = attach
+        self._calls = calls
+        self._tasks: dict[int, JobSummary] = {}
+        self._lock = threading.RLock()
+        self._listeners: list[Callable[[JobArray], None]] = []
+
+    @property
+    def id(self) -> str:
+        """Id of the array."""
+        return self._summary.id
+
+    @property
+    def name(self) -> str:
+        """Name of the array; a task's has its index at the end."""
+        return self._summary.name
+
+    @property
+    def known(self) -> ArraySummary:
+        """The newest summary that this kernel has seen; asks nobody."""
+        return self._summary
+
+    @property
+    def tasks(self) -> tuple[JobSummary, ...]:
+        """The newest summaries of the tasks that this kernel has seen, in order; asks nobody."""
+        with self._lock:
+            return tuple(self._tasks[index] for index in sorted(self._tasks))
+
+    @property
+    def status(self) -> dict[str, int]:
+        """How many tasks are where: ``pending``, ``running``, ``completed``, ``failed``, ``stopped``."""
+        return dict(msgspec.structs.asdict(self.refresh().known.counts))
+
+    def __len__(self) -> int:
+        """Count the tasks."""
+        return self._summary.size
+
+    def __getitem__(self, index: int) -> Job:
+        """Give the handle of one task.
+
+        :raises IndexError: there is none of that number.
+        """
+        found = range(len(self))[index]
+        return self._attach(self._client.job(f"{self.name}-{found}"))
+
+    def __iter__(self) -> Iterator[Job]:
+        """Give the handles of all tasks, in order."""
+        return (self[index] for index in range(len(self)))
+
+    def refresh(self) -> JobArray:
+        """Ask how every task is now, unless all have their verdict."""
+        if not self.ended():
+            self._take(self._client.array(self.id))
+        return self
+
+    def hear(self, tasks: Iterable[JobSummary]) -> None:
+        """Take news of tasks in, from whoever heard of them, and tell the listeners."""
+        with self._lock:
+            self._tasks |= {task.array.index: task for task in tasks if task.array is not None}
+            self._summary = msgspec.structs.replace(self._summary, counts=_count(self._tasks.values(), len(self)))
+            listeners = tuple(self._listeners)
+        for listener in listeners:
+            listener(self)
+
+    def listen(self, listener: Callable[[JobArray], None]) -> None:
+        """Call ``listener`` at each change, in the thread that learns of it."""
+        self._listeners.append(listener)
+
+    def ended(self) -> bool:
+        """Say whether every task is known to have its verdict."""
+        with self._lock:
+            return sum(is_final(task.secondary_status) for task in self._tasks.values()) >= len(self)
+
+    def done(self) -> bool:
+        """Say whether every task has its verdict."""
+        return self.refresh().ended()
+
+    def wait(self, timeout: float | None = None) -> JobArray:
+        """Wait until every task has its verdict, whatever it is. Ctrl-C ends the waiting, not the tasks.
+
+        :raises TimeoutError: some have none within ``timeout`` seconds.
+        :raises UnavailableError: no controller can be reached or started any more.
+        """
+        for _ in self._ends(timeout):
+            pass
+        return self
+
+    def as_completed(self, timeout: float | None = None) -> Iterator[Job]:
+        """Give the handle of each task when it has its verdict, whatever it is; those that have it come first.
+
+        :raises TimeoutError: no further verdict came within ``timeout`` seconds from now.
+        """
+        for index in self._ends(timeout):
+            yield self[index]
+
+    def results(self, timeout: float | None = None, *, return_exceptions: bool = False) -> list[Any]:
+        """Wait, and give the tasks' results in order: of :func:`jupyter_smx.map` what the function returned.
+
+        The first failure that is seen is raised, and the other tasks go on; with ``return_exceptions`` it stands in
+        its place among the results.
+
+        :raises BaseException: what a task raised, as its own class; the cause says which task it was, and of what.
+        :raises JobError: a task failed otherwise or was stopped.
+        :raises TimeoutError: some tasks have no verdict within ``timeout`` seconds.
+        """
+        found: dict[int, Any] = {}
+        for index in self._ends(timeout):
+            found[index] = self._outcome(index)
+            if isinstance(found[index], _Failure) and not return_exceptions:
+                raise found[index].error
+        outcomes = (found[index] for index in sorted(found))
+        return [each.error if isinstance(each, _Failure) else each for each in outcomes]
+
+    def stop(self) -> JobArray:
+        """Ask every task to stop; those that did not begin are over at once."""
+        self._client.stop_array(self.id)
+        return self.refresh()
+
+    def table(self) -> list[dict[str, Any]]:
+        """Give a row for each task: its index, its own hyperparameters, status, metrics, and seconds of its run."""
+        return [_row(task) for task in self.refresh().tasks]
+
+    def __await__(self) -> Generator[Any, None, list[Any]]:
+        """Wait without blocking the event loop; gives what :meth:`results` gives."""
+        import asyncio  # noqa: PLC0415 - a kernel has it loaded, a terminal need not wait for it
+
+        return asyncio.to_thread(self.results).__await__()
+
+    def __repr__(self) -> str:
+        """Say how many tasks are where, as far as is known."""
+        return f"<JobArray {self.name}: {counts_words(self._summary)}>"
+
+    # Inside
+
+    def _take(self, detail: Any) -> None:
+        self.hear(detail.tasks)
+
+    def _ends(self, timeout: float | None) -> Iterator[int]:
+        """Give the index of each task once, when it has its verdict."""
+        end = None if timeout is None else time.monotonic() + timeout
+        told: set[int] = set()
+        try:
+            self.refresh()
+            while True:
+                news = [task.array.index for task in self.tasks if task.array and is_final(task.secondary_status)]
+                yield from (index for index in news if index not in told)
+                told.update(news)
+                if self.ended():
+                    return
+                self._turn(len(told), end)
+        except KeyboardInterrupt:
+            raise StillRunning(self.name) from None
+        finally:
+            self._client.leave()
+
+    def _turn(self, ended: int, end: float | None) -> None:
+        left = _TURN if end is None else min(_TURN, end - time.monotonic())
+        if left <= 0:
+            raise TimeoutError(f"{self.name}: {counts_words(self._summary)}; the others go on.")
+        ask = partial(self._client.array, self.id, ended=ended, wait=left, tasks=False)
+        if through_outage(ask).counts.ended() > ended:
+            threading.Event().wait(_PER_TASK * len(self))
+            self._take(through_outage(partial(self._client.array, self.id)))
+
+    def _outcome(self, index: int) -> Any:
+        job = self[index]
+        reply: Reply[Any] = Reply(job)
+        failure = reply.exception() if self._calls else job.exception()
+        if failure is None:
+            return reply.result() if self._calls else job.result()
+        return _Failure(_blamed(failure, self._where(index)))
+
+    def _where(self, index: int) -> str:
+        which = f"task {index} of {len(self)}"
+        called = self._calls[index] if self._calls else self._label(index)
+        return f"{which}, {called}" if called else which
+
+    def _label(self, index: int) -> str:
+        task = self._tasks.get(index)
+        return task.array.label if task and task.array else ""
+
+
+class _Failure:
+    """A task's failure, apart from a result that happens to be an exception."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def _blamed(error: BaseException, where: str) -> BaseException:
+    """Say in an error's own words, or in those of its cause, which task it was."""
+    said = error.__cause__ if isinstance(error.__cause__, RemoteTraceback) else error
+    if isinstance(said, (JobError, SmxError)):
+        said.message = f"{where[0].upper()}{where[1:]}: {said.message}"
+    return error
+
+
+def _count(tasks: Iterable[JobSummary], size: int) -> ArrayCounts:
+    ended = {Status.COMPLETED: 0, Status.FAILED: 0, Status.STOPPED: 0}
+    running = 0
+    for task in tasks:
+        if task.status in ended:
+            ended[task.status] += 1
+        else:
+            running += task.secondary_status is not SecondaryStatus.PENDING
+    completed, failed, stopped = ended.values()
+    pending = size - running - completed - failed - stopped
+    return ArrayCounts(pending=pending, running=running, completed=completed, failed=failed, stopped=stopped)
+
+
+def counts_words(summary: ArraySummary) -> str:
+    """Say it in words: ``4 of 12 done, 1 failed, 2 running``."""
+    counts = summary.counts
+    parts = [f"{counts.completed} of {summary.size} done"]
+    rest = (("failed", counts.failed), ("stopped", counts.stopped), ("running", counts.running))
+    return ", ".join([*parts, *(f"{count} {word}" for word, count in rest if count)])
+
+
+def _row(task: JobSummary) -> dict[str, Any]:
+    own = task.array
+    began, ended = task.started_at, task.ended_at
+    return {
+        "task": own.index if own else None,
+        **({name: _value(text) for name, text in own.values.items()} if own else {}),
+        "status": task.status.value,
+        **task.metrics,
+        "seconds": None if began is None or ended is None else ended - began,
+    }
+
+
+def _value(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def write_progress(array: JobArray) -> None:
+    """Print a line when a task ended, until all have; for a cell or a terminal that waits. Ctrl-C ends the waiting."""
+    for task in array.as_completed():
+        sys.stdout.write(f"{task.name}: {task.known.status().value}. {counts_words(array.known)}\n")
+        sys.stdout.flush()

@@ -1,0 +1,77 @@
+"""Hands arrays in and keeps their one card true: for grids of hyperparameters and for calls of a function."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from jupyter_smx.kernel.array import JobArray
+from jupyter_smx.kernel.array_card import array_card_of
+from jupyter_smx.model.errors import ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jupyter_smx.kernel.handle import Job
+    from jupyter_smx.kernel.session import Session
+    from jupyter_smx.kernel.sweep import Grid
+    from jupyter_smx.model.array import TaskWish
+    from jupyter_smx.model.spec import JobSpec
+
+_REDRAW = 1.0
+"""Seconds between two cards of one array: each one is written into the notebook."""
+
+
+def hand_in(session: Session, spec: JobSpec, grid: Grid | None, max_concurrent: int | None) -> Job | JobArray:
+    """Hand in one job, or a task for each point of a grid.
+
+    :raises ValidationError: a limit for tasks where there are none.
+    :raises SmxError: the controller refuses; nothing was created.
+    """
+    if grid is not None:
+        return submit_array(session, spec, grid.tasks, title=grid.title, max_concurrent=max_concurrent or 0)
+    if max_concurrent is not None:
+        raise ValidationError(
+            "--max-concurrent stands without --sweep.",
+            field="max_concurrent",
+            value=max_concurrent,
+            rule="It limits how many tasks of an array run at a time, and this is one job.",
+            cure="Drop it, or give --hp a list and --sweep.",
+        )
+    return session.submit(spec)
+
+
+def submit_array(
+    session: Session,
+    spec: JobSpec,
+    tasks: Sequence[TaskWish],
+    *,
+    title: str,
+    max_concurrent: int = 0,
+    calls: Sequence[str] = (),
+) -> JobArray:
+    """Hand many jobs in, show one card for all of them and keep it true from then on.
+
+    :raises SmxError: the controller refuses one of them; nothing was created.
+    """
+    summary = session.client.submit_array(os.urandom(16).hex(), spec, tasks, title=title, max_concurrent=max_concurrent)
+    made = JobArray(summary, session.client, session.attach, calls)
+    session.screen.show(array_card_of(summary, (), time.time()))
+    made.listen(_Artist(session).draw)
+    session.watcher.watch_array(made)
+    return made
+
+
+class _Artist:
+    """Draws the card of one array, not at each of its changes."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._drawn = 0.0
+
+    def draw(self, made: JobArray) -> None:
+        now = time.monotonic()
+        if made.ended() or now - self._drawn >= _REDRAW:
+            self._drawn = now
+            self._session.screen.update(array_card_of(made.known, made.tasks, time.time()))

@@ -1,0 +1,66 @@
+"""What the keywords of ``smx.train`` mean, once for all who read them: its own docstring, and the reference."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Function = TypeVar("_Function", bound="Callable[..., object]")
+_WIDTH = 116
+
+KEYWORDS = {
+    "code": (
+        'source, the path of a script, or a function without arguments, whose value is ``job["value"]``; '
+        "nothing where there is an ``entry_point``."
+    ),
+    "source_dir": "folder of code that lies beside the script in the job; a ``.gitignore`` in it is heeded.",
+    "entry_point": "Python file to run, in ``source_dir`` if that is given.",
+    "keep_alive": "seconds, or text like ``10m``: how long the hosts stay warm after the job.",
+    "max_run": "seconds, or text like ``2h``: when the job is stopped; default one day.",
+    "hyperparameters": "values that are no strings become JSON.",
+    "inputs": "source by channel: a path, a glob, a URL, or a :class:`Channel`.",
+    "outputs": "``model`` and ``data``: the folder that the archive is copied to.",
+    "send": "variables by name, or names of notebook variables.",
+    "receive": "names of the job's variables, which ``job.result()`` gives.",
+    "python": (
+        "an interpreter, the folder of a virtual environment, ``conda:NAME``, or ``uv:REQUIREMENTS`` for "
+        "an environment of these alone; default the Python that runs here."
+    ),
+    "requirements": (
+        "a requirements file, or requirements one by one, that are installed on top of ``python``'s own "
+        "packages; equal ones share one environment."
+    ),
+    "metrics": (
+        "regular expressions by the name of their metric; the first group in a line of the log is its "
+        "value, which ``job.metrics`` gives. What tqdm, Keras, Lightning and the like print is understood "
+        "without one."
+    ),
+    "retries": (
+        "how often it is run again when it failed by our fault, as when its host was lost: 30 at most. "
+        "What the code raises and how it exits is never retried; ``max_run`` covers all attempts."
+    ),
+    "after": (
+        "jobs that must have completed before this one begins: handles, names or ids. If one of them does "
+        "not complete, this one ends without running."
+    ),
+    "sweep": (
+        "every list among the hyperparameters is one side of a grid, and each point of it a task of one "
+        "array, whose handle comes back: a :class:`JobArray`."
+    ),
+    "max_concurrent": "with ``sweep``: how many tasks may run at a time; default as many as there is room for.",
+    "wait": "print the log, and come back when the job has completed.",
+}
+
+
+def documented(function: _Function) -> _Function:
+    """Put the keywords into a function's docstring, between its first paragraph and what it raises."""
+    head, _, tail = (function.__doc__ or "").partition("    :raises")
+    rows = (
+        textwrap.fill(f":param {name}: {text}", _WIDTH, initial_indent="    ", subsequent_indent="        ")
+        for name, text in KEYWORDS.items()
+    )
+    function.__doc__ = head + "\n".join(rows) + f"\n    :raises{tail}"
+    return function

@@ -126,10 +126,6 @@ def _is_heterogeneous(spec: JobSpec) -> bool:
     return len(spec.instance_groups) > 1 or spec.instance_groups[0].name != HOMOGENEOUS
 
 
-def _metric_definitions(spec: JobSpec) -> str:
-    return _q([{"Name": name, "Regex": pattern} for name, pattern in spec.metrics.items()])
-
-
 def _training(spec: JobSpec, script: str, *, requirements: bool) -> str:
     estimator: Arguments = [
         ("image_uri", "IMAGE_URI"),
@@ -141,7 +137,6 @@ def _training(spec: JobSpec, script: str, *, requirements: bool) -> str:
         *([("dependencies", '[str(HERE / "requirements.txt")]')] if requirements else []),
         *_training_hosts(spec),
         ("max_run", str(spec.max_run)),
-        *([("metric_definitions", _metric_definitions(spec))] if spec.metrics else []),
         *([("max_retry_attempts", str(spec.retries))] if spec.retries else []),
         ("hyperparameters", 'json.loads((HERE / "hyperparameters.json").read_text(encoding="utf-8"))'),
         *([("environment", _literal(spec.environment, 2))] if spec.environment else []),

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec.structs import replace
 
 from jupyter_smx.controller.arrays import ArrayWish
+from jupyter_smx.controller.fencing import RecordsError
 from jupyter_smx.model.array import TaskWish, task_id
 from jupyter_smx.model.cluster import ClusterState, WarmPoolStatus
 from jupyter_smx.model.errors import SmxError
@@ -243,6 +244,24 @@ class Histories(RuleBasedStateMachine):
     def a_controller_starts(self) -> None:
         """On the records of the last one, which is killed if it lives."""
         self.sim.restart()
+
+    @rule(seconds=st.sampled_from([-3_600.0, 86_400.0, -5.0]))
+    def the_clock_is_set(self, seconds: float) -> None:
+        """By somebody, or by the network; what was promised for some time is promised for that time."""
+        self.sim.set_clock(seconds)
+
+    @precondition(alive)
+    @rule(seconds=st.sampled_from([0.5, 5.0, 40.0]), with_a_wish=st.booleans())
+    def the_disk_is_full(self, seconds: float, with_a_wish: bool) -> None:
+        """For a while; whoever wants a job meanwhile is refused, and nothing of it is there."""
+        self.sim.fill_disk()
+        if with_a_wish:
+            job = self.sim.new_id()
+            with contextlib.suppress(RecordsError):
+                self.sim.submit(job_id=job)
+            assert self.sim.controller.store.job(job) is None
+        self.sim.pass_time(seconds)
+        self.sim.make_room()
 
     # The promises
 

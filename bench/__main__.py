@@ -1,6 +1,6 @@
 """Print measured figures: the start of a warm job hop by hop, many jobs, memory, large variables.
 
-    python -m bench [warm] [many] [memory] [send] [--jobs 100] [--rounds 3] [--preload bare numpy+pandas+sklearn torch]
+    python -m bench [warm] [many] [memory] [send] [--jobs 100] [--rounds 3] [--preload bare sklearn torch]
 
 Every figure of a row comes from one run on one machine; quote the ratios, not the milliseconds.
 """

@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -16,7 +17,7 @@ from bench.place import client, place, wait_for_preload
 if TYPE_CHECKING:
     import argparse
 
-MODULES = ("numpy", "pandas", "sklearn.ensemble")
+MODULES = ("numpy", "sklearn.ensemble")
 WATCHED = 20.0
 """Seconds in which an idle controller's use of the processor is counted."""
 
@@ -24,6 +25,14 @@ WATCHED = 20.0
 def private(pid: int) -> float:
     """Give the memory in MB that would be free if this process were not."""
     return psutil.Process(pid).memory_full_info().uss / 1e6
+
+
+def anonymous(pid: int) -> float:
+    """Give the memory in MB that no file holds, a page that processes share counted by their number."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
+        if line.startswith("Pss_Anon:"):
+            return int(line.split()[1]) / 1024
+    raise SystemExit("This kernel does not tell shared from private memory.")
 
 
 def slope(rows: list[tuple[int, float]]) -> float:
@@ -96,14 +105,13 @@ def _idle(smx: Any) -> None:
     )
     assert plain.stdout is not None
     plain.stdout.readline()
-    preloads = private(plain.pid)
+    preloads = anonymous(plain.pid)
     plain.kill()
     plain.wait()
-    rows = {child.pid: private(child.pid) for child in agent.children(recursive=True)}
-    total = private(agent.pid) + sum(rows.values())
-    sizes = ", ".join(f"{size:.1f}" for size in rows.values())
-    print(f"idle warm host: agent {private(agent.pid):.1f} MB, zygote and parked children {sizes} MB private")
-    print(f"  together {total:.0f} MB, {total - preloads:.1f} MB more than a plain process with the same imports")
+    rows = [anonymous(one.pid) for one in (agent, *agent.children(recursive=True))]
+    sizes = ", ".join(f"{size:.1f}" for size in rows)
+    print(f"idle warm host: agent, zygote and parked child {sizes} MB, a page that they share counted by their number")
+    print(f"  a plain process with the same imports {preloads:.1f} MB; beyond it {sum(rows) - preloads:.1f} MB")
 
 
 def _loading() -> None:

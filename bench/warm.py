@@ -37,7 +37,7 @@ HOPS = (
 )
 PRELOADS = {
     "bare": (),
-    "numpy+pandas+sklearn": ("numpy", "pandas", "sklearn.ensemble"),
+    "sklearn": ("numpy", "sklearn.ensemble"),
     "torch": ("torch",),
 }
 LOADS = (("pauses of 150 ms", 0.15, False), ("back to back", 0.0, False), ("one core busy", 0.05, True))

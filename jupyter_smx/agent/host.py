@@ -8,7 +8,8 @@ import shutil
 import socket
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Protocol, Set, Tuple
+from collections import deque
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Protocol, Tuple
 
 from jupyter_smx.agent import clean, disk, environment, machine, process, scriptmode, sourcedir
 from jupyter_smx.agent.deadline import Deadline
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.loop import Timer
 
 _IDLE_BEFORE_SWEEPING = 0.2
+_FORGOTTEN = 64
 
 Listener = Callable[[Dict[str, Any]], None]
 
@@ -99,7 +101,8 @@ class Host:
         self.jobs: Dict[str, Work] = {}
         self.current: Optional[Work] = None
         self.listeners: List[Listener] = []
-        self.forgotten: Set[str] = set()
+        # Older ones are told by their lease, which is lower than the highest.
+        self.forgotten: Deque[str] = deque(maxlen=_FORGOTTEN)
         self.highest_lease = 0
         self.spoilt = ""
         self._tidying = False
@@ -198,7 +201,7 @@ class Host:
     def forget(self, name: str) -> None:
         """Remove a finished job's folder; it goes to the trash at once and is deleted when there is time."""
         self.jobs.pop(name, None)
-        self.forgotten.add(name)
+        self.forgotten.append(name)
         with contextlib.suppress(FileNotFoundError):
             os.rename(self.spool.path(name), os.path.join(self.folder.trash, f"forgotten-{name}"))
         self.loop.later(_IDLE_BEFORE_SWEEPING, self._empty_trash)

@@ -17,6 +17,8 @@ READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
 # The monotonic clock stops while a laptop sleeps; waking this often lets the deadline's own clock be looked at.
 _LONGEST_WAIT = 10.0
+_CROWD = 64
+"""Timers among which it is worth looking for those that were cancelled: a job's longest limit is a day away."""
 
 Callback = Callable[[], None]
 OnExit = Callable[[int], None]
@@ -40,6 +42,7 @@ class Loop:
         self._selector = selectors.DefaultSelector()
         self._timers: List[Tuple[float, int, Timer]] = []
         self._order = itertools.count()
+        self._crowded = _CROWD
         self._on_exit: Dict[int, OnExit] = {}
         self._on_signal: Dict[int, Callback] = {}
         self._running = False
@@ -107,6 +110,10 @@ class Loop:
 
     def later(self, seconds: float, call: Callback) -> Timer:
         """Call once after ``seconds``."""
+        if len(self._timers) >= self._crowded:
+            self._timers = [row for row in self._timers if row[2].call is not None]
+            heapq.heapify(self._timers)
+            self._crowded = max(_CROWD, 2 * len(self._timers))
         timer = Timer(call)
         heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._order), timer))
         return timer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model.provenance import SeedNote
@@ -28,8 +29,10 @@ _SETTERS = (
 )
 _KEYWORDS = ("random_state", "seed")
 _NAMED_AFTER_A_SEED = re.compile(r"(^|[_.-])(seed|random_state)([_.-]|$)")
+_WORTH_PARSING = re.compile(f"{'|'.join((*_SETTERS, *_KEYWORDS))}|random")
 _MOST = 20
-_LONGEST_SOURCE = 262_144
+_LONGEST_SOURCE = 65_536
+"""Letters; to read more would hold up the controller."""
 
 
 def seed_note(spec: JobSpec, imported: Collection[str], hash_seed: str) -> SeedNote:
@@ -37,11 +40,10 @@ def seed_note(spec: JobSpec, imported: Collection[str], hash_seed: str) -> SeedN
 
     ``imported`` are the top-level packages that it imported, ``hash_seed`` is the interpreter's ``PYTHONHASHSEED``.
     """
-    tree = _parsed(spec.source)
-    calls = tuple(_calls(tree))[:_MOST]
+    calls, imports_random = _read(spec.source)
     given = {name: value for name, value in spec.hyperparameters.items() if _NAMED_AFTER_A_SEED.search(name.lower())}
     libraries = [name for name in _STATEFUL if name in imported]
-    if _imports_random(tree):
+    if imports_random:
         libraries.append("random")
     return SeedNote(
         sentence=" ".join([_of_the_code(calls, given), *_of_the_interpreter(spec, hash_seed)]),
@@ -69,9 +71,16 @@ def _of_the_interpreter(spec: JobSpec, hash_seed: str) -> Iterator[str]:
         yield f"PYTHONHASHSEED={wanted} of its environment came after the interpreter had begun and changed nothing."
 
 
+@lru_cache(maxsize=16)
+def _read(source: str) -> tuple[tuple[str, ...], bool]:
+    """Find the calls that set a state, and whether :mod:`random` is imported; tasks of an array have one source."""
+    if len(source) > _LONGEST_SOURCE or not _WORTH_PARSING.search(source):
+        return (), False
+    tree = _parsed(source)
+    return tuple(_calls(tree))[:_MOST], _imports_random(tree)
+
+
 def _parsed(source: str) -> ast.AST:
-    if len(source) > _LONGEST_SOURCE:
-        return ast.Module([], [])
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):

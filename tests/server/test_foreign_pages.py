@@ -1,0 +1,67 @@
+"""Number 28 of the catalogue at the Jupyter server: a page elsewhere, or one that was led here, drives no route."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_controller import job
+from routes import ROUTES, Route
+from test_access import logged_in, status_of
+from tornado.web import RequestHandler
+from tornado.websocket import WebSocketHandler
+
+from jupyter_smx.server import handlers
+
+if TYPE_CHECKING:
+    from fake_controller import FakeController
+
+VERBS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+EVIL = "evil.example"
+
+
+def test_every_handler_of_the_table_is_looked_at_here() -> None:
+    for pattern, _ in handlers.ROUTES:
+        assert any(re.fullmatch(pattern, f"/jupyter-smx/{route.path}") for route in ROUTES), pattern
+
+
+def test_no_route_is_a_websocket_which_no_rule_of_one_origin_protects() -> None:
+    assert [handler for _, handler in handlers.ROUTES if issubclass(handler, WebSocketHandler)] == []
+    assert all(issubclass(handler, RequestHandler) for _, handler in handlers.ROUTES)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+async def test_a_name_that_leads_here_by_a_trick_is_refused_with_every_verb_even_with_the_token(
+    route: Route, jp_fetch: Any, controller: FakeController
+) -> None:
+    """DNS rebinding: the browser believes that this server is the page's own."""
+    await controller.happen(job())
+    controller.answer(route.upstream_verb or route.verb, route.upstream, 200, {})
+    for verb in VERBS:
+        tried = Route(verb=verb, path=route.path, upstream="", body="{}" if verb in {"POST", "PUT", "PATCH"} else None)
+        assert await status_of(jp_fetch, tried, {"Host": EVIL}) == 403, verb
+    assert controller.seen == []
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+async def test_a_page_elsewhere_gets_nothing_with_the_users_cookie_whatever_it_sends(
+    route: Route, jp_fetch: Any, jp_serverapp: Any, controller: FakeController
+) -> None:
+    await controller.happen(job())
+    controller.answer(route.upstream_verb or route.verb, route.upstream, 200, {})
+    cookies = await logged_in(jp_fetch, jp_serverapp)
+    page = {
+        "Authorization": "",
+        "Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items()),
+        "Origin": f"https://{EVIL}",
+        "Referer": f"https://{EVIL}/page",
+        "Sec-Fetch-Site": "cross-site",
+    }
+    for kind in ("application/json", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        # Even one who had guessed the token of the form.
+        for guess in ({}, {"X-XSRFToken": "guessed"}):
+            # Jupyter does not even say that there is something: 404.
+            status = await status_of(jp_fetch, route, page | {"Content-Type": kind} | guess)
+            assert status in {403, 404}, (kind, guess)
+    assert controller.seen == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 LISTED = 100_000
 """Files that are listed at most; beyond it nothing is said, for a look at each would keep the job waiting."""
@@ -15,6 +15,8 @@ _PIECE = 1 << 20
 _RACY = 2.0
 """Seconds for which a file's time may stay the same although it is written again."""
 _KEPT = 20_000
+_MUCH = 16 << 20
+_READERS = min(4, os.cpu_count() or 1)
 
 
 class File(NamedTuple):
@@ -29,6 +31,10 @@ class File(NamedTuple):
 
 Known = Dict[str, List[Any]]
 """SHA-256 of files that were read before, by path: ``[size, mtime_ns, [device, inode, ctime_ns], digest]``."""
+
+
+Row = Tuple[str, int, str]
+"""Name, size, and what stands for the content."""
 
 
 class TooManyError(Exception):
@@ -87,7 +93,17 @@ def _content(file: File, sources: Dict[str, File], known: Known, fresh: Known) -
     return digest
 
 
-def _whole(rows: List[Tuple[str, int, str]]) -> str:
+def _together(read: Callable[[File], Row], found: List[File], size: int) -> List[Row]:
+    """Read files side by side where there is much of them: hashing lets other threads run."""
+    if size < _MUCH or len(found) == 1:
+        return [read(file) for file in found]
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - takes longer than to hash a small channel
+
+    with ThreadPoolExecutor(_READERS) as readers:
+        return list(readers.map(read, found))
+
+
+def _whole(rows: List[Row]) -> str:
     """Hash the rows of a channel: name, size, and what stands for the content, sorted by name."""
     digest = hashlib.sha256()
     for name, size, mark in sorted(rows):
@@ -109,7 +125,9 @@ def of_channel(
         found = list(files(folder))
         described.update(files=len(found), bytes=sum(file.size for file in found))
         if described["bytes"] <= limit:
-            rows = [(file.name, file.size, _content(file, sources, known, fresh)) for file in found]
+            rows = _together(
+                lambda file: (file.name, file.size, _content(file, sources, known, fresh)), found, described["bytes"]
+            )
             described.update(method="content", sha256=_whole(rows))
         else:
             rows = [(file.name, file.size, str(file.mtime_ns)) for file in found]

@@ -177,6 +177,18 @@ def test_both_modes_give_the_same_digest(agent: Agent, data: Path) -> None:
     assert of[0] == of[1] != ""
 
 
+def test_a_large_input_has_the_digest_that_its_content_gives(agent: Agent, data: Path) -> None:
+    rows = []
+    for number in range(3):
+        content = bytes([number]) * (6 << 20)
+        (data / f"large-{number}").write_bytes(content)
+        rows.append((f"large-{number}", content))
+    rows += [("a.csv", b"1,2\n"), ("inner/b.csv", b"3,4\n")]
+    lines = [f"{name}\0{len(content)}\0{hashlib.sha256(content).hexdigest()}\n" for name, content in sorted(rows)]
+    (described,) = agent.run("pass", **channel(data))["inputs"]
+    assert described["sha256"] == hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
 def test_above_the_limit_names_sizes_and_times_are_hashed_and_the_record_says_so(
     start_agent: Callable[..., Agent], data: Path
 ) -> None:

@@ -226,6 +226,7 @@ async def test_who_sends_slowly_holds_nobody_up_and_is_hung_up_on(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Slowloris: a hundred connections that never end their request."""
+    assert world.service.server.conn_params.body_timeout == api.BODY_WITHIN
     monkeypatch.setattr(world.service.server.conn_params, "body_timeout", 0.3)
     head = b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"
     slow = [await asyncio.to_thread(raw, world.socket, head if number % 2 else head[:20]) for number in range(100)]

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.kernel.outlook import expected_words, metric_words, progress_words, queue_words
 from jupyter_smx.model import duration
+from jupyter_smx.model.array import counts_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from jupyter_smx.kernel.client import Plan
+    from jupyter_smx.model.array import ArraySummary
     from jupyter_smx.model.event import PoolSummary
     from jupyter_smx.model.job import JobSummary
 
@@ -36,23 +38,32 @@ def note(text: str) -> Page:
     return text, f"<pre>{escape(text)}</pre>"
 
 
-def jobs_page(jobs: Iterable[JobSummary], now: float) -> Page:
-    """List jobs: name, state, start, instances, how long of how much, how far, what happened."""
-    rows = [
-        (
-            job.name,
-            job.status.value if job.ended_at else job.secondary_status.value,
-            _start(job),
-            job.instances,
-            f"{duration.words(max(0.0, (job.ended_at or now) - job.created_at))} {expected_words(job)}".strip(),
-            "" if job.cost is None else f"${job.cost:.2f}",
-            _outcome(job, now),
-        )
-        for job in jobs
-    ]
-    if not rows:
+def jobs_page(jobs: Iterable[JobSummary], now: float, arrays: Iterable[ArraySummary] = ()) -> Page:
+    """List jobs and arrays, newest first: name, state, start, instances, how long, how far, what happened."""
+    dated = [(job.created_at, _job_row(job, now)) for job in jobs]
+    dated += [(array.created_at, _array_row(array, now)) for array in arrays]
+    if not dated:
         return note("No jobs yet.")
+    rows = [row for _, row in sorted(dated, key=lambda each: -each[0])]
     return table(("JOB", "STATUS", "START", "INSTANCES", "TIME", "COST", ""), rows)
+
+
+def _array_row(array: ArraySummary, now: float) -> tuple[str, ...]:
+    took = duration.words(max(0.0, now - array.created_at)) if array.counts.left() else ""
+    said = ", ".join(part for part in (array.title, counts_words(array)) if part)
+    return (array.name, array.counts.status().value, "", array.instances, took, "", said)
+
+
+def _job_row(job: JobSummary, now: float) -> tuple[str, ...]:
+    return (
+        job.name,
+        job.status.value if job.ended_at else job.secondary_status.value,
+        _start(job),
+        job.instances,
+        f"{duration.words(max(0.0, (job.ended_at or now) - job.created_at))} {expected_words(job)}".strip(),
+        "" if job.cost is None else f"${job.cost:.2f}",
+        _outcome(job, now),
+    )
 
 
 def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
@@ -119,7 +130,7 @@ def _one_line(value: Any) -> str:
 
 def _start(job: JobSummary) -> str:
     if job.first_line_seconds is None:
-        return job.start
+        return "" if job.start == "none" else job.start
     return f"{job.start} {duration.words(job.first_line_seconds)}".strip()
 
 

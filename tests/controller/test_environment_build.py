@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
@@ -243,6 +244,28 @@ async def test_a_build_whose_controller_is_killed_ends_and_the_next_one_waits_fo
     assert not alive(pid)
     assert not (tmp_path / "e" / "venv" / "left behind").exists()
     assert seen(tmp_path / "e", "beta") == {"beta": "1.0"}
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="only Linux tells who waits for a lock")
+async def test_nobody_builds_in_a_folder_before_the_one_who_built_there_is_gone(
+    tmp_path: Path, base: str, wheels: Path, eventually: Callable[..., Any]
+) -> None:
+    folder = tmp_path / "e"
+    folder.mkdir()
+    lock = os.open(folder / environment_build.LOCK, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    inode = f":{os.fstat(lock).st_ino} "
+    task = asyncio.create_task(built("auto", folder, base, environment(wheels, "beta")))
+
+    def somebody_waits() -> bool:
+        rows = Path("/proc/locks").read_text().splitlines()
+        return any("->" in row and inode in row for row in rows)
+
+    await eventually(somebody_waits, "the second builder", within=40.0)
+    assert not (folder / environment_build.LOG).exists()
+    os.close(lock)
+    await task
+    assert seen(folder, "beta") == {"beta": "1.0"}
 
 
 async def test_the_room_gives_the_interpreter_of_what_it_built(tmp_path: Path, base: str, wheels: Path) -> None:

@@ -11,7 +11,13 @@ import pytest
 import jupyter_smx as smx
 from jupyter_smx.cli.entry import main
 from jupyter_smx.kernel import session
+from jupyter_smx.kernel.page import jobs_page
 from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.job import Job, Transition
+from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.model.summary import summary_of
+from jupyter_smx.model.why import Why
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,8 +25,6 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
     from scripted_controller import ScriptedController
-
-    from jupyter_smx.model.spec import JobSpec
 
 
 @pytest.fixture
@@ -100,6 +104,21 @@ def test_the_shell(controller: ScriptedController, here: Path) -> None:
     assert main(["run", "train.py", "--python", "same", "--requirements", "requirements.txt", "--detach"]) == 0
     spec = only(controller)
     assert (spec.python, spec.requirements) == (str(here / "same"), ("numpy==2.1",))
+
+
+def test_a_list_says_what_a_build_is_at_and_nothing_of_warm_or_cold() -> None:
+    message = "Building the environment: Collecting torch."
+    pending = SecondaryStatus.PENDING
+    building = Job(
+        id="a" * 12,
+        name="train-aaaaaa",
+        spec=JobSpec(kind="train", source="pass", requirements=("torch",)),
+        why=Why(start="none", sentence=message),
+        transitions=(Transition(status=pending, start_time=0.0, status_message=message),),
+    )
+    row = jobs_page([summary_of(building)], 5.0)[0].splitlines()[1]
+    assert message in row
+    assert "none" not in row
 
 
 def test_a_wrong_word_is_refused_in_the_cell_and_nothing_is_created(

@@ -204,6 +204,7 @@ class Nursery:
         self._current = self._launch([])
         self.park()
         if zygote.modules:
+            self.preload.wish(self.preload.pending)  # a candidate that is at it makes room
             self.preload.loaded, self.preload.pending = [], list(zygote.modules)
             self._try(zygote.modules)
 

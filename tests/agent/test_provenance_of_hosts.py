@@ -129,6 +129,24 @@ def test_a_package_that_is_replaced_while_the_host_is_idle_is_the_new_one_in_the
     assert (second["text"], second["packages"]) == ("2.0.0\n", {"changing": "2.0.0"})
 
 
+def test_what_was_being_tried_when_packages_changed_is_tried_again(
+    in_site: Callable[..., Agent], site: Path, tmp_path: Path
+) -> None:
+    flag = tmp_path / "go"
+    install(site, "steady", "1.0", {"steady.py": ""})
+    waits = f"import os\nwhile not os.path.exists({str(flag)!r}): pass"
+    install(site, "late", "1.0", {"late.py": waits})
+    agent = in_site()
+    assert preloaded(agent, "steady")["loaded"] == ["steady"]
+    agent.client.ask("preload", modules=["late"])
+    (site / "steady-1.0.dist-info").rename(site / "steady-1.1.dist-info")
+    agent.run("pass")
+    flag.touch()
+    while (news := agent.client.event("preload"))["pending"] or "late" not in news["loaded"]:
+        pass
+    assert sorted(news["loaded"]) == ["late", "steady"]
+
+
 def test_a_package_that_came_from_an_address_is_said_to(in_site: Callable[..., Agent], site: Path) -> None:
     install(site, "direct", "1.0", {"direct.py": ""})
     said = '{"url": "https://example.org/direct.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}'

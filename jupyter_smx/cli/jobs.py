@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from jupyter_smx.cli import exits
 from jupyter_smx.cli.parser import one_of
 from jupyter_smx.cli.subcommand import Desk, Subcommand, document
-from jupyter_smx.kernel.client import Jobs
+from jupyter_smx.kernel import array_stop
+from jupyter_smx.kernel.client import Listing
 from jupyter_smx.kernel.page import jobs_page
 from jupyter_smx.kernel.why import why_text
+from jupyter_smx.model.array import ArraySummary, counts_words
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
 from jupyter_smx.model.status import Status
 
@@ -32,9 +34,12 @@ def _list_arguments(parser: Parser) -> None:
 
 def _list(found: Namespace, desk: Desk) -> int:
     status = one_of(found.status, STATUSES, "--status") if found.status is not None else ""
-    jobs = desk.client.jobs(_limit(found.limit), status)
-    text = f"No job is {status}." if status and not jobs else jobs_page(jobs, time.time())[0]
-    desk.output.show(Jobs(jobs), text)
+    limit = _limit(found.limit)
+    # Tasks stand in the row of their array, unless somebody looks for those that are somewhere.
+    jobs = desk.client.jobs(limit, status, tasks=bool(status))
+    many = () if status else desk.client.arrays(limit)
+    text = f"No job is {status}." if status and not jobs else jobs_page(jobs, time.time(), many)[0]
+    desk.output.show(Listing(jobs=jobs, arrays=many), text)
     return exits.DONE
 
 
@@ -54,8 +59,11 @@ def _stop_arguments(parser: Parser) -> None:
 
 
 def _stop(found: Namespace, desk: Desk) -> int:
-    job = desk.client.stop(found.job)
-    desk.output.show(document(job), f"{job.name}: {job.status().value}.")
+    stopped = array_stop.stop(desk.client, found.job)
+    if isinstance(stopped, ArraySummary):
+        desk.output.show(stopped, f"{stopped.name}: {counts_words(stopped)}.")
+    else:
+        desk.output.show(document(stopped), f"{stopped.name}: {stopped.status().value}.")
     return exits.DONE
 
 

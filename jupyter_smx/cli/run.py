@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from msgspec.structs import replace
 
-from jupyter_smx.cli import exits, script
+from jupyter_smx.cli import arrays, exits, script
 from jupyter_smx.cli.logs import goes_on
 from jupyter_smx.cli.parser import PROG, one_of
 from jupyter_smx.cli.subcommand import Desk, Subcommand, document
@@ -25,6 +25,7 @@ from jupyter_smx.kernel.rerun import spec_again
 from jupyter_smx.kernel.revision import revision_of
 from jupyter_smx.kernel.script import read
 from jupyter_smx.kernel.session import with_source_dir
+from jupyter_smx.kernel.sweep import check_alone, grid_of, max_concurrent
 from jupyter_smx.kernel.wish import Surroundings, from_options
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.status import is_final
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.cli.parser import Parser
     from jupyter_smx.kernel.options import Options
+    from jupyter_smx.kernel.sweep import Grid
     from jupyter_smx.kernel.wish import Wish
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.spec import JobSpec
@@ -63,10 +65,14 @@ def _run(found: Namespace, desk: Desk) -> int:
     wish = options.gather(vars(found))
     _check(wish, detach=found.detach)
     _check_script(found.script, wish.entry_point)
-    asked, spec = _spec(found.script, one_of(found.kind, KINDS, "--kind"), wish, desk)
+    asked, spec, grid = _spec(found.script, one_of(found.kind, KINDS, "--kind"), wish, desk)
     if wish.plan:
         return _show_plan(spec, desk)
-    return _hand_in(with_source_dir(spec, asked.source_dir), desk, detach=found.detach)
+    packed, limit = with_source_dir(spec, asked.source_dir), max_concurrent(wish)
+    if grid is not None:
+        return arrays.hand_in(packed, grid, limit, desk, detach=found.detach)
+    check_alone(limit)
+    return _hand_in(packed, desk, detach=found.detach)
 
 
 def _hand_in(spec: JobSpec, desk: Desk, *, detach: bool) -> int:
@@ -117,7 +123,7 @@ def _check_script(script: str, entry_point: str) -> None:
         )
 
 
-def _spec(path: str, kind: str, wish: Options, desk: Desk) -> tuple[Wish, JobSpec]:
+def _spec(path: str, kind: str, wish: Options, desk: Desk) -> tuple[Wish, JobSpec, Grid | None]:
     submitted_at = time.time()
     code = read(path, "SCRIPT") if path else ""
     path = path or wish.entry_point
@@ -130,8 +136,11 @@ def _spec(path: str, kind: str, wish: Options, desk: Desk) -> tuple[Wish, JobSpe
     named = replace(wish, name=wish.name or script.base_name(path, kind))
     found = from_options(cast("Literal['train', 'process']", kind), named, {}, here.folder)
     found = replace(found, after=ids_of(found.after, {}, desk.client))
+    grid = grid_of(found.hyperparameters) if wish.sweep else None
+    if grid is not None:
+        found = replace(found, hyperparameters=grid.fixed)
     try:
-        return found, found.spec(code, 0, here, submitted_at)
+        return found, found.spec(code, 0, here, submitted_at), grid
     except CellSyntaxError as error:
         message = error.message.replace("The cell is", f"{path} is", 1)
         raise CellSyntaxError(message, field=error.field, cure=error.cure) from None

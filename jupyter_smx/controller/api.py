@@ -106,9 +106,16 @@ class Jobs(Handler):
     """All jobs, and new ones."""
 
     def get(self) -> None:
-        """Give one page of jobs, newest first; ``limit``, ``before`` and ``status`` choose it."""
+        """Give one page of jobs, newest first; ``limit``, ``before`` and ``status`` choose it.
+
+        ``tasks=0`` gives the newest that are no tasks of an array, of any status.
+        """
         limit = int(self.number("limit", 100, JOBS_AT_ONCE))
         status = _status(self.get_query_argument("status", ""))
+        if self.number("tasks", 1, 1) == 0:
+            # Arrays are listed for themselves; of them a page of jobs would show one and nothing else.
+            self.answer({"jobs": self.desk.arrays.jobs_that_are_no_tasks(limit)})
+            return
         self.answer({"jobs": self.desk.jobs(limit, self.get_query_argument("before", ""), status)})
 
     def post(self) -> None:

@@ -148,8 +148,15 @@ class ArrayDesk:
 
     def tasks(self, array: Array) -> list[JobSummary]:
         """Give the tasks of an array in their order; what is live is told as of now."""
+        return self._as_of_now(self._records.tasks(array.id))
+
+    def _as_of_now(self, rows: list[JobSummary]) -> list[JobSummary]:
         live = self._books.jobs
-        return [self._books.summary(live[row.id]) if row.id in live else row for row in self._records.tasks(array.id)]
+        return [self._books.summary(live[row.id]) if row.id in live else row for row in rows]
+
+    def jobs_that_are_no_tasks(self, limit: int) -> list[JobSummary]:
+        """Give the newest jobs that stand for themselves; what is live is told as of now."""
+        return self._as_of_now(self._records.singles(limit))
 
     async def wait(self, array: Array, ended: int, timeout: float) -> None:
         """Come back when more than ``ended`` tasks have a verdict, or all, or when the seconds are over."""

@@ -6,7 +6,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import Column, Float, Index, LargeBinary, String, Table, bindparam, func, insert, or_, select
+from sqlalchemy import Column, Float, Index, LargeBinary, String, Table, bindparam, exists, func, insert, or_, select
 
 from jupyter_smx.controller import tables
 from jupyter_smx.controller.database import unreadable
@@ -72,6 +72,12 @@ def _statements() -> dict[str, Statement]:
             .group_by(tables.jobs.c.status, tables.jobs.c.state)
         ),
         "tasks": whole(_of_array.where(tasks.c.array == ref).order_by(tasks.c.job)),
+        "singles": whole(
+            select(tables.jobs.c.summary)
+            .where(~exists().where(tasks.c.job == tables.jobs.c.id))
+            .order_by(tables.jobs.c.created_at.desc(), tables.jobs.c.id.desc())
+            .limit(bindparam("count"))
+        ),
         "of_status": whole(
             _of_array.where(tasks.c.array == ref, tables.jobs.c.status == bindparam("status"))
             .order_by(tasks.c.job)
@@ -142,6 +148,10 @@ class ArrayRecords:
     def tasks(self, array_id: str) -> list[JobSummary]:
         """Give the tasks of an array in their order, as of the last write of each, without those that were deleted."""
         return [_decode_summary(row[0]) for row in self._rows("tasks", ref=array_id)]
+
+    def singles(self, limit: int) -> list[JobSummary]:
+        """Give the newest jobs that are no tasks."""
+        return [_decode_summary(row[0]) for row in self._rows("singles", count=limit)]
 
     def first(self, array_id: str, status: Status) -> JobSummary | None:
         """Give the first task of an array that has a status."""

@@ -13,7 +13,7 @@ import msgspec
 from jupyter_smx.kernel.failures import JobError, StillRunning
 from jupyter_smx.kernel.outage import through_outage
 from jupyter_smx.kernel.reply import RemoteTraceback, Reply
-from jupyter_smx.model.array import ArrayCounts
+from jupyter_smx.model.array import ArrayCounts, counts_words
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final
 
@@ -250,14 +250,6 @@ def _count(tasks: Iterable[JobSummary], size: int) -> ArrayCounts:
     completed, failed, stopped = ended.values()
     pending = size - running - completed - failed - stopped
     return ArrayCounts(pending=pending, running=running, completed=completed, failed=failed, stopped=stopped)
-
-
-def counts_words(summary: ArraySummary) -> str:
-    """Say it in words: ``4 of 12 done, 1 failed, 2 running``."""
-    counts = summary.counts
-    parts = [f"{counts.completed} of {summary.size} done"]
-    rest = (("failed", counts.failed), ("stopped", counts.stopped), ("running", counts.running))
-    return ", ".join([*parts, *(f"{count} {word}" for word, count in rest if count)])
 
 
 def _row(task: JobSummary) -> dict[str, Any]:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from jupyter_smx.kernel.array import counts_words
 from jupyter_smx.kernel.card import MIME
 from jupyter_smx.model import duration
-from jupyter_smx.model.array import ArraySummary
+from jupyter_smx.model.array import ArraySummary, counts_words
 from jupyter_smx.model.status import SecondaryStatus, Status
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.kernel.array import JobArray
 from jupyter_smx.kernel.array_card import array_card_of
-from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.kernel.sweep import check_alone
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,14 +31,7 @@ def hand_in(session: Session, spec: JobSpec, grid: Grid | None, max_concurrent: 
     """
     if grid is not None:
         return submit_array(session, spec, grid.tasks, title=grid.title, max_concurrent=max_concurrent or 0)
-    if max_concurrent is not None:
-        raise ValidationError(
-            "--max-concurrent stands without --sweep.",
-            field="max_concurrent",
-            value=max_concurrent,
-            rule="It limits how many tasks of an array run at a time, and this is one job.",
-            cure="Drop it, or give --hp a list and --sweep.",
-        )
+    check_alone(max_concurrent)
     return session.submit(spec)
 
 

@@ -40,6 +40,12 @@ class Jobs(Struct, frozen=True):
     jobs: tuple[JobSummary, ...]
 
 
+class Listing(Jobs, frozen=True):
+    """What a list of jobs shows: jobs that are no tasks, and arrays."""
+
+    arrays: tuple[ArraySummary, ...] = ()
+
+
 class ArrayDetail(ArraySummary, frozen=True, kw_only=True):
     """Answer to ``GET /v1/arrays/{ref}``."""
 
@@ -128,8 +134,15 @@ class Client:
         target = f"/v1/jobs/{_path(ref)}?{_query(wait=seconds, until=until)}"
         return self._ask("GET", target, Job, wait=seconds)
 
-    def jobs(self, limit: int = 20, status: str = "", before: str = "") -> tuple[JobSummary, ...]:
-        """List jobs, newest first; ``status`` (a :class:`Status`) and ``before`` (an id) leave only those, or older."""
+    def jobs(
+        self, limit: int = 20, status: str = "", before: str = "", *, tasks: bool = True
+    ) -> tuple[JobSummary, ...]:
+        """List jobs, newest first; ``status`` (a :class:`Status`) and ``before`` (an id) leave only those, or older.
+
+        Without ``tasks`` only jobs that are no tasks of an array are given, of any status.
+        """
+        if not tasks:
+            return self._ask("GET", f"/v1/jobs?{_query(limit=limit, tasks=0)}", Jobs).jobs
         wanted = {"limit": limit} | ({"status": status} if status else {}) | ({"before": before} if before else {})
         return self._ask("GET", f"/v1/jobs?{_query(**wanted)}", Jobs).jobs
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from jupyter_smx.kernel import log
+from jupyter_smx.kernel import array_stop, log
 from jupyter_smx.kernel.client import Client
 from jupyter_smx.kernel.defaults import Defaults
 from jupyter_smx.kernel.diff import diff_page, difference, previous_run
@@ -19,6 +19,7 @@ from jupyter_smx.kernel.provenance import provenance_page
 from jupyter_smx.kernel.rerun import spec_again
 from jupyter_smx.kernel.why import why_text
 from jupyter_smx.model import duration
+from jupyter_smx.model.array import ArraySummary, counts_words
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError, nearest
 from jupyter_smx.model.spec import JobSpec
 
@@ -77,7 +78,7 @@ def manual(prog: str) -> str:
 
 def _jobs(arguments: list[str], desk: Desk) -> None:
     _take("jobs", arguments, desk, 0)
-    desk.show(*jobs_page(desk.client.jobs(), time.time()))
+    desk.show(*jobs_page(desk.client.jobs(tasks=False), time.time(), desk.client.arrays()))
 
 
 def _logs(arguments: list[str], desk: Desk) -> None:
@@ -94,8 +95,9 @@ def _logs(arguments: list[str], desk: Desk) -> None:
 
 
 def _stop(arguments: list[str], desk: Desk) -> None:
-    job = desk.client.stop(_job_ref("stop", arguments, desk))
-    desk.show(*note(f"{job.name}: {job.status().value}."))
+    found = array_stop.stop(desk.client, _job_ref("stop", arguments, desk))
+    said = counts_words(found) if isinstance(found, ArraySummary) else found.status().value
+    desk.show(*note(f"{found.name}: {said}."))
 
 
 def _why(arguments: list[str], desk: Desk) -> None:

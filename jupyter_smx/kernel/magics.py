@@ -10,6 +10,7 @@ from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from msgspec.structs import replace
 
 from jupyter_smx.kernel import commands, payload, presence
+from jupyter_smx.kernel.array import JobArray
 from jupyter_smx.kernel.array_session import hand_in
 from jupyter_smx.kernel.completion import complete_option, complete_subcommand
 from jupyter_smx.kernel.defaults import Defaults
@@ -127,7 +128,7 @@ class SmxMagics(Magics, Defaults):
         if not word:
             return self._session.last.id if self._session.last else ""
         found = self._session.namespace.get(word)
-        return found.id if isinstance(found, Job) else word
+        return found.id if isinstance(found, (Job, JobArray)) else word
 
 
 SmxMagics.train.__doc__ = manual("train")

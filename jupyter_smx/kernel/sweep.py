@@ -122,3 +122,18 @@ def max_concurrent(options: Options) -> int | None:
         value=word,
         rule="It is a whole number from 1.",
     )
+
+
+def check_alone(limit: int | None) -> None:
+    """Refuse ``--max-concurrent`` where there is one job.
+
+    :raises ValidationError: a limit was given.
+    """
+    if limit is not None:
+        raise ValidationError(
+            "--max-concurrent stands without --sweep.",
+            field="max_concurrent",
+            value=limit,
+            rule="It limits how many tasks of an array run at a time, and this is one job.",
+            cure="Drop it, or give --hp a list and --sweep.",
+        )

@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from jupyter_smx.model.channel import Payload
+from jupyter_smx.model.status import Status
 
 MAX_TASKS = 10_000
 """Tasks of one array, as in AWS Batch."""
@@ -51,6 +52,16 @@ class ArrayCounts(Struct, frozen=True, kw_only=True):
     def ended(self) -> int:
         """Count the tasks with a verdict."""
         return self.completed + self.failed + self.stopped
+
+    def left(self) -> int:
+        """Count the tasks without one."""
+        return self.pending + self.running
+
+    def status(self) -> Status:
+        """Say where the array is as a whole."""
+        if self.left():
+            return Status.IN_PROGRESS
+        return Status.FAILED if self.failed else Status.STOPPED if self.stopped else Status.COMPLETED
 
 
 class Array(Struct, frozen=True, kw_only=True):
@@ -108,3 +119,11 @@ def array_summary(array: Array, counts: ArrayCounts) -> ArraySummary:
         instances=array.instances,
         created_at=array.created_at,
     )
+
+
+def counts_words(summary: ArraySummary) -> str:
+    """Say it in words: ``4 of 12 done, 1 failed, 2 running``."""
+    counts = summary.counts
+    parts = [f"{counts.completed} of {summary.size} done"]
+    rest = (("failed", counts.failed), ("stopped", counts.stopped), ("running", counts.running))
+    return ", ".join([*parts, *(f"{count} {word}" for word, count in rest if count)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -39,6 +40,8 @@ def answer(
 ) -> tuple[int, Any, dict[str, str]]:
     if not parts and body:
         return 201, make(fake, msgspec.json.decode(body, type=Wish), add), {}
+    if not parts:
+        return 200, {"arrays": [told(fake, each) for each in reversed(fake.arrays.values())]}, {}
     found = next((each for each in fake.arrays.values() if parts and parts[0] in (each.id, each.name)), None)
     if found is None:
         raise ResourceNotFoundError(f"There is no array {parts}.")
@@ -57,7 +60,7 @@ def make(fake: ScriptedController, wish: Wish, add: Callable[[str, str, JobSpec]
     name, size = job_name(wish.spec.base_name, wish.id), len(wish.tasks)
     fake.arrays[wish.id] = ArraySummary(
         id=wish.id, name=name, base_name=wish.spec.base_name, kind=wish.spec.kind, size=size, title=wish.title,
-        max_concurrent=wish.max_concurrent, counts=ArrayCounts(pending=size),
+        max_concurrent=wish.max_concurrent, counts=ArrayCounts(pending=size), created_at=time.time(),
     )  # fmt: skip
     for index, each in enumerate(wish.tasks):
         task = ArrayTask(

@@ -232,7 +232,9 @@ class _Handler(BaseHTTPRequestHandler):
             case "POST", ["plan"]:
                 return 200, {"sentence": "A cold start on local.", "why": None, "engine_request": {"hosts": 1}}, {}
             case "GET", ["jobs"]:
-                return 200, {"jobs": [summary_of(job) for job in reversed(fake.jobs.values())]}, {}
+                tasks = query.get("tasks", "1") == "1"
+                found = [job for job in reversed(fake.jobs.values()) if tasks or job.spec.array is None]
+                return 200, {"jobs": [summary_of(job) for job in found]}, {}
             case "GET", ["jobs", ref]:
                 job = fake.find(ref)
                 fake.wait_for(lambda: is_final(fake.jobs[job.id].state), float(query.get("wait", 0)))

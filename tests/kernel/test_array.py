@@ -224,3 +224,18 @@ def test_a_job_may_come_after_an_array_that_is_named_on_the_line(
 def test_the_docstring_of_train_explains_every_keyword() -> None:
     assert ":param retries: how often" in (smx.train.__doc__ or "")
     assert ":raises UnavailableError" in (smx.train.__doc__ or "")
+
+
+@pytest.mark.usefixtures("controller")
+def test_the_list_has_one_row_for_an_array_and_a_stop_means_all_of_it(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell.user_ns["arr"] = array = smx.train("pass", hyperparameters={"lr": [1, 2]}, sweep=True, name="grid")
+    smx.train("pass", name="alone")
+    capsys.readouterr()
+    shell.run_line_magic("smx", "jobs")
+    listed = capsys.readouterr().out
+    assert "sweep lr, 0 of 2 done" in listed
+    assert listed.count("grid-") == 1
+    shell.run_line_magic("smx", "stop arr")
+    assert f"{array.name}: 0 of 2 done, 2 stopped." in capsys.readouterr().out

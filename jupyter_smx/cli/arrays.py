@@ -1,0 +1,46 @@
+"""A grid of hyperparameters from the command line: one array, a line when a task ends, one exit code."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from jupyter_smx.cli import exits
+from jupyter_smx.cli.logs import goes_on
+from jupyter_smx.kernel.array import JobArray
+from jupyter_smx.kernel.failures import StillRunning
+from jupyter_smx.kernel.handle import Job
+from jupyter_smx.model.array import counts_words
+
+if TYPE_CHECKING:
+    from jupyter_smx.cli.subcommand import Desk
+    from jupyter_smx.kernel.sweep import Grid
+    from jupyter_smx.model.job import Job as Record
+    from jupyter_smx.model.spec import JobSpec
+
+
+def hand_in(spec: JobSpec, grid: Grid, max_concurrent: int | None, desk: Desk, *, detach: bool) -> int:
+    """Hand in a task for each point and wait for all of them; gives the exit code."""
+    made = desk.client.submit_array(
+        os.urandom(16).hex(), spec, grid.tasks, title=grid.title, max_concurrent=max_concurrent or 0
+    )
+    if detach:
+        desk.output.show(made, made.name)
+        return exits.DONE
+    array = JobArray(made, desk.client, lambda record: _attached(record, desk))
+    desk.output.say(f"{made.name}: {made.size} tasks, {made.title}.")
+    code = exits.DONE
+    try:
+        for job in array.as_completed():
+            desk.output.log(f"{job.name}: {job.known.status().value}. {counts_words(array.known)}\n")
+            code = code or exits.of_job(job.known)
+    except StillRunning:
+        desk.output.say(goes_on(made.name))
+        return exits.INTERRUPTED
+    if desk.output.json:
+        desk.output.show(desk.client.array(made.id), "")
+    return code
+
+
+def _attached(record: Record, desk: Desk) -> Job:
+    return Job(record, desk.client, lambda _job: None, {})

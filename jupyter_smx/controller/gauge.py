@@ -68,6 +68,10 @@ class Gauge:
         self._dirty = False
         self._saved_at = 0.0
 
+    def is_silent(self) -> bool:
+        """Say that no host has printed anything; nothing has to be read then."""
+        return not any(self._size(host) for host in self._hosts)
+
     def turn(self) -> Told:
         """Read one piece of each host's log, from where the last turn ended."""
         more = False
@@ -112,8 +116,8 @@ class Gauge:
 
     def save(self) -> None:
         """Write the file when something is new; a disk that refuses is asked again the next time."""
-        if not self._dirty:
-            return
+        if not self._dirty or not self._folder.path.exists():
+            return  # nothing new, or somebody deleted the job
         saved = Saved(attempt=self.attempt, hosts={host: reader.state for host, reader in self._readers.items()})
         try:
             with whole_file(self._folder.metrics) as part:
@@ -147,6 +151,12 @@ class Gauge:
             reader.feed(piece, self._clock())
             self._dirty = True
         return reader.state.cursor < size
+
+    def _size(self, host: str) -> int:
+        try:
+            return self._folder.log(host, self.attempt).stat().st_size
+        except OSError:
+            return 0
 
     def _reader(self, host: str) -> Reader:
         if not self._readers:

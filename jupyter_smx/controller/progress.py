@@ -19,6 +19,7 @@ from jupyter_smx.controller.gauge import Gauge, Told
 from jupyter_smx.controller.job_folder import JobFolder
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.progress import Outlook
+from jupyter_smx.model.status import is_final
 from jupyter_smx.policy import capacity, eta
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ class Meter:
     async def finish(self, job: Job) -> Told:
         """Read the rest of a job's logs; a verdict waits for it a moment and no longer."""
         gauge = self._gauge(job)
+        if gauge.is_silent():
+            return Told()
         try:
             return await asyncio.wait_for(self._in_thread(gauge.finish), VERDICT_WAITS)
         except asyncio.TimeoutError:
@@ -111,7 +114,11 @@ class Meter:
     async def metrics(self, job: Job) -> JobMetrics:
         """Give all points of a job, which may be over since long."""
         found = self._gauges.get(job.id)
-        gauge = found if found is not None and found.attempt == job.attempt else self._new_gauge(job)
+        if found is not None and found.attempt == job.attempt:
+            return await self._in_thread(found.record)
+        gauge = self._new_gauge(job)
+        if is_final(job.state):
+            await self._in_thread(gauge.finish)  # what was not saved before the controller ended
         return await self._in_thread(gauge.record)
 
     async def close(self) -> None:

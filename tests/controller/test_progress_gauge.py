@@ -76,6 +76,7 @@ def test_a_broken_file_is_no_reason_to_fail(tmp_path: Path) -> None:
     folder.metrics.write_bytes(b"\x93half a file")
     found = gauge(folder)
     found.finish()
+    found.save()
     assert len(losses(found)) == 40
     assert read_saved(folder.metrics) is not None
 
@@ -86,6 +87,7 @@ def test_a_disk_that_refuses_costs_nothing_but_the_file(tmp_path: Path) -> None:
     folder.metrics.mkdir()
     found = gauge(folder)
     assert found.finish().progress is not None
+    found.save()
 
 
 def test_a_log_that_begins_anew_is_counted_anew(tmp_path: Path) -> None:
@@ -103,6 +105,7 @@ def test_the_next_attempt_of_a_job_has_metrics_of_its_own(tmp_path: Path) -> Non
     write(folder, LINES)
     first = gauge(folder)
     first.finish()
+    first.save()
     write(folder, b"epoch 1/2 loss=9\n", attempt=2)
     second = gauge(folder, attempt=2)
     second.finish()
@@ -174,7 +177,10 @@ def test_the_line_without_an_end_counts_at_the_end(tmp_path: Path) -> None:
 def test_a_job_that_printed_nothing_leaves_no_file(tmp_path: Path) -> None:
     folder = folder_of(tmp_path)
     folder.make()
-    told = gauge(folder).finish()
+    found = gauge(folder)
+    assert found.is_silent()
+    told = found.finish()
+    found.save()
     assert (told.progress, told.latest, told.notes) == (None, (), ())
     assert not folder.metrics.exists()
 

@@ -174,6 +174,28 @@ async def test_the_verdict_has_the_last_values_and_no_record_of_the_reading_stay
     assert found.series[0].values == (0.5, 0.25)
 
 
+async def test_what_was_not_saved_is_read_again_from_the_log(world: World) -> None:
+    job = world.run()
+    world.write(job, b"epoch 1/2 loss=0.5\nepoch 2/2 loss=0.25\n")
+    await world.meter.finish(job)
+    done = replace(job, state=SecondaryStatus.COMPLETED)
+    world.books.save(jobs=[done])
+    await world.meter.metrics(done)
+    JobFolder(world.folder, job.id).metrics.unlink()
+    for _ in range(2):
+        assert (await world.meter.metrics(done)).series[0].values == (0.5, 0.25)
+
+
+async def test_a_deleted_job_does_not_come_back(world: World) -> None:
+    job = world.run()
+    world.write(job, b"epoch 1/2 loss=0.5\n")
+    await world.meter.finish(job)
+    JobFolder(world.folder, job.id).delete()
+    await world.meter.close()
+    world.meter = world.new_meter()
+    assert not JobFolder(world.folder, job.id).path.exists()
+
+
 async def test_a_verdict_waits_no_longer_than_a_moment(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     job = world.run()
     world.write(job, b"epoch 1/2 loss=0.5\n")
@@ -196,6 +218,7 @@ async def test_a_bug_in_the_reading_costs_the_metrics_and_not_the_verdict(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     job = world.run()
+    world.write(job, b"epoch 1/2\n")
 
     def fail(_gauge: Gauge) -> None:
         raise RuntimeError("unforeseen")

@@ -131,6 +131,11 @@ def test_counts_in_words_are_progress(
     assert {series.steps[-1] for series in reader.state.series.values()} <= {step}
 
 
+def test_the_version_of_a_lightning_log_is_no_metric() -> None:
+    reader = whole(b"Epoch 0:  50%|##   | 1/2 [00:00<00:00, 50.00it/s, v_num=3, train_loss=0.25]\r")
+    assert {name: series.values for name, series in reader.state.series.items()} == {"train_loss": [0.25]}
+
+
 def test_a_second_training_begins_at_its_beginning() -> None:
     reader = whole(b"Epoch 1/2\nEpoch 2/2\n")
     reader.feed(b"Epoch 1/5\n", 8.0)
@@ -147,6 +152,7 @@ def test_the_description_of_a_bar_that_is_a_path_stays_in_the_log() -> None:
 
 def test_a_number_that_may_have_more_digits_is_not_believed_before_its_line_ends() -> None:
     assert whole(b"epoch 1/1").progress(7.0) is None
+    assert whole(b"step 1/1").progress(7.0) is None
     progress = whole(b"epoch 1/10\n").progress(7.0)
     assert progress is not None
     assert progress.fraction == 0.0

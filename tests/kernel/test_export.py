@@ -298,12 +298,13 @@ ANY = st.text(max_size=12)
 HYPERPARAMETERS = st.dictionaries(ANY, ANY | st.sampled_from(["1", "true", "null", "[1]", '{"b": 1, "a": "x"}']))
 
 
+@settings(deadline=None)
 @given(HYPERPARAMETERS)
 def test_arguments_are_those_that_a_job_gets(found: dict[str, str]) -> None:
     assert arguments(found) == scriptmode.arguments(scriptmode.split(found)[0])
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     kind=st.sampled_from(["train", "process"]),
     alone=st.booleans(),

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_smx.kernel import hints
@@ -141,6 +141,7 @@ def test_other_exceptions_are_left_alone(beside: Path, kind: str) -> None:
     assert hint(beside, kind, "'table.csv'", {"cfg": 1}) == ""
 
 
+@settings(deadline=None)
 @given(kind=st.sampled_from(["FileNotFoundError", "ModuleNotFoundError", "NameError"]), message=st.text())
 def test_no_message_breaks_it(kind: str, message: str) -> None:
     for text in (message, no_file(message), f"No module named '{message}'", f"name '{message}' is not defined"):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_smx.kernel import script, source_dir
@@ -267,6 +267,7 @@ def test_an_absolute_entry_point_is_found_in_its_folder(tmp_path: Path) -> None:
     assert (alone.entry_point, alone.filename) == ("train.py", str(src / "sub" / "train.py"))
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text("ab/._", min_size=1, max_size=8), st.binary(max_size=30), max_size=6))
 def test_what_is_packed_comes_out_as_it_was(tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes]) -> None:
     folder = tmp_path_factory.mktemp("any") / "src"

@@ -63,13 +63,16 @@ def _follow(job: Job, host: str, desk: Desk) -> None:
 
 def _lines(pieces: Iterable[tuple[str, str]], output: Output) -> None:
     """Write each whole line with its host; what no newline ended comes last."""
-    begun: dict[str, str] = {}
+    begun: dict[str, list[str]] = {}
     for host, text in pieces:
-        *whole, begun[host] = (begun.get(host, "") + text).split("\n")
-        for line in whole:
-            output.line({"host": host, "line": line})
-    for host, line in begun.items():
-        if line:
+        first, *others = text.split("\n")
+        parts = begun.setdefault(host, [])
+        parts.append(first)
+        for other in others:
+            output.line({"host": host, "line": "".join(parts)})
+            parts[:] = [other]
+    for host, parts in begun.items():
+        if line := "".join(parts):
             output.line({"host": host, "line": line})
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
+from jupyter_smx.cli import logs
 from jupyter_smx.kernel import log
 from jupyter_smx.kernel.card import card_of
 from jupyter_smx.model.status import SecondaryStatus
@@ -67,6 +68,24 @@ def test_a_hundred_megabytes_in_one_line_come_home_whole_through_a_small_control
     )
     assert length == HUGE + len("begun\n\ndone\n")
     assert highest(world.controller()) - before < GROWTH
+
+
+def test_a_line_without_an_end_is_followed_in_time_that_grows_with_its_length() -> None:
+    shown: list[object] = []
+
+    class Lines:
+        line = staticmethod(shown.append)
+
+    piece = "x" * (MEBI // 4)
+    began = time.monotonic()
+    logs._lines([("algo-1", "a\nb"), *[("algo-1", piece)] * 400, ("algo-2", "c\n"), ("algo-1", "\nlast")], Lines())  # type: ignore[arg-type]
+    assert time.monotonic() - began < 10, "seconds; looking at the whole line again for each piece takes a hundred"
+    assert shown[0] == {"host": "algo-1", "line": "a"}
+    assert shown[1:] == [
+        {"host": "algo-2", "line": "c"},
+        {"host": "algo-1", "line": "b" + piece * 400},
+        {"host": "algo-1", "line": "last"},
+    ]
 
 
 LOGS: dict[str, tuple[bytes, tuple[str, ...]]] = {

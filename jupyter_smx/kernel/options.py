@@ -90,7 +90,7 @@ TABLE = (
         ("-p", "--hp"),
         "NAME=VALUE",
         "epochs=3",
-        "hyperparameter; {expr} takes a value from the notebook, as a value",
+        "hyperparameter, also an argument of the script; {expr} takes a value from the notebook, as a value",
         many=True,
     ),
     Option(("--env",), "NAME=VALUE", "OMP_NUM_THREADS=2", "environment variable of the job", many=True),

@@ -35,7 +35,7 @@ export function JobProgress({ job, trans }: IOutlookProps): JSX.Element | null {
         {number}
       </span>
       {/* What is read aloud is the value of the bar. */}
-      <span className="jp-smx-progress-text" aria-hidden="true">
+      <span className="jp-smx-progress-text" title={text} aria-hidden="true">
         {text}
       </span>
     </div>

@@ -106,10 +106,10 @@ def test_the_next_attempt_of_a_job_has_metrics_of_its_own(tmp_path: Path) -> Non
     first = gauge(folder)
     first.finish()
     first.save()
-    write(folder, b"epoch 1/2 loss=9\n", attempt=2)
+    write(folder, b"".join(b"step %d/99 loss=%d\n" % (number, number) for number in range(99)), attempt=2)
     second = gauge(folder, attempt=2)
     second.finish()
-    assert losses(second) == [9.0]
+    assert losses(second) == [float(number) for number in range(99)]
 
 
 def test_the_leader_says_how_far_the_job_is_and_every_host_keeps_its_values(tmp_path: Path) -> None:

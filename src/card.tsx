@@ -6,7 +6,9 @@ import type { CommandRegistry } from '@lumino/commands';
 import React from 'react';
 
 import type { JobSummary } from './_types';
+import { statesNow } from './arrays';
 import { CommandIDs } from './commands';
+import { ArrayLine } from './components/arrays';
 import { JobTime, StatusMark, StopButton } from './components/jobs';
 import { JobExpected, JobMetrics, JobProgress } from './components/outlook';
 import { startWords, stepWords } from './format';
@@ -44,6 +46,11 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
   protected render(): JSX.Element {
     if (this._card === null) {
       return <span>{this.trans.__('This card cannot be read: it has no id or no name.')}</span>;
+    }
+    const { array, name } = this._card;
+    if (array !== null) {
+      const states = statesNow(array, this.model.state.jobs.values());
+      return <ArrayLine name={name} title={array.title} states={states} trans={this.trans} />;
     }
     const live = this._live();
     const job = live ?? this._card.summary;

@@ -3,6 +3,7 @@
 import type { ReadonlyPartialJSONValue } from '@lumino/coreutils';
 
 import type { JobSummary } from './_types';
+import type { IArraySnapshot } from './arrays';
 
 export const CARD_MIME_TYPE = 'application/vnd.jupyter-smx.card+json';
 
@@ -11,6 +12,8 @@ export interface ICard {
   id: string;
   name: string;
   summary: JobSummary | null;
+  /** There where the card is of many jobs. */
+  array: IArraySnapshot | null;
 }
 
 /**
@@ -20,11 +23,24 @@ export function readCard(data: ReadonlyPartialJSONValue | undefined): ICard | nu
   if (typeof data !== 'object' || data === null || Array.isArray(data)) {
     return null;
   }
-  const { id, name, summary } = data as Record<string, unknown>;
+  const { id, name, summary, array, states } = data as Record<string, unknown>;
   if (typeof id !== 'string' || typeof name !== 'string') {
     return null;
   }
-  return { id, name, summary: isSummary(summary) ? { ...summary, ...outlookOf(summary) } : null };
+  return {
+    id,
+    name,
+    summary: isSummary(summary) ? { ...summary, ...outlookOf(summary) } : null,
+    array: arrayOf(id, array, states)
+  };
+}
+
+function arrayOf(id: string, array: unknown, states: unknown): IArraySnapshot | null {
+  if (typeof array !== 'object' || array === null || typeof states !== 'string') {
+    return null;
+  }
+  const { title } = array as Record<string, unknown>;
+  return { id, title: typeof title === 'string' ? title : '', states };
 }
 
 type Outlook = Pick<JobSummary, 'progress' | 'metrics' | 'expectation' | 'expected_start_at'>;

@@ -145,7 +145,7 @@ describe('a card from a notebook', () => {
     const card = JSON.parse(
       JSON.stringify({ id: 'a', name: 'n', summary: job(1) })
     ) as ReadonlyPartialJSONValue;
-    expect(readCard(card)).toEqual({ id: 'a', name: 'n', summary: job(1) });
+    expect(readCard(card)).toEqual({ id: 'a', name: 'n', summary: job(1), array: null });
   });
 
   it.each([undefined, null, 'text', 3, [], {}, { id: 1, name: 'n' }])('%p is no card', data => {

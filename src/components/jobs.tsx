@@ -5,9 +5,11 @@ import { stopIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import type { JobSummary } from '../_types';
+import { together } from '../arrays';
 import { clock, elapsed, measured, spoken, startWords, stepWords } from '../format';
 import { waitWords } from '../outlook';
 import { isFinal } from '../state';
+import { TasksRow } from './arrays';
 import { JobExpected, JobMetrics, JobProgress } from './outlook';
 
 interface IJobRowProps {
@@ -35,9 +37,13 @@ export function JobList(props: IJobListProps): JSX.Element {
   }
   return (
     <ul className="jp-smx-list" aria-label={label}>
-      {jobs.map(job => (
-        <JobRow key={job.id} job={job} {...row} />
-      ))}
+      {together(jobs).map(one =>
+        'tasks' in one ? (
+          <TasksRow key={one.id} row={one} trans={row.trans} />
+        ) : (
+          <JobRow key={one.id} job={one} {...row} />
+        )
+      )}
     </ul>
   );
 }

@@ -6,6 +6,7 @@ preloaded modules are ours, so they notice it: in a zygote they note who needs w
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import sys
@@ -110,7 +111,8 @@ def begin_watching() -> None:
 
 def end_watching() -> None:
     """Let everything that is there now count as nobody's, until a job asks for it."""
-    sys.meta_path.remove(_Watcher)
+    with contextlib.suppress(ValueError):  # something that was imported has other finders now
+        sys.meta_path.remove(_Watcher)
     _notes.in_zygote = False
     _notes.before = frozenset(sys.modules)
     _notes.ours = [name for name in sys.modules if root(name) == "jupyter_smx"]

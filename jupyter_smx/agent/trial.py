@@ -106,9 +106,9 @@ def private_memory(pid: str = "self") -> int:
 
 
 def _import(name: str) -> str:
-    if imports.is_the_users(name):
-        return _OF_THE_USER
     try:
+        if imports.is_the_users(name):
+            return _OF_THE_USER
         importlib.import_module(name)
         for companion in _COMPANIONS.get(name, ()):
             importlib.import_module(companion)

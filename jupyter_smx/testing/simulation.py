@@ -25,7 +25,7 @@ from jupyter_smx.controller.books import Books
 from jupyter_smx.controller.database import connect, unwritable
 from jupyter_smx.controller.desk import Desk
 from jupyter_smx.controller.environments import Environments
-from jupyter_smx.controller.fencing import FencedError
+from jupyter_smx.controller.fencing import FencedError, RecordsError
 from jupyter_smx.controller.finish import Finisher
 from jupyter_smx.controller.log_pump import LogPump
 from jupyter_smx.controller.reconcile import Reconciler
@@ -136,7 +136,9 @@ class Controller:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK)
-            self.reconciler.tick()
+            # As the service does: what cannot be written down now is looked at again.
+            with contextlib.suppress(RecordsError):
+                self.reconciler.tick()
 
     def die(self) -> None:
         """End as by SIGKILL: nothing more is written, sent or launched."""

@@ -82,17 +82,22 @@ class Meter:
                 self._reading = asyncio.get_running_loop().create_task(self._read(), name="progress")
 
     def tick(self) -> None:
-        """Look at the expected ends of all live jobs; call it about once a second."""
-        for job in [*self._books.jobs.values()]:
+        """Look at the expected ends of running jobs and at the heads of the lines; call it about once a second."""
+        running = [job for job in self._books.jobs.values() if job.cluster]
+        lines = [self._books.line.waiting(engine)[:LINE] for engine in self._bounded_engines()]
+        # An array may have ten thousand tasks that wait: only those are looked at of which something can be said.
+        looked_at = {job.id: job for job in (*running, *(job for line in lines for job in line))}
+        for job in looked_at.values():
             if job.id not in self._past:
                 self._past[job.id] = self._books.store.runs(eta.code_of(job.spec), eta.place_of(job.spec))
                 if "first_line" in job.timings:
                     self.grew(job.id)  # it ran before this controller began
         for job_id in self._past.keys() - self._books.jobs.keys():
             self._forget(job_id)
-        self._starts = self._expected_starts()
-        for job in [*self._books.jobs.values()]:
-            self._look_ahead(job)
+        self._starts = self._expected_starts(running, lines)
+        for job_id in looked_at.keys() | self._books.outlooks.keys():
+            if job_id in self._books.jobs:
+                self._look_ahead(self._books.jobs[job_id])
 
     async def finish(self, job: Job) -> Told:
         """Read the rest of a job's logs; a verdict waits for it a moment and no longer."""
@@ -185,21 +190,19 @@ class Meter:
     def _expectation(self, job: Job, progress: Progress | None) -> Expectation | None:
         return eta.expect(job, progress, self._past.get(job.id, ()), self._books.clock())
 
-    def _expected_starts(self) -> dict[str, float]:
+    def _bounded_engines(self) -> list[str]:
+        return [engine for engine in self._books.line.engines() if self._is_bounded(engine)]
+
+    def _expected_starts(self, running: list[Job], lines: list[list[Job]]) -> dict[str, float]:
         """Say when the first jobs of each line begin, when those before them end as expected."""
         found: dict[str, float] = {}
-        for engine in self._books.line.engines():
-            line = self._books.line.waiting(engine)[:LINE] if self._is_bounded(engine) else []
-            if line:
-                running = [
-                    each for each in self._books.jobs.values() if each.cluster and self._is_bounded(each.spec.engine)
-                ]
-                held = [self._claim(each, self._left(each)) for each in running]
-                seconds = eta.starts(
-                    held, [self._claim(each, self._run_time(each)) for each in line], self._books.limits
-                )
-                now = self._books.clock()
-                found |= {job.id: now + wait for job, wait in zip(line, seconds, strict=True) if wait is not None}
+        if not any(lines):
+            return found
+        held = [self._claim(job, self._left(job)) for job in running if self._is_bounded(job.spec.engine)]
+        now, limits = self._books.clock(), self._books.limits
+        for line in lines:
+            waits = eta.starts(held, [self._claim(job, self._run_time(job)) for job in line], limits)
+            found |= {job.id: now + wait for job, wait in zip(line, waits, strict=True) if wait is not None}
         return found
 
     def _claim(self, job: Job, seconds: float | None) -> eta.Claim:

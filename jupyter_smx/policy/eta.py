@@ -54,8 +54,8 @@ def run_of(job: Job) -> Run | None:
 
 def code_of(spec: JobSpec) -> str:
     """Give the hash of the code: the cell or script and its folder, wherever in a notebook it stands."""
-    folder = getattr(spec, "source_dir", None)
-    return _hash([spec.kind, spec.source.strip(), getattr(spec, "entry_point", ""), getattr(folder, "sha256", "")])
+    folder = "" if spec.source_dir is None else spec.source_dir.sha256
+    return _hash([spec.kind, spec.source.strip(), spec.entry_point, folder])
 
 
 def wish_of(spec: JobSpec) -> str:

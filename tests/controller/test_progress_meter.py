@@ -14,7 +14,7 @@ from jupyter_smx.controller.bell import Bell
 from jupyter_smx.controller.books import Books
 from jupyter_smx.controller.gauge import Gauge
 from jupyter_smx.controller.job_folder import JobFolder
-from jupyter_smx.controller.progress import EVENTS_PER_SECOND, Meter
+from jupyter_smx.controller.progress import EVENTS_PER_SECOND, LINE, Meter
 from jupyter_smx.controller.store import Store
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.limits import Limits
@@ -162,6 +162,7 @@ async def test_a_flood_of_log_leaves_the_loop_free(world: World) -> None:
 async def test_the_verdict_has_the_last_values_and_no_record_of_the_reading_stays(world: World) -> None:
     job = world.run()
     world.write(job, b"epoch 1/2 loss=0.5\nepoch 2/2 loss=0.25")
+    await eventually(lambda: world.says(job, "epoch 1/2"))
     told = await world.meter.finish(job)
     assert told.progress is not None
     assert told.progress.fraction == 1.0
@@ -282,6 +283,17 @@ async def test_a_waiting_job_is_told_when_it_will_begin(world: World) -> None:
     world.meter._past.clear()
     world.meter.tick()
     assert world.books.summary(waiting[0]).expected_start_at is None
+
+
+async def test_of_ten_thousand_waiting_jobs_only_the_first_are_looked_at(world: World) -> None:
+    world.run(1)
+    world.complete(2, 60.0)
+    jobs = [a_job(number, created_at=world.now + number, spec=a_spec(engine="local")) for number in range(100, 400)]
+    world.books.save(jobs=jobs)
+    world.meter.tick()
+    known = [job for job in jobs if world.books.summary(job).expected_start_at is not None]
+    assert len(known) == LINE
+    assert len(world.meter._past) == LINE + 1
 
 
 async def test_an_owner_that_was_replaced_says_so_and_tells_nothing(world: World, tmp_path: Path) -> None:

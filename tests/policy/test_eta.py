@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from jupyter_smx.model.channel import Channel
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.progress import Progress
+from jupyter_smx.model.source import SourceDir
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.capacity import Share
 from jupyter_smx.policy.eta import Claim, Run, code_of, expect, run_of, starts, wish_of
@@ -119,6 +120,11 @@ def test_the_same_code_is_the_same_wherever_it_stands_and_whatever_it_is_run_wit
     spec = a_spec(source="x = 1\n")
     assert code_of(spec) == code_of(replace(spec, source="\n\n\nx = 1", hyperparameters={"a": "1"}, base_name="b"))
     assert code_of(spec) != code_of(replace(spec, source="x = 2"))
+    folders = [
+        replace(spec, source_dir=SourceDir(folder="/f", path="/p", sha256=digest * 64, files=1, size=1))
+        for digest in "ab"
+    ]
+    assert len({code_of(spec), *map(code_of, folders)}) == 3
     assert wish_of(spec) == wish_of(replace(spec, source="y"))
     assert wish_of(spec) != wish_of(replace(spec, hyperparameters={"a": "1"}))
     assert wish_of(spec) != wish_of(replace(spec, channels=(Channel(name="train", source="/d"),)))

@@ -235,7 +235,7 @@ class Meter:
             self._telling = asyncio.get_running_loop().call_later(pause, self._tell)
 
     def _pace(self) -> float:
-        return max(TELL_EVERY, len(self._books.jobs) / EVENTS_PER_SECOND)
+        return max(TELL_EVERY, len(self._books.outlooks) / EVENTS_PER_SECOND)
 
     def _tell(self) -> None:
         self._telling = None

@@ -23,6 +23,7 @@ from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.spec import MAX_WISH, JobSpec
 from jupyter_smx.policy import admission
 from jupyter_smx.policy.limits import Limits
+from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -273,6 +274,8 @@ async def test_a_job_with_the_name_of_another_gets_all_its_digits(world: World) 
 async def test_a_controller_that_was_replaced_leaves_although_nobody_asks_it_anything(tmp_path: Path) -> None:
     world = World(tmp_path)
     running = asyncio.create_task(world.service.run(Door(world.socket), world.stop))
+    # When it has nothing left to write, no write can tell it.
+    await eventually(lambda: world.service._writes_tidied == world.service.store.writes > 1, "it has tidied up")
     newer = Store.open(tmp_path / "smx.sqlite")
     await asyncio.wait_for(running, 10)
     newer.close()

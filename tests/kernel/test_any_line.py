@@ -89,6 +89,7 @@ def read(kind: Any, line: str, cell: str = "x = 1\n") -> Any:
 @example(kind="train", line="--hp lr={betray()}")
 @example(kind="train", line="--keep-alive " + "9" * 5000)
 @example(kind="process", line="--output a=b:c:d")
+@example(kind="train", line="--hp a=\ud800")
 def test_any_line_is_a_wish_or_a_sentence_with_a_field_and_nothing_is_evaluated(kind: str, line: str) -> None:
     Mine.touched.clear()
     try:

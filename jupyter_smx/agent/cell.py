@@ -229,7 +229,7 @@ def forget_handlers() -> None:
         atexit.register(processes._exit_function)  # noqa: SLF001
 
 
-def finish() -> None:
+def finish() -> Optional[OSError]:
     """Do what Python does at the end of a program: join threads, run exit handlers, flush.
 
     As in any program nothing that is raised here changes the exit code, not even the exit of a signal's handler.
@@ -238,16 +238,23 @@ def finish() -> None:
         threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 - what Python itself calls
     with contextlib.suppress(BaseException):
         atexit._run_exitfuncs()  # noqa: SLF001 - what Python itself calls
-    flush()
+    return flush()
 
 
-def flush() -> None:
-    """Write out everything that is buffered, C libraries included."""
-    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
-        with contextlib.suppress(Exception):
-            stream.flush()  # type: ignore[union-attr]
+def _flush_one(stream: Any) -> Optional[OSError]:
+    try:
+        stream.flush()
+    except Exception as error:  # noqa: BLE001 - border: the user's code may have put anything there
+        return error if isinstance(error, OSError) and disk.is_full(error) else None
+    return None
+
+
+def flush() -> Optional[OSError]:
+    """Write out everything that is buffered, C libraries included; gives the error when a disk had no room for it."""
+    errors = [_flush_one(stream) for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)]
     with contextlib.suppress(Exception):
         process.libc().fflush(None)
+    return next(filter(None, errors), None)
 
 
 def _near(name: str, main: types.ModuleType) -> str:

@@ -205,7 +205,10 @@ class _Job:
             self.ending.refuse(f"host: the job's files cannot be written: {disk.explain(error, self.ending.places)}")
         else:
             self._execute()
-        cell.finish()
+        full = cell.finish()
+        if full is not None:
+            said = f"log: what was printed last is lost: {disk.explain(full, self.ending.places)}"
+            self.ending.report["errors"].append(said)
         try:
             self._report()
         except BaseException:  # noqa: BLE001 - border: the user's code may have taken away whatever this needs

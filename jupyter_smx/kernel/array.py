@@ -20,7 +20,7 @@ from jupyter_smx.model.status import SecondaryStatus, Status, is_final
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
-    from jupyter_smx.kernel.client import Client
+    from jupyter_smx.kernel.client import ArrayDetail, Client
     from jupyter_smx.kernel.handle import Job
     from jupyter_smx.model.array import ArraySummary
     from jupyter_smx.model.job import JobSummary
@@ -46,6 +46,7 @@ class JobArray:
         self._attach = attach
         self._calls = calls
         self._tasks: dict[int, JobSummary] = {}
+        self._there = summary.size
         self._lock = threading.RLock()
         self._listeners: list[Callable[[JobArray], None]] = []
 
@@ -113,7 +114,7 @@ class JobArray:
     def ended(self) -> bool:
         """Say whether every task is known to have its verdict."""
         with self._lock:
-            return sum(is_final(task.secondary_status) for task in self._tasks.values()) >= len(self)
+            return sum(is_final(task.secondary_status) for task in self._tasks.values()) >= self._there
 
     def done(self) -> bool:
         """Say whether every task has its verdict."""
@@ -176,7 +177,11 @@ class JobArray:
 
     # Inside
 
-    def _take(self, detail: Any) -> None:
+    def _take(self, detail: ArrayDetail) -> None:
+        with self._lock:
+            # Somebody may have deleted tasks that were over; nobody waits for those.
+            self._there = len(detail.tasks)
+            self._tasks = {}
         self.hear(detail.tasks)
 
     def _ends(self, timeout: float | None) -> Iterator[int]:

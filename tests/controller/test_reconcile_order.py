@@ -142,3 +142,15 @@ def test_a_controller_that_dies_between_an_end_and_what_follows_loses_nobody(
     sim.pass_time(5)
     assert sim.world.began[last]
     assert set(sim.world.starts.values()) == {1}
+
+
+def test_a_chain_ends_at_once_in_whatever_order_its_jobs_are_looked_at(sim: Simulation) -> None:
+    """After a restart jobs of one moment stand in the order of their ids, which says nothing about who comes first."""
+    chain = [sim.submit()]
+    for _ in range(9):
+        chain.append(sim.submit(after=(chain[-1],)))
+    sim.restart()
+    assert [*sim.controller.books.jobs] != chain
+    sim.pass_time(START)
+    sim.end_job(chain[0], exit_code=1)
+    assert {sim.job(each).status() for each in chain} == {Status.FAILED}

@@ -110,6 +110,16 @@ def test_waiting_has_an_end(controller: ScriptedController) -> None:
 
 
 @pytest.mark.usefixtures("shell")
+def test_a_task_that_was_deleted_is_not_waited_for(controller: ScriptedController, tmp_path: Path) -> None:
+    array = smx.map(double, [1, 2])
+    complete(controller, tmp_path, array, 0, 2)
+    controller.end(task_id(array.id, 1))
+    controller.delete(task_id(array.id, 1))
+    assert array.wait(20).ended()
+    assert [task.id for task in array.tasks] == [task_id(array.id, 0)]
+
+
+@pytest.mark.usefixtures("shell")
 async def test_an_array_can_be_awaited(controller: ScriptedController, tmp_path: Path) -> None:
     array = await asyncio.to_thread(smx.map, double, [1, 2])
     for index in range(2):
@@ -136,9 +146,7 @@ def test_a_remote_function_is_mapped_with_its_own_wish(controller: ScriptedContr
 
 
 @pytest.mark.usefixtures("shell")
-@pytest.mark.parametrize(
-    ("items", "sentence"), [(([],), "there is no item"), ((range(10_001),), "10001 items")]
-)
+@pytest.mark.parametrize(("items", "sentence"), [(([],), "there is no item"), ((range(10_001),), "10001 items")])
 def test_what_cannot_be_mapped_is_refused_before_anything_is_packed(
     controller: ScriptedController, items: tuple[Any, ...], sentence: str
 ) -> None:

@@ -1,0 +1,58 @@
+"""Which runs begin again, and that a new attempt is news, while nothing after a verdict is."""
+
+from __future__ import annotations
+
+from draws import NOW, a_job, a_spec, an_end
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_smx.model.status import Goal, SecondaryStatus, is_final, is_news
+from jupyter_smx.policy import retries, transitions
+from jupyter_smx.policy.retries import next_attempt
+from jupyter_smx.policy.verdict import Verdict
+
+FINAL = [step for step in SecondaryStatus if is_final(step)]
+REASONS = ("InternalServerError: Host algo-1 was lost.", "AlgorithmError: KeyError", "ClientError: no", "")
+
+
+@given(
+    state=st.sampled_from(FINAL),
+    reason=st.sampled_from(REASONS),
+    goal=st.sampled_from(Goal),
+    attempt=st.integers(min_value=1, max_value=4),
+    wished=st.integers(min_value=0, max_value=3),
+    ran=st.integers(min_value=0, max_value=120),
+)
+def test_only_our_fault_is_retried_and_only_as_often_and_as_long_as_was_asked_for(  # noqa: PLR0913 - drawn
+    state: SecondaryStatus, reason: str, goal: Goal, attempt: int, wished: int, ran: int
+) -> None:
+    job = a_job(goal=goal, attempt=attempt, spec=a_spec(retries=wished, max_run=100), cluster="c1", lease=3)
+    job = transitions.advance(job, SecondaryStatus.STARTING, NOW)
+    job = transitions.advance(job, SecondaryStatus.TRAINING, NOW)
+    again = next_attempt(job, Verdict(state=state, reason=reason), (an_end(),), NOW + ran)
+    ours = state is SecondaryStatus.FAILED and reason.startswith("InternalServerError")
+    assert (again is not None) == (ours and goal is Goal.RUN and attempt <= wished and ran < 100)
+    if again is not None:
+        assert (again.attempt, again.state, again.cluster, again.lease) == (
+            attempt + 1,
+            SecondaryStatus.STARTING,
+            "",
+            0,
+        )
+        assert again.attempts[-1].hosts == (an_end(),)
+        assert retries.seconds_left(again) == 100 - ran
+        assert is_news((attempt, job.state), (again.attempt, again.state))
+
+
+positions = st.tuples(st.integers(min_value=1, max_value=3), st.sampled_from(SecondaryStatus))
+
+
+@given(positions, positions)
+def test_nothing_is_news_of_what_is_over_and_of_two_only_one_is_news_of_the_other(
+    old: tuple[int, SecondaryStatus], new: tuple[int, SecondaryStatus]
+) -> None:
+    assert not (is_final(old[1]) and is_news(old, new))
+    assert not (is_news(old, new) and is_news(new, old))
+    assert not is_news(old, old)
+    if new[0] > old[0] and not is_final(old[1]):
+        assert is_news(old, new)

@@ -29,6 +29,20 @@ _SETTERS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
 )
 
 
+_ahead: List[List[str]] = []
+"""What a zygote has loaded, once it has looked: the list of what is mapped fills a megabyte of each child's own."""
+
+
+def look_ahead() -> None:
+    """Find the numeric libraries of this process for its children to come; it loads no others from here on."""
+    _ahead[:] = [_numeric_libraries()]
+
+
+def _numeric_libraries() -> List[str]:
+    loaded = _loaded_libraries()
+    return [path for path in loaded if any(part in os.path.basename(path) for part, _ in _SETTERS)]
+
+
 def _loaded_libraries() -> List[str]:
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
@@ -54,7 +68,7 @@ def limit(count: int) -> None:
     """Let every numeric library use ``count`` threads: loaded ones by their API, later ones by the environment."""
     for name in THREAD_VARIABLES:
         os.environ[name] = str(count)
-    for path in _loaded_libraries():
+    for path in _ahead[0] if _ahead else _numeric_libraries():
         with contextlib.suppress(OSError):
             _set_in_library(path, count)
     torch = sys.modules.get("torch")

@@ -15,7 +15,7 @@ import warnings
 from collections import deque
 from typing import Any, Deque, Dict, List, NoReturn, Optional
 
-from jupyter_smx.agent import cell, child, preload, process, scriptmode, trial, wire
+from jupyter_smx.agent import cell, child, preload, process, scriptmode, threads, trial, wire
 
 _NAME = "smx-zygote"
 _FDS = socket.CMSG_SPACE(8 * array.array("i").itemsize)
@@ -66,6 +66,7 @@ class Zygote:
         if spoilt_by:
             self.send({"event": "unfit", "module": spoilt_by, "reason": failed[spoilt_by], "loaded": imported.loaded})
             return False
+        threads.look_ahead()
         gc.collect()
         gc.freeze()
         self.tasks = trial.task_count()

@@ -103,3 +103,16 @@ def test_two_runs_are_kept_as_they_were_and_compared(
         one for one in notebook.ev(f"__import__('jupyter_smx').diff('{third.name}')").changes if one.section == "input"
     ]
     assert changed.name == "train"
+
+
+def test_the_reason_of_a_warm_start_says_what_the_imports_that_were_there_saved(
+    notebook: Any, eventually_blocking: Any
+) -> None:
+    code = "import sklearn.svm\nprint('done')"
+    run(notebook, "", code)
+    client = standby.client()
+    eventually_blocking(lambda: any("sklearn.svm" in pool.preloaded for pool in client.pools()), "the import")
+    again = run(notebook, "", code)
+    assert re.search(r"Already imported: sklearn\.svm \(saved about [\d.]+ m?s\)\.", again.why), again.why
+    assert {"scikit-learn", "numpy", "scipy"} <= set(again.provenance.packages)
+    assert run(notebook, "", "print('no imports')").provenance.packages == {}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from jupyter_smx.kernel import watcher
+from jupyter_smx.kernel import session, watcher
 from jupyter_smx.kernel.card import card_of
 from jupyter_smx.kernel.metrics import Metrics, Point
 from jupyter_smx.kernel.page import jobs_page
@@ -137,9 +137,9 @@ def test_metrics_are_the_newest_values_by_name_with_their_histories() -> None:
 
 @pytest.mark.usefixtures("front_end")
 def test_a_handle_asks_for_metrics_and_progress(shell: InteractiveShell, controller: ScriptedController) -> None:
-    shell.run_cell("%%train --as job --metric 'loss=loss=([0-9]{1,3})'\npass").raise_error()
+    shell.run_cell("%%train --as job --metric 'loss=loss=([0-9]{1,3})' --metric at=at:(\\d{2})\npass").raise_error()
     (job,) = controller.jobs.values()
-    assert job.spec.metrics == {"loss": "loss=([0-9]{1,3})"}
+    assert job.spec.metrics == {"loss": "loss=([0-9]{1,3})", "at": r"at:(\d{2})"}
     controller.metrics[job.id] = METRICS
     handle = shell.user_ns["job"]
     assert handle.metrics["mine"] == 3.0
@@ -190,10 +190,17 @@ def test_a_card_is_not_drawn_for_every_step_of_a_bar(
     shell.run_cell("%%train --as job\npass").raise_error()
     (job_id,) = controller.jobs
     job = controller.run(job_id)
-    for number in range(200):
-        controller.tell(replace(summary_of(job), progress=Progress(fraction=number / 200, at=float(number))))
+    watching = session.current().watcher
+
+    def knows(number: int) -> bool:
+        news = watching.news(job_id)
+        return news is not None and news.progress is not None and news.progress.at == number
+
+    for number in range(1, 31):
+        controller.tell(replace(summary_of(job), progress=Progress(fraction=number / 30, at=float(number))))
+        eventually_blocking(lambda number=number: knows(number), f"step {number}")
     controller.end(job_id)
     eventually_blocking(
         lambda: "Completed" in front_end.shown[-1]["data"]["text/plain"], "the card of the finished job"
     )
-    assert len(front_end.cards()) < 10
+    assert len(front_end.cards()) < 15

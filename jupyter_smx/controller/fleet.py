@@ -202,8 +202,8 @@ class Fleet:
             instance_groups=groups,
             python=self._python_of(key_groups.key),
             preload=worth_trying(preload, limits.preload_never),
-            preload_memory=limits.preload_memory,
-            input_hash_limit=limits.input_hash_limit,
+            preload_memory=limits.preload_memory_mib,
+            input_hash_limit=limits.input_hash_limit_mib,
         )
 
     # The five actions

@@ -43,9 +43,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Environments that stay although no job and no pool uses them."""
     installer: str = "auto"
     """What installs requirements: ``auto`` (uv where it is found, else pip) or ``pip``."""
-    preload_memory: int = 256
-    """MiB that the preloads of one host may take; 0 is no limit."""
+    preload_memory_mib: int = 256
+    """What the preloads of one host may take; 0 is no limit."""
     preload_never: tuple[str, ...] = tuple(sorted(NEVER))
     """Packages that no host preloads."""
-    input_hash_limit: int = 1_024
-    """MiB of one input channel above which its content is not read for its digest."""
+    input_hash_limit_mib: int = 1_024
+    """Size of one input channel above which its content is not read for its digest."""

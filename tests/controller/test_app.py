@@ -222,9 +222,23 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControllerApp:
 def test_without_a_word_the_limits_are_the_machine(app: ControllerApp) -> None:
     app.configure([])
     found = machine.look()
-    expected = Limits(cpus=found.cpus, memory_gib=app.memory_gib, gpus=found.gpus)
+    ahead = app.preload_memory_mib
+    expected = Limits(cpus=found.cpus, memory_gib=app.memory_gib, gpus=found.gpus, preload_memory_mib=ahead)
     assert app.limits() == expected
     assert app.memory_gib == pytest.approx(found.memory_gib(), rel=0.01)
+    assert ahead == pytest.approx(found.memory_gib() * 1024 / 16, rel=0.02)
+
+
+def test_the_administrator_bounds_what_hosts_import_ahead(app: ControllerApp, tmp_path: Path) -> None:
+    (tmp_path / "jupyter_smx_config.py").write_text(
+        "c.ControllerApp.memory_gib = 8.0\n"
+        "c.ControllerApp.preload_never.append('ours')\n"
+        "c.ControllerApp.input_hash_limit_mib = 5\n"
+    )
+    app.configure([])
+    limits = app.limits()
+    assert (limits.preload_memory_mib, limits.input_hash_limit_mib) == (512, 5)
+    assert {"mpi4py", "ours"} <= set(limits.preload_never)
 
 
 def test_every_limit_can_be_set_by_the_administrator(app: ControllerApp) -> None:

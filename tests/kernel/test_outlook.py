@@ -196,6 +196,7 @@ def test_a_card_is_not_drawn_for_every_step_of_a_bar(
         news = watching.news(job_id)
         return news is not None and news.progress is not None and news.progress.at == number
 
+    eventually_blocking(lambda: "Training" in front_end.shown[-1]["data"]["text/plain"], "the card of the running job")
     for number in range(1, 31):
         controller.tell(replace(summary_of(job), progress=Progress(fraction=number / 30, at=float(number))))
         eventually_blocking(lambda number=number: knows(number), f"step {number}")

@@ -96,6 +96,18 @@ def test_a_pool_that_waits_for_a_task_in_vain_is_not_kept_for_ever(sim: Simulati
     assert sim.pool(idle.id).state is ClusterState.TERMINATED
 
 
+def test_a_pool_that_waits_for_a_task_goes_as_soon_as_none_can_come(sim: Simulation) -> None:
+    array = submit(sim, 4)
+    sim.pass_time(START)
+    sim.submit(hosts=2)
+    sim.end_job(running(sim)[0])
+    (idle,) = sim.pools(ClusterState.AVAILABLE)
+    sim.call(lambda: sim.controller.desk.arrays.stop(sim.controller.desk.arrays.find(array)))
+    sim.pass_time(0.1)
+    assert sim.pool(idle.id).state is ClusterState.TERMINATED
+    assert sim.pool(idle.id).reason == "Every task of its array has begun."
+
+
 def test_a_keep_alive_of_the_tasks_outlives_the_array(sim: Simulation) -> None:
     submit(sim, 3, keep_alive=600)
     play(sim)

@@ -67,6 +67,20 @@ def test_results_come_in_the_order_of_the_items_whatever_ends_first(
 
 
 @pytest.mark.usefixtures("shell")
+def test_results_keep_their_order_while_somebody_waits_for_them(controller: ScriptedController, tmp_path: Path) -> None:
+    array = smx.map(double, [1, 2, 3])
+    found: list[Any] = []
+    waiting = threading.Thread(target=lambda: found.extend(array.results(20)))
+    waiting.start()
+    for ended, index in enumerate((2, 0, 1)):
+        asked = f"ended={ended}"
+        assert controller.wait_for(lambda asked=asked: any(asked in target for target in controller.targets), 20)
+        complete(controller, tmp_path, array, index, index)
+    waiting.join(20)
+    assert found == [0, 1, 2]
+
+
+@pytest.mark.usefixtures("shell")
 def test_tasks_are_given_as_they_end(controller: ScriptedController, tmp_path: Path) -> None:
     array = smx.map(double, [1, 2, 3])
     seen = array.as_completed(20)
@@ -247,3 +261,6 @@ def test_the_list_has_one_row_for_an_array_and_a_stop_means_all_of_it(
     assert listed.count("grid-") == 1
     shell.run_line_magic("smx", "stop arr")
     assert f"{array.name}: 0 of 2 done, 2 stopped." in capsys.readouterr().out
+    smx.train("pass", hyperparameters={"lr": [1, 2]}, sweep=True, name="other")
+    shell.run_line_magic("smx", "stop other")
+    assert "0 of 2 done, 2 stopped." in capsys.readouterr().out, "a base name means the array, not its newest task"

@@ -174,7 +174,7 @@ class Desk:
         job = self._books.job(ref)
         if not is_final(job.state):
             raise ResourceInUseError(f"{job.name} is {job.state.value}.", field="job", value=ref, cure="Stop it first.")
-        waiting = self._books.line.awaited_by(job.id)
+        waiting = self._books.line.awaited_by(job)
         if waiting:
             names = ", ".join(each.name for each in waiting[:3])
             raise ResourceInUseError(

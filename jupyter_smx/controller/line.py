@@ -69,9 +69,10 @@ class Line:
         """Give the live jobs that come after others and have no hosts, oldest first."""
         return [job for job in self._jobs.values() if job.spec.after and not job.cluster]
 
-    def awaited_by(self, job_id: str) -> list[Job]:
-        """Give the live jobs that come after a job and did not begin."""
-        return [job for job in self.held() if job_id in job.spec.after]
+    def awaited_by(self, job: Job) -> list[Job]:
+        """Give the live jobs that come after a job, or after the array that it is a task of, and did not begin."""
+        names = {job.id} if job.spec.array is None else {job.id, job.spec.array.id}
+        return [other for other in self.held() if names.intersection(other.spec.after)]
 
     def engines(self) -> list[str]:
         """Name the engines for which somebody waits."""

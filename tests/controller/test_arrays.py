@@ -205,6 +205,15 @@ def test_a_job_may_come_after_a_whole_array(sim: Simulation, exit_code: int, sta
         assert f"{sim.job(task_id(array, 1)).name}: AlgorithmError: Exit Code: 1" in sim.job(last).failure_reason
 
 
+def test_a_finished_task_decides_over_what_comes_after_its_array_and_cannot_be_forgotten_yet(sim: Simulation) -> None:
+    array = submit(sim, 3)
+    sim.submit(after=(array,))
+    sim.pass_time(START)
+    sim.end_job(task_id(array, 0))
+    with pytest.raises(ResourceInUseError, match="cannot be forgotten yet"):
+        sim.call(lambda: sim.controller.desk.delete(task_id(array, 0)))
+
+
 def test_a_whole_array_may_come_after_a_job(sim: Simulation) -> None:
     first = sim.submit()
     array = submit(sim, 3, after=(first,))

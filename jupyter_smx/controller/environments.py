@@ -122,7 +122,9 @@ class Environments:
             await self._make_now(order, self._folder / name, python, environment)
 
     async def _make_now(self, order: _Order, folder: Path, python: str, environment: PythonEnvironment) -> None:
-        build = self._builder.build(folder, python, environment, order.say)
+        build = asyncio.ensure_future(self._builder.build(folder, python, environment, order.say))
+        # One that fails at the moment in which it is given up has nobody left who would hear of it.
+        build.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
             await asyncio.wait_for(build, self._limit)
         except asyncio.TimeoutError:

@@ -183,7 +183,7 @@ def test_jobs_are_listed_by_status_and_up_to_a_limit(terminal: Terminal) -> None
     listed = terminal.document("jobs", "--limit", "2")
     assert [set(job) for job in listed["jobs"]] == [fields(JobSummary)] * 2
     assert terminal.run("jobs", "--status", "Stopping").stdout == "No job is Stopping.\n"
-    assert terminal.document("jobs", "--status", "Stopping") == {"jobs": []}
+    assert terminal.document("jobs", "--status", "Stopping") == {"jobs": [], "arrays": []}
 
 
 def test_logs_are_read_by_name_and_for_the_newest_job(terminal: Terminal) -> None:

@@ -197,4 +197,4 @@ def test_what_a_job_imported_is_ready_for_the_next_one(notebook: Any, eventually
     check = "import sys\nthere = 'jsonschema' in sys.modules\nimport jsonschema"
     cell(notebook, f"%%train --keep-alive 5m --receive there --as second --wait\n{check}")
     assert notebook.user_ns["second"]["there"] is True
-    assert "Already imported: jsonschema." in notebook.user_ns["second"].why
+    assert "Already imported: jsonschema (saved about " in notebook.user_ns["second"].why

@@ -1,4 +1,4 @@
-"""A job comes after others: it begins when all completed, waits for one that goes on, ends when one did not complete."""
+"""A job comes after others: it begins when all completed, waits for one that goes on, ends when one did not."""
 
 from __future__ import annotations
 

@@ -53,12 +53,12 @@ export default tseslint.config(
   { plugins: { jupyter } },
   ...jupyter.configs.recommended,
   {
-    files: ['src/index.ts'],
+    files: ['src/plugins/*.ts'],
     rules: {
       'jupyter/prefer-lazy-imports': [
         'warn',
         // Each registers something when the application starts, and what is registered is made by a synchronous call.
-        { ignoreImports: ['./card', './model', './sidebar'] }
+        { ignoreImports: ['../card', '../model', '../sidebar'] }
       ]
     }
   },

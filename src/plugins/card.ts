@@ -1,0 +1,34 @@
+// The renderer of cards, as a plugin.
+
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import { ITranslator } from '@jupyterlab/translation';
+
+import { CardRenderer } from '../card';
+import { CARD_MIME_TYPE } from '../snapshot';
+import { IJobsModel } from '../tokens';
+import { wordsOf } from './words';
+
+export const cardPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-smx:card',
+  description: 'Renders the card of a job under its cell, live.',
+  autoStart: true,
+  requires: [IJobsModel, IRenderMimeRegistry],
+  optional: [ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    model: IJobsModel,
+    rendermime: IRenderMimeRegistry,
+    translator: ITranslator | null
+  ): void => {
+    const trans = wordsOf(translator);
+    rendermime.addFactory(
+      {
+        safe: true,
+        mimeTypes: [CARD_MIME_TYPE],
+        createRenderer: () => new CardRenderer(model, app.commands, trans)
+      },
+      0
+    );
+  }
+};

@@ -1,0 +1,25 @@
+// The plugin that all others ask for jobs and pools.
+
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+
+import { Api } from '../api';
+import { JobsModel } from '../model';
+import { IJobsModel } from '../tokens';
+
+export const modelPlugin: JupyterFrontEndPlugin<IJobsModel> = {
+  id: 'jupyter-smx:model',
+  description: 'Follows the jobs and warm pools of this user.',
+  autoStart: true,
+  provides: IJobsModel,
+  activate: (app: JupyterFrontEnd): IJobsModel => {
+    const { events, serverSettings } = app.serviceManager;
+    const model = new JobsModel({
+      api: new Api(serverSettings),
+      events: events.stream,
+      page: document,
+      clock: () => Date.now() / 1000
+    });
+    void app.restored.then(() => model.refresh());
+    return model;
+  }
+};

@@ -1,0 +1,42 @@
+// The panel of the left sidebar, as a plugin.
+
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ILayoutRestorer } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { ITranslator } from '@jupyterlab/translation';
+
+import { CommandIDs } from '../commands';
+import { jobsIcon } from '../icons';
+import { JobsPanel } from '../sidebar';
+import { IJobsModel } from '../tokens';
+import { wordsOf } from './words';
+
+/** Third-party sidebars stand between 501 and 899. */
+const SIDEBAR_RANK = 510;
+
+export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-smx:sidebar',
+  description: 'Adds the panel "Jobs and pools" to the left sidebar.',
+  autoStart: true,
+  requires: [IJobsModel],
+  optional: [ITranslator, ILayoutRestorer, ICommandPalette],
+  activate: (
+    app: JupyterFrontEnd,
+    model: IJobsModel,
+    translator: ITranslator | null,
+    restorer: ILayoutRestorer | null,
+    palette: ICommandPalette | null
+  ): void => {
+    const trans = wordsOf(translator);
+    const panel = new JobsPanel({ model, commands: app.commands, trans });
+    app.shell.add(panel, 'left', { rank: SIDEBAR_RANK });
+    restorer?.add(panel, panel.id);
+    app.commands.addCommand(CommandIDs.openPanel, {
+      label: trans.__('Show Jobs and Pools'),
+      icon: jobsIcon,
+      describedBy: { args: { type: 'object', properties: {} } },
+      execute: () => app.shell.activateById(panel.id)
+    });
+    palette?.addItem({ command: CommandIDs.openPanel, category: trans.__('Jobs and Pools') });
+  }
+};

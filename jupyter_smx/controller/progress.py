@@ -103,6 +103,7 @@ class Meter:
         """Read the rest of a job's logs; a verdict waits for it a moment and no longer."""
         gauge = self._gauge(job)
         if gauge.is_silent():
+            self._let_go(job.id)
             return Told()
         try:
             return await asyncio.wait_for(self._in_thread(gauge.finish), VERDICT_WAITS)
@@ -111,10 +112,13 @@ class Meter:
         except Exception:  # noqa: BLE001 - border: a log may say anything, and no verdict may hang on what reads it
             _log.exception("The metrics of %s cannot be read", job.name)
         finally:
-            self._gauges.pop(job.id, None)
-            self._grown.pop(job.id, None)
+            self._let_go(job.id)
         outlook = self._outlook(job)
         return Told(progress=outlook.progress, latest=outlook.metrics)
+
+    def _let_go(self, job_id: str) -> None:
+        self._gauges.pop(job_id, None)
+        self._grown.pop(job_id, None)
 
     async def metrics(self, job: Job) -> JobMetrics:
         """Give all points of a job, which may be over since long."""

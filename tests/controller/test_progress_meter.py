@@ -175,6 +175,19 @@ async def test_the_verdict_has_the_last_values_and_no_record_of_the_reading_stay
     assert found.series[0].values == (0.5, 0.25)
 
 
+@pytest.mark.parametrize("log", [b"", b"epoch 1/2 loss=0.5\n"])
+async def test_nothing_of_a_job_that_is_over_stays_in_memory(world: World, log: bytes) -> None:
+    job = world.run()
+    world.write(job, log)
+    world.meter.tick()
+    await world.meter.finish(job)
+    world.books.save(jobs=[replace(job, state=SecondaryStatus.COMPLETED)])
+    world.meter.tick()
+    by_job = {name: value for name, value in vars(world.meter).items() if isinstance(value, dict)}
+    assert len(by_job) >= 5
+    assert {name: value for name, value in by_job.items() if job.id in value} == {}
+
+
 async def test_what_was_not_saved_is_read_again_from_the_log(world: World) -> None:
     job = world.run()
     world.write(job, b"epoch 1/2 loss=0.5\nepoch 2/2 loss=0.25\n")

@@ -21,6 +21,7 @@ from jupyter_smx.agent import (
     memory,
     packages,
     process,
+    sampler,
     scriptmode,
     sourcedir,
     spool,
@@ -94,6 +95,7 @@ class Job:
         self._kill_timer: Optional[Timer] = None
         self._limit_timer: Optional[Timer] = None
         self._watch: Optional[int] = None
+        self._sampler = sampler.Sampler(host.loop, host.spool.path(job), host.folder.ml, self._roots, self._sampled)
         self._told = 0
         self._oom_before = 0
         self._oom = 0
@@ -155,6 +157,7 @@ class Job:
         code = {"trees": trees, "ml": self.host.folder.ml}
         frame = wire.encode({"spec": self.spec, "folder": folder, **code})
         self.phase = "running"
+        self._sampler.start(taken.pid)
         try:
             taken.sock.settimeout(_SEND_PATIENCE)
             taken.sock.sendall(frame)
@@ -185,6 +188,13 @@ class Job:
         elif data == child.ENDING:
             self._reported = True
             self.host.nursery.park_the_first()
+            self._sampler.finish()
+
+    def _roots(self) -> List[int]:
+        return [self.child.pid, *self.host.strangers()] if self.child is not None and self.child.pid else []
+
+    def _sampled(self, total: int, now: Dict[str, float]) -> None:
+        self.tell("sampled", total=total, now=now)
 
     def _grew(self) -> None:
         total = self.host.spool.size(self.id)
@@ -234,6 +244,7 @@ class Job:
     @_surely
     def _exited(self, status: Optional[int], reason: str) -> None:
         self.status = status
+        self._sampler.over(self.child.pid, self.child.cpu)  # type: ignore[union-attr]
         self.at["exited"] = time.time()
         self.phase = "archiving"
         for timer in (self._kill_timer, self._limit_timer):
@@ -346,8 +357,8 @@ class Job:
 
     def view(self) -> Dict[str, Any]:
         """Give what a greeting says of it."""
-        size = self.host.spool.size(self.id)
-        return {"phase": self.phase, "lease": self.lease, "log": size, "at": self.at}
+        size, samples = self.host.spool.size(self.id), self._sampler.size()
+        return {"phase": self.phase, "lease": self.lease, "log": size, "samples": samples, "at": self.at}
 
     def record(self, artifacts: List[Dict[str, Any]]) -> Dict[str, Any]:
         """Give the record of the end, as it is written and sent."""
@@ -372,6 +383,8 @@ class Job:
             "exception": self.report.get("exception"),
             "at": self.at,
             "log": self.host.spool.size(self.id),
+            "samples": self._sampler.size(),
+            "usage": self._sampler.peak,
             "artifacts": artifacts,
             "received": self.report.get("received", {}),
             "errors": errors,

@@ -110,7 +110,7 @@ class Nursery:
         elif event in ("exit", "unborn"):
             found = zygote.children.get(header["serial"])
             if found is not None:
-                found.peak = header.get("peak", 0)
+                found.peak, found.cpu = header.get("peak", 0), header.get("cpu", 0.0)
                 self._ended(found, header.get("status"), header.get("reason", ""))
 
     def _on_ready(self, zygote: Zygote, header: Dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ class Child:
         self.zygote = zygote
         self.pid = 0
         self.peak = 0
+        self.cpu = 0.0
         self.gone = False
         self.running = False
         self.missed = False

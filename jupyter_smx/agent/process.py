@@ -58,6 +58,17 @@ def start_time(pid: int) -> int:
     return int(fields[19]) if len(fields) > 19 else 0  # noqa: PLR2004 - field 22 of stat(5), counted after the name
 
 
+def cpu_seconds(pid: int) -> float:
+    """Give what a process and the children that it waited for have computed; 0 where it cannot be known.
+
+    One that ended can be asked, too, until somebody collects it.
+    """
+    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    if len(fields) < 15:  # noqa: PLR2004 - utime, stime, cutime and cstime of stat(5), counted after the name
+        return 0.0
+    return sum(int(ticks) for ticks in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+
+
 def is_alive(pid: int) -> bool:
     """Say whether a process runs; one that ended and waits to be collected does not."""
     if LINUX:

@@ -155,6 +155,7 @@ class Zygote:
             status = _peek(pid)
             if status is not None:
                 said = {"event": "exit", "serial": self.children.pop(pid), "status": status}
+                said["cpu"] = process.cpu_seconds(pid)
                 if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
                     said["peak"] = _collect(pid)
                 self.send(said)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -13,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx import launch
-from jupyter_smx.kernel import standby
-from jupyter_smx.testing.eventually import eventually_blocking
+from jupyter_smx.testing.teardown import end_everything
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,25 +58,6 @@ class Terminal:
             if process.poll() is None:
                 process.kill()
             process.communicate()
-
-
-def end_everything() -> None:
-    """Stop the jobs, release the pools, end the controller."""
-    if not launch.is_listening():
-        return
-    client = standby.client()
-    for job in client.jobs(100):
-        if not job.ended_at:
-            client.stop(job.id)
-    eventually_blocking(lambda: all(job.ended_at for job in client.jobs(100)), "the jobs' ends")
-    for pool in client.pools():
-        with contextlib.suppress(Exception):
-            client.release(pool.id)
-    eventually_blocking(lambda: not client.pools(), "the pools' ends")
-    pid = client.greet().pid
-    client.close()
-    os.kill(pid, signal.SIGTERM)
-    eventually_blocking(lambda: not launch.is_listening(), "the controller's end")
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -14,11 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_client.manager import start_new_kernel
 
-from jupyter_smx import launch
-from jupyter_smx.kernel import standby
 from jupyter_smx.kernel.card import MIME
-from jupyter_smx.model.errors import SmxError
-from jupyter_smx.testing.eventually import eventually_blocking
+from jupyter_smx.testing.teardown import end_everything
 
 if TYPE_CHECKING:
     from blocks import Block
@@ -79,26 +74,7 @@ class Desk:
         """End the notebook, the jobs, the pools and the controller."""
         if self._notebook is not None:
             self._notebook.close()
-        if not launch.is_listening():
-            return
-        client = standby.client()
-        for job in client.jobs(100):
-            if not job.ended_at:
-                client.stop(job.id)
-        eventually_blocking(lambda: all(job.ended_at for job in client.jobs(100)), "the jobs' ends")
-        eventually_blocking(lambda: not _idle(client), "the pools' ends")
-        pid = client.greet().pid
-        client.close()
-        os.kill(pid, signal.SIGTERM)
-        eventually_blocking(lambda: not launch.is_listening(), "the controller's end")
-
-
-def _idle(client: Any) -> list[str]:
-    """Release what can be released, and name what is still there."""
-    for pool in client.pools():
-        with contextlib.suppress(SmxError):  # it is in use for another moment, or is leaving
-            client.release(pool.id)
-    return [pool.name for pool in client.pools()]
+        end_everything()
 
 
 class Notebook:

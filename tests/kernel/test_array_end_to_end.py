@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import jupyter_smx as smx
-from jupyter_smx import launch
-from jupyter_smx.kernel import session, standby
+from jupyter_smx.kernel import session
+from jupyter_smx.testing.teardown import end_everything
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,27 +16,13 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def here(
-    data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eventually_blocking: Any
-) -> Iterator[Path]:
+def here(data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Work in an empty folder without a notebook; at the end pools and controller go."""
     monkeypatch.chdir(tmp_path)
     session.close_session()
     session.open_session(None)
     yield data_folder
-    session.close_session()
-    client = standby.client()
-    for array in client.arrays():
-        client.stop_array(array.id)
-    eventually_blocking(lambda: all(job.ended_at for job in client.jobs(100)), "the jobs' ends")
-    for pool in client.pools():
-        with contextlib.suppress(Exception):
-            client.release(pool.id)
-    eventually_blocking(lambda: not client.pools(), "the pools' ends")
-    pid = client.greet().pid
-    client.close()
-    os.kill(pid, signal.SIGTERM)
-    eventually_blocking(lambda: not launch.is_listening(), "the controller's end")
+    end_everything()
 
 
 def share(total: int, part: int) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -12,8 +11,9 @@ import pytest
 
 import jupyter_smx as smx
 from jupyter_smx import cli, launch
-from jupyter_smx.kernel import session, standby
+from jupyter_smx.kernel import session
 from jupyter_smx.kernel.page import jobs_page
+from jupyter_smx.testing.teardown import end_everything
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,25 +33,13 @@ for number in range(1, 7):
 
 
 @pytest.fixture
-def folder(
-    data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eventually_blocking: Any
-) -> Iterator[Path]:
+def folder(data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give a folder to work in; at the end all pools and the controller go."""
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     for number in range(1, 7):
         (tmp_path / f"go-{number}").touch()
-    session.close_session()
-    client = standby.client()
-    eventually_blocking(lambda: all(job.ended_at for job in client.jobs(100)), "the jobs' ends")
-    for pool in client.pools():
-        with contextlib.suppress(Exception):
-            client.release(pool.id)
-    eventually_blocking(lambda: not client.pools(), "the pools' ends")
-    pid = client.greet().pid
-    client.close()
-    os.kill(pid, signal.SIGTERM)
-    eventually_blocking(lambda: not launch.is_listening(), "the controller's end")
+    end_everything()
     assert data_folder.exists()
 
 

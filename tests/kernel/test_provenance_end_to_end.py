@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import re
-import signal
 import socket
 import sys
 from importlib.metadata import version
@@ -17,9 +14,10 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from jupyter_smx import cli, launch
-from jupyter_smx.kernel import session, standby
+from jupyter_smx import cli
+from jupyter_smx.kernel import standby
 from jupyter_smx.kernel.diff import previous_run
+from jupyter_smx.testing.teardown import end_everything
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,9 +25,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def notebook(
-    data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eventually_blocking: Any
-) -> Iterator[Any]:
+def notebook(data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Give a shell whose first job starts a controller; at the end all pools and the controller go."""
     monkeypatch.chdir(tmp_path)
     config = Config()
@@ -37,16 +33,7 @@ def notebook(
     shell = InteractiveShell(config=config)
     shell.run_line_magic("load_ext", "jupyter_smx")
     yield shell
-    session.close_session()
-    client = standby.client()
-    for pool in client.pools():
-        with contextlib.suppress(Exception):
-            client.release(pool.id)
-    eventually_blocking(lambda: not client.pools(), "the pools' ends")
-    pid = client.greet().pid
-    client.close()
-    os.kill(pid, signal.SIGTERM)
-    eventually_blocking(lambda: not launch.is_listening(), "the controller's end")
+    end_everything()
     assert data_folder.exists()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib
 import os
 import signal
@@ -15,9 +14,9 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from jupyter_smx import launch
-from jupyter_smx.kernel import session, standby
+from jupyter_smx.kernel import standby
 from jupyter_smx.kernel.failures import JobFailed
+from jupyter_smx.testing.teardown import end_everything
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +24,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def notebook(
-    data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eventually_blocking: Any
-) -> Iterator[Any]:
+def notebook(data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Give a shell whose first job starts a controller; at the end all pools and the controller go."""
     monkeypatch.chdir(tmp_path)
     config = Config()
@@ -35,22 +32,7 @@ def notebook(
     shell = InteractiveShell(config=config)
     shell.run_line_magic("load_ext", "jupyter_smx")
     yield shell
-    session.close_session()
-    if not launch.is_listening():
-        return
-    client = standby.client()
-    for job in client.jobs(100):
-        if not job.ended_at:
-            client.stop(job.id)
-    eventually_blocking(lambda: all(job.ended_at for job in client.jobs(100)), "the jobs' ends")
-    for pool in client.pools():
-        with contextlib.suppress(Exception):
-            client.release(pool.id)
-    eventually_blocking(lambda: not client.pools(), "the pools' ends")
-    pid = client.greet().pid
-    client.close()
-    os.kill(pid, signal.SIGTERM)
-    eventually_blocking(lambda: not launch.is_listening(), "the controller's end")
+    end_everything()
     assert data_folder.exists()
 
 

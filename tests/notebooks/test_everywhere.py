@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import nbformat
 import papermill
 import pytest
 
 from jupyter_smx import launch
-from jupyter_smx.kernel import standby
+from jupyter_smx.testing.teardown import end_everything
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +32,7 @@ CELLS = ("%load_ext jupyter_smx", PREPARE, TRAIN, "print('total', total, job.sta
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eventually_blocking: Any) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give an empty folder to run in; jobs, pools and the controller that were made there end with it."""
     monkeypatch.setenv(launch.DATA_DIR_VARIABLE, str(tmp_path / "data"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
@@ -42,14 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eventually_blocking:
     work = tmp_path / "work"
     work.mkdir()
     yield work
-    client = standby.client()
-    for pool in client.pools():
-        client.release(pool.id)
-    eventually_blocking(lambda: not client.pools(), "the pools' ends")
-    pid = client.greet().pid
-    client.close()
-    os.kill(pid, signal.SIGTERM)
-    eventually_blocking(lambda: not launch.is_listening(), "the controller's end")
+    end_everything()
 
 
 def write(path: Path, cells: tuple[str, ...]) -> Path:

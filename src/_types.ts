@@ -185,6 +185,8 @@ export interface JobSummary {
   };
   expectation: Expectation | null;
   expected_start_at: number | null;
+  usage: Usage | null;
+  peak: Usage | null;
 }
 /**
  * What a job's own progress bars and epoch lines say.
@@ -217,6 +219,21 @@ export interface Expectation {
   high: number;
   basis: "history" | "progress";
   runs: number;
+}
+/**
+ * Figures of all hosts of a job together, of one moment or the highest of each host; None is not known, never 0.
+ *
+ * ``memory_bytes`` counts what processes share once. The GPU figures are those of the job's own processes.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Usage".
+ */
+export interface Usage {
+  cpu_percent: number | null;
+  memory_bytes: number | null;
+  gpu_percent: number | null;
+  gpu_memory_bytes: number | null;
+  cpu_seconds: number | null;
 }
 /**
  * What lists and events show of a pool. ``expires_at`` is seconds since the epoch, None while in use.
@@ -285,6 +302,19 @@ export interface ErrorBody {
   transient: boolean;
 }
 /**
+ * One GPU, in columns as long as the host's; ``percent`` and ``memory_bytes`` are of the job's own processes.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "GpuUsage".
+ */
+export interface GpuUsage {
+  id: string;
+  name: string;
+  memory_total_bytes: number | null;
+  percent: (number | null)[];
+  memory_bytes: (number | null)[];
+}
+/**
  * One host that ran the job: its name in the job (``algo-1``), what it is, and how the job was kept apart.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -317,6 +347,31 @@ export interface Machine {
   gpu_count: number;
   executable: string;
   python: string;
+}
+/**
+ * The history of one host, oldest first, in columns of equal length; None where a figure is not known.
+ *
+ * ``at`` is seconds since the epoch. ``cpu_percent`` and the rates (bytes in a second) are means since the moment
+ * before, ``memory_bytes`` and GPU memory the most since then. Disk and network are the whole host's.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "HostUsage".
+ */
+export interface HostUsage {
+  host: string;
+  at: number[];
+  cpu_percent: (number | null)[];
+  memory_bytes: (number | null)[];
+  read_rate: (number | null)[];
+  write_rate: (number | null)[];
+  receive_rate: (number | null)[];
+  send_rate: (number | null)[];
+  disk_bytes: (number | null)[];
+  gpus: GpuUsage[];
+  cpus: number | null;
+  memory_total_bytes: number | null;
+  disk_total_bytes: number | null;
+  notes: string[];
 }
 /**
  * What one channel held when it was put in place: SHA-256 in hexadecimal digits, number of files, bytes.
@@ -388,6 +443,7 @@ export interface Job {
   metrics: MetricValue[];
   metric_notes: string[];
   provenance: Provenance | null;
+  peak: Usage | null;
 }
 /**
  * What to run, with what, on what, and for how long.
@@ -635,4 +691,15 @@ export interface MetricSeries {
   values: (number | null)[];
   count: number;
   stride: number;
+}
+/**
+ * What a job used over its time, by host; ``peak`` is there with the verdict.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "JobUsage".
+ */
+export interface JobUsage {
+  job: string;
+  hosts: HostUsage[];
+  peak: Usage | null;
 }

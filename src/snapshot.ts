@@ -4,6 +4,7 @@ import type { ReadonlyPartialJSONValue } from '@lumino/coreutils';
 
 import type { JobSummary } from './_types';
 import type { IArraySnapshot } from './arrays';
+import { readUsage } from './usage';
 
 export const CARD_MIME_TYPE = 'application/vnd.jupyter-smx.card+json';
 
@@ -43,17 +44,22 @@ function arrayOf(id: string, array: unknown, states: unknown): IArraySnapshot | 
   return { id, title: typeof title === 'string' ? title : '', states };
 }
 
-type Outlook = Pick<JobSummary, 'progress' | 'metrics' | 'expectation' | 'expected_start_at'>;
+type Outlook = Pick<
+  JobSummary,
+  'progress' | 'metrics' | 'expectation' | 'expected_start_at' | 'usage' | 'peak'
+>;
 
 /** What is shown of a job's progress, where the notebook holds what it should; older cards hold nothing of it. */
 function outlookOf(summary: JobSummary): Outlook {
-  const { progress, metrics, expectation } = summary as Partial<JobSummary>;
+  const { progress, metrics, expectation, peak } = summary as Partial<JobSummary>;
   return {
     progress: typeof progress?.text === 'string' ? { ...progress, ...fractionOf(progress) } : null,
     metrics: numbersOf(metrics),
     expectation: typeof expectation?.seconds === 'number' ? expectation : null,
-    // When the notebook is read, that moment is over.
-    expected_start_at: null
+    // When the notebook is read, that moment is over, and what was used in it.
+    expected_start_at: null,
+    usage: null,
+    peak: readUsage(peak)
   };
 }
 

@@ -12,7 +12,7 @@ from tornado.httpserver import HTTPServer
 from tornado.web import Application, HTTPError
 
 from jupyter_smx.controller.api_arrays import Arrays, OneArray, StopArray
-from jupyter_smx.controller.api_files import MAX_WAIT, Artifacts, Logs
+from jupyter_smx.controller.api_files import MAX_WAIT, Artifacts, Logs, check_host
 from jupyter_smx.controller.api_handler import Handler
 from jupyter_smx.model.errors import ValidationError, nearest
 from jupyter_smx.model.spec import MAX_WISH, JobSpec
@@ -173,6 +173,16 @@ class Metrics(Handler):
         self.answer(await self.patiently(self.around.metrics(self.desk.job(ref))))
 
 
+class Usage(Handler):
+    """What a job used of its hosts."""
+
+    async def get(self, ref: str) -> None:
+        """Give the figures of its hosts, or of ``host``, over time, those after the moment ``since``."""
+        job = self.desk.job(ref)
+        host, since = self.get_query_argument("host", ""), self.number("since", 0.0, 2.0**62)
+        self.answer(await self.patiently(self.around.usage(job, check_host(job, host) if host else "", since)))
+
+
 class Pools(Handler):
     """Live pools."""
 
@@ -247,6 +257,7 @@ ROUTES: list[tuple[str, type[Handler]]] = [
     (rf"/v1/jobs/{_REF}/stop", Stop),
     (rf"/v1/jobs/{_REF}/logs", Logs),
     (rf"/v1/jobs/{_REF}/metrics", Metrics),
+    (rf"/v1/jobs/{_REF}/usage", Usage),
     (rf"/v1/jobs/{_REF}/artifacts/(.+)", Artifacts),
     (r"/v1/arrays", Arrays),
     (rf"/v1/arrays/{_REF}", OneArray),

@@ -59,13 +59,7 @@ class Logs(Handler):
         self.finish(data)
 
     def _host(self, job: Job) -> str:
-        names = [f"algo-{number + 1}" for number in range(job.spec.instance_count())]
-        host = self.get_query_argument("host", "") or names[0]
-        if host not in names:
-            raise ResourceNotFoundError(
-                f"host: {job.name} has no host {host!r}.", field="host", value=host, cure=f"It has {', '.join(names)}."
-            )
-        return host
+        return check_host(job, self.get_query_argument("host", "") or "algo-1")
 
 
 class Artifacts(Handler):
@@ -89,6 +83,19 @@ class Artifacts(Handler):
             while piece := await asyncio.to_thread(file.read, PIECE):
                 self.write(piece)
                 await self.flush()
+
+
+def check_host(job: Job, host: str) -> str:
+    """Give the name of a host back when the job has one of that name.
+
+    :raises ResourceNotFoundError: it has none.
+    """
+    names = [f"algo-{number + 1}" for number in range(job.spec.instance_count())]
+    if host not in names:
+        raise ResourceNotFoundError(
+            f"host: {job.name} has no host {host!r}.", field="host", value=host, cure=f"It has {', '.join(names)}."
+        )
+    return host
 
 
 def _inside(folder: JobFolder, name: str) -> Path | None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.progress import JobMetrics
     from jupyter_smx.model.spec import JobSpec
     from jupyter_smx.model.status import Status
+    from jupyter_smx.model.usage import JobUsage
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -97,6 +98,7 @@ class Surroundings:
     fenced: Callable[[], None]
     uid: int
     metrics: Callable[[Job], Coroutine[Any, Any, JobMetrics]]
+    usage: Callable[[Job, str, float], Coroutine[Any, Any, JobUsage]]
 
 
 class Handler(RequestHandler):

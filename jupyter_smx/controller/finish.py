@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -18,12 +18,14 @@ from jupyter_smx.policy import array_pools, keep_alive, retries, transitions
 from jupyter_smx.policy.keep_alive import Keep
 from jupyter_smx.policy.learning import costs_of, worth_learning
 from jupyter_smx.policy.provenance import provenance_of
+from jupyter_smx.policy.usage import together, usage_of
 from jupyter_smx.policy.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
+    from jupyter_smx.controller.agent_stream import AgentStream
     from jupyter_smx.controller.agents import Agents
     from jupyter_smx.controller.books import Books
     from jupyter_smx.controller.log_pump import LogPump
@@ -36,6 +38,13 @@ if TYPE_CHECKING:
 
 _UNFIT = Keep(0, "Its hosts may not be healthy.")
 _NOT_LAUNCHED = Keep(0, "No hosts were launched.")
+
+
+KeepSamples: TypeAlias = "Callable[[Job, str, int, AgentStream | None, Path | None], Awaitable[None]]"
+
+
+async def _no_samples(*_what: object) -> None:
+    return None
 
 
 async def _nothing_told(_job: Job) -> Told:
@@ -62,6 +71,8 @@ class Finisher:
         self._engine_of = engine_of
         self._measure = measure
         self._taught: dict[str, set[str]] = {}
+        # Brings home what a job used of a host; its size there, and where it is.
+        self.keep_samples: KeepSamples = _no_samples
         # Told of each job that ran, when its verdict and its provenance are in the records.
         self.on_verdict: Callable[[Job], None] = lambda _job: None
 
@@ -94,6 +105,7 @@ class Finisher:
                 metrics=told.latest,
                 metric_notes=told.notes,
                 provenance=self._provenance(job, trail),
+                peak=together(usage_of(record.get("usage", {})) for record in trail.records.values()),
                 received={k: v for record in trail.records.values() for k, v in record.get("received", {}).items()},
                 started_at=job.started_at or at.get("received"),
                 timings={**at, **job.timings, **trail.moments, "final": now},
@@ -136,6 +148,7 @@ class Finisher:
             stream = None if trail.lost else self._agents.stream(job.cluster, host)
             size = int(trail.records.get(host, {}).get("log", 0))
             await self._pump.drain(job, host, max(size, _log_size(remains)), stream, remains)
+            await self.keep_samples(job, host, _samples(trail.records.get(host)), stream, remains)
 
     def _uploading(self, job: Job) -> Job:
         moved = transitions.advance(job, SecondaryStatus.UPLOADING, self._books.clock())
@@ -151,6 +164,7 @@ class Finisher:
                 remains = self._remains(job, host)
                 stream = None if trail.lost else self._agents.stream(job.cluster, host)
                 await self._pump.drain(job, host, int(record.get("log", 0)), stream, remains)
+                await self.keep_samples(job, host, _samples(record), stream, remains)
                 everything.append(Left(host, record, stream, remains))
             home = await self._staging.bring_home(job, everything)
         except UnavailableError:
@@ -282,6 +296,10 @@ class Finisher:
             for h in cluster.hosts
         )
         self._books.amend_cluster(cluster_id, hosts=hosts)
+
+
+def _samples(record: Mapping[str, Any] | None) -> int:
+    return int((record or {}).get("samples", 0))
 
 
 def _log_size(remains: Path | None) -> int:

@@ -51,6 +51,10 @@ class JobFolder:
         """Give the file that holds the log of a host; attempts after the first have folders of their own."""
         return (self.logs if attempt == 1 else self.logs / f"attempt-{attempt}") / f"{host}.log"
 
+    def samples(self, host: str, attempt: int = 1) -> Path:
+        """Give the file that holds what the job used of a host, as its agent wrote it down."""
+        return self.path / "usage" / f"attempt-{attempt}" / f"{host}.samples"
+
     def delete(self) -> None:
         """Delete the folder with everything in it; idempotent.
 

@@ -20,7 +20,7 @@ from jupyter_smx.policy import transitions
 from jupyter_smx.policy.hosts import named_hosts
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from jupyter_smx.controller.agents import Agents
     from jupyter_smx.controller.books import Books
@@ -45,6 +45,8 @@ class Listener(ABC):
         self._finisher = finisher
         self._trails: dict[str, Trail] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        # Told of each sample of what a job uses: job, host, bytes of samples there, newest figures.
+        self.on_sampled: Callable[[Job, str, int, Mapping[str, Any]], None] = lambda *_news: None
 
     @abstractmethod
     def step(self, job_id: str) -> None:
@@ -78,6 +80,7 @@ class Listener(ABC):
         trail = self._trail(job)
         trail.dispatched.add(host)
         self._pump.grew(job, host, int(facts.get("log", 0)))
+        self.on_sampled(job, host, int(facts.get("samples", 0)), {})
         if facts.get("phase") == "staging":
             self._downloading(job)
         at = facts.get("at", {})
@@ -173,6 +176,8 @@ class Listener(ABC):
             self._first_line(job, header.get("at", {}))
         elif event == "grew":
             self._pump.grew(job, host, int(header.get("total", 0)))
+        elif event == "sampled":
+            self.on_sampled(job, host, int(header.get("total", 0)), header.get("now", {}))
         elif event == "ended":
             self._host_ended(job.id, host, dict(header.get("record", {})))
 

@@ -1,4 +1,4 @@
-"""Pulls the logs of running jobs home, piece by piece, from where the file here ends."""
+"""Pulls what only grows home while jobs run, logs and samples, piece by piece, from where the file here ends."""
 
 from __future__ import annotations
 
@@ -33,11 +33,21 @@ Key = tuple[str, int, str]
 class LogPump:
     """One puller for each job, attempt and host.
 
-    The cursor is the size of the file in the job's folder (:meth:`JobFolder.log`), so that a new controller reads on.
-    Every piece that arrived is told by ``on_bytes(job id)``.
+    The cursor is the size of the file in the job's folder (``place``), so that a new controller reads on. Every piece
+    that arrived is told by ``on_bytes(job id)``. ``name`` is the file's on the host.
     """
 
-    def __init__(self, jobs_folder: Path, agents: Agents, on_bytes: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        jobs_folder: Path,
+        agents: Agents,
+        on_bytes: Callable[[str], None],
+        *,
+        name: str = "log",
+        place: Callable[[JobFolder, str, int], Path] = JobFolder.log,
+    ) -> None:
+        self._name = name
+        self._place = place
         self._jobs_folder = jobs_folder
         self._agents = agents
         self._on_bytes = on_bytes
@@ -63,7 +73,8 @@ class LogPump:
         :raises StagingError: the disk here is full.
         """
         key = _key(job, host)
-        left = remains / "log" if remains is not None and (remains / "log").is_file() else None
+        left = None if remains is None else remains / self._name
+        left = left if left is not None and left.is_file() else None
         self._wanted[key] = max(total, self._wanted.get(key, 0))
         while (before := self.size(job.id, host, job.attempt)) < total:
             await self._rest(key, patient=left is None)
@@ -86,7 +97,7 @@ class LogPump:
     def size(self, job_id: str, host: str, attempt: int = 1) -> int:
         """Count the bytes that are here."""
         try:
-            return JobFolder(self._jobs_folder, job_id).log(host, attempt).stat().st_size
+            return self._place(JobFolder(self._jobs_folder, job_id), host, attempt).stat().st_size
         except OSError:
             return 0
 
@@ -100,18 +111,20 @@ class LogPump:
         await asyncio.gather(*pullers, return_exceptions=True)
 
     def _start(self, job: Job, host: str, read: Callable[[int], Awaitable[bytes]]) -> asyncio.Task[None]:
-        puller = asyncio.get_running_loop().create_task(self._pull(job, host, read), name=f"log {job.id} {host}")
+        puller = asyncio.get_running_loop().create_task(
+            self._pull(job, host, read), name=f"{self._name} {job.id} {host}"
+        )
         self._pullers[_key(job, host)] = puller
         puller.add_done_callback(lambda done: self._pulled(job, host, done))
         return puller
 
     async def _ask(self, job: Job, host: str, stream: AgentStream | None, offset: int) -> bytes:
         stream = stream or self._agents.stream(job.cluster, host)
-        asked = stream.request("read", job=job.id, lease=job.lease, name="log", offset=offset, limit=PIECE)
+        asked = stream.request("read", job=job.id, lease=job.lease, name=self._name, offset=offset, limit=PIECE)
         return (await asked).body
 
     async def _pull(self, job: Job, host: str, read: Callable[[int], Awaitable[bytes]]) -> None:
-        path = JobFolder(self._jobs_folder, job.id).log(host, job.attempt)
+        path = self._place(JobFolder(self._jobs_folder, job.id), host, job.attempt)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -21,6 +21,7 @@ from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.progress import Outlook
 from jupyter_smx.model.status import is_final
 from jupyter_smx.policy import capacity, eta
+from jupyter_smx.policy.usage import together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.books import Books
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.progress import Expectation, JobMetrics, Progress
+    from jupyter_smx.model.usage import Usage
     from jupyter_smx.policy.eta import Run
 
 _log = logging.getLogger(__name__)
@@ -44,6 +46,8 @@ TELL_EVERY = 1.0
 """Seconds between two events about the progress of one job."""
 EVENTS_PER_SECOND = 50
 """For all jobs together; with more that run each one is told of more rarely."""
+VISIBLE = 2.0
+"""Percents of a core or a GPU by which what a job uses must change for an event."""
 LINE = 20
 """Jobs of a line whose beginning is reckoned out; further back it would be a guess."""
 VERDICT_WAITS = 2.0
@@ -69,6 +73,7 @@ class Meter:
         self._grown: dict[str, None] = {}
         self._reading: asyncio.Task[None] | None = None
         self._past: dict[str, list[Run]] = {}
+        self._used: dict[str, dict[str, Usage]] = {}
         self._starts: dict[str, float] = {}
         self._untold: dict[str, None] = {}
         self._told_at: dict[str, float] = {}
@@ -80,6 +85,16 @@ class Meter:
             self._grown[job_id] = None
             if self._reading is None or self._reading.done():
                 self._reading = asyncio.get_running_loop().create_task(self._read(), name="progress")
+
+    def sampled(self, job_id: str, host: str, figures: Usage) -> None:
+        """Learn what a job uses of one of its hosts now."""
+        job = self._books.jobs.get(job_id)
+        if job is not None:
+            used = self._used.setdefault(job_id, {})
+            used[host] = figures
+            outlook, now = self._outlook(job), together(used.values())
+            if _used_otherwise(outlook.usage, now):
+                self._change(job, replace(outlook, usage=now))
 
     def tick(self) -> None:
         """Look at the expected ends of running jobs and at the heads of the lines; call it about once a second."""
@@ -260,8 +275,21 @@ class Meter:
         self._tell_later()
 
     def _forget(self, job_id: str) -> None:
-        for known in (self._past, self._told_at, self._untold, self._gauges, self._grown):
+        for known in (self._past, self._used, self._told_at, self._untold, self._gauges, self._grown):
             known.pop(job_id, None)
+
+
+def _used_otherwise(old: Usage | None, new: Usage | None) -> bool:
+    """Say whether a bar would look another way: not for every percent and every page."""
+    if old is None or new is None:
+        return old is not new
+    pairs = (
+        (old.cpu_percent, new.cpu_percent, VISIBLE),
+        (old.gpu_percent, new.gpu_percent, VISIBLE),
+        (old.memory_bytes, new.memory_bytes, 0.02 * (old.memory_bytes or 0)),
+        (old.gpu_memory_bytes, new.gpu_memory_bytes, 0.02 * (old.gpu_memory_bytes or 0)),
+    )
+    return any((one is None) is not (other is None) or _apart(one, other) > least for one, other, least in pairs)
 
 
 def _apart(one: float | None, other: float | None) -> float:

@@ -28,6 +28,7 @@ from jupyter_smx.controller.progress import Meter
 from jupyter_smx.controller.prune import KEEPING, Keeping, prune_hosts, prune_log
 from jupyter_smx.controller.reconcile import Reconciler
 from jupyter_smx.controller.staging import Staging, delete_unused_payloads
+from jupyter_smx.controller.usage import UsageBooks
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ class Service:
         self._staging = Staging(jobs_folder)
         finisher = Finisher(self.books, self._agents, self._pump, self._staging, engine_of, measure=self._meter.finish)
         finisher.on_verdict = self._keep_provenance
+        self._usage = UsageBooks(jobs_folder, self._agents, self._meter.sampled)
+        finisher.keep_samples = self._usage.bring_home
         self.reconciler = Reconciler(
             self.books,
             self._agents,
@@ -99,6 +102,7 @@ class Service:
             new_id=_new_cluster_id,
             user=user,
         )
+        self.reconciler.on_sampled = self._usage.heard
         desk = Desk(self.books, self._agents, self.reconciler, engine_of, engines)
         self._about = {
             "version": _version(),
@@ -119,6 +123,7 @@ class Service:
             fenced=self.reconciler.fenced,
             uid=os.getuid(),
             metrics=self._meter.metrics,
+            usage=self._usage.usage,
         )
 
     async def run(self, door: Door, stop: asyncio.Event) -> None:
@@ -163,6 +168,7 @@ class Service:
         self.reconciler.close()
         await self.reconciler.preparation.settle()
         await self._pump.close()
+        await self._usage.close()
         await self._meter.close()
         await self._agents.close_all()
         await self.server.close_all_connections()

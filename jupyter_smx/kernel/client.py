@@ -18,6 +18,7 @@ from jupyter_smx.model.event import Changes, PoolSummary
 from jupyter_smx.model.job import Job, JobSummary
 from jupyter_smx.model.progress import JobMetrics
 from jupyter_smx.model.spec import MAX_WISH
+from jupyter_smx.model.usage import JobUsage
 from jupyter_smx.model.why import Why
 
 if TYPE_CHECKING:
@@ -198,6 +199,11 @@ class Client:
     def metrics(self, ref: str) -> JobMetrics:
         """Read what a job's logs told: its progress, all points of its metrics, notes."""
         return self._ask("GET", f"/v1/jobs/{_path(ref)}/metrics", JobMetrics)
+
+    def usage(self, ref: str, host: str = "", since: float = 0.0) -> JobUsage:
+        """Read what a job used of its hosts, or of one, after a moment (seconds since the epoch)."""
+        wanted = {"since": since} | ({"host": host} if host else {})
+        return self._ask("GET", f"/v1/jobs/{_path(ref)}/usage?{_query(**wanted)}", JobUsage)
 
     def pools(self) -> tuple[PoolSummary, ...]:
         """List live pools."""

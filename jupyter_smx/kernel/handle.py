@@ -14,6 +14,7 @@ from jupyter_smx.kernel import hints, log, payload
 from jupyter_smx.kernel.failures import JobError, StillRunning, failure_of
 from jupyter_smx.kernel.metrics import Metrics
 from jupyter_smx.kernel.outage import through_outage
+from jupyter_smx.kernel.usage import Usage
 from jupyter_smx.kernel.why import why_text
 from jupyter_smx.model.errors import SmxError, nearest
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final
@@ -102,6 +103,11 @@ class Job:
     def metrics(self) -> Metrics:
         """What the job measured so far: newest values by name, and ``metrics.history(name)``; asks the controller."""
         return Metrics(self._client.metrics(self.id))
+
+    @property
+    def usage(self) -> Usage:
+        """CPU, memory, disk, network and GPUs over its time, in SageMaker's percents; asks the controller."""
+        return Usage(self._client.usage(self.id))
 
     @property
     def progress(self) -> Progress | None:

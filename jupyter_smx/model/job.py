@@ -13,6 +13,7 @@ from jupyter_smx.model.progress import Expectation, MetricValue, Progress
 from jupyter_smx.model.provenance import Provenance
 from jupyter_smx.model.spec import JobSpec
 from jupyter_smx.model.status import Goal, SecondaryStatus, Status, status_of
+from jupyter_smx.model.usage import Usage
 from jupyter_smx.model.why import Why
 
 
@@ -108,6 +109,8 @@ class Job(Struct, frozen=True, kw_only=True):
     """Sentences about metrics that could not be read."""
     provenance: Provenance | None = None
     """What it ran with; there with the verdict."""
+    peak: Usage | None = None
+    """The most that it used at once, of its hosts together; there with the verdict."""
 
     def status(self) -> Status:
         """SageMaker's ``Status`` for the step the job is at."""
@@ -148,3 +151,7 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     expectation: Expectation | None = None
     expected_start_at: float | None = None
     """When a waiting job is expected to begin, seconds since the epoch; None when nobody can know."""
+    usage: Usage | None = None
+    """What it uses now; None before anything is known, and after the end."""
+    peak: Usage | None = None
+    """The most that it used at once; there with the verdict."""

@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from jupyter_smx.model.usage import Usage
+
 MAX_METRICS = 40
 """Names of metrics of one host; as many as SageMaker's ``MetricDefinitions`` may have."""
 
@@ -53,7 +55,7 @@ class MetricValue(Struct, frozen=True, kw_only=True):
 
 
 class Outlook(Struct, frozen=True, kw_only=True):
-    """What is known of a live job beside its record: how far it is, when it ends, when it begins, what it measures.
+    """What is known of a live job beside its record: how far it is, when it begins and ends, what it measures and uses.
 
     ``start_at`` is when a waiting job is expected to begin, seconds since the epoch.
     """
@@ -62,6 +64,7 @@ class Outlook(Struct, frozen=True, kw_only=True):
     expectation: Expectation | None = None
     start_at: float | None = None
     metrics: tuple[MetricValue, ...] = ()
+    usage: Usage | None = None
 
 
 class MetricSeries(Struct, frozen=True, kw_only=True):

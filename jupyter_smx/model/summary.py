@@ -51,6 +51,8 @@ def summary_of(
         metrics={metric.name: metric.value for metric in outlook.metrics},
         expectation=outlook.expectation,
         expected_start_at=outlook.start_at,
+        usage=outlook.usage,
+        peak=job.peak,
     )
 
 

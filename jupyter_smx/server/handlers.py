@@ -30,8 +30,7 @@ LONGEST_WAIT = 60.0
 """Seconds that a browser may hold one request; proxies in between end longer ones."""
 
 _PASSED_BACK = ("X-Smx-Offset", "X-Smx-Total", "X-Smx-Final", "X-Smx-Host", "X-Smx-Attempt", "X-Smx-Attempts")
-_BYTES, _JSON = "application/octet-stream", "application/json"
-_TEXT = "text/plain; charset=utf-8"
+_BYTES, _JSON, _TEXT = "application/octet-stream", "application/json", "text/plain; charset=utf-8"
 
 
 class Extension(Protocol):
@@ -224,14 +223,16 @@ class LogsHandler(ControllerHandler):
         await self.guarded(lambda: self.pass_on("GET", path, query=query, content_type=_TEXT))
 
 
-class MetricsHandler(ControllerHandler):
-    """What a job's logs told."""
+class HistoryHandler(ControllerHandler):
+    """What a job's logs told over time, and what it used of its hosts."""
 
     @authenticated
     @authorized
     async def get(self, ref: str) -> None:
-        """Give progress, the points of all metrics by host, and notes on what could not be read."""
-        await self.guarded(lambda: self.pass_on("GET", f"/v1/jobs/{segment(ref)}/metrics"))
+        """Give the points by host, and notes on what could not be read; of usage those of a host or after a moment."""
+        what = self.request.path.rpartition("/")[2]
+        asked = self.asked("host", "since")
+        await self.guarded(lambda: self.pass_on("GET", f"/v1/jobs/{segment(ref)}/{what}", query=asked))
 
 
 class ArtifactHandler(ControllerHandler):
@@ -244,10 +245,8 @@ class ArtifactHandler(ControllerHandler):
 
         async def stream() -> None:
             passage = _Passage(self, file_name(name))
-            path = f"/v1/jobs/{segment(ref)}/artifacts/{quote(name)}"
-            answer = await self.smx.connection.request(
-                "GET", path, on_header=passage.on_header, on_chunk=passage.on_chunk
-            )
+            path, ask = f"/v1/jobs/{segment(ref)}/artifacts/{quote(name)}", self.smx.connection.request
+            answer = await ask("GET", path, on_header=passage.on_header, on_chunk=passage.on_chunk)
             passage.finish(answer)
 
         await self.guarded(stream)
@@ -391,7 +390,8 @@ ROUTES: list[tuple[str, type[ControllerHandler]]] = [
     (r"/jupyter-smx/jobs/([^/]+)", JobHandler),
     (r"/jupyter-smx/jobs/([^/]+)/stop", StopHandler),
     (r"/jupyter-smx/jobs/([^/]+)/logs", LogsHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/metrics", MetricsHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/metrics", HistoryHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/usage", HistoryHandler),
     (r"/jupyter-smx/jobs/([^/]+)/artifacts/(.+)", ArtifactHandler),
     (r"/jupyter-smx/pools", PoolsHandler),
     (r"/jupyter-smx/pools/([^/]+)", PoolHandler),

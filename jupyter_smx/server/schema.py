@@ -13,8 +13,9 @@ from jupyter_smx.model.errors import ErrorBody
 from jupyter_smx.model.event import Changes, Event, PoolSummary
 from jupyter_smx.model.job import Job, JobSummary
 from jupyter_smx.model.progress import JobMetrics
+from jupyter_smx.model.usage import JobUsage
 
-_TYPES = (JobSummary, PoolSummary, Event, Changes, Job, JobMetrics, ErrorBody)
+_TYPES = (JobSummary, PoolSummary, Event, Changes, Job, JobMetrics, JobUsage, ErrorBody)
 
 
 def schema() -> dict[str, Any]:

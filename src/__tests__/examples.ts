@@ -31,6 +31,8 @@ export function job(number: number, fields: Partial<JobSummary> = {}): JobSummar
     metrics: {},
     expectation: null,
     expected_start_at: null,
+    usage: null,
+    peak: null,
     ...fields
   };
 }

@@ -5,6 +5,7 @@ import React from 'react';
 
 import type { JobSummary } from '../_types';
 import { expectedWords, metricWords, percent, progressText } from '../outlook';
+import { usageWords } from '../usage';
 
 interface IOutlookProps {
   job: JobSummary;
@@ -42,9 +43,9 @@ export function JobProgress({ job, trans }: IOutlookProps): JSX.Element | null {
   );
 }
 
-/** The newest values of a job's metrics; nothing where it has none. */
+/** What a job uses of its hosts, and the newest values of its metrics; nothing where nothing is known. */
 export function JobMetrics({ job, trans }: IOutlookProps): JSX.Element | null {
-  const words = metricWords(job, trans);
+  const words = [...usageWords(job, trans), ...metricWords(job, trans)];
   if (words.length === 0) {
     return null;
   }

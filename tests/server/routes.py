@@ -50,6 +50,13 @@ ROUTES = [
     Route(verb="GET", path="jobs/digits/metrics", upstream="/v1/jobs/digits/metrics"),
     Route(
         verb="GET",
+        path="jobs/digits/usage",
+        upstream="/v1/jobs/digits/usage",
+        query={"host": "algo-2", "since": "17.5", "_xsrf": "x"},
+        upstream_query={"host": "algo-2", "since": "17.5"},
+    ),
+    Route(
+        verb="GET",
         path="jobs/digits/artifacts/outputs/a b.csv",
         upstream="/v1/jobs/digits/artifacts/outputs/a%20b.csv",
     ),

@@ -1,0 +1,61 @@
+"""What a job uses of its hosts, in SageMaker's convention: each core, and each GPU, that is fully used is 100 %."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Usage(Struct, frozen=True, kw_only=True):
+    """Figures of all hosts of a job together, of one moment or the highest of each host; None is not known, never 0.
+
+    ``memory_bytes`` counts what processes share once. The GPU figures are those of the job's own processes.
+    """
+
+    cpu_percent: float | None = None
+    memory_bytes: int | None = None
+    gpu_percent: float | None = None
+    gpu_memory_bytes: int | None = None
+    cpu_seconds: float | None = None
+    """Computed so far, over all cores; there with the verdict."""
+
+
+class GpuUsage(Struct, frozen=True, kw_only=True):
+    """One GPU, in columns as long as the host's; ``percent`` and ``memory_bytes`` are of the job's own processes."""
+
+    id: str
+    name: str
+    memory_total_bytes: int | None = None
+    percent: tuple[float | None, ...] = ()
+    memory_bytes: tuple[int | None, ...] = ()
+
+
+class HostUsage(Struct, frozen=True, kw_only=True):
+    """The history of one host, oldest first, in columns of equal length; None where a figure is not known.
+
+    ``at`` is seconds since the epoch. ``cpu_percent`` and the rates (bytes in a second) are means since the moment
+    before, ``memory_bytes`` and GPU memory the most since then. Disk and network are the whole host's.
+    """
+
+    host: str
+    at: tuple[float, ...] = ()
+    cpu_percent: tuple[float | None, ...] = ()
+    memory_bytes: tuple[int | None, ...] = ()
+    read_rate: tuple[float | None, ...] = ()
+    write_rate: tuple[float | None, ...] = ()
+    receive_rate: tuple[float | None, ...] = ()
+    send_rate: tuple[float | None, ...] = ()
+    disk_bytes: tuple[int | None, ...] = ()
+    gpus: tuple[GpuUsage, ...] = ()
+    cpus: int | None = None
+    """Cores that the job may use."""
+    memory_total_bytes: int | None = None
+    disk_total_bytes: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+class JobUsage(Struct, frozen=True, kw_only=True):
+    """What a job used over its time, by host; ``peak`` is there with the verdict."""
+
+    job: str
+    hosts: tuple[HostUsage, ...] = ()
+    peak: Usage | None = None

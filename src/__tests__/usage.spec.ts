@@ -1,0 +1,64 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+
+import type { Usage } from '../_types';
+import { JobMetrics } from '../components/outlook';
+import { readCard } from '../snapshot';
+import { bytesWords, readUsage, usageWords } from '../usage';
+import { completed, job } from './examples';
+
+const trans = nullTranslator.load('jupyter_smx');
+const usage: Usage = {
+  cpu_percent: 186.4,
+  memory_bytes: 1_234_000_000,
+  gpu_percent: null,
+  gpu_memory_bytes: null,
+  cpu_seconds: null
+};
+
+describe('what a job uses', () => {
+  it('is told with its units, and what nobody measured is not told', () => {
+    expect(usageWords(job(1, { usage }), trans)).toEqual(['CPU 186 %', 'memory 1.2 GB']);
+    expect(usageWords(job(1, { usage: { ...usage, gpu_percent: 0 } }), trans)[2]).toBe('GPU 0 %');
+    expect(usageWords(job(1), trans)).toEqual([]);
+  });
+
+  it('is the most that it used when it is over', () => {
+    const done = completed(1, { usage, peak: { ...usage, cpu_percent: 200, memory_bytes: null } });
+    expect(usageWords(done, trans)).toEqual(['at most CPU 200 %']);
+  });
+
+  it('stands in a group with a name, as text that is read aloud', () => {
+    const group = JobMetrics({ job: job(1, { usage, metrics: { loss: 0.5 } }), trans });
+    expect(group?.props).toMatchObject({
+      role: 'group',
+      'aria-label': trans.__('Metrics of %1', 'train-digits-1'),
+      children: 'CPU 186 % · memory 1.2 GB · loss 0.5'
+    });
+    expect(JobMetrics({ job: job(1), trans })).toBeNull();
+  });
+
+  it.each([
+    [0, '0 B'],
+    [999, '999 B'],
+    [1000, '1.0 kB'],
+    [48_000_000, '48.0 MB'],
+    [2e15, '2000.0 TB']
+  ])('of %p bytes has a unit', (bytes, words) => {
+    expect(bytesWords(bytes, trans)).toBe(words);
+  });
+
+  it('is read from a notebook that may hold anything', () => {
+    expect(readUsage(undefined)).toBeNull();
+    expect(readUsage({ cpu_percent: '<b>', memory_bytes: 3 })).toEqual({
+      cpu_percent: null,
+      memory_bytes: 3,
+      gpu_percent: null,
+      gpu_memory_bytes: null,
+      cpu_seconds: null
+    });
+    const saved = { id: '1', name: 'x', summary: job(1, { usage, peak: usage }) };
+    const summary = readCard(saved as unknown as ReadonlyPartialJSONObject)?.summary;
+    expect([summary?.usage, summary?.peak]).toEqual([null, usage]);
+  });
+});

@@ -1,0 +1,53 @@
+// What a job uses of its hosts, in words: each core and each GPU that is fully used is 100 %, as SageMaker counts.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import type { JobSummary, Usage } from './_types';
+import { isFinal } from './state';
+
+const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
+
+/** Bytes in decimal units, as `1.2 GB`. */
+export function bytesWords(bytes: number, trans: TranslationBundle): string {
+  const step = Math.min(UNITS.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
+  const number = bytes / 1000 ** step;
+  return trans.__('%1 %2', step === 0 ? Math.round(number) : number.toFixed(1), UNITS[step]);
+}
+
+/** What a running job uses now, or the most that a finished one used; empty where nobody knows. */
+export function usageWords(job: JobSummary, trans: TranslationBundle): string[] {
+  if (isFinal(job)) {
+    return figures(job.peak, trans).map(words => trans.__('at most %1', words));
+  }
+  return figures(job.usage, trans);
+}
+
+// A card that an older version saved has no such field.
+function figures(usage: Usage | null | undefined, trans: TranslationBundle): string[] {
+  const { cpu_percent: cpu, memory_bytes: memory, gpu_percent: gpu } = usage ?? NOTHING;
+  const known = [
+    cpu === null ? '' : trans.__('CPU %1 %', Math.round(cpu)),
+    memory === null ? '' : trans.__('memory %1', bytesWords(memory, trans)),
+    gpu === null ? '' : trans.__('GPU %1 %', Math.round(gpu))
+  ];
+  return known.filter(Boolean);
+}
+
+const NOTHING = { cpu_percent: null, memory_bytes: null, gpu_percent: null };
+
+/** Read what a notebook holds, where anything may stand; null when it is none. */
+export function readUsage(value: unknown): Usage | null {
+  if (typeof value !== 'object' || value === null) {
+    return null;
+  }
+  const fields = value as Record<string, unknown>;
+  const number = (name: keyof Usage): number | null =>
+    typeof fields[name] === 'number' ? fields[name] : null;
+  return {
+    cpu_percent: number('cpu_percent'),
+    memory_bytes: number('memory_bytes'),
+    gpu_percent: number('gpu_percent'),
+    gpu_memory_bytes: number('gpu_memory_bytes'),
+    cpu_seconds: number('cpu_seconds')
+  };
+}

@@ -4,9 +4,10 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
 import { ApiError } from './errors';
-import type { Changes, ErrorBody, JobSummary, PoolSummary } from './_types';
+import type { Changes, ErrorBody, JobSummary, PoolSummary, Status } from './_types';
 
 const ROOT = 'jupyter-smx';
+const NO_CONTENT = 204;
 
 /** Whether a controller runs, and where it is in the sequence of changes. */
 export type ControllerInfo = { running: true; version: string; seq: number } | { running: false };
@@ -15,6 +16,11 @@ export type ControllerInfo = { running: true; version: string; seq: number } | {
 export interface IAnswer<T> {
   body: T;
   now: number | null;
+}
+
+export interface IWhichJobs {
+  before?: string;
+  status?: Status;
 }
 
 export class Api {
@@ -28,8 +34,14 @@ export class Api {
     return this.request('controller', { method: 'POST' });
   }
 
-  jobs(limit: number): Promise<IAnswer<{ jobs: JobSummary[] }>> {
-    return this.request(`jobs?limit=${limit}`);
+  /** One page, newest first: of all jobs or of those with a status, from the newest or `before` a job. */
+  jobs(limit: number, which: IWhichJobs = {}): Promise<IAnswer<{ jobs: JobSummary[] }>> {
+    const query = URLExt.objectToQueryString({ limit, ...which });
+    return this.request(`jobs${query}`);
+  }
+
+  async deleteJob(id: string): Promise<void> {
+    await this.request(`jobs/${encodeURIComponent(id)}`, { method: 'DELETE' });
   }
 
   pools(): Promise<IAnswer<{ pools: PoolSummary[] }>> {
@@ -69,7 +81,8 @@ export class Api {
       throw await errorOf(response);
     }
     const now = Number(response.headers.get('X-Smx-Now'));
-    return { body: (await response.json()) as T, now: now > 0 ? now : null };
+    const body: unknown = response.status === NO_CONTENT ? null : await response.json();
+    return { body: body as T, now: now > 0 ? now : null };
   }
 }
 

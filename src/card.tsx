@@ -7,7 +7,7 @@ import React from 'react';
 
 import type { JobSummary } from './_types';
 import { statesNow } from './arrays';
-import { CommandIDs } from './commands';
+import { CommandIDs } from './ids';
 import { ArrayLine } from './components/arrays';
 import { JobTime, StatusMark, StopButton } from './components/jobs';
 import { JobExpected, JobMetrics, JobProgress } from './components/outlook';

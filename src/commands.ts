@@ -1,23 +1,18 @@
 // The actions on jobs and pools, as commands: for buttons, the palette, shortcuts and other extensions.
 
 import type { CommandRegistry } from '@lumino/commands';
-import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { Dialog, InputDialog, Notification, showDialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { refreshIcon } from '@jupyterlab/ui-components';
 import type { ReadonlyJSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
 import { DisposableSet } from '@lumino/disposable';
 
+import type { JobSummary, PoolSummary } from './_types';
+import { Filter } from './filter';
+import { CommandIDs } from './ids';
+import { finished, livePools, running } from './state';
 import type { IJobsModel } from './tokens';
-
-export namespace CommandIDs {
-  export const refresh = 'jupyter-smx:refresh';
-  export const stopJob = 'jupyter-smx:stop-job';
-  export const extendPool = 'jupyter-smx:extend-pool';
-  export const releasePool = 'jupyter-smx:release-pool';
-  export const wake = 'jupyter-smx:start-controller';
-  export const openPanel = 'jupyter-smx:open-panel';
-}
 
 /** Seconds that one press of the button adds to a pool. */
 export const EXTENSION_SECONDS = 900;
@@ -27,7 +22,6 @@ const NO_ARGS: ReadonlyJSONObject = { type: 'object', properties: {} };
 function idArgs(description: string): ReadonlyJSONObject {
   return {
     type: 'object',
-    required: ['id'],
     properties: { id: { type: 'string', description } }
   };
 }
@@ -48,6 +42,8 @@ export function addCommands(
   added.add(addRefresh(commands, model, trans));
   added.add(addWake(commands, model, trans));
   added.add(addStop(commands, model, trans));
+  added.add(addDelete(commands, model, trans));
+  added.add(addClear(commands, model, trans));
   added.add(addExtend(commands, model, trans));
   added.add(addRelease(commands, model, trans));
   return added;
@@ -87,25 +83,102 @@ function addStop(
 ): IDisposable {
   return commands.addCommand(CommandIDs.stopJob, {
     label: trans.__('Stop Job'),
-    describedBy: { args: idArgs('The id of the job') },
+    caption: trans.__('Ask a job to end, after a question'),
+    describedBy: { args: idArgs('The id of the job; without it, which one is asked') },
     execute: async args => {
-      const job = model.state.jobs.get(idOf(args));
+      const job = await jobOf(args, model.state.jobs, running(model.state), trans);
       if (!job) {
         return;
       }
-      const answer = await showDialog({
-        title: trans.__('Stop this job?'),
-        body: trans.__('%1 gets the signal to end. What it wrote so far is kept.', job.name),
-        buttons: [
-          Dialog.cancelButton({ label: trans.__('Let It Run') }),
-          Dialog.warnButton({ label: trans.__('Stop') })
-        ]
-      });
-      if (answer.button.accept) {
+      const sure = await agreed(
+        trans.__('Stop this job?'),
+        trans.__('%1 gets the signal to end. What it wrote so far is kept.', job.name),
+        Dialog.cancelButton({ label: trans.__('Let It Run') }),
+        Dialog.warnButton({ label: trans.__('Stop') })
+      );
+      if (sure) {
         await told(model.stop(job));
       }
     }
   });
+}
+
+function addDelete(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  return commands.addCommand(CommandIDs.deleteJob, {
+    label: trans.__('Delete Finished Job'),
+    caption: trans.__('Delete the record, log and files of a finished job, after a question'),
+    describedBy: { args: idArgs('The id of the job; without it, which one is asked') },
+    execute: async args => {
+      const job = await jobOf(args, model.state.jobs, finished(model.state), trans);
+      if (!job) {
+        return;
+      }
+      const sure = await agreed(
+        trans.__('Delete this job?'),
+        trans.__('The record of %1, its log and the files that it brought home go.', job.name),
+        Dialog.cancelButton({ label: trans.__('Keep It') }),
+        Dialog.warnButton({ label: trans.__('Delete') })
+      );
+      if (sure) {
+        await told(model.remove(job));
+      }
+    }
+  });
+}
+
+function addClear(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  return commands.addCommand(CommandIDs.clearFinished, {
+    label: trans.__('Clear Finished Jobs'),
+    caption: trans.__('Delete the finished jobs that are listed, after a question'),
+    describedBy: {
+      args: {
+        type: 'object',
+        properties: { filter: { type: 'string', description: 'Words that each of them has' } }
+      }
+    },
+    execute: async args => {
+      const filter = new Filter();
+      filter.text = typeof args.filter === 'string' ? args.filter : '';
+      const jobs = filter.jobs(finished(model.state));
+      if (jobs.length === 0) {
+        Notification.info(trans.__('No finished job is listed.'), { autoClose: 5000 });
+        return;
+      }
+      const sure = await agreed(
+        trans._n('Delete %1 finished job?', 'Delete %1 finished jobs?', jobs.length),
+        trans.__('Their records, their logs and the files that they brought home go.'),
+        Dialog.cancelButton({ label: trans.__('Keep Them') }),
+        Dialog.warnButton({ label: trans.__('Delete') })
+      );
+      if (sure) {
+        await removeAll(jobs, model, trans);
+      }
+    }
+  });
+}
+
+/** One after the other, so that the controller can do other things between; what may not go is said once. */
+async function removeAll(
+  jobs: readonly JobSummary[],
+  model: IJobsModel,
+  trans: TranslationBundle
+): Promise<void> {
+  const refusals: unknown[] = [];
+  for (const job of jobs) {
+    await model.remove(job).catch((reason: unknown) => refusals.push(reason));
+  }
+  if (refusals.length > 0) {
+    const kept = trans._n('%1 job was kept.', '%1 jobs were kept.', refusals.length);
+    Notification.warning(trans.__('%1 %2', kept, sentenceOf(refusals[0])));
+  }
 }
 
 function addExtend(
@@ -115,9 +188,10 @@ function addExtend(
 ): IDisposable {
   return commands.addCommand(CommandIDs.extendPool, {
     label: trans.__('Keep Pool 15 Minutes Longer'),
-    describedBy: { args: idArgs('The id of the pool') },
+    caption: trans.__('Move the end of an idle pool'),
+    describedBy: { args: idArgs('The id of the pool; without it, which one is asked') },
     execute: async args => {
-      const pool = model.state.pools.get(idOf(args));
+      const pool = await poolOf(args, model, trans);
       if (pool) {
         await told(model.extend(pool, EXTENSION_SECONDS));
       }
@@ -132,9 +206,10 @@ function addRelease(
 ): IDisposable {
   return commands.addCommand(CommandIDs.releasePool, {
     label: trans.__('Release Pool'),
-    describedBy: { args: idArgs('The id of the pool') },
+    caption: trans.__('End an idle pool now'),
+    describedBy: { args: idArgs('The id of the pool; without it, which one is asked') },
     execute: async args => {
-      const pool = model.state.pools.get(idOf(args));
+      const pool = await poolOf(args, model, trans);
       if (pool) {
         await told(model.release(pool));
       }
@@ -142,11 +217,70 @@ function addRelease(
   });
 }
 
+/** The job that the arguments name; where they name none, the only candidate or the one that a person chooses. */
+export function jobOf(
+  args: ReadonlyPartialJSONObject,
+  known: ReadonlyMap<string, JobSummary>,
+  candidates: readonly JobSummary[],
+  trans: TranslationBundle
+): Promise<JobSummary | null> {
+  const id = idOf(args);
+  return id
+    ? Promise.resolve(known.get(id) ?? null)
+    : chosen(candidates, job => job.name, trans.__('Which job?'), trans);
+}
+
+function poolOf(
+  args: ReadonlyPartialJSONObject,
+  { state }: IJobsModel,
+  trans: TranslationBundle
+): Promise<PoolSummary | null> {
+  const id = idOf(args);
+  if (id) {
+    return Promise.resolve(state.pools.get(id) ?? null);
+  }
+  const idle = livePools(state).filter(pool => pool.expires_at !== null);
+  const nameOf = (pool: PoolSummary): string =>
+    trans.__('%1 (%2, %3)', pool.name, pool.instances, pool.engine);
+  return chosen(idle, nameOf, trans.__('Which pool?'), trans);
+}
+
+async function chosen<T>(
+  candidates: readonly T[],
+  nameOf: (one: T) => string,
+  title: string,
+  trans: TranslationBundle
+): Promise<T | null> {
+  if (candidates.length < 2) {
+    if (candidates.length === 0) {
+      Notification.info(trans.__('There is none to which this applies.'), { autoClose: 5000 });
+    }
+    return candidates[0] ?? null;
+  }
+  const names = candidates.map(nameOf);
+  const { value } = await InputDialog.getItem({ title, items: names });
+  return candidates[names.indexOf(value ?? '')] ?? null;
+}
+
+async function agreed(
+  title: string,
+  body: string,
+  no: Dialog.IButton,
+  yes: Dialog.IButton
+): Promise<boolean> {
+  const answer = await showDialog({ title, body, buttons: [no, yes] });
+  return answer.button.accept;
+}
+
 /** Wait for an action and say its failure in the sentence that the server gave. */
 async function told(action: Promise<void>): Promise<void> {
   try {
     await action;
   } catch (reason) {
-    Notification.error(reason instanceof Error ? reason.message : String(reason));
+    Notification.error(sentenceOf(reason));
   }
+}
+
+function sentenceOf(reason: unknown): string {
+  return reason instanceof Error ? reason.message : String(reason);
 }

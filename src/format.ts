@@ -3,7 +3,8 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { JobSummary, PoolSummary } from './_types';
-import { isFinal } from './state';
+import type { IState } from './state';
+import { isFinal, running } from './state';
 
 /** `mm:ss`, or `h:mm:ss` from one hour on; never negative. */
 export function clock(seconds: number): string {
@@ -135,11 +136,32 @@ export function batchSentence(jobs: readonly JobSummary[], trans: TranslationBun
   );
 }
 
-/** What a screen reader is told when the counts change. */
-export function countSentence(jobs: number, pools: number, trans: TranslationBundle): string {
-  return trans.__(
-    '%1, %2',
-    trans._n('%1 job running', '%1 jobs running', jobs),
-    trans._n('%1 pool', '%1 pools', pools)
-  );
+/** An amount of US dollars; what rounds to nothing is still not free. */
+export function money(dollars: number): string {
+  return dollars > 0 && dollars < 0.005 ? '< $0.01' : `$${dollars.toFixed(2)}`;
+}
+
+/** What the jobs that ended since midnight cost, as `$0.41 today`; empty where nothing has a price. */
+export function todayWords(state: IState, now: number, trans: TranslationBundle): string {
+  const midnight = new Date(now * 1000).setHours(0, 0, 0, 0) / 1000;
+  const over = [...state.jobs.values()].filter(isFinal);
+  const costs = over.filter(job => (job.ended_at ?? 0) >= midnight).map(job => job.cost ?? 0);
+  const total = costs.reduce((sum, cost) => sum + cost, 0);
+  if (total === 0) {
+    return '';
+  }
+  const sum = money(total);
+  const isWhole = state.cursor === null || over.some(job => job.created_at < midnight);
+  return isWhole ? trans.__('%1 today', sum) : trans.__('over %1 today', sum);
+}
+
+/** The line that sums up: `3 running · 2 warm · $0.41 today`. */
+export function countSentence(state: IState, now: number, trans: TranslationBundle): string {
+  const warm = [...state.pools.values()].filter(pool => pool.expires_at !== null).length;
+  const words = [
+    trans.__('%1 running', running(state).length),
+    trans.__('%1 warm', warm),
+    todayWords(state, now, trans)
+  ];
+  return words.filter(Boolean).join(' · ');
 }

@@ -9,13 +9,16 @@ import type { JobSummary, PoolSummary } from './_types';
 import type { Api, IAnswer } from './api';
 import { ApiError } from './errors';
 import type { IState, IStep } from './state';
-import { asleep, changed, extended, FINISHED_LIMIT, listed, NOTHING } from './state';
+import { asleep, changed, extended, listed, NOTHING, paged, without } from './state';
 import type { IJobsModel } from './tokens';
 
 export const CHANGE_SCHEMA = 'https://events.jupyter.org/jupyter_smx/change/v1';
 
 /** Milliseconds until a failed request is tried again while the page is visible. */
 const RETRY_MS = 5000;
+
+/** Jobs in one answer at most; the controller gives no more. */
+const PAGE = 1000;
 
 type Wish = 'nothing' | 'changes' | 'list';
 
@@ -74,6 +77,19 @@ export class JobsModel implements IJobsModel, IDisposable {
   async stop(job: JobSummary): Promise<void> {
     await this._api.stopJob(job.id);
     await this._want('changes');
+  }
+
+  async remove(job: JobSummary): Promise<void> {
+    await this._api.deleteJob(job.id);
+    // Nothing is announced of a job that is gone.
+    this._become(without(this._state, job.id).state);
+  }
+
+  more(): Promise<void> {
+    this._paging ??= this._readOn().finally(() => {
+      this._paging = null;
+    });
+    return this._paging;
   }
 
   async extend(pool: PoolSummary, seconds: number): Promise<void> {
@@ -144,8 +160,36 @@ export class JobsModel implements IJobsModel, IDisposable {
       this._take(info, asleep(this._state));
       return;
     }
-    const [jobs, pools] = await Promise.all([this._api.jobs(FINISHED_LIMIT), this._api.pools()]);
-    this._take(info, listed(this._state, jobs.body.jobs, pools.body.pools, info.body.seq));
+    const limit = Math.min(this._state.limit, PAGE);
+    const [page, pools] = await Promise.all([this._api.jobs(limit), this._api.pools()]);
+    const cursor = cursorOf(page.body.jobs, limit);
+    const jobs = [...(cursor === null ? [] : await this._unfinished()), ...page.body.jobs];
+    this._take(info, listed(this._state, jobs, pools.body.pools, info.body.seq, cursor));
+  }
+
+  /** Jobs without a verdict, which may be older than those of the first page. */
+  private async _unfinished(): Promise<JobSummary[]> {
+    const [open, ending] = await Promise.all([
+      this._api.jobs(PAGE, { status: 'InProgress' }),
+      this._api.jobs(PAGE, { status: 'Stopping' })
+    ]);
+    return [...open.body.jobs, ...ending.body.jobs];
+  }
+
+  private async _readOn(): Promise<void> {
+    const before = this._state.cursor;
+    if (before === null || this._state.reach !== 'ready') {
+      return;
+    }
+    try {
+      const { jobs } = (await this._api.jobs(PAGE, { before })).body;
+      // Somebody may have listed everything anew meanwhile; then this page belongs to another list.
+      if (this._state.cursor === before) {
+        this._become(paged(this._state, jobs, cursorOf(jobs, PAGE)).state);
+      }
+    } catch (reason) {
+      this._fail(reason);
+    }
   }
 
   private async _follow(): Promise<void> {
@@ -167,10 +211,16 @@ export class JobsModel implements IJobsModel, IDisposable {
       return;
     }
     const skew = answer.now === null ? this._state.skew : answer.now - this._clock();
-    this._state = { ...step.state, skew };
-    this._changed.emit(this._state);
+    this._become({ ...step.state, skew });
     if (step.ended.length > 0) {
       this._ended.emit(step.ended);
+    }
+  }
+
+  private _become(state: IState): void {
+    if (!this._isDisposed) {
+      this._state = state;
+      this._changed.emit(state);
     }
   }
 
@@ -180,8 +230,7 @@ export class JobsModel implements IJobsModel, IDisposable {
     }
     const problem = reason instanceof Error ? reason.message : String(reason);
     const reach = reachOf(reason);
-    this._state = { ...this._state, reach, problem };
-    this._changed.emit(this._state);
+    this._become({ ...this._state, reach, problem });
     if (reach === 'failing' && this._page.visibilityState === 'visible') {
       this._retry = setTimeout(() => void this._want('list'), RETRY_MS);
     }
@@ -195,8 +244,13 @@ export class JobsModel implements IJobsModel, IDisposable {
   private _state: IState = NOTHING;
   private _wish: Wish = 'nothing';
   private _working: Promise<void> | null = null;
+  private _paging: Promise<void> | null = null;
   private _retry: ReturnType<typeof setTimeout> | undefined;
   private _isDisposed = false;
+}
+
+function cursorOf(page: readonly JobSummary[], limit: number): string | null {
+  return page.length < limit ? null : page[page.length - 1].id;
 }
 
 function reachOf(reason: unknown): IState['reach'] {
@@ -215,6 +269,7 @@ export namespace JobsModel {
     | 'pools'
     | 'changes'
     | 'stopJob'
+    | 'deleteJob'
     | 'keepPool'
     | 'releasePool'
   >;

@@ -1,20 +1,27 @@
 // The panel "Jobs and pools" of the left sidebar.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { SidePanel } from '@jupyterlab/ui-components';
+import { SidePanel, Toolbar, ToolbarButton } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import type { Message } from '@lumino/messaging';
 import React from 'react';
 
-import { CommandIDs } from './commands';
+import type { JobSummary } from './_types';
+import { CommandIDs } from './ids';
+import type { IJobActions } from './components/jobs';
 import { JobList } from './components/jobs';
 import { Notice } from './components/notice';
 import { PoolList } from './components/pools';
+import { Tools } from './components/tools';
+import { Filter } from './filter';
 import { countSentence } from './format';
 import { jobsIcon } from './icons';
 import { LiveWidget } from './live';
 import { finished, livePools, running } from './state';
 import type { IJobsModel } from './tokens';
+
+/** Lab's own command, there unless an administrator took the editor away. */
+const SETTINGS = 'settingeditor:open';
 
 interface IViewOptions {
   model: IJobsModel;
@@ -36,10 +43,11 @@ export class JobsPanel extends SidePanel {
     this.node.tabIndex = -1;
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', trans.__('Jobs and pools'));
-    this.header.addWidget(new HeaderView(options));
-    this.addWidget(new RunningView(options));
-    this.addWidget(new PoolsView(options));
-    this.addWidget(new FinishedView(options));
+    const filter = new Filter();
+    this.header.addWidget(new HeaderView({ ...options, filter }));
+    this.addWidget(new RunningView({ ...options, filter }));
+    this.addWidget(new PoolsView({ ...options, filter }));
+    this.addWidget(new FinishedView({ ...options, filter }));
   }
 
   protected onActivateRequest(msg: Message): void {
@@ -51,17 +59,51 @@ export class JobsPanel extends SidePanel {
   }
 }
 
+type ISectionOptions = IViewOptions & { filter: Filter };
+
 abstract class SectionView extends LiveWidget {
-  constructor(options: IViewOptions, title: string) {
+  constructor(options: ISectionOptions, title: string) {
     super(options.model);
     this.trans = options.trans;
     this.commands = options.commands;
+    this.filter = options.filter;
     this.title.label = title;
     this.addClass('jp-smx-section');
+    this.filter.changed.connect(() => this.update());
   }
 
-  protected run(id: string, target: string): void {
-    void this.commands.execute(id, { id: target });
+  protected onUpdateRequest(msg: Message): void {
+    const hadFocus = this.node.contains(document.activeElement);
+    super.onUpdateRequest(msg);
+    if (hadFocus) {
+      void this.renderPromise?.then(() => this._keepFocus());
+    }
+  }
+
+  /** Who acted on a row that went away goes on in the list, not at the top of the page. */
+  private _keepFocus(): void {
+    if (document.activeElement === document.body && this.isVisible) {
+      const heir = this.node.querySelector<HTMLElement>('li[tabindex="0"], button, input');
+      (heir ?? this.node.closest<HTMLElement>('.jp-smx-panel'))?.focus();
+    }
+  }
+
+  protected run(id: string, target?: string): void {
+    void this.commands.execute(id, target === undefined ? {} : { id: target });
+  }
+
+  /** What the rows of a list of jobs can do here. */
+  protected jobActions(): IJobActions {
+    const act = (id: string) => (job: JobSummary) => this.run(id, job.id);
+    return {
+      onStop: act(CommandIDs.stopJob),
+      onDelete: act(CommandIDs.deleteJob)
+    };
+  }
+
+  /** What to say of an empty list: that nothing is there, or that the filter hides it. */
+  protected emptyWords(isFiltered: boolean, words: string): string {
+    return isFiltered ? this.trans.__('Nothing here matches the filter.') : words;
   }
 
   /** False while nobody could be asked: then nothing is claimed about jobs and pools, not even that there are none. */
@@ -72,10 +114,11 @@ abstract class SectionView extends LiveWidget {
 
   protected readonly trans: TranslationBundle;
   protected readonly commands: CommandRegistry;
+  protected readonly filter: Filter;
 }
 
 class HeaderView extends SectionView {
-  constructor(options: IViewOptions) {
+  constructor(options: ISectionOptions) {
     super(options, '');
   }
 
@@ -85,17 +128,28 @@ class HeaderView extends SectionView {
 
   protected render(): JSX.Element {
     const { state } = this.model;
-    const [jobs, pools] = [running(state).length, state.pools.size];
+    const isReady = state.reach === 'ready';
     return (
       <>
+        <Tools
+          text={this.filter.text}
+          trans={this.trans}
+          onFilter={text => (this.filter.text = text)}
+          onRefresh={() => this.run(CommandIDs.refresh)}
+          onSettings={
+            this.commands.hasCommand(SETTINGS)
+              ? () => void this.commands.execute(SETTINGS, { query: 'jupyter-smx' })
+              : undefined
+          }
+        />
         <Notice
           state={state}
           trans={this.trans}
-          onRefresh={() => void this.commands.execute(CommandIDs.refresh)}
-          onWake={() => void this.commands.execute(CommandIDs.wake)}
+          onRefresh={() => this.run(CommandIDs.refresh)}
+          onWake={() => this.run(CommandIDs.wake)}
         />
         <p className="jp-smx-counts" role="status" aria-live="polite">
-          {state.reach === 'ready' ? countSentence(jobs, pools, this.trans) : ''}
+          {isReady ? countSentence(state, this.model.now(), this.trans) : ''}
         </p>
       </>
     );
@@ -103,7 +157,7 @@ class HeaderView extends SectionView {
 }
 
 class RunningView extends SectionView {
-  constructor(options: IViewOptions) {
+  constructor(options: ISectionOptions) {
     super(options, options.trans.__('Running'));
   }
 
@@ -115,24 +169,27 @@ class RunningView extends SectionView {
     if (!this.isKnown()) {
       return <></>;
     }
+    const all = running(this.model.state);
+    const start = this.trans.__(
+      'No job is running. A cell that begins with %1 starts one.',
+      '%%train'
+    );
     return (
       <JobList
-        jobs={running(this.model.state)}
+        jobs={this.filter.jobs(all)}
         now={this.model.now()}
         trans={this.trans}
         label={this.trans.__('Running jobs')}
-        empty={this.trans.__(
-          'No job is running. A cell that begins with %1 starts one.',
-          '%%train'
-        )}
-        onStop={job => this.run(CommandIDs.stopJob, job.id)}
+        empty={this.emptyWords(all.length > 0, start)}
+        scroller={this.node}
+        {...this.jobActions()}
       />
     );
   }
 }
 
 class PoolsView extends SectionView {
-  constructor(options: IViewOptions) {
+  constructor(options: ISectionOptions) {
     super(options, options.trans.__('Pools'));
   }
 
@@ -144,11 +201,17 @@ class PoolsView extends SectionView {
     if (!this.isKnown()) {
       return <></>;
     }
+    const all = livePools(this.model.state);
+    const keep = this.trans.__(
+      'No pool is warm. A job with %1 leaves one behind.',
+      '--keep-alive 10m'
+    );
     return (
       <PoolList
-        pools={livePools(this.model.state)}
+        pools={this.filter.pools(all)}
         now={this.model.now()}
         trans={this.trans}
+        empty={this.emptyWords(all.length > 0, keep)}
         onExtend={pool => this.run(CommandIDs.extendPool, pool.id)}
         onRelease={pool => this.run(CommandIDs.releasePool, pool.id)}
       />
@@ -157,26 +220,44 @@ class PoolsView extends SectionView {
 }
 
 class FinishedView extends SectionView {
-  constructor(options: IViewOptions) {
+  constructor(options: ISectionOptions) {
     super(options, options.trans.__('Finished'));
+    this.toolbar = new Toolbar();
+    this.toolbar.addItem(
+      'clear',
+      new ToolbarButton({
+        label: options.trans.__('Clear'),
+        tooltip: options.trans.__('Delete the finished jobs of this list'),
+        onClick: () =>
+          void this.commands.execute(CommandIDs.clearFinished, { filter: this.filter.text })
+      })
+    );
   }
+
+  /** Lab puts it beside the title of the section. */
+  readonly toolbar: Toolbar;
 
   protected isTicking(): boolean {
     return false;
   }
 
   protected render(): JSX.Element {
+    const { state } = this.model;
     if (!this.isKnown()) {
       return <></>;
     }
+    const all = finished(state);
+    const none = state.reach === 'ready' ? this.trans.__('No job has finished yet.') : '';
     return (
       <JobList
-        jobs={finished(this.model.state)}
+        jobs={this.filter.jobs(all)}
         now={this.model.now()}
         trans={this.trans}
         label={this.trans.__('Finished jobs')}
-        empty={this.model.state.reach === 'ready' ? this.trans.__('No job has finished yet.') : ''}
-        onStop={job => this.run(CommandIDs.stopJob, job.id)}
+        empty={this.emptyWords(all.length > 0, none)}
+        scroller={this.node}
+        onEnd={() => void this.model.more()}
+        {...this.jobActions()}
       />
     );
   }

@@ -19,7 +19,14 @@ export interface IState {
   readonly skew: number;
   /** The sentence that goes with `failing`. */
   readonly problem: string;
+  /** Finished jobs that are kept; it grows as more pages are read. */
+  readonly limit: number;
+  /** The id of the job before which the next page begins; null when everything is here. */
+  readonly cursor: string | null;
 }
+
+/** Finished jobs that are listed at first; the controller has all of them. */
+export const FINISHED_LIMIT = 200;
 
 export const NOTHING: IState = {
   reach: 'unknown',
@@ -27,11 +34,10 @@ export const NOTHING: IState = {
   jobs: new Map(),
   pools: new Map(),
   skew: 0,
-  problem: ''
+  problem: '',
+  limit: FINISHED_LIMIT,
+  cursor: null
 };
-
-/** Finished jobs that are kept in the page; the controller has all of them. */
-export const FINISHED_LIMIT = 200;
 
 const FINAL: ReadonlySet<Status> = new Set<Status>(['Completed', 'Failed', 'Stopped']);
 
@@ -52,7 +58,8 @@ export function listed(
   state: IState,
   jobs: readonly JobSummary[],
   pools: readonly PoolSummary[],
-  seq: number
+  seq: number,
+  cursor: string | null = null
 ): IStep {
   const ended = jobs.filter(job => {
     const before = state.jobs.get(job.id);
@@ -64,11 +71,35 @@ export function listed(
       reach: 'ready',
       problem: '',
       seq,
+      cursor,
       jobs: new Map(jobs.map(job => [job.id, job])),
       pools: new Map(pools.filter(isLive).map(pool => [pool.id, pool]))
     },
     ended
   };
+}
+
+/**
+ * The state with one more page of older jobs; what is known of a job already is newer than the page.
+ */
+export function paged(state: IState, page: readonly JobSummary[], cursor: string | null): IStep {
+  const jobs = new Map([...page.map(job => [job.id, job] as const), ...state.jobs]);
+  const limit = Math.max(state.limit, [...jobs.values()].filter(isFinal).length);
+  return { state: { ...state, jobs, limit, cursor }, ended: [] };
+}
+
+/**
+ * The state without a job that was deleted.
+ */
+export function without(state: IState, id: string): IStep {
+  const jobs = new Map(state.jobs);
+  jobs.delete(id);
+  const cursor = state.cursor === id ? oldestOf(jobs) : state.cursor;
+  return { state: { ...state, jobs, cursor }, ended: [] };
+}
+
+function oldestOf(jobs: ReadonlyMap<string, JobSummary>): string | null {
+  return [...jobs.values()].filter(isFinal).sort(lastCreated).pop()?.id ?? null;
 }
 
 /**
@@ -99,7 +130,7 @@ export function changed(state: IState, changes: Changes): IStep {
       problem: '',
       // One answer may have a part only of very many events: the next part follows the last one of them.
       seq: Math.max(state.seq, newestOf(changes)),
-      jobs: forgetOldest(jobs),
+      ...forgetOldest(jobs, state),
       pools
     },
     ended: [...ended.values()]
@@ -134,12 +165,20 @@ function applyEvent(
   return isFinal(event.job) && !wasOver ? event.job : null;
 }
 
-function forgetOldest(jobs: Map<string, JobSummary>): Map<string, JobSummary> {
-  const over = [...jobs.values()].filter(isFinal).sort(newestFirst).slice(FINISHED_LIMIT);
+/** Jobs beyond the limit go, and the next page begins with them. */
+function forgetOldest(
+  jobs: Map<string, JobSummary>,
+  { limit, cursor }: IState
+): Pick<IState, 'jobs' | 'cursor'> {
+  const over = [...jobs.values()].filter(isFinal).sort(lastCreated).slice(limit);
   for (const job of over) {
     jobs.delete(job.id);
   }
-  return jobs;
+  return { jobs, cursor: over.length > 0 ? oldestOf(jobs) : cursor };
+}
+
+function lastCreated(a: JobSummary, b: JobSummary): number {
+  return b.created_at - a.created_at;
 }
 
 function isLive(pool: PoolSummary): boolean {

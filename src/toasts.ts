@@ -5,7 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 
 import type { JobSummary } from './_types';
-import { CommandIDs } from './commands';
+import { CommandIDs } from './ids';
 import { toastsFor } from './toast';
 
 /**

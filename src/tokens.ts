@@ -21,7 +21,11 @@ export interface IJobsModel {
   refresh(): Promise<void>;
   /** Start the controller, then list everything. */
   wake(): Promise<void>;
+  /** Read one more page of older jobs; nothing happens when there is none. */
+  more(): Promise<void>;
   stop(job: JobSummary): Promise<void>;
+  /** Delete a finished job, with its log and its files. */
+  remove(job: JobSummary): Promise<void>;
   /** Move the end of an idle pool by some seconds. */
   extend(pool: PoolSummary, seconds: number): Promise<void>;
   release(pool: PoolSummary): Promise<void>;

@@ -69,6 +69,11 @@ class Lab:
         expect(self.page.locator(".lm-CommandPalette-item.lm-mod-active")).to_contain_text(label)
         self.page.keyboard.press("Enter")
 
+    def theme(self, name: str) -> None:
+        """Change the colours of Lab and wait until the page has them."""
+        self.page.evaluate("theme => void window.jupyterapp.commands.execute('apputils:change-theme', {theme})", name)
+        expect(self.page.locator(f"body[data-jp-theme-name='{name}']")).to_have_count(1)
+
     def card(self, name: str) -> Locator:
         """Find the card of the newest job with this base name."""
         return self.page.get_by_role("group", name=re.compile(f"^Job {name}")).last
@@ -111,6 +116,7 @@ class Panel:
         self.countdown = self.region.get_by_role("timer")
         self.longer = self.region.get_by_role("button", name=re.compile("15 minutes longer"))
         self.release = self.region.get_by_role("button", name=re.compile("^Release pool"))
+        self.filter = self.region.get_by_role("searchbox", name="Filter jobs and pools")
         self.tab = page.get_by_role("tab", name="Jobs and pools")
 
     def show(self) -> None:
@@ -134,4 +140,4 @@ class Panel:
 
 def clock(row: Locator) -> Locator:
     """Find the time of a row or of a card as it is seen."""
-    return row.locator(".jp-smx-time [aria-hidden]")
+    return row.locator(".jp-smx-time span[aria-hidden]")

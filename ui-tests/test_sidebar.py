@@ -20,7 +20,7 @@ WAKE = 20_000
 """Milliseconds until a job in the panel follows one on a host, a cold start included."""
 
 
-MOST_TABS = 3
+MOST_TABS = 6
 """Presses of the Tab key from the panel's tab to its first button that a person may be asked for."""
 
 
@@ -37,7 +37,7 @@ def test_nothing_complains_and_nothing_starts_when_lab_opens_before_any_job(lab:
     expect(lab.panel.region).to_contain_text("It starts with the next %%train or %%process cell.")
     assert not server.is_running()
     lab.panel.region.get_by_role("button", name="Show earlier jobs").click()
-    expect(lab.panel.region).to_contain_text("0 jobs running, 0 pools")
+    expect(lab.panel.region).to_contain_text("0 running · 0 warm")
     assert server.is_running()
 
 

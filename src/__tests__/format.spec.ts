@@ -7,11 +7,14 @@ import {
   elapsed,
   endSentence,
   measured,
+  money,
   remaining,
   spoken,
   startWords,
   stepWords
 } from '../format';
+import type { JobSummary } from '../_types';
+import { listed, NOTHING } from '../state';
 import { toastsFor } from '../toast';
 import { readCard } from '../snapshot';
 import { completed, job, pool } from './examples';
@@ -133,9 +136,41 @@ describe('toasts', () => {
 });
 
 describe('the counts', () => {
-  it('are right for one and for many', () => {
-    expect(countSentence(1, 2, trans)).toBe('1 job running, 2 pools');
-    expect(countSentence(0, 1, trans)).toBe('0 jobs running, 1 pool');
+  const noon = new Date(2026, 10, 21, 12).getTime() / 1000;
+  const midnight = new Date(2026, 10, 21).getTime() / 1000;
+  const paid = (number: number, ended_at: number, cost: number | null): JobSummary =>
+    completed(number, { created_at: ended_at - 10, ended_at, cost });
+  const said = (jobs: JobSummary[], cursor: string | null = null): string =>
+    countSentence(listed(NOTHING, jobs, [pool(1)], 1, cursor).state, noon, trans);
+
+  it('say what runs, what is warm, and what today cost', () => {
+    const jobs = [job(0), paid(1, midnight + 60, 0.25), paid(2, noon, 0.16), paid(3, noon, null)];
+    expect(said(jobs)).toBe('1 running · 1 warm · $0.41 today');
+  });
+
+  it('leave out what ended yesterday, and say nothing where nothing has a price', () => {
+    expect(said([paid(1, midnight - 1, 3)])).toBe('0 running · 1 warm');
+    expect(said([paid(1, noon, null)])).toBe('0 running · 1 warm');
+    expect(said([paid(1, noon, 0)])).toBe('0 running · 1 warm');
+  });
+
+  it('claim no whole sum while older jobs of today may not be here', () => {
+    expect(said([paid(1, noon, 1)], 'job-1')).toContain('over $1.00 today');
+    expect(said([paid(1, noon, 1), paid(2, midnight - 9, 2)], 'job-2')).toContain('· $1.00 today');
+  });
+
+  it('do not call free what costs less than a cent', () => {
+    expect([money(0), money(0.001), money(0.005), money(12)]).toEqual([
+      '$0.00',
+      '< $0.01',
+      '$0.01',
+      '$12.00'
+    ]);
+  });
+
+  it('count no pool as warm that a job uses', () => {
+    const busy = listed(NOTHING, [], [pool(1, { expires_at: null })], 1).state;
+    expect(countSentence(busy, noon, trans)).toBe('0 running · 0 warm');
   });
 });
 

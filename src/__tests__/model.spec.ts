@@ -2,9 +2,10 @@ import type { Event } from '@jupyterlab/services';
 import { Stream } from '@lumino/signaling';
 
 import type { Changes, Event as Change, JobSummary, PoolSummary } from '../_types';
-import type { ControllerInfo, IAnswer } from '../api';
+import type { ControllerInfo, IAnswer, IWhichJobs } from '../api';
 import { ApiError } from '../errors';
 import { CHANGE_SCHEMA, JobsModel } from '../model';
+import { FINISHED_LIMIT, running } from '../state';
 import { completed, event, job, pool } from './examples';
 
 /** A server with a clock that is ten seconds ahead, that counts what it is asked. */
@@ -37,8 +38,18 @@ class FakeServer implements JobsModel.IApi {
     return this.answer('start', this.info());
   }
 
-  jobs(): Promise<IAnswer<{ jobs: JobSummary[] }>> {
-    return this.answer('jobs', { jobs: this.jobList });
+  jobs(limit: number, which: IWhichJobs = {}): Promise<IAnswer<{ jobs: JobSummary[] }>> {
+    const { before, status } = which;
+    const from = before ? this.jobList.findIndex(one => one.id === before) + 1 : 0;
+    const jobs = this.jobList
+      .slice(from)
+      .filter(one => !status || one.status === status)
+      .slice(0, limit);
+    return this.answer(['jobs', status, before].filter(Boolean).join(' '), { jobs });
+  }
+
+  async deleteJob(id: string): Promise<void> {
+    await this.answer(`delete ${id}`, null);
   }
 
   pools(): Promise<IAnswer<{ pools: PoolSummary[] }>> {
@@ -123,6 +134,46 @@ describe('the model', () => {
       1
     ]);
     expect(model.now()).toBe(1010);
+  });
+
+  it('reads older jobs page by page, each once, until there are no more', async () => {
+    // Newest first, as the server gives them.
+    server.jobList = Array.from({ length: 2500 }, (_, i) => completed(2500 - i));
+    await model.refresh();
+    expect(model.state.jobs.size).toBe(FINISHED_LIMIT);
+    server.asked = [];
+    await Promise.all([model.more(), model.more()]);
+    expect(server.asked).toEqual(['jobs job-2301']);
+    expect(model.state.jobs.size).toBe(1200);
+    await model.more();
+    await model.more();
+    expect([model.state.jobs.size, model.state.cursor]).toEqual([2500, null]);
+    server.asked = [];
+    await model.more();
+    expect(server.asked).toEqual([]);
+  });
+
+  it('lists jobs that run although they are older than the first page', async () => {
+    const newer = Array.from({ length: FINISHED_LIMIT }, (_, i) => completed(500 - i));
+    server.jobList = [...newer, job(2), job(1, { status: 'Stopping' })];
+    await model.refresh();
+    expect(running(model.state).map(one => one.id)).toEqual(['job-1', 'job-2']);
+  });
+
+  it('forgets a job that it deleted, since nobody announces that', async () => {
+    server.jobList = [completed(2), completed(1)];
+    await model.refresh();
+    await model.remove(completed(1));
+    expect(server.asked).toContain('delete job-1');
+    expect([...model.state.jobs.keys()]).toEqual(['job-2']);
+  });
+
+  it('keeps a job whose deletion was refused', async () => {
+    server.jobList = [completed(1)];
+    await model.refresh();
+    server.failure = new ApiError(409, 'ResourceInUse', 'It retains a warm pool.');
+    await expect(model.remove(completed(1))).rejects.toThrow('retains');
+    expect(model.state.jobs.size).toBe(1);
   });
 
   it('asks for what is new when an event announces it', async () => {

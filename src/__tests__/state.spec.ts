@@ -6,7 +6,9 @@ import {
   listed,
   livePools,
   NOTHING,
-  running
+  paged,
+  running,
+  without
 } from '../state';
 import { changes, completed, event, job, pool } from './examples';
 
@@ -75,6 +77,32 @@ describe('changes', () => {
     expect(finished(state)).toHaveLength(FINISHED_LIMIT);
     expect(running(state).map(one => one.id)).toEqual(['job-1']);
     expect(state.jobs.has('job-2')).toBe(false);
+  });
+});
+
+describe('pages', () => {
+  it('add what is older and leave what is known as it is', () => {
+    const state = { ...ready, cursor: 'job-1' };
+    const next = paged(state, [completed(0), completed(1)], 'job-0').state;
+    expect([...next.jobs.keys()].sort()).toEqual(['job-0', 'job-1']);
+    expect(next.jobs.get('job-1')?.status).toBe('InProgress');
+    expect(next.cursor).toBe('job-0');
+  });
+
+  it('begin anew behind what was forgotten, so that nothing is skipped', () => {
+    const small = { ...listed(NOTHING, [completed(3), completed(2)], [], 1).state, limit: 2 };
+    const { state } = changed(small, changes([event(2, { job: completed(4) })]));
+    expect([...state.jobs.keys()].sort()).toEqual(['job-3', 'job-4']);
+    expect(state.cursor).toBe('job-3');
+  });
+
+  it('begin before another job when the one at their border was deleted', () => {
+    const state = {
+      ...listed(NOTHING, [completed(3), completed(2)], [], 1).state,
+      cursor: 'job-2'
+    };
+    expect(without(state, 'job-2').state.cursor).toBe('job-3');
+    expect(without(state, 'job-3').state.cursor).toBe('job-2');
   });
 });
 

@@ -1,70 +1,23 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import { CommandRegistry } from '@lumino/commands';
-import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
 import { CardRenderer } from '../card';
-import { CommandIDs } from '../commands';
+import { CommandIDs } from '../ids';
 import { JobsPanel } from '../sidebar';
 import { CARD_MIME_TYPE } from '../snapshot';
-import type { IState } from '../state';
 import { listed, NOTHING } from '../state';
-import type { IJobsModel } from '../tokens';
+import { addedCommands, button, FakeModel, layOut, rendered } from './fakes';
 import { completed, job, pool } from './examples';
 
 const trans = nullTranslator.load('jupyter_smx');
-
-class FakeModel implements IJobsModel {
-  state: IState = NOTHING;
-  changed = new Signal<this, IState>(this);
-  ended = new Signal<this, never>(this);
-  now = (): number => 1134;
-  refresh = jest.fn(() => Promise.resolve());
-  wake = jest.fn(() => Promise.resolve());
-  stop = jest.fn(() => Promise.resolve());
-  extend = jest.fn(() => Promise.resolve());
-  release = jest.fn(() => Promise.resolve());
-
-  become(state: IState): void {
-    this.state = state;
-    this.changed.emit(state);
-  }
-}
-
-function addedCommands(): { commands: CommandRegistry; executed: [string, unknown][] } {
-  const commands = new CommandRegistry();
-  const executed: [string, unknown][] = [];
-  for (const id of Object.values(CommandIDs)) {
-    commands.addCommand(id, {
-      describedBy: { args: { type: 'object' } },
-      execute: args => executed.push([id, args.id])
-    });
-  }
-  return { commands, executed };
-}
-
-/** Let Lumino's messages and React's work be done. */
-async function rendered(): Promise<void> {
-  for (let i = 0; i < 3; i++) {
-    await new Promise(resolve => requestAnimationFrame(resolve));
-  }
-}
-
-function button(node: HTMLElement, name: string): HTMLButtonElement {
-  const found = [...node.querySelectorAll('button')].find(
-    one => (one.getAttribute('aria-label') ?? one.textContent) === name
-  );
-  if (!found) {
-    throw new Error(`There is no button ${name} in ${node.innerHTML}`);
-  }
-  return found;
-}
 
 const halfway = job(0, {
   progress: { fraction: 0.745, text: 'epoch 7/10', remaining_seconds: 46, at: 1134 },
   metrics: { loss: 0.21341, acc: null },
   expectation: { seconds: 176, low: 170, high: 190, basis: 'history', runs: 4 }
 });
+
+beforeAll(layOut);
 
 describe('the panel', () => {
   let model: FakeModel;
@@ -90,7 +43,7 @@ describe('the panel', () => {
     expect(text).toContain('07:52');
     expect(text).toContain('ends in 7 minutes 52 seconds');
     expect(text).toContain('took 1 minute 40 seconds');
-    expect(panel.node.querySelector('[role=status]')?.textContent).toBe('1 job running, 1 pool');
+    expect(panel.node.querySelector('[role=status]')?.textContent).toBe('1 running · 1 warm');
   });
 
   it('draws how far a job is, with its number and words, and says it once to who does not see it', async () => {

@@ -5,6 +5,7 @@ import React from 'react';
 
 import type { ITasks } from '../arrays';
 import { countWords, stateWord, tasksWords } from '../arrays';
+import type { RowPlace } from './rows';
 
 /** Marks on one line; the words count the others all the same. */
 const SHOWN = 200;
@@ -62,10 +63,15 @@ function TaskMarks(props: { name: string; states: string; trans: TranslationBund
 }
 
 /** One row for the tasks of an array that stand in a list of jobs. */
-export function TasksRow({ row, trans }: { row: ITasks; trans: TranslationBundle }): JSX.Element {
+export function TasksRow(props: {
+  row: ITasks;
+  trans: TranslationBundle;
+  place: RowPlace;
+}): JSX.Element {
+  const { row, trans, place } = props;
   const names = row.tasks.map(task => task.name);
   return (
-    <li className="jp-smx-row" data-array={row.id}>
+    <li className="jp-smx-row" data-array={row.id} {...place}>
       <div className="jp-smx-row-text">
         <div className="jp-smx-row-title">
           <span className="jp-smx-name" title={names.slice(0, 10).join(', ')}>

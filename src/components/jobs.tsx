@@ -1,25 +1,30 @@
 // Rows of jobs: the running ones with a stop button, the finished ones with their outcome.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { stopIcon } from '@jupyterlab/ui-components';
+import type { LabIcon } from '@jupyterlab/ui-components';
+import { deleteIcon, runIcon, stopIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import type { JobSummary } from '../_types';
+import type { ITasks } from '../arrays';
 import { together } from '../arrays';
-import { clock, elapsed, measured, spoken, startWords, stepWords } from '../format';
+import { clock, elapsed, measured, money, spoken, startWords, stepWords } from '../format';
 import { waitWords } from '../outlook';
 import { isFinal } from '../state';
 import { TasksRow } from './arrays';
 import { JobExpected, JobMetrics, JobProgress } from './outlook';
+import type { RowPlace } from './rows';
+import { Rows } from './rows';
 
-interface IJobRowProps {
-  job: JobSummary;
-  now: number;
-  trans: TranslationBundle;
+/** What a row can do; a button whose act is not there is not there. */
+export interface IJobActions {
   onStop: (job: JobSummary) => void;
+  onDelete: (job: JobSummary) => void;
+  onOpen?: (job: JobSummary) => void;
+  onRerun?: (job: JobSummary) => void;
 }
 
-export interface IJobListProps {
+export interface IJobListProps extends IJobActions {
   jobs: readonly JobSummary[];
   now: number;
   trans: TranslationBundle;
@@ -27,36 +32,61 @@ export interface IJobListProps {
   label: string;
   /** What stands there when there is no job. */
   empty: string;
-  onStop: (job: JobSummary) => void;
+  /** The element in which the list scrolls. */
+  scroller: HTMLElement;
+  onEnd?: () => void;
 }
 
+/** Pixels of a row of two lines. */
+const ROW = 48;
+
 export function JobList(props: IJobListProps): JSX.Element {
-  const { jobs, label, empty, ...row } = props;
+  const { jobs, label, empty, scroller, onEnd, ...row } = props;
   if (jobs.length === 0) {
     return <p className="jp-smx-empty">{empty}</p>;
   }
+  const forJob = (act?: (job: JobSummary) => void) => (one: JobSummary | ITasks) =>
+    'tasks' in one ? undefined : act?.(one);
   return (
-    <ul className="jp-smx-list" aria-label={label}>
-      {together(jobs).map(one =>
+    <Rows
+      items={together(jobs)}
+      label={label}
+      scroller={scroller}
+      estimate={ROW}
+      onEnd={onEnd}
+      onOpen={forJob(row.onOpen)}
+      onDelete={forJob(job => (isFinal(job) ? row.onDelete(job) : row.onStop(job)))}
+    >
+      {(one, { ...place }, isCurrent) =>
         'tasks' in one ? (
-          <TasksRow key={one.id} row={one} trans={row.trans} />
+          <TasksRow key={one.id} row={one} trans={row.trans} place={place} />
         ) : (
-          <JobRow key={one.id} job={one} {...row} />
+          <JobRow key={one.id} job={one} place={place} isCurrent={isCurrent} {...row} />
         )
-      )}
-    </ul>
+      }
+    </Rows>
   );
 }
 
-function JobRow({ job, now, trans, onStop }: IJobRowProps): JSX.Element {
+interface IJobRowProps extends IJobActions {
+  job: JobSummary;
+  now: number;
+  trans: TranslationBundle;
+  place: RowPlace;
+  isCurrent: boolean;
+}
+
+function JobRow(props: IJobRowProps): JSX.Element {
+  const { job, now, trans, place } = props;
   const words = [
     stepWords(job, trans),
     waitWords(job, now, trans),
     job.instances,
-    startWords(job, trans)
+    startWords(job, trans),
+    job.cost ? money(job.cost) : ''
   ];
   return (
-    <li className="jp-smx-row" data-status={job.status} data-job={job.id}>
+    <li className="jp-smx-row" data-status={job.status} data-job={job.id} {...place}>
       <StatusMark job={job} />
       <div className="jp-smx-row-text">
         <div className="jp-smx-row-title">
@@ -72,8 +102,34 @@ function JobRow({ job, now, trans, onStop }: IJobRowProps): JSX.Element {
         <div className="jp-smx-row-detail">{words.filter(Boolean).join(' · ')}</div>
         <JobMetrics job={job} trans={trans} />
       </div>
-      {isFinal(job) ? null : <StopButton job={job} trans={trans} onStop={onStop} />}
+      <JobButtons {...props} />
     </li>
+  );
+}
+
+function JobButtons({ job, trans, isCurrent, ...acts }: IJobRowProps): JSX.Element {
+  const tabIndex = isCurrent ? 0 : -1;
+  if (!isFinal(job)) {
+    return <StopButton job={job} trans={trans} onStop={acts.onStop} tabIndex={tabIndex} />;
+  }
+  const { onRerun } = acts;
+  return (
+    <span className="jp-smx-row-buttons">
+      {onRerun ? (
+        <IconButton
+          label={trans.__('Run %1 again', job.name)}
+          icon={runIcon}
+          tabIndex={tabIndex}
+          onClick={() => onRerun(job)}
+        />
+      ) : null}
+      <IconButton
+        label={trans.__('Delete %1', job.name)}
+        icon={deleteIcon}
+        tabIndex={tabIndex}
+        onClick={() => acts.onDelete(job)}
+      />
+    </span>
   );
 }
 
@@ -117,19 +173,40 @@ export function StopButton(props: {
   job: JobSummary;
   trans: TranslationBundle;
   onStop: (job: JobSummary) => void;
+  tabIndex?: number;
 }): JSX.Element {
-  const { job, trans, onStop } = props;
-  const label = trans.__('Stop %1', job.name);
+  const { job, trans, onStop, tabIndex } = props;
+  return (
+    <IconButton
+      label={trans.__('Stop %1', job.name)}
+      icon={stopIcon}
+      tabIndex={tabIndex}
+      isDisabled={job.status === 'Stopping'}
+      onClick={() => onStop(job)}
+    />
+  );
+}
+
+/** A button with a picture; its name is for those who do not see it, and for the pointer that rests on it. */
+export function IconButton(props: {
+  label: string;
+  icon: LabIcon;
+  tabIndex?: number;
+  isDisabled?: boolean;
+  onClick: () => void;
+}): JSX.Element {
+  const { label, icon, tabIndex, isDisabled, onClick } = props;
   return (
     <button
       type="button"
       className="jp-smx-button jp-smx-icon-button"
       aria-label={label}
       title={label}
-      disabled={job.status === 'Stopping'}
-      onClick={() => onStop(job)}
+      tabIndex={tabIndex}
+      disabled={isDisabled}
+      onClick={onClick}
     >
-      <stopIcon.react tag="span" width="14px" height="14px" />
+      <icon.react tag="span" width="14px" height="14px" />
     </button>
   );
 }

@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { PoolSummary } from '../_types';
-import { clock, measured, remaining, spoken } from '../format';
+import { clock, measured, money, remaining, spoken } from '../format';
 
 interface IPoolActions {
   onExtend: (pool: PoolSummary) => void;
@@ -15,16 +15,14 @@ export interface IPoolListProps extends IPoolActions {
   pools: readonly PoolSummary[];
   now: number;
   trans: TranslationBundle;
+  /** What stands there when there is no pool. */
+  empty: string;
 }
 
-export function PoolList({ pools, ...row }: IPoolListProps): JSX.Element {
+export function PoolList({ pools, empty, ...row }: IPoolListProps): JSX.Element {
   const { trans } = row;
   if (pools.length === 0) {
-    return (
-      <p className="jp-smx-empty">
-        {trans.__('No pool is warm. A job with %1 leaves one behind.', '--keep-alive 10m')}
-      </p>
-    );
+    return <p className="jp-smx-empty">{empty}</p>;
   }
   return (
     <ul className="jp-smx-list" aria-label={trans.__('Warm pools')}>
@@ -36,7 +34,7 @@ export function PoolList({ pools, ...row }: IPoolListProps): JSX.Element {
 }
 
 function PoolRow(
-  props: IPoolActions & Omit<IPoolListProps, 'pools'> & { pool: PoolSummary }
+  props: IPoolActions & Omit<IPoolListProps, 'pools' | 'empty'> & { pool: PoolSummary }
 ): JSX.Element {
   const { pool, now, trans } = props;
   const left = remaining(pool, now);
@@ -63,9 +61,31 @@ function Countdown(props: { left: number | null; trans: TranslationBundle }): JS
   }
   return (
     <span className="jp-smx-time" role="timer" aria-live="off" data-soon={left <= 120}>
+      <Dial left={left} />
       <span aria-hidden="true">{clock(left)}</span>
       <span className="jp-smx-spoken">{trans.__('ends in %1', spoken(left, trans))}</span>
     </span>
+  );
+}
+
+const HOUR = 3600;
+
+/** What is left, as on a kitchen timer: a full turn is an hour. */
+function Dial({ left }: { left: number }): JSX.Element {
+  return (
+    <svg className="jp-smx-dial" viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">
+      <circle cx="8" cy="8" r="6" />
+      {/* A circle that is 100 long begins at three o'clock. */}
+      <circle
+        className="jp-smx-dial-left"
+        cx="8"
+        cy="8"
+        r="6"
+        pathLength={100}
+        strokeDasharray={`${Math.min(100, (100 * left) / HOUR)} 100`}
+        transform="rotate(-90 8 8)"
+      />
+    </svg>
   );
 }
 
@@ -101,7 +121,8 @@ function poolWords(pool: PoolSummary, trans: TranslationBundle): string {
     pool.engine,
     stateWords(pool, trans),
     trans._n('%1 job', '%1 jobs', pool.jobs_served),
-    saved > 0 ? trans.__('saved %1', measured(saved, trans)) : ''
+    saved > 0 ? trans.__('saved %1', measured(saved, trans)) : '',
+    pool.idle_cost ? trans.__('idle %1', money(pool.idle_cost)) : ''
   ]
     .filter(Boolean)
     .join(' · ');

@@ -4,13 +4,24 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { addCommands, CommandIDs } from '../commands';
+import { addCommands } from '../commands';
+import { CommandIDs } from '../ids';
 import { IJobsModel } from '../tokens';
 import { wordsOf } from './words';
 
+const IN_PALETTE = [
+  CommandIDs.refresh,
+  CommandIDs.stopJob,
+  CommandIDs.extendPool,
+  CommandIDs.releasePool,
+  CommandIDs.deleteJob,
+  CommandIDs.clearFinished,
+  CommandIDs.wake
+];
+
 export const commandsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:commands',
-  description: 'Adds the commands that stop jobs and extend or release warm pools.',
+  description: 'Adds the commands that stop and delete jobs and extend or release warm pools.',
   autoStart: true,
   requires: [IJobsModel],
   optional: [ITranslator, ICommandPalette],
@@ -22,6 +33,9 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = wordsOf(translator);
     addCommands(app.commands, model, trans);
-    palette?.addItem({ command: CommandIDs.refresh, category: trans.__('Jobs and Pools') });
+    const category = trans.__('Jobs and Pools');
+    for (const command of IN_PALETTE) {
+      palette?.addItem({ command, category });
+    }
   }
 };

@@ -5,7 +5,7 @@ import { ILayoutRestorer } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { CommandIDs } from '../commands';
+import { CommandIDs } from '../ids';
 import { jobsIcon } from '../icons';
 import { JobsPanel } from '../sidebar';
 import { IJobsModel } from '../tokens';

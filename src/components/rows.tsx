@@ -1,0 +1,158 @@
+// A list of any length: the rows that are in sight are drawn, one of them can be tabbed to, arrows go from row to row.
+
+import type { Range, Virtualizer } from '@tanstack/react-virtual';
+import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual';
+import React, { useEffect, useRef, useState } from 'react';
+
+/** What a row spreads over its `li`. */
+export type RowPlace = React.LiHTMLAttributes<HTMLLIElement> & {
+  ref: (node: HTMLLIElement | null) => void;
+  'data-index': number;
+};
+
+export interface IRowsProps<T> {
+  items: readonly T[];
+  /** The accessible name of the list. */
+  label: string;
+  /** The element that scrolls. */
+  scroller: HTMLElement;
+  /** Pixels that a row has before anybody measured it. */
+  estimate: number;
+  /** Draw a row; its buttons can be tabbed to where it is the current one. */
+  children: (item: T, place: RowPlace, isCurrent: boolean) => JSX.Element;
+  /** Enter, or a double click, on a row. */
+  onOpen?: (item: T) => void;
+  /** The Delete key on a row. */
+  onDelete?: (item: T) => void;
+  /** The last row came into sight. */
+  onEnd?: () => void;
+}
+
+/** Rows that are drawn beyond those in sight. */
+const OVERSCAN = 6;
+
+export function Rows<T extends { id: string }>(props: IRowsProps<T>): JSX.Element {
+  const { items, label, scroller, estimate, onEnd } = props;
+  const [current, setCurrent] = useState<string | null>(null);
+  const at = Math.max(
+    0,
+    items.findIndex(item => item.id === current)
+  );
+  const virtualizer = useVirtualizer<HTMLElement, HTMLLIElement>({
+    count: items.length,
+    getScrollElement: () => scroller,
+    estimateSize: () => estimate,
+    getItemKey: index => items[index].id,
+    overscan: OVERSCAN,
+    // The current row may hold the focus, which is lost with it.
+    rangeExtractor: range => withRow(range, at)
+  });
+  const drawn = virtualizer.getVirtualItems();
+  const isEnd = drawn.length > 0 && drawn[drawn.length - 1].index === items.length - 1;
+  useEffect(() => {
+    if (isEnd) {
+      onEnd?.();
+    }
+  }, [isEnd, items.length]);
+  const keys = useRowKeys(props, at, virtualizer, setCurrent);
+  return (
+    <ul
+      className="jp-smx-list jp-smx-rows"
+      aria-label={label}
+      style={{ height: virtualizer.getTotalSize() }}
+      {...keys}
+    >
+      {drawn.map(({ index, start }) => {
+        const item = items[index];
+        const place: RowPlace & { key: string } = {
+          key: item.id,
+          ref: virtualizer.measureElement,
+          'data-index': index,
+          'aria-setsize': items.length,
+          'aria-posinset': index + 1,
+          tabIndex: index === at ? 0 : -1,
+          style: { transform: `translateY(${start}px)` },
+          onFocus: () => setCurrent(item.id)
+        };
+        return props.children(item, place, index === at);
+      })}
+    </ul>
+  );
+}
+
+function withRow(range: Range, row: number): number[] {
+  const seen = defaultRangeExtractor(range);
+  return row < range.count && !seen.includes(row) ? [...seen, row].sort((a, b) => a - b) : seen;
+}
+
+type ListKeys = Pick<React.HTMLAttributes<HTMLUListElement>, 'onKeyDown' | 'onDoubleClick'>;
+
+function useRowKeys<T extends { id: string }>(
+  { items, onOpen, onDelete }: IRowsProps<T>,
+  at: number,
+  virtualizer: Virtualizer<HTMLElement, HTMLLIElement>,
+  setCurrent: (id: string) => void
+): ListKeys {
+  const list = useRef<HTMLUListElement | null>(null);
+  const focusLater = useFocusAfterRender(list);
+  const go = (index: number): void => {
+    const target = Math.min(Math.max(index, 0), items.length - 1);
+    focusLater(target);
+    virtualizer.scrollToIndex(target);
+    setCurrent(items[target].id);
+  };
+  const onRow = (key: string): boolean => {
+    const target = STEPS[key]?.(at, items.length);
+    if (target !== undefined) {
+      go(target);
+    } else if (key === 'Enter' && onOpen) {
+      onOpen(items[at]);
+    } else if (key === 'Delete' && onDelete) {
+      onDelete(items[at]);
+    } else {
+      return false;
+    }
+    return true;
+  };
+  return {
+    onKeyDown: event => {
+      list.current = event.currentTarget;
+      const isRow = (event.target as HTMLElement).tagName === 'LI';
+      if (items.length > 0 && (isRow || event.key in STEPS) && onRow(event.key)) {
+        event.preventDefault();
+        event.stopPropagation();
+      }
+    },
+    onDoubleClick: event => {
+      const row = (event.target as HTMLElement).closest<HTMLElement>('[data-index]');
+      const isButton = (event.target as HTMLElement).closest('button') !== null;
+      if (row && !isButton) {
+        onOpen?.(items[Number(row.dataset.index)]);
+      }
+    }
+  };
+}
+
+/** A row that is far away is there only when the list was drawn again. */
+function useFocusAfterRender(list: React.RefObject<HTMLElement>): (index: number) => void {
+  const wanted = useRef<number | null>(null);
+  useEffect(() => {
+    if (wanted.current !== null) {
+      const row = list.current?.querySelector<HTMLElement>(`[data-index="${wanted.current}"]`);
+      row?.focus({ preventScroll: true });
+      wanted.current = null;
+    }
+  });
+  return index => {
+    wanted.current = index;
+  };
+}
+
+const STEPS: Record<string, ((at: number, count: number) => number) | undefined> = {
+  ArrowDown: at => at + 1,
+  ArrowUp: at => at - 1,
+  Home: () => 0,
+  End: (_, count) => count - 1,
+  PageDown: at => at + 10,
+  PageUp: at => at - 10
+};

@@ -1,0 +1,66 @@
+"""The panel as a place to work in: finding, deleting, going through rows, by pointer and by keys, in light and dark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from gate import Gate
+    from lab import Lab
+    from labserver import LabServer
+
+WAKE = 20_000
+"""Milliseconds until a job in the panel follows one on a host, a cold start included."""
+
+
+def test_the_filter_hides_what_does_not_match_in_all_sections(lab: Lab, server: LabServer, gate: Gate) -> None:
+    lab.open()
+    lab.panel.show()
+    server.submit("alpha", "print('done')", keep_alive=600)
+    expect(lab.panel.finished("alpha")).to_contain_text("Completed", timeout=WAKE)
+    server.submit("beta", gate.code)
+    gate.wait_for_job()
+    expect(lab.panel.running("beta")).to_be_visible(timeout=WAKE)
+    lab.panel.filter.press_sequentially("ALPHA")
+    expect(lab.panel.running("beta")).to_have_count(0)
+    expect(lab.panel.finished("alpha")).to_have_count(1)
+    lab.panel.filter.fill("")
+    expect(lab.panel.running("beta")).to_have_count(1)
+    lab.photograph("panel-light")
+    lab.theme("JupyterLab Dark")
+    lab.photograph("panel-dark")
+
+
+def test_rows_are_gone_through_and_deleted_with_keys_alone(lab: Lab, server: LabServer) -> None:
+    lab.open()
+    lab.panel.show()
+    for name in ("elder", "younger"):
+        server.submit(name, "print('done')")
+        expect(lab.panel.finished(name)).to_contain_text("Completed", timeout=WAKE)
+    lab.panel.filter.fill("completed")
+    lab.panel.finished("younger").focus()
+    lab.page.keyboard.press("ArrowDown")
+    expect(lab.panel.finished("elder")).to_be_focused()
+    lab.page.keyboard.press("Delete")
+    expect(lab.page.get_by_role("dialog")).to_contain_text("Delete this job?")
+    lab.page.keyboard.press("Enter")
+    expect(lab.panel.finished("elder")).to_have_count(0)
+    expect(lab.panel.finished("younger")).to_be_focused()
+
+
+def test_clearing_asks_with_a_number_and_leaves_what_the_filter_hides(lab: Lab, server: LabServer) -> None:
+    lab.open()
+    lab.panel.show()
+    for name in ("clear-me", "spare-me"):
+        server.submit(name, "print('done')")
+        expect(lab.panel.finished(name)).to_contain_text("Completed", timeout=WAKE)
+    lab.panel.filter.fill("clear-me")
+    lab.panel.region.get_by_role("button", name="Clear", exact=True).click()
+    expect(lab.page.get_by_role("dialog")).to_contain_text("Delete 1 finished job?")
+    lab.page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
+    expect(lab.panel.region).to_contain_text("Nothing here matches the filter.")
+    lab.panel.filter.fill("")
+    expect(lab.panel.finished("spare-me")).to_have_count(1)
+    expect(lab.panel.finished("clear-me")).to_have_count(0)

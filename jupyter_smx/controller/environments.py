@@ -107,6 +107,8 @@ class Environments:
         if order is None or order.build.done():
             build = self._make(name, python, environment)
             order = self._orders[name] = _Order(asyncio.create_task(build, name=f"environment {name}"))
+            # One that fails at the moment in which it is given up has nobody left who would hear of it.
+            order.build.add_done_callback(lambda done: done.cancelled() or done.exception())
         return order
 
     def _forget(self, order: _Order) -> None:
@@ -122,9 +124,7 @@ class Environments:
             await self._make_now(order, self._folder / name, python, environment)
 
     async def _make_now(self, order: _Order, folder: Path, python: str, environment: PythonEnvironment) -> None:
-        build = asyncio.ensure_future(self._builder.build(folder, python, environment, order.say))
-        # One that fails at the moment in which it is given up has nobody left who would hear of it.
-        build.add_done_callback(lambda done: done.cancelled() or done.exception())
+        build = self._builder.build(folder, python, environment, order.say)
         try:
             await asyncio.wait_for(build, self._limit)
         except asyncio.TimeoutError:

@@ -107,8 +107,7 @@ class Environments:
         if order is None or order.build.done():
             build = self._make(name, python, environment)
             order = self._orders[name] = _Order(asyncio.create_task(build, name=f"environment {name}"))
-            # One that fails at the moment in which it is given up has nobody left who would hear of it.
-            order.build.add_done_callback(lambda done: done.cancelled() or done.exception())
+            order.build.add_done_callback(_hear_of)
         return order
 
     def _forget(self, order: _Order) -> None:
@@ -124,7 +123,8 @@ class Environments:
             await self._make_now(order, self._folder / name, python, environment)
 
     async def _make_now(self, order: _Order, folder: Path, python: str, environment: PythonEnvironment) -> None:
-        build = self._builder.build(folder, python, environment, order.say)
+        build = asyncio.ensure_future(self._builder.build(folder, python, environment, order.say))
+        build.add_done_callback(_hear_of)
         try:
             await asyncio.wait_for(build, self._limit)
         except asyncio.TimeoutError:
@@ -185,3 +185,9 @@ class Environments:
 def _delete(places: Iterable[Path]) -> None:
     for place in places:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _hear_of(build: asyncio.Future[None]) -> None:
+    """Take note of a failure: at the moment in which a build is given up nobody else is left who would."""
+    if not build.cancelled():
+        build.exception()

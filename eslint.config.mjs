@@ -58,7 +58,17 @@ export default tseslint.config(
       'jupyter/prefer-lazy-imports': [
         'warn',
         // Each registers something when the application starts, and what is registered is made by a synchronous call.
-        { ignoreImports: ['../card', '../commands', '../model', '../sidebar', '../snapshot'] }
+        {
+          ignoreImports: [
+            '../card',
+            '../commands',
+            '../model',
+            '../running',
+            '../sidebar',
+            '../snapshot',
+            '../status'
+          ]
+        }
       ]
     }
   },

@@ -4,8 +4,11 @@ import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import { cardPlugin } from './plugins/card';
 import { commandsPlugin } from './plugins/commands';
+import { launcherPlugin } from './plugins/launcher';
 import { modelPlugin } from './plugins/model';
+import { runningPlugin } from './plugins/running';
 import { sidebarPlugin } from './plugins/sidebar';
+import { statusPlugin } from './plugins/status';
 import { toastsPlugin } from './plugins/toasts';
 
 export { IJobsModel } from './tokens';
@@ -15,6 +18,9 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   commandsPlugin,
   sidebarPlugin,
   toastsPlugin,
+  statusPlugin,
+  runningPlugin,
+  launcherPlugin,
   cardPlugin
 ];
 export default plugins;

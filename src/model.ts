@@ -69,6 +69,13 @@ export class JobsModel implements IJobsModel, IDisposable {
     return this._want('list');
   }
 
+  async begin(limit: number): Promise<void> {
+    if (limit !== this._state.limit) {
+      this._state = { ...this._state, limit };
+      await (this._state.reach === 'unknown' ? null : this.refresh());
+    }
+  }
+
   async wake(): Promise<void> {
     await this._api.startController();
     await this.refresh();

@@ -4,6 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { SidePanel, Toolbar, ToolbarButton } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import type { Message } from '@lumino/messaging';
+import type { AccordionPanel } from '@lumino/widgets';
 import React from 'react';
 
 import type { JobSummary } from './_types';
@@ -22,6 +23,9 @@ import type { IJobsModel } from './tokens';
 
 /** Lab's own command, there unless an administrator took the editor away. */
 const SETTINGS = 'settingeditor:open';
+
+/** In the order in which they stand. */
+const SECTIONS = ['running', 'pools', 'finished'];
 
 interface IViewOptions {
   model: IJobsModel;
@@ -48,6 +52,18 @@ export class JobsPanel extends SidePanel {
     this.addWidget(new RunningView({ ...options, filter }));
     this.addWidget(new PoolsView({ ...options, filter }));
     this.addWidget(new FinishedView({ ...options, filter }));
+  }
+
+  /** Open the sections that are named and close the others. */
+  unfold(sections: readonly string[]): void {
+    SECTIONS.forEach((name, index) => {
+      const panel = this.content as AccordionPanel;
+      if (sections.includes(name)) {
+        panel.expand(index);
+      } else {
+        panel.collapse(index);
+      }
+    });
   }
 
   protected onActivateRequest(msg: Message): void {

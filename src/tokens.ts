@@ -21,6 +21,8 @@ export interface IJobsModel {
   refresh(): Promise<void>;
   /** Start the controller, then list everything. */
   wake(): Promise<void>;
+  /** List so many finished jobs at first. */
+  begin(finished: number): Promise<void>;
   /** Read one more page of older jobs; nothing happens when there is none. */
   more(): Promise<void>;
   stop(job: JobSummary): Promise<void>;

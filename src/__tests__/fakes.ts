@@ -3,6 +3,7 @@
 import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 
+import type { JobSummary, PoolSummary } from '../_types';
 import { CommandIDs } from '../ids';
 import type { IState } from '../state';
 import { NOTHING } from '../state';
@@ -15,11 +16,12 @@ export class FakeModel implements IJobsModel {
   now = (): number => 1134;
   refresh = jest.fn(() => Promise.resolve());
   wake = jest.fn(() => Promise.resolve());
+  begin = jest.fn(() => Promise.resolve());
   more = jest.fn(() => Promise.resolve());
-  stop = jest.fn(() => Promise.resolve());
+  stop = jest.fn((_job: JobSummary) => Promise.resolve());
   remove = jest.fn(() => Promise.resolve());
   extend = jest.fn(() => Promise.resolve());
-  release = jest.fn(() => Promise.resolve());
+  release = jest.fn((_pool: PoolSummary) => Promise.resolve());
 
   become(state: IState): void {
     this.state = state;

@@ -153,6 +153,16 @@ describe('the model', () => {
     expect(server.asked).toEqual([]);
   });
 
+  it('lists as many finished jobs at first as it is told', async () => {
+    server.jobList = Array.from({ length: 50 }, (_, i) => completed(50 - i));
+    await model.begin(20);
+    expect(server.asked).toEqual([]);
+    await model.refresh();
+    expect([model.state.jobs.size, model.state.cursor]).toEqual([20, 'job-31']);
+    await model.begin(30);
+    expect(model.state.jobs.size).toBe(30);
+  });
+
   it('lists jobs that run although they are older than the first page', async () => {
     const newer = Array.from({ length: FINISHED_LIMIT }, (_, i) => completed(500 - i));
     server.jobList = [...newer, job(2), job(1, { status: 'Stopping' })];

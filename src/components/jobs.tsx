@@ -15,6 +15,7 @@ import { TasksRow } from './arrays';
 import { JobExpected, JobMetrics, JobProgress } from './outlook';
 import type { RowPlace } from './rows';
 import { Rows } from './rows';
+import { Words } from './words';
 
 /** What a row can do; a button whose act is not there is not there. */
 export interface IJobActions {
@@ -99,7 +100,7 @@ function JobRow(props: IJobRowProps): JSX.Element {
           </span>
         </div>
         <JobProgress job={job} trans={trans} />
-        <div className="jp-smx-row-detail">{words.filter(Boolean).join(' · ')}</div>
+        <Words words={words} />
         <JobMetrics job={job} trans={trans} />
       </div>
       <JobButtons {...props} />

@@ -5,6 +5,7 @@ import React from 'react';
 
 import type { PoolSummary } from '../_types';
 import { clock, measured, money, remaining, spoken } from '../format';
+import { Words } from './words';
 
 interface IPoolActions {
   onExtend: (pool: PoolSummary) => void;
@@ -47,7 +48,7 @@ function PoolRow(
           </span>
           <Countdown left={left} trans={trans} />
         </div>
-        <div className="jp-smx-row-detail">{poolWords(pool, trans)}</div>
+        <Words words={poolWords(pool, trans)} />
         {left === null ? null : <PoolButtons {...props} />}
       </div>
     </li>
@@ -115,7 +116,7 @@ function PoolButtons(
   );
 }
 
-function poolWords(pool: PoolSummary, trans: TranslationBundle): string {
+function poolWords(pool: PoolSummary, trans: TranslationBundle): string[] {
   const saved = pool.saved_seconds;
   return [
     pool.engine,
@@ -123,9 +124,7 @@ function poolWords(pool: PoolSummary, trans: TranslationBundle): string {
     trans._n('%1 job', '%1 jobs', pool.jobs_served),
     saved > 0 ? trans.__('saved %1', measured(saved, trans)) : '',
     pool.idle_cost ? trans.__('idle %1', money(pool.idle_cost)) : ''
-  ]
-    .filter(Boolean)
-    .join(' · ');
+  ];
 }
 
 function stateWords(pool: PoolSummary, trans: TranslationBundle): string {

@@ -3,6 +3,7 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ILayoutRestorer } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 
 import { CommandIDs } from '../ids';
@@ -19,13 +20,14 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
   description: 'Adds the panel "Jobs and pools" to the left sidebar.',
   autoStart: true,
   requires: [IJobsModel],
-  optional: [ITranslator, ILayoutRestorer, ICommandPalette],
+  optional: [ITranslator, ILayoutRestorer, ICommandPalette, ISettingRegistry],
   activate: (
     app: JupyterFrontEnd,
     model: IJobsModel,
     translator: ITranslator | null,
     restorer: ILayoutRestorer | null,
-    palette: ICommandPalette | null
+    palette: ICommandPalette | null,
+    registry: ISettingRegistry | null
   ): void => {
     const trans = wordsOf(translator);
     const panel = new JobsPanel({ model, commands: app.commands, trans });
@@ -38,5 +40,17 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
       execute: () => app.shell.activateById(panel.id)
     });
     palette?.addItem({ command: CommandIDs.openPanel, category: trans.__('Jobs and Pools') });
+    void registry?.load(sidebarPlugin.id).then(
+      settings => {
+        const apply = (): void => {
+          panel.unfold(settings.get('openSections').composite as string[]);
+          void model.begin(settings.get('finishedRows').composite as number);
+        };
+        settings.changed.connect(apply);
+        // Lab restores which sections were open the last time, and what is set goes before.
+        void app.restored.then(apply);
+      },
+      () => undefined
+    );
   }
 };

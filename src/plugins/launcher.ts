@@ -1,0 +1,25 @@
+// The card of the launcher, as a plugin.
+
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ILauncher } from '@jupyterlab/launcher';
+import { ITranslator } from '@jupyterlab/translation';
+
+import { CommandIDs } from '../ids';
+import { wordsOf } from './words';
+
+export const launcherPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-smx:launcher',
+  description: 'Adds a card to the launcher that shows the panel.',
+  autoStart: true,
+  requires: [ILauncher],
+  optional: [ITranslator],
+  activate: (app: JupyterFrontEnd, launcher: ILauncher, translator: ITranslator | null): void => {
+    const category = wordsOf(translator).__('Other');
+    // Where the panel is switched off, there is nothing to show.
+    void app.started.then(() => {
+      if (app.commands.hasCommand(CommandIDs.openPanel)) {
+        launcher.add({ command: CommandIDs.openPanel, category, rank: 10 });
+      }
+    });
+  }
+};

@@ -1,0 +1,25 @@
+// The section of Lab's panel of what runs, as a plugin.
+
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { IRunningSessionManagers } from '@jupyterlab/running';
+import { ITranslator } from '@jupyterlab/translation';
+
+import { runningManager } from '../running';
+import { IJobsModel } from '../tokens';
+import { wordsOf } from './words';
+
+export const runningPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-smx:running',
+  description: 'Lists jobs and idle pools among the running terminals and kernels.',
+  autoStart: true,
+  requires: [IJobsModel, IRunningSessionManagers],
+  optional: [ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    model: IJobsModel,
+    managers: IRunningSessionManagers,
+    translator: ITranslator | null
+  ): void => {
+    managers.add(runningManager(model, app.commands, wordsOf(translator)));
+  }
+};

@@ -1,0 +1,27 @@
+// The item of the status bar, as a plugin.
+
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { IStatusBar } from '@jupyterlab/statusbar';
+import { ITranslator } from '@jupyterlab/translation';
+
+import { StatusItem } from '../status';
+import { IJobsModel } from '../tokens';
+import { wordsOf } from './words';
+
+export const statusPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-smx:status',
+  description:
+    'Says in the status bar how many jobs run, how many pools are warm, and what today cost.',
+  autoStart: true,
+  requires: [IJobsModel, IStatusBar],
+  optional: [ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    model: IJobsModel,
+    bar: IStatusBar,
+    translator: ITranslator | null
+  ): void => {
+    const item = new StatusItem(model, app.commands, wordsOf(translator));
+    bar.registerStatusItem(statusPlugin.id, { item, align: 'left', rank: 20 });
+  }
+};

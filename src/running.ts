@@ -1,0 +1,63 @@
+// Jobs and idle pools as items of Lab's own list of what runs: pure functions over the model.
+
+import type { IRunningSessions } from '@jupyterlab/running';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+
+import type { JobSummary, PoolSummary } from './_types';
+import { stepWords } from './format';
+import { jobsIcon } from './icons';
+import { CommandIDs } from './ids';
+import { livePools, running } from './state';
+import type { IJobsModel } from './tokens';
+
+/**
+ * The section "Jobs and pools": a job is stopped there after a question, an idle pool is released at once.
+ */
+export function runningManager(
+  model: IJobsModel,
+  commands: CommandRegistry,
+  trans: TranslationBundle
+): IRunningSessions.IManager {
+  const open = (): void => {
+    if (commands.hasCommand(CommandIDs.openPanel)) {
+      void commands.execute(CommandIDs.openPanel);
+    }
+  };
+  const idle = (): PoolSummary[] => livePools(model.state).filter(pool => pool.expires_at !== null);
+  const jobItem = (job: JobSummary): IRunningSessions.IRunningItem => ({
+    open,
+    icon: () => jobsIcon,
+    label: () => job.name,
+    labelTitle: () => trans.__('%1 on %2', job.name, job.instances),
+    detail: () => stepWords(job, trans),
+    shutdown: () => void commands.execute(CommandIDs.stopJob, { id: job.id })
+  });
+  const poolItem = (pool: PoolSummary): IRunningSessions.IRunningItem => ({
+    open,
+    icon: () => jobsIcon,
+    label: () => trans.__('Pool %1', pool.name),
+    labelTitle: () => trans.__('%1 on %2', pool.instances, pool.engine),
+    detail: () => trans.__('Available'),
+    shutdown: () => void commands.execute(CommandIDs.releasePool, { id: pool.id })
+  });
+  return {
+    name: trans.__('Jobs and pools'),
+    running: () => [...running(model.state).map(jobItem), ...idle().map(poolItem)],
+    refreshRunning: () => void model.refresh(),
+    runningChanged: model.changed,
+    shutdownLabel: trans.__('Stop'),
+    shutdownAllLabel: trans.__('Stop All'),
+    shutdownAllConfirmationText: () =>
+      trans.__('All jobs get the signal to end, and all idle pools are released.'),
+    shutdownAll: () => {
+      const ends = [
+        ...running(model.state).map(job => model.stop(job)),
+        ...idle().map(pool => model.release(pool))
+      ];
+      // Whatever could not be ended is still in the list.
+      const tried = ends.map(end => end.catch(() => undefined));
+      void Promise.all(tried).then(() => model.refresh());
+    }
+  };
+}

@@ -18,6 +18,13 @@ export interface IAnswer<T> {
   now: number | null;
 }
 
+/** Some bytes of a log, where the next ones begin, and whether none will follow. */
+export interface ILogPart {
+  bytes: Uint8Array;
+  next: number;
+  isWhole: boolean;
+}
+
 export interface IWhichJobs {
   before?: string;
   status?: Status;
@@ -65,7 +72,25 @@ export class Api {
     return this.request(`pools/${encodeURIComponent(id)}`, { method: 'DELETE' });
   }
 
+  /** Read a log from a byte on; without anything new the answer comes after `wait` seconds. */
+  async log(id: string, offset: number, wait: number, signal: AbortSignal): Promise<ILogPart> {
+    const query = URLExt.objectToQueryString({ offset, wait });
+    const answer = await this.respond(`jobs/${encodeURIComponent(id)}/logs${query}`, { signal });
+    const bytes = new Uint8Array(await answer.arrayBuffer());
+    const [next, total] = ['X-Smx-Offset', 'X-Smx-Total'].map(name =>
+      Number(answer.headers.get(name))
+    );
+    return { bytes, next, isWhole: answer.headers.get('X-Smx-Final') === '1' && next >= total };
+  }
+
   private async request<T>(path: string, init: RequestInit = {}): Promise<IAnswer<T>> {
+    const response = await this.respond(path, init);
+    const now = Number(response.headers.get('X-Smx-Now'));
+    const body: unknown = response.status === NO_CONTENT ? null : await response.json();
+    return { body: body as T, now: now > 0 ? now : null };
+  }
+
+  private async respond(path: string, init: RequestInit): Promise<Response> {
     const url = URLExt.join(this.settings.baseUrl, ROOT, path);
     let response: Response;
     try {
@@ -80,9 +105,7 @@ export class Api {
     if (!response.ok) {
       throw await errorOf(response);
     }
-    const now = Number(response.headers.get('X-Smx-Now'));
-    const body: unknown = response.status === NO_CONTENT ? null : await response.json();
-    return { body: body as T, now: now > 0 ? now : null };
+    return response;
   }
 }
 

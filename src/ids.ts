@@ -5,6 +5,7 @@ export namespace CommandIDs {
   export const stopJob = 'jupyter-smx:stop-job';
   export const deleteJob = 'jupyter-smx:delete-job';
   export const clearFinished = 'jupyter-smx:clear-finished';
+  export const openLog = 'jupyter-smx:open-log';
   export const extendPool = 'jupyter-smx:extend-pool';
   export const releasePool = 'jupyter-smx:release-pool';
   export const wake = 'jupyter-smx:start-controller';

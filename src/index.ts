@@ -5,6 +5,7 @@ import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { cardPlugin } from './plugins/card';
 import { commandsPlugin } from './plugins/commands';
 import { launcherPlugin } from './plugins/launcher';
+import { logPlugin } from './plugins/log';
 import { modelPlugin } from './plugins/model';
 import { runningPlugin } from './plugins/running';
 import { sidebarPlugin } from './plugins/sidebar';
@@ -21,6 +22,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   statusPlugin,
   runningPlugin,
   launcherPlugin,
+  logPlugin,
   cardPlugin
 ];
 export default plugins;

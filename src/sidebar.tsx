@@ -113,7 +113,8 @@ abstract class SectionView extends LiveWidget {
     const act = (id: string) => (job: JobSummary) => this.run(id, job.id);
     return {
       onStop: act(CommandIDs.stopJob),
-      onDelete: act(CommandIDs.deleteJob)
+      onDelete: act(CommandIDs.deleteJob),
+      onOpen: this.commands.hasCommand(CommandIDs.openLog) ? act(CommandIDs.openLog) : undefined
     };
   }
 

@@ -52,3 +52,18 @@ def test_the_launcher_and_the_palette_lead_to_jobs_and_pools(lab: Lab, server: L
     expect(lab.panel.countdown).to_contain_text(re.compile("^24:"))
     lab.command("Release Pool")
     expect(lab.panel.warm).to_have_count(0)
+
+
+def test_a_row_opens_the_log_of_its_job_which_grows_while_the_job_runs(lab: Lab, server: LabServer, gate: Gate) -> None:
+    lab.open()
+    lab.panel.show()
+    server.submit("spoken", gate.code)
+    gate.wait_for_job()
+    lab.panel.running("spoken").focus(timeout=WAKE)
+    lab.page.keyboard.press("Enter")
+    log = lab.page.get_by_role("log", name=re.compile("^Log of spoken"))
+    expect(log).to_have_text("at the gate\n", timeout=WAKE)
+    gate.open()
+    expect(log).to_have_text("at the gate\nthrough\n", timeout=WAKE)
+    expect(lab.page.get_by_text("The job has ended.")).to_be_visible(timeout=WAKE)
+    lab.photograph("log")

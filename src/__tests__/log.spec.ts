@@ -1,0 +1,91 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { Widget } from '@lumino/widgets';
+
+import type { ILogPart } from '../api';
+import { LogView } from '../log';
+import { LogText, LONGEST } from '../logtext';
+
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+describe('the text of a log', () => {
+  it('is whole where a character came in two parts', () => {
+    const log = new LogText();
+    const snow = bytes('snow ☃\n');
+    log.add(snow.slice(0, 6));
+    log.add(snow.slice(6));
+    expect(log.text).toBe('snow ☃\n');
+  });
+
+  it('shows of a bar what a terminal shows in the end, and no orders to it', () => {
+    const log = new LogText();
+    log.add(bytes('10%\r20%\r'));
+    expect(log.text).toBe('20%');
+    log.add(bytes('30%\r\n\u001b[31mred\u001b[0m\nlast'));
+    expect(log.text).toBe('30%\nred\nlast');
+  });
+
+  it('keeps the end of what is too long', () => {
+    const log = new LogText();
+    log.add(bytes('a'.repeat(LONGEST) + '\n'));
+    log.add(bytes('end\n'));
+    expect(log.text.length).toBe(LONGEST);
+    expect(log.text.endsWith('a\nend\n')).toBe(true);
+  });
+});
+
+describe('the view of a log', () => {
+  let asked: number[];
+  let answer: (part: ILogPart) => void;
+  let signals: AbortSignal[];
+  let page: EventTarget & { visibilityState: DocumentVisibilityState };
+  let view: LogView;
+
+  beforeEach(() => {
+    asked = [];
+    signals = [];
+    page = Object.assign(new EventTarget(), { visibilityState: 'visible' as const });
+    view = new LogView({
+      read: (offset, _wait, signal) => {
+        asked.push(offset);
+        signals.push(signal);
+        return new Promise(resolve => (answer = resolve));
+      },
+      name: 'digits-1',
+      page: page as never,
+      trans: nullTranslator.load('jupyter_smx')
+    });
+    Widget.attach(view, document.body);
+  });
+
+  afterEach(() => view.dispose());
+
+  async function answered(text: string, isWhole = false): Promise<void> {
+    answer({ bytes: bytes(text), next: asked[asked.length - 1] + text.length, isWhole });
+    await new Promise(resolve => setTimeout(resolve, 0));
+  }
+
+  const shown = (): string | null | undefined => view.node.querySelector('[role=log]')?.textContent;
+
+  it('asks on from where it was until the job has ended', async () => {
+    await answered('one\n');
+    await answered('two\n', true);
+    expect(asked).toEqual([0, 4]);
+    expect(shown()).toBe('one\ntwo\n');
+    expect(view.node.textContent).toContain('The job has ended.');
+  });
+
+  it('asks nothing while nobody sees it, and goes on afterwards', async () => {
+    await answered('one\n');
+    view.hide();
+    expect(signals[signals.length - 1].aborted).toBe(true);
+    const before = asked.length;
+    await answered('lost\n');
+    expect(asked.length).toBe(before);
+    view.show();
+    expect(asked[asked.length - 1]).toBe(4);
+    page.visibilityState = 'hidden';
+    page.dispatchEvent(new Event('visibilitychange'));
+    expect(signals[signals.length - 1].aborted).toBe(true);
+    expect(shown()).toBe('one\n');
+  });
+});

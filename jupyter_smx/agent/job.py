@@ -244,7 +244,7 @@ class Job:
     @_surely
     def _exited(self, status: Optional[int], reason: str) -> None:
         self.status = status
-        self._sampler.over(self.child.pid, self.child.cpu)  # type: ignore[union-attr]
+        self._sampler.over(self.child.cpu)  # type: ignore[union-attr]
         self.at["exited"] = time.time()
         self.phase = "archiving"
         for timer in (self._kill_timer, self._limit_timer):

@@ -45,6 +45,8 @@ class Loop:
         self._crowded = _CROWD
         self._on_exit: Dict[int, OnExit] = {}
         self._on_signal: Dict[int, Callback] = {}
+        # Told of each stranger that ended, and of the seconds of CPU that it and those it waited for had.
+        self.on_stranger: Optional[Callable[[int, float], None]] = None
         self._running = False
         self._wake_in, self._wake_out = socket.socketpair()
         for end in (self._wake_in, self._wake_out):
@@ -149,7 +151,7 @@ class Loop:
         """Collect every child that ended; a stranger that was left to us is buried without a word."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, spent = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
@@ -157,3 +159,5 @@ class Loop:
             callback = self._on_exit.pop(pid, None)
             if callback is not None:
                 self._call(callback, status)
+            elif self.on_stranger is not None:
+                self.on_stranger(pid, spent.ru_utime + spent.ru_stime)

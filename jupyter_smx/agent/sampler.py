@@ -13,7 +13,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
-from jupyter_smx.agent import memory, process, usage
+from jupyter_smx.agent import gpu, memory, process, usage
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.loop import Loop, Timer
@@ -52,6 +52,8 @@ class Sampler:
         self._samples = self._lines = 0
         self._stride = 1
         self._memory = 0
+        self._gpus: List[List[gpu.Figures]] = []
+        self._noted = 0
         self._broken = False
         self.peak: Dict[str, float] = {}
         """The highest figures so far; what was never known is not in it."""
@@ -60,6 +62,7 @@ class Sampler:
         """Begin, as soon as process ``pid`` was told to; where there is no ``/proc`` nothing is measured."""
         if process.LINUX:
             self._tree = usage.Tree(process.cpu_seconds(pid))
+            self._loop.on_stranger = self._tree.collected
             self._network = usage.network()
             self._timer = self._loop.later(0.0, self._first)
 
@@ -70,16 +73,17 @@ class Sampler:
             self._timer = None
             self._sample(last=True)
 
-    def over(self, pid: int, cpu: float) -> None:
-        """Close the books: the job's process ``pid`` is gone, and had computed for ``cpu`` seconds (0: unknown)."""
+    def over(self, cpu: float) -> None:
+        """Close the books: the job's process is gone, and had computed for ``cpu`` seconds (0: unknown)."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._tree is not None and self._found is not None:
-            whole = self._tree.settle(pid, cpu)
+            whole = self._tree.settle(cpu)
             if whole > self._found.cpu:
                 self.peak["cpu_seconds"] = round(whole, 2)
                 self._keep(self._found._replace(cpu=whole, memory=0), last=True)
+        self._loop.on_stranger = None
         self._tree = self._found = None  # many jobs are remembered for a while after their ends
 
     def _first(self) -> None:
@@ -100,23 +104,42 @@ class Sampler:
         roots = self._roots()
         if not roots or self._tree is None:
             return
+        moment = time.monotonic()
         found = self._tree.measure(roots)
         if not found.pids:
             return  # it is gone already; the last word on it is of who collects it
         self._found = found
         now: Dict[str, float] = {}
-        moment = time.monotonic()
         passed = moment - (self._last_at or moment)
         if passed >= SHORTEST:
-            now["cpu_percent"] = round(100 * (found.cpu - self._last_cpu) / passed, 1)
+            percent = 100 * (found.cpu - self._last_cpu) / passed
+            now["cpu_percent"] = round(min(percent, 100.0 * (os.cpu_count() or 1)), 1)  # a late look sees too much
         if passed >= SHORTEST or not self._last_at:
             self._last_at, self._last_cpu = moment, found.cpu
         now["memory_bytes"] = found.memory
+        if passed:  # the driver may take a while to be found, and at its very beginning a job uses no GPU
+            now.update(self._look_at_gpus(found.pids))
         for name, value in now.items():
             self.peak[name] = max(value, self.peak.get(name, 0.0))
         self.peak["cpu_seconds"] = round(found.cpu, 2)
         self._keep(found, last=last)
         self._tell(self.size(), dict(now, at=round(time.time(), 3)))
+
+    def _look_at_gpus(self, pids: Tuple[int, ...]) -> Dict[str, float]:
+        gpus = gpu.find()
+        if gpus is None:
+            return {}
+        if not self._noted:
+            self._append(json.dumps({"gpus": gpus.describe()}))
+        figures = gpus.measure(pids)
+        for sentence in list(gpus.notes)[max(0, self._noted - 1) :]:
+            self._append(json.dumps({"note": sentence}))
+        self._noted = len(gpus.notes) + 1
+        self._gpus.append(figures)
+        percents = [percent for percent, _memory in figures if percent is not None]
+        memories = [memory for _percent, memory in figures if memory is not None]
+        found = {"gpu_percent": sum(percents)} if percents else {}
+        return dict(found, **({"gpu_memory_bytes": sum(memories)} if memories else {}))
 
     def _keep(self, found: usage.Figures, *, last: bool) -> None:
         """Write one line for ``stride`` samples, with the most memory that there was in them."""
@@ -129,8 +152,10 @@ class Sampler:
         if network is not None and self._network is not None:
             moved = [max(0, network[0] - self._network[0]), max(0, network[1] - self._network[1])]
         row = [round(time.time(), 3), round(found.cpu, 2), self._memory or None, found.read, found.written]
-        self._append(json.dumps([*row, disk[0] if disk else None, *moved, None], separators=(",", ":")))
-        self._memory = 0
+        self._append(
+            json.dumps([*row, disk[0] if disk else None, *moved, _together(self._gpus)], separators=(",", ":"))
+        )
+        self._memory, self._gpus = 0, []
         self._lines += 1
         if self._lines % FULL == 0:
             self._stride *= 2
@@ -152,3 +177,13 @@ class Sampler:
             return os.stat(self._path).st_size
         except OSError:
             return 0
+
+
+def _together(looks: List[List[gpu.Figures]]) -> Optional[List[List[Optional[float]]]]:
+    """Give for each GPU the mean of its percents and the most of its memory over several looks."""
+    rows: List[List[Optional[float]]] = []
+    for one in zip(*looks):  # noqa: B905 - each look is at the same GPUs; Python 3.8 has no strict
+        percents = [percent for percent, _memory in one if percent is not None]
+        memories = [memory for _percent, memory in one if memory is not None]
+        rows.append([round(sum(percents) / len(percents), 1) if percents else None, max(memories, default=None)])
+    return rows or None

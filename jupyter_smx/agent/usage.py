@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import time
-from typing import Dict, Iterable, NamedTuple, Optional, Tuple
+from typing import Dict, NamedTuple, Optional, Sequence, Tuple
 
 from jupyter_smx.agent import process
 
@@ -82,18 +82,22 @@ class Tree:
     """Follows the processes of one job.
 
     What ended goes on to count: the system adds a child that was waited for to its parent, and what nobody of the
-    tree waited for is remembered here as it was seen last. ``base`` are the seconds of CPU before the job was one.
+    tree waited for is remembered here as its collector told of it, or as it was seen last. ``base`` are the seconds
+    of CPU of its own process before the job was one.
     """
 
     def __init__(self, base: float = 0.0) -> None:
+        self._root = 0
+        self._of_root = 0.0
         self._last: Dict[Key, Seen] = {}
         self._gone = [0.0, 0, 0]
         self._most = [0.0, 0, 0]
         self._base = [base, 0, 0]
         self._shares = Shares()
 
-    def measure(self, roots: Iterable[int]) -> Figures:
-        """Look at everything that descends from ``roots``."""
+    def measure(self, roots: Sequence[int]) -> Figures:
+        """Look at everything that descends from ``roots``, the job's own process first."""
+        self._root, *_strangers = roots
         now = dict(found for found in map(look, process.tree(roots)) if found is not None)
         for key, seen in now.items():
             before = self._last.get(key)
@@ -118,11 +122,21 @@ class Tree:
             pids=tuple(pid for pid, _began in now),
         )
 
-    def settle(self, pid: int, cpu: float) -> float:
-        """Learn what a process had computed when it ended; gives the seconds of CPU of the whole tree."""
-        for key, seen in self._last.items():
-            if key[0] == pid and cpu > seen.cpu:
-                self._last[key] = seen._replace(cpu=cpu)
+    def collected(self, pid: int, cpu: float) -> None:
+        """Learn what an orphan had computed when it ended; it may have come and gone between two looks."""
+        known = [key for key in self._last if key[0] == pid]
+        for key in known:
+            self._last[key] = self._last[key]._replace(cpu=max(cpu, self._last[key].cpu))
+        if not known:
+            self._gone[0] += cpu
+
+    def settle(self, cpu: float) -> float:
+        """Learn what the job's own process had computed when it ended; gives the seconds of CPU of the whole tree."""
+        known = [key for key in self._last if key[0] == self._root]
+        for key in known:
+            self._last[key] = self._last[key]._replace(cpu=max(cpu, self._last[key].cpu))
+        if not known:  # the last look found it gone
+            self._gone[0] += max(0.0, cpu - self._of_root)
         self._most[0] = max(self._most[0], self._gone[0] + sum(seen.cpu for seen in self._last.values()))
         return self._most[0] - self._base[0]
 
@@ -136,6 +150,7 @@ class Tree:
             while parent is not None and parent not in now:
                 parent = began.get(self._last[parent].parent)
             if parent is None:
+                self._of_root += seen.cpu if key[0] == self._root else 0.0
                 self._gone[0] += seen.cpu
                 self._gone[1] += seen.read or 0
                 self._gone[2] += seen.written or 0

@@ -15,13 +15,13 @@ import sys
 import zipfile
 from functools import cache
 from importlib.resources import files
-from importlib.util import MAGIC_NUMBER, source_hash
+from importlib.util import MAGIC_NUMBER, find_spec, source_hash
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from importlib.abc import Traversable
-    from pathlib import Path
 
 _MAIN = b"""\
 from jupyter_smx.agent.__main__ import main
@@ -48,10 +48,18 @@ def _sources(folder: Traversable, prefix: str) -> dict[str, bytes]:
 
 @cache
 def members() -> Mapping[str, bytes]:
-    """Collect what the archive holds: the agent's package, the empty package above it, and what starts it."""
+    """Collect what the archive holds: the agent's package, the empty one above it, what starts it, and NVML's file."""
     agent = _sources(files("jupyter_smx").joinpath("agent"), "jupyter_smx/agent/")
     tag = (sys.implementation.cache_tag or "").encode()
-    return {"__main__.py": _MAIN, "jupyter_smx/__init__.py": b"", _COMPILED_FOR: tag, **agent}
+    return {"__main__.py": _MAIN, "jupyter_smx/__init__.py": b"", _COMPILED_FOR: tag, **agent, **_nvml()}
+
+
+def _nvml() -> dict[str, bytes]:
+    """Give the one file by which an agent asks NVIDIA's driver, where it is installed here: it needs nothing else."""
+    found = find_spec("pynvml")
+    if found is None or found.origin is None or Path(found.origin).name != "pynvml.py":
+        return {}
+    return {"pynvml.py": Path(found.origin).read_bytes()}
 
 
 def content_hash(content: Mapping[str, bytes]) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from jupyter_smx.model.usage import GpuUsage, HostUsage, Usage
 
@@ -51,9 +51,10 @@ class Sample(Struct, frozen=True, array_like=True):
 
 
 class Note(Struct, frozen=True):
-    """A line that says what could not be measured, and why."""
+    """A line that says what could not be measured and why, or which GPUs were found after the first samples."""
 
-    note: str
+    note: str = ""
+    gpus: tuple[Gpu, ...] | None = None
 
 
 _sample = msgspec.json.Decoder(Sample).decode
@@ -74,6 +75,8 @@ def history(host: str, data: bytes, since: float = 0.0) -> HostUsage:
     found = [one for one in map(_read, lines[1:-1]) if one is not None]
     samples = [one for one in found if isinstance(one, Sample)]
     notes = [text for text in (head.note, *(one.note for one in found if isinstance(one, Note))) if text]
+    gpus = [one.gpus for one in found if isinstance(one, Note) and one.gpus is not None]
+    head = replace(head, gpus=gpus[-1]) if gpus else head
     return _columns(host, head, [*zip([None, *samples], samples, strict=False)], since, notes)
 
 

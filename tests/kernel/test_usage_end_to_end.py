@@ -71,6 +71,8 @@ def test_what_a_job_uses_is_seen_while_it_runs_and_survives_the_controller(
     assert (seen.gpu_percent, seen.gpu_memory_bytes) == (None, None)
     first = eventually_blocking(lambda: len(job.usage.history()) > 2 and job.usage.history(), "samples", within=60.0)
 
+    eventually_blocking(lambda: len(job.usage.history()) > len(first), "the next sample at once", within=10.0)
+
     os.kill(client.greet().pid, signal.SIGKILL)
     later = eventually_blocking(lambda: _more_than(job, len(first)), "samples of another controller", within=60.0)
     assert later[: len(first)] == first, "read on from the same byte"
@@ -94,6 +96,17 @@ def test_what_a_job_uses_is_seen_while_it_runs_and_survives_the_controller(
         client.usage(job.id, host="algo-9")
     assert "CPU" in repr(job.usage)
     assert json.loads(json.dumps(job.usage.history()[0]))
+
+
+@on_linux
+@pytest.mark.usefixtures("folder")
+def test_a_job_that_nobody_looked_at_has_its_samples_at_the_end() -> None:
+    job = smx.train("sum(range(10**6))", instance_type="local").wait(60)
+    found = job.usage.history()
+    assert found
+    assert found[0].memory_bytes is not None
+    assert job.known.peak is not None
+    assert job.known.peak.memory_bytes == max(sample.memory_bytes or 0 for sample in found)
 
 
 def _more_than(job: Any, count: int) -> Any:

@@ -24,8 +24,10 @@ FULL = 1024
 """Lines after which samples are kept half as often: a month of one job is 12 000 lines."""
 EVERY = 1.0
 """Seconds between two samples."""
+AT_FIRST = 0.02
+"""Seconds from the start to the first one: what a job does first, and who waits for it, is not disturbed."""
 SOON = 0.25
-"""Seconds until the first one after the start, so that short jobs have one."""
+"""Seconds until the next one, so that short jobs have a percentage."""
 COST = 200.0
 """Seconds of pause for each second of computing: half a percent of a core."""
 SHORTEST = 0.2
@@ -63,8 +65,7 @@ class Sampler:
         if process.LINUX:
             self._tree = usage.Tree(process.cpu_seconds(pid))
             self._loop.on_stranger = self._tree.collected
-            self._network = usage.network()
-            self._timer = self._loop.later(0.0, self._first)
+            self._timer = self._loop.later(AT_FIRST, self._first)
 
     def finish(self) -> None:
         """Take the last sample. Idempotent."""
@@ -87,13 +88,16 @@ class Sampler:
         self._tree = self._found = None  # many jobs are remembered for a while after their ends
 
     def _first(self) -> None:
+        self._sample()
+        self._timer = self._loop.later(SOON, self._again)
+
+    def _head(self) -> None:
+        self._network = usage.network()
         disk = usage.disk(self._ml)
         most = memory.limit()[0]
         head: Dict[str, Any] = {"version": 1, "columns": COLUMNS, "cpus": len(os.sched_getaffinity(0)), "note": _SCOPE}
         head.update({"memory": most} if most else {}, **({"disk": disk[1]} if disk else {}))
         self._append(json.dumps(head))
-        self._sample()
-        self._timer = self._loop.later(SOON, self._again)
 
     def _again(self) -> None:
         began = time.thread_time()
@@ -108,6 +112,8 @@ class Sampler:
         found = self._tree.measure(roots)
         if not found.pids:
             return  # it is gone already; the last word on it is of who collects it
+        if self._found is None:
+            self._head()
         self._found = found
         now: Dict[str, float] = {}
         passed = moment - (self._last_at or moment)

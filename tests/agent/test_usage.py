@@ -219,7 +219,12 @@ def test_a_look_that_was_slow_is_followed_by_a_long_pause(
     of_us.start(os.getpid())
     for _ in range(3):
         loop.asked[-1][1]()
-    assert [seconds for seconds, _call in loop.asked] == [0.0, sampler.SOON, pytest.approx(10.0), sampler.EVERY]
+    assert [seconds for seconds, _call in loop.asked] == [
+        sampler.AT_FIRST,
+        sampler.SOON,
+        pytest.approx(10.0),
+        sampler.EVERY,
+    ]
 
 
 def test_a_long_job_keeps_fewer_lines_and_all_of_its_counters(

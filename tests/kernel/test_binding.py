@@ -5,6 +5,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.kernel import session
+from jupyter_smx.kernel.card import MIME
 from jupyter_smx.model.channel import Artifact
 
 if TYPE_CHECKING:
@@ -36,8 +37,9 @@ def test_who_has_waited_has_the_variables_even_while_the_card_is_being_drawn(
     publish = front_end.publish
 
     def slow(data: dict[str, Any], metadata: object = None, **how: Any) -> None:
-        drawing.set()
-        assert go_on.wait(PATIENCE)
+        if data[MIME]["summary"]["ended_at"] and threading.current_thread() is not threading.main_thread():
+            drawing.set()
+            assert go_on.wait(PATIENCE)
         publish(data, metadata, **how)
 
     monkeypatch.setattr(front_end, "publish", slow)

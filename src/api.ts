@@ -18,8 +18,9 @@ export interface IAnswer<T> {
   now: number | null;
 }
 
-/** Some bytes of a log, where the next ones begin, and whether none will follow. */
+/** Some bytes of a log, of which run of the job, where the next ones begin, and whether none will follow. */
 export interface ILogPart {
+  attempt: number;
   bytes: Uint8Array;
   next: number;
   isWhole: boolean;
@@ -77,10 +78,12 @@ export class Api {
     const query = URLExt.objectToQueryString({ offset, wait });
     const answer = await this.respond(`jobs/${encodeURIComponent(id)}/logs${query}`, { signal });
     const bytes = new Uint8Array(await answer.arrayBuffer());
-    const [next, total] = ['X-Smx-Offset', 'X-Smx-Total'].map(name =>
-      Number(answer.headers.get(name))
+    const [next, attempt, attempts] = ['Offset', 'Attempt', 'Attempts'].map(name =>
+      Number(answer.headers.get(`X-Smx-${name}`))
     );
-    return { bytes, next, isWhole: answer.headers.get('X-Smx-Final') === '1' && next >= total };
+    // A run that failed by a lost host ends its own log only.
+    const isWhole = answer.headers.get('X-Smx-Final') === '1' && attempt === attempts;
+    return { bytes, attempt, next, isWhole };
   }
 
   private async request<T>(path: string, init: RequestInit = {}): Promise<IAnswer<T>> {

@@ -107,9 +107,16 @@ export class LogView extends Widget {
     const { trans } = this.options;
     const { scrollHeight, scrollTop, clientHeight } = this._text;
     const isAtEnd = scrollHeight - scrollTop - clientHeight < NEAR;
-    this._offset = part.next;
-    this._isWhole = part.isWhole;
-    this._lines.add(part.bytes);
+    if (this._attempt !== null && part.attempt !== this._attempt) {
+      // The job began again, and the log of a run begins with its own first byte.
+      this._offset = 0;
+      this._lines.say(trans.__('Run %1 of the job begins here.', part.attempt));
+    } else {
+      this._offset = part.next;
+      this._isWhole = part.isWhole;
+      this._lines.add(part.bytes);
+    }
+    this._attempt = part.attempt;
     this._text.textContent = this._lines.text;
     this._note.textContent = this._isWhole ? trans.__('The job has ended.') : '';
     if (isAtEnd) {
@@ -121,6 +128,7 @@ export class LogView extends Widget {
   private readonly _note = document.createElement('p');
   private readonly _lines = new LogText();
   private _offset = 0;
+  private _attempt: number | null = null;
   private _isWhole = false;
   private _question: AbortController | null = null;
 }

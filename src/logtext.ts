@@ -19,6 +19,12 @@ export class LogText {
     this._line = fresh.slice(end);
   }
 
+  /** Put a line of our own behind what is there. */
+  say(line: string): void {
+    this._done = `${this.text.replace(/\n?$/, '\n')}${line}\n`;
+    this._line = '';
+  }
+
   private readonly _decoder = new TextDecoder();
   private _done = '';
   private _line = '';

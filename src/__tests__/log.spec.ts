@@ -59,8 +59,9 @@ describe('the view of a log', () => {
 
   afterEach(() => view.dispose());
 
-  async function answered(text: string, isWhole = false): Promise<void> {
-    answer({ bytes: bytes(text), next: asked[asked.length - 1] + text.length, isWhole });
+  async function answered(text: string, isWhole = false, attempt = 1): Promise<void> {
+    const next = asked[asked.length - 1] + text.length;
+    answer({ bytes: bytes(text), attempt, next, isWhole });
     await new Promise(resolve => setTimeout(resolve, 0));
   }
 
@@ -72,6 +73,14 @@ describe('the view of a log', () => {
     expect(asked).toEqual([0, 4]);
     expect(shown()).toBe('one\ntwo\n');
     expect(view.node.textContent).toContain('The job has ended.');
+  });
+
+  it('reads the log of a run that began again from its own beginning', async () => {
+    await answered('lost host');
+    await answered('n\n', true, 2);
+    await answered('again\n', true, 2);
+    expect(asked).toEqual([0, 9, 0]);
+    expect(shown()).toBe('lost host\nRun 2 of the job begins here.\nagain\n');
   });
 
   it('asks nothing while nobody sees it, and goes on afterwards', async () => {

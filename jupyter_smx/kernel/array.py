@@ -107,6 +107,11 @@ class JobArray:
         for listener in listeners:
             listener(self)
 
+    def told(self) -> None:
+        """Tell the listeners once more what is known."""
+        for listener in tuple(self._listeners):
+            listener(self)
+
     def listen(self, listener: Callable[[JobArray], None]) -> None:
         """Call ``listener`` at each change, in the thread that learns of it."""
         self._listeners.append(listener)

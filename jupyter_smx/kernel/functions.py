@@ -325,10 +325,14 @@ def finish(session: Session, found: Job | JobArray) -> None:
 
     :raises JobFailed, JobStopped: the verdict is not ``Completed``.
     """
-    if isinstance(found, JobArray):
-        write_progress(found)
-        found.results()
-        return
-    found.follow()
-    found.result()
-    session.bind_arrived()
+    try:
+        if isinstance(found, JobArray):
+            write_progress(found)
+            found.results()
+            return
+        found.follow()
+        found.result()
+        session.bind_arrived()
+    finally:
+        # The thread that watches may not be done with the last news, and what the cell shows now is what is saved.
+        found.told()

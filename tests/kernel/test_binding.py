@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.kernel import session
 from jupyter_smx.kernel.card import MIME
+from jupyter_smx.kernel.handle import Job
 from jupyter_smx.model.channel import Artifact
+from jupyter_smx.model.status import is_final
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,3 +69,32 @@ def test_variables_are_bound_in_the_order_of_the_verdicts(
     second.wait(PATIENCE)
     assert shell.run_cell("seen = 1").success
     assert shell.user_ns["model"] == "of the first"
+
+
+def test_a_cell_that_waits_ends_with_the_card_of_the_end(
+    shell: InteractiveShell,
+    front_end: Screenshots,
+    controller: ScriptedController,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    eventually_blocking: Any,
+) -> None:
+    screen, go_on = session.current().screen, threading.Event()
+    update = screen.update
+
+    def slow(card: Any) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            assert go_on.wait(PATIENCE)
+        update(card)
+
+    def follow(job: Job) -> None:
+        end(controller, tmp_path, job.id, "new")
+        eventually_blocking(lambda: is_final(job.known.state), "the watcher stands before the card")
+
+    monkeypatch.setattr(screen, "update", slow)
+    monkeypatch.setattr(Job, "follow", follow)
+    try:
+        assert shell.run_cell("%%train --receive model --wait\nmodel = 1").success
+        assert front_end.cards()[-1]["summary"]["status"] == "Completed"
+    finally:
+        go_on.set()

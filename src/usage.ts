@@ -17,7 +17,7 @@ export function bytesWords(bytes: number, trans: TranslationBundle): string {
 /** What a running job uses now, or the most that a finished one used; empty where nobody knows. */
 export function usageWords(job: JobSummary, trans: TranslationBundle): string[] {
   if (isFinal(job)) {
-    return figures(job.peak, trans).map(words => trans.__('at most %1', words));
+    return figures(job.peak, trans).map(words => trans.__('peak %1', words));
   }
   return figures(job.usage, trans);
 }

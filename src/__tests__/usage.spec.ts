@@ -25,7 +25,7 @@ describe('what a job uses', () => {
 
   it('is the most that it used when it is over', () => {
     const done = completed(1, { usage, peak: { ...usage, cpu_percent: 200, memory_bytes: null } });
-    expect(usageWords(done, trans)).toEqual(['at most CPU 200 %']);
+    expect(usageWords(done, trans)).toEqual(['peak CPU 200 %']);
   });
 
   it('stands in a group with a name, as text that is read aloud', () => {

@@ -167,8 +167,8 @@ def refusal_of(data: Path, *, uid: int = 0) -> str:
             os.dup2(writer, 2)
             sys.stderr = os.fdopen(2, "w")
             os.environ[VARIABLE] = str(data)
-            # This environment may lie where the other user may not look.
-            os.environ.update(JUPYTER_NO_CONFIG="1", JUPYTER_CONFIG_DIR=str(data.parent))
+            # This environment, and its configuration with it, may lie where the other user may not look.
+            vars(app)["jupyter_config_path"] = list
             if uid:
                 os.setgroups([])
                 os.setgid(NOBODY)

@@ -109,6 +109,9 @@ class ServersKernel(AsyncKernelManager):
         """Say yes: the server would have said otherwise."""
         return True
 
+    # A client asks in this way when the kernel is slow to answer its first question.
+    _async_is_alive = is_alive
+
     async def shutdown_kernel(self, now: bool = False, restart: bool = False) -> None:
         """Leave the kernel to its server."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -132,9 +133,20 @@ def group() -> Iterator[Path]:
 
 
 def confine(world: World, group: Path) -> None:
-    """Put a pool's agent with all that it has started into a control group."""
-    for seen in side_doors.of_cluster(world.cluster()):
-        (group / "cgroup.procs").write_text(str(seen.pid))
+    """Put a pool's agent with all that it has started into a control group.
+
+    The list of processes is old as soon as it is read: one may be gone, another born outside. So until none is left.
+    """
+    inside = group / "cgroup.procs"
+    while outside := {seen.pid for seen in side_doors.of_cluster(world.cluster())} - pids(inside):
+        for pid in outside:
+            with contextlib.suppress(ProcessLookupError):
+                inside.write_text(str(pid))
+
+
+def pids(procs: Path) -> set[int]:
+    """Read the processes of a control group."""
+    return {int(line) for line in procs.read_text().split()}
 
 
 def process_of(job: Ran) -> int:

@@ -190,7 +190,6 @@ class Desk:
                 f"{job.name} retains a warm pool.", field="job", value=ref, cure="Release the pool first."
             )
         self._books.store.delete_job(job.id)
-        self._books.line.forget(job.id)
         return job
 
     async def wait_job(self, ref: str, until: str, timeout: float) -> Job:

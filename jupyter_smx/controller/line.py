@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING
+from collections import Counter, defaultdict
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
 
 from jupyter_smx.model.status import Goal, Status, is_final
-from jupyter_smx.policy.arrays import Waiter, turns
+from jupyter_smx.policy.arrays import Queue, Waiter
 from jupyter_smx.policy.environment import is_building
 from jupyter_smx.policy.order import FREE, Order, Predecessor, order_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from jupyter_smx.model.array import ArrayTask
     from jupyter_smx.model.job import Job
 
 
 class Line:
-    """Reads the live jobs, which stand oldest first, and remembers what it made of them until they change.
+    """Reads the live jobs, which stand oldest first, and keeps what it made of them up to date with each change.
 
     ``record`` reads a job that is not live, and ``array`` says of an array what those that come after it want to know;
     each gives None for what is not known.
@@ -33,22 +33,28 @@ class Line:
         self._jobs = jobs
         self._record = record
         self._array = array
+        self._ages = count()
+        self._places: dict[str, _Place] = {}
+        self._queues: defaultdict[str, Queue] = defaultdict(Queue)
+        self._tasks: Counter[str] = Counter()
+        self._hostless: Counter[str] = Counter()
+        self._followers: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._predecessors: dict[str, Predecessor] = {}
-        self._turns: dict[str, list[str]] = {}
-        self._places: dict[str, int] | None = None
+        """Of those alone that somebody comes after."""
+        self.changed(jobs.values())
 
     def changed(self, jobs: Iterable[Job]) -> None:
-        """Forget what these changes of jobs made wrong."""
-        self._turns, self._places = {}, None
+        """Learn of jobs that are new or another than before."""
+        changed = dict.fromkeys(job.id for job in jobs)
         for job in jobs:
             if is_final(job.state):
-                self._predecessors.pop(job.id, None)
-                if job.spec.array is not None:
-                    self._predecessors.pop(job.spec.array.id, None)
-
-    def forget(self, ref: str) -> None:
-        """Forget a job that was deleted."""
-        self._predecessors.pop(ref, None)
+                for name in _names(job):
+                    self._predecessors.pop(name, None)
+                    changed.update(self._followers.get(name, {}))
+        for job_id in changed:
+            age = self._leave(job_id)
+            if job_id in self._jobs:
+                self._enter(self._jobs[job_id], next(self._ages) if age is None else age)
 
     def order(self, job: Job) -> Order:
         """Say whether the jobs that a job comes after let it begin."""
@@ -58,6 +64,8 @@ class Line:
 
     def order_by(self, ref: str) -> Predecessor | None:
         """Say of a job or an array what those that come after it want to know; None when there is none of that id."""
+        if ref not in self._followers:
+            return self._look(ref)
         known = self._predecessors.get(ref)
         if known is None:
             known = self._look(ref)
@@ -67,71 +75,93 @@ class Line:
 
     def held(self) -> list[Job]:
         """Give the live jobs that come after others and have no hosts, oldest first."""
-        return [job for job in self._jobs.values() if job.spec.after and not job.cluster]
+        ids = {each for followers in self._followers.values() for each in followers}
+        return [self._jobs[each] for each in sorted(ids, key=self._age_of)]
 
     def awaited_by(self, job: Job) -> list[Job]:
         """Give the live jobs that come after a job, or after the array that it is a task of, and did not begin."""
-        names = {job.id} if job.spec.array is None else {job.id, job.spec.array.id}
-        return [other for other in self.held() if names.intersection(other.spec.after)]
+        ids = {each for name in _names(job) for each in self._followers.get(name, {})}
+        return [self._jobs[each] for each in sorted(ids, key=self._age_of)]
 
     def engines(self) -> list[str]:
-        """Name the engines for which somebody waits."""
-        return list(dict.fromkeys(job.spec.engine for job in self._jobs.values() if not job.cluster))
+        """Name the engines for which somebody stands in line."""
+        return [engine for engine, queue in self._queues.items() if len(queue)]
 
     def waiting(self, engine: str) -> list[Job]:
         """Give the jobs that wait for hosts of an engine, in their turns."""
-        return [self._jobs[each] for each in self._line(engine)]
+        return [self._jobs[each] for each in self._queues[engine].order()]
 
     def head(self, engine: str) -> str:
         """Give the id of the job whose turn it is; empty when nobody waits."""
-        return next(iter(self._line(engine)), "")
+        return self._queues[engine].head()
 
     def ahead_of(self, job: Job) -> int:
         """Count those who come before a job, which may be a new one."""
-        if job.id in self._jobs:
-            line = self._line(job.spec.engine)
-            return line.index(job.id) if job.id in line else len(line)
-        return turns([*self._waiters(job.spec.engine), _waiter(job)], self._running()).index(job.id)
+        place, queue = self._places.get(job.id), self._queues[job.spec.engine]
+        waiter = _waiter(job, next(self._ages)) if place is None else place.waiter
+        ahead = None if waiter is None else queue.ahead_of(waiter)
+        return len(queue) if ahead is None else ahead
 
     def position(self, job: Job) -> int | None:
         """Count from 1 where a job stands in its engine's line; None when it stands in none."""
-        if self._places is None:
-            self._places = {
-                each: number for engine in self.engines() for number, each in enumerate(self._line(engine), 1)
-            }
-        return self._places.get(job.id)
-
-    def _line(self, engine: str) -> list[str]:
-        found = self._turns.get(engine)
-        if found is None:
-            found = self._turns[engine] = turns(self._waiters(engine), self._running())
-        return found
-
-    def _waiters(self, engine: str) -> list[Waiter]:
-        return [
-            _waiter(job)
-            for job in self._jobs.values()
-            if not job.cluster and job.spec.engine == engine and self._may_stand(job)
-        ]
-
-    def _may_stand(self, job: Job) -> bool:
-        # While an environment is built others pass: nobody waits for the network of somebody else.
-        return self.order(job).lets_begin() and not is_building(job.timings)
+        place = self._places.get(job.id)
+        if place is None or place.waiter is None:
+            return None
+        ahead = self._queues[job.spec.engine].ahead_of(place.waiter)
+        return None if ahead is None else ahead + 1
 
     def tasks_of(self, array_id: str) -> int:
         """Count the live tasks of an array."""
-        return sum(task.id == array_id for _, task in self._tasks())
+        return self._tasks[array_id]
 
     def awaits_hosts(self, array_id: str) -> bool:
         """Say whether a task of an array waits for hosts."""
-        waits = (task.id == array_id and not job.cluster and job.goal is Goal.RUN for job, task in self._tasks())
-        return any(waits)
+        return self._hostless[array_id] > 0
 
-    def _tasks(self) -> Iterator[tuple[Job, ArrayTask]]:
-        return ((job, job.spec.array) for job in self._jobs.values() if job.spec.array is not None)
+    def _age_of(self, job_id: str) -> int:
+        return self._places[job_id].age
 
-    def _running(self) -> Counter[str]:
-        return Counter(task.id for job, task in self._tasks() if job.cluster)
+    def _enter(self, job: Job, age: int) -> None:
+        if not job.cluster:
+            for ref in job.spec.after:
+                self._followers[ref][job.id] = None
+        place = _Place(age, job, _waiter(job, age) if self._stands(job) else None)
+        self._places[job.id] = place
+        if place.waiter is not None:
+            self._queues[job.spec.engine].add(place.waiter)
+        self._count(job, 1)
+
+    def _leave(self, job_id: str) -> int | None:
+        """Undo what ``_enter`` did for a job as it was then, and give its age."""
+        place = self._places.pop(job_id, None)
+        if place is None:
+            return None
+        for ref in place.job.spec.after:
+            self._followers[ref].pop(job_id, None)
+            if not self._followers[ref]:
+                del self._followers[ref]
+                self._predecessors.pop(ref, None)
+        if place.waiter is not None:
+            self._queues[place.job.spec.engine].remove(place.waiter)
+        self._count(place.job, -1)
+        return place.age
+
+    def _count(self, job: Job, change: int) -> None:
+        task = job.spec.array
+        if task is None:
+            return
+        self._tasks[task.id] += change
+        if job.cluster:
+            self._queues[job.spec.engine].run(task.id, change)
+        elif job.goal is Goal.RUN:
+            self._hostless[task.id] += change
+        for counter in (self._tasks, self._hostless):
+            if not counter[task.id]:
+                del counter[task.id]
+
+    def _stands(self, job: Job) -> bool:
+        # While an environment is built others pass: nobody waits for the network of somebody else.
+        return not job.cluster and not is_building(job.timings) and self.order(job).lets_begin()
 
     def _look(self, ref: str) -> Predecessor | None:
         job = self._jobs.get(ref)
@@ -144,8 +174,21 @@ class Line:
         return Predecessor(name=job.name, status=job.status(), reason=job.failure_reason)
 
 
-def _waiter(job: Job) -> Waiter:
+class _Place(NamedTuple):
+    """Where a job was when it was last looked at; without ``waiter`` it stands in no line."""
+
+    age: int
+    job: Job
+    waiter: Waiter | None
+
+
+def _names(job: Job) -> tuple[str, ...]:
+    """Give what others may name who come after a job."""
+    return (job.id,) if job.spec.array is None else (job.id, job.spec.array.id)
+
+
+def _waiter(job: Job, age: int) -> Waiter:
     task = job.spec.array
     if task is None:
-        return Waiter(id=job.id)
-    return Waiter(id=job.id, array=task.id, max_concurrent=task.max_concurrent)
+        return Waiter(age, job.id)
+    return Waiter(age, job.id, task.id, task.max_concurrent)

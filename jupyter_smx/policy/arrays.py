@@ -12,34 +12,106 @@ Whoever is first and finds no room holds up the others of the engine, so that wi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from msgspec import Struct
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from bisect import bisect_left, insort
+from typing import NamedTuple
 
 
-class Waiter(Struct, frozen=True, kw_only=True):
-    """A job that may have hosts; ``array`` is its array's id, ``max_concurrent`` how many of that may run (0: all)."""
+class Waiter(NamedTuple):
+    """A job that may have hosts; ``age`` is smaller the earlier it came.
 
+    ``array`` is its array's id, ``max_concurrent`` how many of that may run (0: all).
+    """
+
+    age: int
     id: str
     array: str = ""
     max_concurrent: int = 0
 
 
-def turns(waiters: Iterable[Waiter], running: Mapping[str, int]) -> list[str]:
-    """Put those who wait, given oldest first, into their turns; tasks beyond their array's limit stand in none.
+class Queue:
+    """Those who wait for hosts of one engine, in their turns, while they come and go.
 
-    ``running`` counts the tasks of each array that have hosts.
+    Tasks beyond their array's limit stand in no turn. Whatever is asked costs steps for the arrays that wait, and
+    none for the jobs, of which there may be ten thousand.
     """
-    taken: dict[str, int] = {}
-    rows: list[tuple[int, int, str]] = []
-    for number, waiter in enumerate(waiters):
-        turn = 0
-        if waiter.array:
-            turn = taken.get(waiter.array, running.get(waiter.array, 0))
-            taken[waiter.array] = turn + 1
-        if not waiter.max_concurrent or turn < waiter.max_concurrent:
-            rows.append((turn, number, waiter.id))
-    return [job for _, _, job in sorted(rows)]
+
+    def __init__(self) -> None:
+        self._alone: list[Waiter] = []
+        self._arrays: dict[str, _Tasks] = {}
+
+    def __len__(self) -> int:
+        """Count those who stand in a turn."""
+        return len(self._alone) + sum(len(tasks) for tasks in self._arrays.values())
+
+    def add(self, waiter: Waiter) -> None:
+        """Let somebody stand in line."""
+        insort(self._tasks(waiter.array).waiting if waiter.array else self._alone, waiter)
+
+    def remove(self, waiter: Waiter) -> None:
+        """Let somebody go who stands in line."""
+        row = self._tasks(waiter.array).waiting if waiter.array else self._alone
+        del row[bisect_left(row, waiter)]
+        self._forget(waiter.array)
+
+    def run(self, array: str, change: int) -> None:
+        """Count so many more tasks of an array that have hosts."""
+        self._tasks(array).running += change
+        self._forget(array)
+
+    def ahead_of(self, waiter: Waiter) -> int | None:
+        """Count those who come before somebody, who may be new; None where the array's limit leaves no turn."""
+        turn = self._tasks(waiter.array).turn_of(waiter) if waiter.array else 0
+        self._forget(waiter.array)
+        if waiter.max_concurrent and turn >= waiter.max_concurrent:
+            return None
+        alone = len(self._alone) if turn else bisect_left(self._alone, waiter)
+        return alone + sum(tasks.before(turn, waiter.age) for tasks in self._arrays.values())
+
+    def head(self) -> str:
+        """Give the id of the job whose turn it is; empty when nobody waits."""
+        firsts = [tasks.row(0) for tasks in self._arrays.values() if len(tasks)]
+        firsts += [(0, waiter) for waiter in self._alone[:1]]
+        return min(firsts)[1].id if firsts else ""
+
+    def order(self) -> list[str]:
+        """Give the ids of all who stand in a turn."""
+        rows = [(0, waiter) for waiter in self._alone]
+        for tasks in self._arrays.values():
+            rows += [tasks.row(number) for number in range(len(tasks))]
+        return [waiter.id for _, waiter in sorted(rows)]
+
+    def _tasks(self, array: str) -> _Tasks:
+        return self._arrays.setdefault(array, _Tasks())
+
+    def _forget(self, array: str) -> None:
+        tasks = self._arrays.get(array)
+        if tasks is not None and not tasks.running and not tasks.waiting:
+            del self._arrays[array]
+
+
+class _Tasks:
+    """The tasks of one array: how many have hosts, and who waits, oldest first."""
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.waiting: list[Waiter] = []
+
+    def __len__(self) -> int:
+        """Count those whom the limit leaves a turn."""
+        limit = self.waiting[0].max_concurrent if self.waiting else 0
+        return min(len(self.waiting), max(0, limit - self.running)) if limit else len(self.waiting)
+
+    def row(self, number: int) -> tuple[int, Waiter]:
+        return self.running + number, self.waiting[number]
+
+    def turn_of(self, waiter: Waiter) -> int:
+        return self.running + bisect_left(self.waiting, waiter)
+
+    def before(self, turn: int, age: int) -> int:
+        """Count those who come before a turn, or in the same turn by age."""
+        number = turn - self.running
+        if number < 0:
+            return 0
+        if number >= len(self):
+            return len(self)
+        return number + (self.waiting[number].age < age)

@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.policy.arrays import Waiter, turns
+from jupyter_smx.policy.arrays import Queue, Waiter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 ARRAYS = ("", "a", "b", "c")
 
 lines = st.lists(st.sampled_from(ARRAYS), max_size=40).map(
-    lambda arrays: [Waiter(id=str(number), array=array) for number, array in enumerate(arrays)]
+    lambda arrays: [Waiter(number, str(number), array) for number, array in enumerate(arrays)]
 )
 running = st.dictionaries(st.sampled_from(ARRAYS[1:]), st.integers(min_value=0, max_value=5)).map(Counter)
+
+
+def queue_of(waiters: Iterable[Waiter], busy: Mapping[str, int]) -> Queue:
+    queue = Queue()
+    for waiter in waiters:
+        queue.add(waiter)
+    for array, count in busy.items():
+        queue.run(array, count)
+    return queue
+
+
+def turns(waiters: Iterable[Waiter], busy: Mapping[str, int]) -> list[str]:
+    return queue_of(waiters, busy).order()
+
+
+def counted_anew(waiters: Iterable[Waiter], busy: Mapping[str, int]) -> list[str]:
+    """Say in the plainest way whose turn it is: a task stands behind as many turns as tasks run or wait before it."""
+    taken, rows = Counter(busy), []
+    for waiter in sorted(waiters):
+        turn = taken[waiter.array] if waiter.array else 0
+        taken[waiter.array] += 1
+        if not waiter.max_concurrent or turn < waiter.max_concurrent:
+            rows.append((turn, waiter.age, waiter.id))
+    return [job for _, _, job in sorted(rows)]
 
 
 @given(lines, running)
@@ -34,7 +62,7 @@ def test_single_jobs_and_the_tasks_of_one_array_keep_their_order(waiters: list[W
 def test_a_job_that_came_after_an_array_waits_for_one_of_its_tasks_at_most(
     waiters: list[Waiter], busy: Counter[str]
 ) -> None:
-    order = turns([*waiters, Waiter(id="last")], busy)
+    order = turns([*waiters, Waiter(len(waiters), "last")], busy)
     before = [next(w.array for w in waiters if w.id == each) for each in order[: order.index("last")]]
     counts = Counter(array for array in before if array)
     assert all(count == 1 and not busy[array] for array, count in counts.items())
@@ -44,7 +72,7 @@ def test_a_job_that_came_after_an_array_waits_for_one_of_its_tasks_at_most(
 def test_an_array_never_has_more_turns_than_its_limit_leaves(
     waiters: list[Waiter], busy: Counter[str], limit: int
 ) -> None:
-    bounded = [Waiter(id=w.id, array=w.array, max_concurrent=limit if w.array else 0) for w in waiters]
+    bounded = [w._replace(max_concurrent=limit if w.array else 0) for w in waiters]
     order = turns(bounded, busy)
     for array in ARRAYS[1:]:
         mine = [waiter.id for waiter in bounded if waiter.array == array]
@@ -70,5 +98,43 @@ def test_nobody_starves_however_long_tasks_take(waiters: list[Waiter], slots: in
 
 
 def test_two_arrays_share_the_slots() -> None:
-    waiters = [Waiter(id=f"{array}{number}", array=array) for array in "ab" for number in range(3)]
+    waiters = [Waiter(age, f"{array}{age % 3}", array) for age, array in enumerate("aaabbb")]
     assert turns(waiters, Counter(a=2)) == ["b0", "b1", "a0", "b2", "a1", "a2"]
+
+
+@given(lines, running, st.integers(min_value=0, max_value=6), st.data())
+def test_who_comes_and_goes_leaves_the_turns_of_the_others_as_if_counted_anew(
+    waiters: list[Waiter], busy: Counter[str], limit: int, data: st.DataObject
+) -> None:
+    waiters = [w._replace(max_concurrent=limit if w.array else 0) for w in waiters]
+    queue, present = queue_of(waiters, busy), [*waiters]
+    for waiter in data.draw(st.lists(st.sampled_from(waiters), unique=True) if waiters else st.just([])):
+        queue.remove(waiter)
+        present.remove(waiter)
+        if waiter.array:
+            queue.run(waiter.array, 1)
+            busy[waiter.array] += 1
+        if data.draw(st.booleans()):
+            returned = data.draw(st.sampled_from([w for w in waiters if w not in present]))
+            queue.add(returned)
+            present.append(returned)
+    expected = counted_anew(present, busy)
+    assert queue.order() == expected
+    assert len(queue) == len(expected)
+    assert queue.head() == next(iter(expected), "")
+    places = {waiter.id: queue.ahead_of(waiter) for waiter in present}
+    assert places == {w.id: expected.index(w.id) if w.id in expected else None for w in present}
+    for array in ARRAYS:
+        new = Waiter(len(waiters), "new", array, limit if array else 0)
+        line = counted_anew([*present, new], busy)
+        assert queue.ahead_of(new) == (line.index("new") if "new" in line else None)
+
+
+def test_a_queue_forgets_arrays_of_which_nobody_waits_or_runs() -> None:
+    queue, waiter = Queue(), Waiter(0, "x", "a")
+    queue.add(waiter)
+    queue.remove(waiter)
+    queue.run("a", 1)
+    queue.run("a", -1)
+    queue.ahead_of(waiter)
+    assert vars(queue) == vars(Queue())

@@ -44,6 +44,8 @@ class Lab:
         url = f"{self._server.origin}{BASE}lab/workspaces/{self._workspace}{tree}?token={self._server.token}"
         self.page.goto(url, wait_until="load")
         self._wait_ready(notebook)
+        # In a new workspace Lab opens it after everything else, and whoever is earlier loses the sidebar to it.
+        expect(self.page.locator("#filebrowser")).to_be_visible(timeout=KERNEL_LIMIT)
 
     def reload(self, notebook: str = "") -> None:
         """Load the page again, as the browser's button does."""

@@ -174,11 +174,16 @@ async def test_names_that_are_none_are_not_found_or_refused_on_every_route(world
     assert (await world.ask("GET", "/v1/")).status == 200
 
 
-@pytest.mark.parametrize("value", ["-1", "nan", "x", "1e999", "", "9" * 400, "0x10", "1_0"])
-async def test_numbers_of_a_query_are_numbers_or_refused(world: World, value: str) -> None:
-    for target in ("/v1/jobs?limit={}", "/v1/changes?since={}"):
+NUMBERS = {"": 200, "0": 200, "1_0": 200, "1e999": 200, "9" * 400: 200, "-1": 400, "nan": 400, "x": 400, "0x10": 400}
+
+
+@pytest.mark.parametrize(("value", "status"), NUMBERS.items(), ids=range(len(NUMBERS)))
+async def test_numbers_of_a_query_are_numbers_or_refused(world: World, value: str, status: int) -> None:
+    for field, target in (("limit", "/v1/jobs?limit={}"), ("since", "/v1/changes?since={}")):
         answer = await world.ask("GET", target.format(value))
-        assert answer.status in (200, 400), answer.content
+        assert answer.status == status, answer.content
+        if status != 200:
+            assert field in is_a_refusal(answer)["message"]
 
 
 def raw(path: Path, *pieces: bytes) -> socket.socket:
@@ -227,6 +232,7 @@ async def test_who_sends_slowly_holds_nobody_up_and_is_hung_up_on(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Slowloris: a hundred connections that never end their request."""
+    assert 0 < api.BODY_WITHIN <= 60
     assert world.service.server.conn_params.body_timeout == api.BODY_WITHIN
     monkeypatch.setattr(world.service.server.conn_params, "body_timeout", 0.3)
     head = b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"
@@ -243,10 +249,6 @@ async def test_who_sends_slowly_holds_nobody_up_and_is_hung_up_on(
         connection.close()
 
 
-def test_a_body_must_come_in_a_minute() -> None:
-    assert 0 < api.BODY_WITHIN <= 60
-
-
 async def test_a_wish_of_the_greatest_size_is_taken_whole_and_one_byte_more_is_not(world: World) -> None:
     room = MAX_WISH - len(json.dumps(world.wish(source="")).encode())
     source = "x" * min(room, 4 * 2**20)
@@ -256,9 +258,15 @@ async def test_a_wish_of_the_greatest_size_is_taken_whole_and_one_byte_more_is_n
     found = world.service.store.job(an_id(1))
     assert found is not None
     assert found.spec.source == source
-    with pytest.raises((AssertionError, OSError)):
-        assert (await world.ask("POST", "/v1/jobs", b"x" * (MAX_WISH + 1))).status == 201
-    assert len(world.books.jobs) == 1
+    # Blanks after JSON mean nothing, so these two differ in nothing but their size.
+    second, third = (json.dumps(world.wish(number)).encode() for number in (2, 3))
+    assert (await world.ask("POST", "/v1/jobs", second.ljust(MAX_WISH))).status == 201
+    try:
+        status = (await world.ask("POST", "/v1/jobs", third.ljust(MAX_WISH + 1))).status
+    except OSError:
+        status = 400  # hung up on before all of it was sent
+    assert status == 400
+    assert set(world.books.jobs) == {an_id(1), an_id(2)}
 
 
 async def test_a_job_with_the_name_of_another_gets_all_its_digits(world: World) -> None:

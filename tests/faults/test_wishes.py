@@ -242,12 +242,15 @@ def test_a_daemon_that_code_leaves_behind_is_ended_and_named(shared: World) -> N
 def test_an_input_that_is_not_there_is_the_wishes_fault_and_keeps_the_pool(
     shared: World, warm_shell: InteractiveShell
 ) -> None:
+    pool = shared.cluster()
     error = complaint(warm_shell, "%%train --keep-alive 10m --input train=/no/such/folder\nprint(1)")
-    assert "/no/such/folder" in str(error)
-    jobs = shared.client.jobs(1)
-    if jobs and "no/such" in (shared.client.job(jobs[0].id).failure_reason or ""):
-        assert shared.client.job(jobs[0].id).failure_reason.startswith("ClientError: ")
+    assert isinstance(error, JobFailed), repr(error)
+    reason = error.job.failure_reason
+    assert reason is not None
+    assert reason.startswith("ClientError: "), reason
+    assert "'/no/such/folder'" in reason, reason
     eventually_blocking(lambda: shared.pools()[0].state == "Available", "the pool is kept", within=PATIENCE)
+    assert shared.cluster() == pool
 
 
 def test_code_over_its_time_is_stopped_and_says_so(shared: World) -> None:

@@ -22,7 +22,7 @@ from jupyter_smx.policy.usage import together, usage_of
 from jupyter_smx.policy.verdict import Verdict, verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
     from jupyter_smx.controller.agent_stream import AgentStream
@@ -239,11 +239,10 @@ class Finisher:
             stream = self._agents.stream(cluster.id, host.name)
             stream.send_now("deadline", seconds=cluster.expires_at - self._books.clock())
 
-    def fail_unstarted(self, job: Job, reason: str) -> None:
-        """End a job for which no hosts could be had."""
+    def fail_unstarted(self, jobs: Sequence[Job], reason: str) -> None:
+        """End jobs for which no hosts could be had."""
         now = self._books.clock()
-        failed = transitions.advance(replace(job, failure_reason=reason[:1024]), SecondaryStatus.FAILED, now, reason)
-        self._books.save(jobs=[replace(failed, warm_pool=transitions.pool_of_job(_NOT_LAUNCHED))])
+        self._books.save(jobs=[_failed_unstarted(job, reason, now) for job in jobs])
 
     async def fetch_record(self, job: Job, host: str) -> dict[str, Any]:
         """Read the end record of a job from the agent that has it.
@@ -296,6 +295,11 @@ class Finisher:
             for h in cluster.hosts
         )
         self._books.amend_cluster(cluster_id, hosts=hosts)
+
+
+def _failed_unstarted(job: Job, reason: str, now: float) -> Job:
+    failed = transitions.advance(replace(job, failure_reason=reason[:1024]), SecondaryStatus.FAILED, now, reason)
+    return replace(failed, warm_pool=transitions.pool_of_job(_NOT_LAUNCHED))
 
 
 def _samples(record: Mapping[str, Any] | None) -> int:

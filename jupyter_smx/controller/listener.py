@@ -20,7 +20,7 @@ from jupyter_smx.policy import transitions
 from jupyter_smx.policy.hosts import named_hosts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from jupyter_smx.controller.agents import Agents
     from jupyter_smx.controller.books import Books
@@ -121,19 +121,19 @@ class Listener(ABC):
         if job.goal is Goal.STOP:
             self._finisher.stop_unstarted(replace(job, cluster="", lease=0))
         else:
-            self._finisher.fail_unstarted(job, f"ClientError: {error}")
+            self._finisher.fail_unstarted([job], f"ClientError: {error}")
         self._trails.pop(job.id, None)
         self.room_made()
 
-    def environment_ready(self, job: Job) -> None:
-        """Let a job stand in line, with its age."""
-        del job
+    def environment_ready(self) -> None:
+        """Let jobs stand in line, with their age."""
         self.room_made()
 
-    def environment_failed(self, job: Job, error: SmxError) -> None:
-        """End a job whose requirements cannot be had."""
-        self._finisher.fail_unstarted(job, f"ClientError: {error}")
-        self._trails.pop(job.id, None)
+    def environment_failed(self, jobs: Sequence[Job], error: SmxError) -> None:
+        """End jobs whose requirements cannot be had."""
+        self._finisher.fail_unstarted(jobs, f"ClientError: {error}")
+        for job in jobs:
+            self._trails.pop(job.id, None)
         self.room_made()
 
     async def cluster_lost(self, cluster: Cluster) -> None:

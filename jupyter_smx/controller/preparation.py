@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
 from jupyter_smx.controller.fencing import FencedError
 from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.status import Goal
 from jupyter_smx.model.why import Why
 from jupyter_smx.policy import environment, reuse, transitions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from jupyter_smx.controller.books import Books
     from jupyter_smx.controller.environments import Environments
     from jupyter_smx.model.cluster import ReuseKey
@@ -26,28 +28,52 @@ BEGUN = "Building the environment"
 
 
 class Crew(Protocol):
-    """Who is told what became of a job's environment."""
+    """Who is told what became of an environment, once for all the jobs that waited for it."""
 
-    def environment_ready(self, job: Job) -> None:
-        """Learn that a job may stand in line."""
+    def environment_ready(self) -> None:
+        """Learn that jobs may stand in line which could not before."""
 
-    def environment_failed(self, job: Job, error: SmxError) -> None:
-        """Learn that a job's requirements cannot be had."""
+    def environment_failed(self, jobs: Sequence[Job], error: SmxError) -> None:
+        """Learn that the requirements of some jobs cannot be had."""
 
     def fenced(self) -> None:
         """Learn that another controller owns the records; this one ends."""
 
 
+class _Build:
+    """An environment under way, the ids of the jobs that wait for it, and how far it is."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, None] = {}
+        self.step = ""
+        self.task: asyncio.Task[None] | None = None
+
+    def say(self, step: str) -> None:
+        """Learn how far it is."""
+        self.step = step
+
+    def cancel(self) -> None:
+        """Want it no more."""
+        if self.task is not None:
+            self.task.cancel()
+
+
 class Preparation:
-    """The jobs that wait for an environment; a job is on record as building from its first step here to its last."""
+    """The jobs that wait for an environment; a job is on record as building from its first step here to its last.
+
+    All tasks of an array want the same one, and there may be ten thousand of them: whatever happens to an
+    environment is one write for all who wait for it.
+    """
 
     def __init__(self, books: Books, environments: Environments, crew: Crew, user: str) -> None:
         self._books = books
         self._environments = environments
         self._crew = crew
         self._user = user
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._steps: dict[str, str] = {}
+        self._builds: dict[str, _Build] = {}
+        self._waits: dict[str, str] = {}
+        """Which environment a job waits for."""
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def is_over(self, job: Job) -> bool:
         """Say whether a job may stand in line: it wants no environment, or has it and that is on record."""
@@ -56,99 +82,133 @@ class Preparation:
         return not environment.is_building(job.timings) and self._environments.is_ready(self._key(job))
 
     def begin(self, job: Job) -> None:
-        """Have a job's environment built, which may be under way for another one; the first step of such a job."""
-        if job.id in self._tasks:
-            return
-        if not environment.is_building(job.timings):
-            job = self._write_down(job)
-        task = asyncio.create_task(self._prepare(job.id, self._key(job)), name=f"environment for {job.id}")
-        self._tasks[job.id] = task
-        task.add_done_callback(partial(self._over, job.id))
+        """Have a job's environment built, which may be under way for another one; the first step of such a job.
 
-    def _write_down(self, job: Job) -> Job:
+        Others that want the same, and wait for nothing else, begin with it.
+        """
+        if job.id in self._waits:
+            return
+        jobs = [job]
+        if not environment.is_building(job.timings):
+            jobs = self._write_down([job, *self._others(job)])
+        for each in jobs:
+            self._join(each)
+
+    def _others(self, job: Job) -> Iterator[Job]:
+        if job.id not in self._books.jobs:
+            return  # It is being admitted. Who was admitted before it has begun, or does when its turn comes.
+        name = self._name(job)
+        for other in self._books.jobs.values():
+            if other.id != job.id and self._lacks(other, name):
+                yield other
+
+    def _lacks(self, job: Job, name: str) -> bool:
+        if not job.spec.requirements or job.cluster or job.goal is Goal.STOP or environment.is_building(job.timings):
+            return False
+        return self._name(job) == name and self._books.line.order(job).lets_begin()
+
+    def _write_down(self, jobs: Iterable[Job]) -> list[Job]:
         now = self._books.clock()
-        timings = {name: at for name, at in job.timings.items() if name != environment.BUILT}
-        begun = replace(
-            job,
-            timings={**timings, environment.BUILDING: now},
-            why=_why(job),
-        )
-        begun = transitions.remark(begun, f"{BEGUN}.")
-        self._books.save(jobs=[begun])
+        begun = [_begun(job, now) for job in jobs]
+        self._books.save(jobs=begun)
         return begun
 
-    async def _prepare(self, job_id: str, key: ReuseKey) -> None:
+    def _join(self, job: Job) -> None:
+        name = self._waits[job.id] = self._name(job)
+        build = self._builds.get(name)
+        if build is None:
+            build = self._builds[name] = _Build()
+            build.task = asyncio.create_task(self._provide(name, build, self._key(job)), name=f"environment {name}")
+            self._tasks.add(build.task)
+            build.task.add_done_callback(self._tasks.discard)
+        build.jobs[job.id] = None
+
+    async def _provide(self, name: str, build: _Build, key: ReuseKey) -> None:
         trouble = None
         try:
-            await self._environments.provide(key, partial(self._steps.__setitem__, job_id))
+            await self._environments.provide(key, build.say)
         except SmxError as error:
             trouble = error
+        finally:
+            # Whoever is cancelled has been replaced already, if somebody wants the same again.
+            if self._builds.get(name) is build:
+                self._forget(name)
         try:
-            self._came_out(job_id, key, trouble)
+            self._came_out(build, key, trouble)
         except FencedError:
             self._crew.fenced()
             raise
         except SmxError as error:
             # The records cannot be written now: the next look begins again, and finds what is ready.
-            _log.warning("The environment of job %s: %s", job_id, error)
+            _log.warning("The environment of %d jobs: %s", len(build.jobs), error)
 
-    def _came_out(self, job_id: str, key: ReuseKey, trouble: SmxError | None) -> None:
-        job = self._books.jobs.get(job_id)
-        if job is None:
+    def _forget(self, name: str) -> None:
+        for job_id in self._builds.pop(name).jobs:
+            del self._waits[job_id]
+
+    def _came_out(self, build: _Build, key: ReuseKey, trouble: SmxError | None) -> None:
+        jobs = self._waiting(build)
+        if not jobs:
             return
         if trouble is None:
-            self._ready(job, key)
+            self._ready(jobs, key)
         else:
-            _log.warning("The environment of job %s: %s", job.name, trouble)
-            self._crew.environment_failed(job, trouble)
+            _log.warning("The environment of %s: %s", _named(jobs), trouble)
+            self._crew.environment_failed(jobs, trouble)
 
-    def _ready(self, job: Job, key: ReuseKey) -> None:
+    def _waiting(self, build: _Build) -> list[Job]:
+        found = (self._books.jobs.get(job_id) for job_id in build.jobs)
+        return [job for job in found if job is not None and not job.cluster]
+
+    def _ready(self, jobs: Sequence[Job], key: ReuseKey) -> None:
         now = self._books.clock()
-        took = max(0.0, now - job.timings.get(environment.BUILDING, now))
-        built = replace(job, timings={**job.timings, environment.BUILT: now})
-        built = transitions.remark(
-            built, f"The environment is ready after {took:.1f} s; waiting for room on the engine."
-        )
-        self._books.save(jobs=[built])
+        self._books.save(jobs=[_built(job, now) for job in jobs])
         self._environments.used(key)
         self._environments.prune(self._needed())
-        self._crew.environment_ready(built)
+        self._crew.environment_ready()
 
     def _needed(self) -> list[ReuseKey]:
         wanted = [self._key(job) for job in self._books.jobs.values() if job.spec.requirements]
         return [*wanted, *(cluster.key for cluster in self._books.clusters.values())]
 
-    def _over(self, job_id: str, task: asyncio.Task[None]) -> None:
-        if self._tasks.get(job_id) is task:
-            del self._tasks[job_id]
-            self._steps.pop(job_id, None)
-
     def drop(self, job_id: str) -> None:
         """Learn that a job ends; when it was the last one that wanted an environment its build ends, too."""
-        task = self._tasks.get(job_id)
-        if task is not None:
-            task.cancel()
+        name = self._waits.pop(job_id, None)
+        if name is None:
+            return
+        build = self._builds[name]
+        del build.jobs[job_id]
+        if not build.jobs:
+            del self._builds[name]
+            build.cancel()
 
     def look(self) -> None:
         """Begin again what an earlier controller had begun, and write down how far everything is."""
         for job in [*self._books.jobs.values()]:
             if not job.cluster and environment.is_building(job.timings):
                 self.begin(job)
-        for job_id, step in [*self._steps.items()]:
-            waiting = self._books.jobs.get(job_id)
-            if waiting is not None and not waiting.cluster:
-                said = transitions.remark(waiting, f"{BEGUN}: {step}.")
-                if said is not waiting:
-                    self._tell(replace(said, why=_why(said, step)))
+        news = [job for build in self._builds.values() if build.step for job in self._told(build)]
+        if news:
+            self._tell(news)
 
-    def _tell(self, job: Job) -> None:
+    def _told(self, build: _Build) -> Iterator[Job]:
+        """Give the jobs whose records say how far it is, where they do not say it yet; of an array, its first."""
+        speakers: dict[str, Job] = {}
+        for job in self._waiting(build):
+            speakers.setdefault(job.spec.array.id if job.spec.array else job.id, job)
+        for job in speakers.values():
+            said = transitions.remark(job, f"{BEGUN}: {build.step}.")
+            if said is not job:
+                yield replace(said, why=_why(said, build.step))
+
+    def _tell(self, jobs: Sequence[Job]) -> None:
         try:
-            self._books.save(jobs=[job])
+            self._books.save(jobs=jobs)
         except FencedError:
             raise
         except SmxError as error:
             # A full disk, say: how far a build is need not be known, and nobody else may suffer for it.
-            _log.warning("How far the environment of job %s is, is not written down: %s", job.name, error)
+            _log.warning("How far the environment of %s is, is not written down: %s", _named(jobs), error)
 
     def note(self, job: Job) -> str:
         """Say for ``why`` where a job's environment comes from, and remember that it is wanted now."""
@@ -161,15 +221,35 @@ class Preparation:
     def _key(self, job: Job) -> ReuseKey:
         return reuse.reuse_key(job.spec, self._user)
 
+    def _name(self, job: Job) -> str:
+        wanted = environment.environment_of(job.spec)
+        return "" if wanted is None else environment.identity(job.spec.python, wanted)
+
     async def settle(self) -> None:
         """Wait until every build is over; for tests and an orderly end."""
         while self._tasks:
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def close(self) -> None:
         """End every build; the next controller begins them anew."""
-        for task in self._tasks.values():
+        for task in self._tasks:
             task.cancel()
+
+
+def _begun(job: Job, now: float) -> Job:
+    timings = {name: at for name, at in job.timings.items() if name != environment.BUILT}
+    begun = replace(job, timings={**timings, environment.BUILDING: now}, why=_why(job))
+    return transitions.remark(begun, f"{BEGUN}.")
+
+
+def _built(job: Job, now: float) -> Job:
+    took = max(0.0, now - job.timings.get(environment.BUILDING, now))
+    built = replace(job, timings={**job.timings, environment.BUILT: now})
+    return transitions.remark(built, f"The environment is ready after {took:.1f} s; waiting for room on the engine.")
+
+
+def _named(jobs: Sequence[Job]) -> str:
+    return jobs[0].name if len(jobs) == 1 else f"{jobs[0].name} and {len(jobs) - 1} more jobs"
 
 
 def _why(job: Job, step: str = "") -> Why:

@@ -144,6 +144,7 @@ class Reconciler(Listener):
         job = self.books.jobs.get(job_id)
         if job is None:
             self._trails.pop(job_id, None)
+            self.preparation.drop(job_id)
             return
         trail = self._trail(job)
         if trail.finishing or self.books.steady() < trail.not_before:
@@ -218,7 +219,7 @@ class Reconciler(Listener):
         if order.verdict is SecondaryStatus.STOPPED:
             self._finisher.stop_unstarted(job, order.reason)
         else:
-            self._finisher.fail_unstarted(job, order.reason)
+            self._finisher.fail_unstarted([job], order.reason)
         self._trails.pop(job.id, None)
 
     def _place(self, job: Job) -> None:
@@ -345,7 +346,7 @@ class Reconciler(Listener):
             lost = Verdict(state=SecondaryStatus.FAILED, reason=NEVER_BEGAN)
             retried = next_attempt(job, lost, (), self.books.clock())
             if retried is None:
-                self._finisher.fail_unstarted(job, NEVER_BEGAN)
+                self._finisher.fail_unstarted([job], NEVER_BEGAN)
                 self.room_made()
                 return
             again = retried

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.controller.agents import Agents
+from jupyter_smx.controller.arrays import ArrayWish
 from jupyter_smx.controller.bell import Bell
 from jupyter_smx.controller.books import Books
 from jupyter_smx.controller.database import connect, unwritable
@@ -31,6 +32,7 @@ from jupyter_smx.controller.log_pump import LogPump
 from jupyter_smx.controller.reconcile import Reconciler
 from jupyter_smx.controller.staging import Staging
 from jupyter_smx.controller.store import Store
+from jupyter_smx.model.array import TaskWish
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.spec import JobSpec
 from jupyter_smx.policy.limits import Limits
@@ -226,6 +228,22 @@ class Simulation:
         job_id = job_id or self.new_id()
         self.call(lambda: self.controller.desk.submit(job_id, self.spec(**fields)))
         return job_id
+
+    def array_wish(self, size: int, *, max_concurrent: int = 0, **fields: Any) -> ArrayWish:
+        """Make the wish for an array whose tasks differ in the hyperparameter ``n``."""
+        tasks = tuple(TaskWish(label=f"n={n}", hyperparameters={"n": str(n)}) for n in range(size))
+        return ArrayWish(spec=self.spec(**fields), tasks=tasks, title="sweep n", max_concurrent=max_concurrent)
+
+    def submit_array(self, size: int, **fields: Any) -> str:
+        """Submit an array and give its id."""
+        array, wish = self.new_id(), self.array_wish(size, **fields)
+        self.call(lambda: self.controller.desk.arrays.submit(array, wish))
+        return array
+
+    def stop_array(self, array: str) -> None:
+        """Ask all tasks of an array to stop."""
+        desk = self.controller.desk.arrays
+        self.call(lambda: desk.stop(desk.find(array)))
 
     def call(self, function: Callable[[], Any]) -> Any:
         """Call something inside the loop."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
 
-from jupyter_smx.controller.arrays import ArrayWish
 from jupyter_smx.model.array import ArrayCounts, TaskWish, task_id
 from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.errors import ResourceInUseError, ResourceLimitError, ResourceNotFoundError, ValidationError
@@ -19,17 +18,6 @@ if TYPE_CHECKING:
     from jupyter_smx.model.array import ArraySummary
 
 START = 0.6
-
-
-def wish(sim: Simulation, size: int, *, max_concurrent: int = 0, **fields: Any) -> ArrayWish:
-    tasks = tuple(TaskWish(label=f"n={n}", hyperparameters={"n": str(n)}) for n in range(size))
-    return ArrayWish(spec=sim.spec(**fields), tasks=tasks, title="sweep n", max_concurrent=max_concurrent)
-
-
-def submit(sim: Simulation, size: int, **fields: Any) -> str:
-    array = sim.new_id()
-    sim.call(lambda: sim.controller.desk.arrays.submit(array, wish(sim, size, **fields)))
-    return array
 
 
 def summary(sim: Simulation, array: str) -> ArraySummary:
@@ -53,7 +41,7 @@ def play(sim: Simulation, seconds: float = START) -> list[str]:
 
 
 def test_every_task_runs_once_in_its_order_with_its_own_values(sim: Simulation) -> None:
-    array = submit(sim, 5, max_concurrent=1)
+    array = sim.submit_array(5, max_concurrent=1)
     tasks = [task_id(array, index) for index in range(5)]
     assert play(sim) == tasks
     assert set(sim.world.runs.values()) == {1}
@@ -65,7 +53,7 @@ def test_every_task_runs_once_in_its_order_with_its_own_values(sim: Simulation) 
 
 
 def test_tasks_without_a_keep_alive_hand_their_hosts_over_and_the_last_lets_them_go(sim: Simulation) -> None:
-    array = submit(sim, 6)
+    array = sim.submit_array(6)
     play(sim)
     assert len(sim.world.launches) == sim.limits.cpus
     starts = [why.start for n in range(6) if (why := sim.job(task_id(array, n)).why)]
@@ -74,7 +62,7 @@ def test_tasks_without_a_keep_alive_hand_their_hosts_over_and_the_last_lets_them
 
 
 def test_hosts_go_as_soon_as_no_task_waits_although_others_still_run(sim: Simulation) -> None:
-    submit(sim, 3)
+    sim.submit_array(3)
     sim.pass_time(START)
     first, second = running(sim)
     sim.end_job(first)
@@ -86,7 +74,7 @@ def test_hosts_go_as_soon_as_no_task_waits_although_others_still_run(sim: Simula
 
 def test_a_pool_that_waits_for_a_task_in_vain_is_not_kept_for_ever(sim: Simulation) -> None:
     """Its next task's turn does not come: a wide job stands before it and finds no room."""
-    submit(sim, 4)
+    sim.submit_array(4)
     sim.pass_time(START)
     sim.submit(hosts=2)
     sim.end_job(running(sim)[0])
@@ -97,25 +85,25 @@ def test_a_pool_that_waits_for_a_task_in_vain_is_not_kept_for_ever(sim: Simulati
 
 
 def test_a_pool_that_waits_for_a_task_goes_as_soon_as_none_can_come(sim: Simulation) -> None:
-    array = submit(sim, 4)
+    array = sim.submit_array(4)
     sim.pass_time(START)
     sim.submit(hosts=2)
     sim.end_job(running(sim)[0])
     (idle,) = sim.pools(ClusterState.AVAILABLE)
-    sim.call(lambda: sim.controller.desk.arrays.stop(sim.controller.desk.arrays.find(array)))
+    sim.stop_array(array)
     sim.pass_time(0.1)
     assert sim.pool(idle.id).state is ClusterState.TERMINATED
     assert sim.pool(idle.id).reason == "Every task of its array has begun."
 
 
 def test_a_keep_alive_of_the_tasks_outlives_the_array(sim: Simulation) -> None:
-    submit(sim, 3, keep_alive=600)
+    sim.submit_array(3, keep_alive=600)
     play(sim)
     assert len(sim.pools(ClusterState.AVAILABLE)) == sim.limits.cpus
 
 
 def test_no_more_tasks_run_at_a_time_than_the_array_allows(sim: Simulation) -> None:
-    array = submit(sim, 4, max_concurrent=1)
+    array = sim.submit_array(4, max_concurrent=1)
     other = sim.submit()
     sim.pass_time(START)
     assert running(sim) == [task_id(array, 0), other]
@@ -126,7 +114,7 @@ def test_no_more_tasks_run_at_a_time_than_the_array_allows(sim: Simulation) -> N
 
 
 def test_a_job_that_comes_after_a_long_array_is_next(sim: Simulation) -> None:
-    array = submit(sim, 20)
+    array = sim.submit_array(20)
     sim.pass_time(START)
     late = sim.submit()
     sim.end_job(task_id(array, 0))
@@ -135,7 +123,7 @@ def test_a_job_that_comes_after_a_long_array_is_next(sim: Simulation) -> None:
 
 
 def test_all_tasks_are_taken_or_none(sim: Simulation) -> None:
-    bad = wish(sim, 3)
+    bad = sim.array_wish(3)
     bad = replace(bad, tasks=(*bad.tasks, TaskWish(hyperparameters={"n": "x" * 3_000})))
     with pytest.raises(ValidationError, match="the value has 3000 characters"):
         sim.call(lambda: sim.controller.desk.arrays.submit(sim.new_id(), bad))
@@ -146,31 +134,31 @@ def test_all_tasks_are_taken_or_none(sim: Simulation) -> None:
 def test_an_array_that_does_not_fit_into_the_queue_is_refused_whole() -> None:
     with Simulation(limits=replace(LIMITS, max_jobs_queued=3)) as sim:
         with pytest.raises(ResourceLimitError):
-            submit(sim, 4)
+            sim.submit_array(4)
         assert sim.controller.books.jobs == {}
-        submit(sim, 3)
+        sim.submit_array(3)
 
 
 @pytest.mark.parametrize(("size", "limit"), [(0, 0), (10_001, 0), (1, -1)])
 def test_sizes_and_limits_have_bounds(sim: Simulation, size: int, limit: int) -> None:
     with pytest.raises(ValidationError):
-        submit(sim, size, max_concurrent=limit)
+        sim.submit_array(size, max_concurrent=limit)
 
 
 def test_the_same_wish_with_the_same_id_is_one_array_and_another_wish_is_refused(sim: Simulation) -> None:
-    array = submit(sim, 2)
+    array = sim.submit_array(2)
     desk = sim.controller.desk.arrays
-    again, is_new = sim.call(lambda: desk.submit(array, wish(sim, 2)))
+    again, is_new = sim.call(lambda: desk.submit(array, sim.array_wish(2)))
     assert (again.id, is_new) == (array, False)
     assert len(sim.controller.books.jobs) == 2
     with pytest.raises(ResourceInUseError):
-        sim.call(lambda: desk.submit(array, wish(sim, 3)))
+        sim.call(lambda: desk.submit(array, sim.array_wish(3)))
 
 
 def test_two_arrays_whose_ids_begin_alike_have_names_of_their_own(sim: Simulation) -> None:
     desk = sim.controller.desk.arrays
     for array in ("abcdef000001", "abcdef000002"):
-        sim.call(lambda array=array: desk.submit(array, wish(sim, 1)))
+        sim.call(lambda array=array: desk.submit(array, sim.array_wish(1)))
     assert {row.name for row in desk.newest(5)} == {"train-abcdef", "train-abcdef000002"}
     assert desk.find("train").id == "abcdef000002"
     with pytest.raises(ResourceNotFoundError, match="could be"):
@@ -178,10 +166,10 @@ def test_two_arrays_whose_ids_begin_alike_have_names_of_their_own(sim: Simulatio
 
 
 def test_a_stop_ends_those_that_wait_at_once_and_asks_those_that_run(sim: Simulation) -> None:
-    array = submit(sim, 50)
+    array = sim.submit_array(50)
     sim.pass_time(START)
     writes = sim.controller.store.writes
-    sim.call(lambda: sim.controller.desk.arrays.stop(sim.controller.desk.arrays.find(array)))
+    sim.stop_array(array)
     assert sim.controller.store.writes - writes < 20, "not one write for each task"
     sim.pass_time(START)
     assert summary(sim, array).counts == ArrayCounts(stopped=50)
@@ -191,7 +179,7 @@ def test_a_stop_ends_those_that_wait_at_once_and_asks_those_that_run(sim: Simula
 
 @pytest.mark.parametrize(("exit_code", "status"), [(0, Status.IN_PROGRESS), (1, Status.FAILED)])
 def test_a_job_may_come_after_a_whole_array(sim: Simulation, exit_code: int, status: Status) -> None:
-    array = submit(sim, 3)
+    array = sim.submit_array(3)
     last = sim.submit(after=(array,))
     sim.pass_time(START)
     sim.end_job(task_id(array, 0))
@@ -206,7 +194,7 @@ def test_a_job_may_come_after_a_whole_array(sim: Simulation, exit_code: int, sta
 
 
 def test_a_finished_task_decides_over_what_comes_after_its_array_and_cannot_be_forgotten_yet(sim: Simulation) -> None:
-    array = submit(sim, 3)
+    array = sim.submit_array(3)
     sim.submit(after=(array,))
     sim.pass_time(START)
     sim.end_job(task_id(array, 0))
@@ -216,7 +204,7 @@ def test_a_finished_task_decides_over_what_comes_after_its_array_and_cannot_be_f
 
 def test_a_whole_array_may_come_after_a_job(sim: Simulation) -> None:
     first = sim.submit()
-    array = submit(sim, 3, after=(first,))
+    array = sim.submit_array(3, after=(first,))
     sim.pass_time(START)
     assert summary(sim, array).counts == ArrayCounts(pending=3)
     sim.end_job(first, exit_code=1)
@@ -229,7 +217,7 @@ def test_a_controller_that_dies_at_any_write_loses_no_task_and_runs_none_twice(
     sim: Simulation, count: int, before: bool
 ) -> None:
     sim.kill_controller_at_write(count, before=before)
-    array = submit(sim, 4)
+    array = sim.submit_array(4)
     sim.pass_time(START)
     sim.end_job(task_id(array, 0))
     sim.pass_time(START)
@@ -245,7 +233,7 @@ def test_a_controller_that_dies_at_any_write_loses_no_task_and_runs_none_twice(
 
 
 def test_tasks_keep_their_order_over_a_restart(sim: Simulation) -> None:
-    array = submit(sim, 12, max_concurrent=1)
+    array = sim.submit_array(12, max_concurrent=1)
     sim.pass_time(START)
     sim.restart()
     sim.pass_time(START)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import os
 from functools import lru_cache
 from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -146,6 +147,17 @@ def _text(said: Any) -> str:
     return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
 
 
+def _nvml() -> Any:
+    """Load ``pynvml``, a third of a megabyte that few hosts need: the agent's own, or what is installed for it.
+
+    :raises ImportError: there is none.
+    """
+    try:
+        return importlib.import_module("jupyter_smx.agent.pynvml")
+    except ImportError:
+        return importlib.import_module("pynvml")
+
+
 @lru_cache(maxsize=None)
 def find() -> Optional[Gpus]:
     """Look for GPUs, once; None where there is no driver, no module for it, or none that answers."""
@@ -153,11 +165,11 @@ def find() -> Optional[Gpus]:
         return None
     try:
         ctypes.CDLL(_DRIVER)
-        import pynvml  # noqa: PLC0415 - a third of a megabyte that few hosts need
+        nvml = _nvml()
     except (OSError, ImportError):
         return None
     try:
-        found = Gpus(pynvml)
-    except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):
+        found = Gpus(nvml)
+    except (nvml.NVMLError, nvml.NVMLLibraryMismatchError):
         return None
     return found if found.devices else None

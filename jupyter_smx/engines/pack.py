@@ -55,11 +55,15 @@ def members() -> Mapping[str, bytes]:
 
 
 def _nvml() -> dict[str, bytes]:
-    """Give the one file by which an agent asks NVIDIA's driver, where it is installed here: it needs nothing else."""
+    """Give the one file by which an agent asks NVIDIA's driver, where it is installed here: it needs nothing else.
+
+    It lies inside the agent's package: what lies at the top of the archive is the first that the imports of every
+    preload would find, before the one that the user has installed.
+    """
     found = find_spec("pynvml")
     if found is None or found.origin is None or Path(found.origin).name != "pynvml.py":
         return {}
-    return {"pynvml.py": Path(found.origin).read_bytes()}
+    return {"jupyter_smx/agent/pynvml.py": Path(found.origin).read_bytes()}
 
 
 def content_hash(content: Mapping[str, bytes]) -> str:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pynvml as nvml
@@ -16,6 +18,7 @@ from nvml_driver import MIB, NOT_AVAILABLE, Card, Driver
 from jupyter_smx.agent import gpu, sampler
 from jupyter_smx.agent.gpu import Gpus
 from jupyter_smx.agent.loop import Loop
+from jupyter_smx.engines import pack
 from jupyter_smx.policy.usage import history
 
 if TYPE_CHECKING:
@@ -122,6 +125,13 @@ def test_a_machine_without_a_driver_has_no_gpu(monkeypatch: pytest.MonkeyPatch) 
     gpu.find.cache_clear()
     assert gpu.find() is None
     gpu.find.cache_clear()
+
+
+def test_the_packed_agent_has_the_module_for_its_driver_where_none_is_installed(tmp_path: Path) -> None:
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from jupyter_smx.agent import gpu; print(gpu._nvml().__name__)"
+    words = [sys.executable, "-I", "-S", "-c", code, str(pack.place(tmp_path))]
+    told = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (told.stdout, told.stderr) == ("jupyter_smx.agent.pynvml\n", "")
 
 
 def test_a_driver_that_does_not_answer_is_none(drive: Callable[..., Driver], monkeypatch: pytest.MonkeyPatch) -> None:

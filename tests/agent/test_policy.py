@@ -305,8 +305,7 @@ def test_the_agent_is_written_in_python_3_8_and_the_standard_library() -> None:
                 else []
             )
         }
-        travels = {"pynvml"} if path.name == "gpu.py" else set()  # one file in the agent's archive, without needs
-        assert imports <= {*sys.stdlib_module_names, "jupyter_smx", "cloudpickle", *travels}, path
+        assert imports <= {*sys.stdlib_module_names, "jupyter_smx", "cloudpickle"}, path
 
 
 def test_a_process_that_is_left_is_named_with_its_port() -> None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from jupyter_smx.engines import pack
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -78,6 +80,21 @@ def test_what_was_preloaded_for_others_is_not_what_this_job_imported(
     code = f"import sys\ndel sys.modules['upper']\nsys.path.insert(0, {str(mine)!r})\nimport upper"
     record = agent.run(code)
     assert (record["packages"], [one["path"] for one in record["own_modules"]]) == ({}, [str(mine / "upper.py")])
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_what_travels_with_the_agent_is_not_what_a_preload_finds(
+    in_site: Callable[..., Agent], site: Path, tmp_path: Path, method: str
+) -> None:
+    """``torch.cuda`` tries ``import pynvml``, and there is one in the agent's archive."""
+    install(site, "nvidia-ml-py", "0.1", {"pynvml.py": "mine = 'of the user'"})
+    install(site, "asks", "1.0", {"asks.py": "import pynvml"})
+    program = (sys.executable, str(pack.place(tmp_path)))
+    agent = in_site(start_method=method, options={"program": program})
+    assert preloaded(agent, "asks")["failed"] == {}
+    record = agent.run("import asks; print(asks.pynvml.mine)")
+    assert (record["exit_code"], record["text"]) == (0, "of the user\n")
+    assert (record["packages"], record["own_modules"]) == ({"asks": "1.0", "nvidia-ml-py": "0.1"}, [])
 
 
 def test_parts_of_a_namespace_belong_to_those_who_brought_them(in_site: Callable[..., Agent], site: Path) -> None:

@@ -40,8 +40,8 @@ def test_what_goes_in_comes_out(content: dict[str, bytes]) -> None:
 
 def test_only_the_agent_is_in_the_archive() -> None:
     names = set(pack.members())
-    ours = {"__main__.py", "jupyter_smx/__init__.py", "compiled-for", "pynvml.py"}
-    assert {*ours, "jupyter_smx/agent/__main__.py"} <= names
+    ours = {"__main__.py", "jupyter_smx/__init__.py", "compiled-for"}
+    assert {*ours, "jupyter_smx/agent/__main__.py", "jupyter_smx/agent/pynvml.py"} <= names
     assert all(name.startswith("jupyter_smx/agent/") and name.endswith(".py") for name in names - ours)
     assert pack.members()["jupyter_smx/__init__.py"] == b""
     assert pack.members()["compiled-for"].decode() == sys.implementation.cache_tag

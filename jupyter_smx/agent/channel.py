@@ -103,25 +103,27 @@ def stage(
         whole, moved = _reachable(channel, hidden)
         link = link and not moved
         folder, pairs = folders[channel["name"]], part(entries(whole), channel.get("share") or ALL)
+        # Looked at before they are copied: what changes meanwhile is another file than the one that is remembered.
+        sources = {} if link else _sources(pairs)
         _present(whole, pairs, folder, link=link)
         bound = limit // digest.LINKED_SHARE if link else limit
-        described, read = digest.of_channel(channel["name"], folder, {} if link else _sources(pairs), bound, known)
+        described, read = digest.of_channel(channel["name"], folder, sources, bound, known)
         inputs.append(described)
         fresh.update(read)
     return {"inputs": inputs, "fresh": fresh}
 
 
 def _sources(pairs: Pairs) -> Dict[str, digest.File]:
-    """Find the files that those of a copied channel came from, by their names in it."""
+    """Find the files that those of a copied channel are to come from, by their names in it."""
     found: Dict[str, digest.File] = {}
     for name, source in pairs:
-        if not os.path.isdir(source):
-            found[name] = digest.look(name, source)
-            continue
         try:
+            if not os.path.isdir(source):
+                found[name] = digest.look(name, source)
+                continue
             inner = list(digest.files(source))
         except (OSError, digest.TooManyError):
-            continue  # then there is nothing that could be known of it
+            continue  # then there is nothing that could be known of it; the copy will tell what is wrong
         found.update((os.path.join(name, file.name), file) for file in inner)
     return found
 

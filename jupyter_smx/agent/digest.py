@@ -27,6 +27,8 @@ class File(NamedTuple):
     size: int
     mtime_ns: int
     identity: Tuple[int, int, int]
+    settled: bool
+    """Whether any later change gives it another time."""
 
 
 Known = Dict[str, List[Any]]
@@ -68,8 +70,9 @@ def look(name: str, path: str) -> File:
 
     :raises OSError: it is not there.
     """
-    found = os.stat(path)
-    return File(name, path, found.st_size, found.st_mtime_ns, (found.st_dev, found.st_ino, found.st_ctime_ns))
+    now, found = time.time(), os.stat(path)
+    identity = (found.st_dev, found.st_ino, found.st_ctime_ns)
+    return File(name, path, found.st_size, found.st_mtime_ns, identity, now - found.st_mtime > _RACY)
 
 
 def _read(path: str) -> str:
@@ -83,12 +86,13 @@ def _read(path: str) -> str:
 def _content(file: File, sources: Dict[str, File], known: Known, fresh: Known) -> str:
     """Hash one file, or believe what was read before of the file that it is a copy of."""
     source = sources.get(file.name, file)
+    true_copy = (file.size, file.mtime_ns) == (source.size, source.mtime_ns)
     before = known.get(source.path)
     same = [source.size, source.mtime_ns, list(source.identity)]
-    if before is not None and before[:3] == same and (file.size, file.mtime_ns) == (source.size, source.mtime_ns):
+    if true_copy and before is not None and before[:3] == same:
         return str(before[3])
     digest = _read(file.path)
-    if time.time() - source.mtime_ns / 1e9 > _RACY:
+    if true_copy and source.settled:
         fresh[source.path] = [*same, digest]
     return digest
 

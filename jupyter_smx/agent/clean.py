@@ -9,7 +9,7 @@ import shutil
 from typing import Dict, List, NamedTuple, Set
 
 from jupyter_smx.agent import process
-from jupyter_smx.agent.folder import RENEWED, SKELETON, TMP_MODE, HostFolder, keeps
+from jupyter_smx.agent.folder import RENEWED, SKELETON, TMP_MODE, HostFolder, is_folder, keeps
 
 SHM = "/dev/shm"  # noqa: S108 - POSIX shared memory lives there, it is no place for temporary files
 _IPC_RMID = 0
@@ -106,7 +106,7 @@ def _remove_sysv(before: Certificate, *, private: bool) -> List[str]:
 
 def _temporary(folder: HostFolder) -> List[str]:
     try:
-        names = sorted(os.listdir(folder.tmp))
+        names = sorted(os.listdir(folder.tmp)) if is_folder(folder.tmp) else []
     except OSError:
         return []
     if not names:
@@ -163,13 +163,17 @@ def _move(source: str, target: str) -> None:
     remove(source)
 
 
-def _open_again(folder: HostFolder) -> None:
-    """Give the folders of the host back the permissions that they were made with."""
-    for name in sorted({*RENEWED, *SKELETON}):
-        path = os.path.join(folder.ml, name)
-        if os.path.isdir(path) and not os.path.islink(path):
-            os.chmod(path, _OPEN)
-    os.chmod(folder.tmp, TMP_MODE)
+def _reclaim(folder: HostFolder, trash: str) -> None:
+    """Give the folders of the host their permissions back, and move away what stands in the place of one.
+
+    Outer ones come first: through a link in the place of one everything inside it would be somebody else's.
+    """
+    own = [os.path.normpath(os.path.join(folder.ml, name)) for name in sorted({*RENEWED, *SKELETON})]
+    for path in [*own, folder.tmp]:
+        if is_folder(path):
+            os.chmod(path, TMP_MODE if path == folder.tmp else _OPEN)
+        elif os.path.lexists(path):
+            _move(path, os.path.join(trash, "in-place-of-" + os.path.relpath(path, folder.root).replace(os.sep, "-")))
 
 
 def renew(folder: HostFolder, batch: str) -> None:
@@ -180,18 +184,18 @@ def renew(folder: HostFolder, batch: str) -> None:
     trash = os.path.join(folder.trash, batch)
     with contextlib.suppress(OSError):  # without room for a name everything is deleted at once
         os.makedirs(trash, exist_ok=True)
-    _open_again(folder)
+    _reclaim(folder, trash)
     count = 0
     places = [(os.path.join(folder.ml, name), keeps(name)) for name in RENEWED] + [(folder.tmp, [])]
     for place, kept in places:
-        if os.path.islink(place) or not os.path.isdir(place):
+        if not os.path.isdir(place):
             continue
         for name in os.listdir(place):
             path = os.path.join(place, name)
-            if name not in kept or os.path.islink(path) or not os.path.isdir(path):
+            if name not in kept or not is_folder(path):
                 count += 1
                 _move(path, os.path.join(trash, str(count)))
-    folder.make_skeleton()
+    folder.make_what_jobs_use()
 
 
 def empty_trash(folder: HostFolder) -> Dict[str, object]:

@@ -61,19 +61,21 @@ class HostFolder:
 
     def make(self) -> None:
         """Make what is missing; existing folders are kept, so this can be called between jobs."""
-        for path in (self.tmp, self.slots, self.spool, self.trash):
+        for path in (self.slots, self.spool, self.trash):
             os.makedirs(path, mode=0o700, exist_ok=True)
-        os.chmod(self.tmp, TMP_MODE)
-        self.make_skeleton()
+        self.make_what_jobs_use()
 
-    def make_skeleton(self) -> None:
-        """Make the folders of ``/opt/ml`` that are missing or were replaced by something else."""
+    def make_what_jobs_use(self) -> None:
+        """Make the folder for temporary files and those of ``/opt/ml`` where they are missing."""
+        os.makedirs(self.tmp, mode=0o700, exist_ok=True)
+        os.chmod(self.tmp, TMP_MODE)
         for name in SKELETON:
-            path = os.path.join(self.ml, name)
-            if os.path.islink(path) or not os.path.isdir(path):
-                if os.path.lexists(path):
-                    os.unlink(path)
-                os.makedirs(path, exist_ok=True)
+            os.makedirs(os.path.join(self.ml, name), exist_ok=True)
+
+
+def is_folder(path: str) -> bool:
+    """Say whether a path is a folder itself, and no link to one."""
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def keeps(name: str) -> List[str]:

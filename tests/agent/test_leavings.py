@@ -266,3 +266,51 @@ os.symlink("/", ml + "/checkpoints")
     assert [path.name for path in outside.iterdir()] == ["treasure"]
     folders = ("input/data", "processing/input", "processing/output", "checkpoints")
     assert all((agent.folder / "ml" / name).is_dir() for name in folders)
+
+
+@pytest.mark.parametrize(
+    "instead",
+    ["pass", "os.symlink(outside, tmp)", "open(tmp, 'w').write('x')", "os.mkfifo(tmp)", "os.symlink('/nowhere', tmp)"],
+    ids=["nothing", "a link", "a file", "a pipe", "a link to nothing"],
+)
+def test_the_folder_for_temporary_files_is_there_for_the_next_job_whatever_took_its_place(
+    agent: Agent, tmp_path: Path, wait_until: Callable[..., Any], instead: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o700)
+    (outside / "treasure").touch()
+    source = f"""
+import os, shutil, tempfile
+outside, tmp = {str(outside)!r}, tempfile.gettempdir()
+shutil.rmtree(tmp)
+{instead}
+"""
+    record = agent.run(source)
+    assert (record["cause"], record["exit_code"], record["left_behind"]) == ("exit", 0, []), record
+    assert agent.json(SEE) == CLEAN
+    place = agent.folder / "tmp"
+    assert not place.is_symlink()
+    assert place.stat().st_mode & 0o7777 == 0o1777
+    assert (outside.stat().st_mode & 0o7777, [path.name for path in outside.iterdir()]) == (0o700, ["treasure"])
+    wait_until(lambda: not count(str(agent.folder / "trash")), "the trash is empty")
+
+
+@pytest.mark.parametrize("place", ["input", "output", ""])
+def test_what_a_link_in_the_place_of_an_outer_folder_leads_to_is_left_alone(
+    agent: Agent, tmp_path: Path, place: str
+) -> None:
+    outside = tmp_path / "outside"
+    (outside / "data").mkdir(parents=True, mode=0o700)
+    (outside / "data").chmod(0o700)
+    (outside / "data" / "treasure").touch()
+    source = f"""
+import os, shutil
+place = os.path.normpath(os.path.join(os.environ["SAGEMAKER_BASE_DIR"], {place!r}))
+os.rename(place, place + "-moved")
+os.symlink({str(outside)!r}, place)
+"""
+    assert agent.run(source)["cause"] == "exit"
+    assert agent.json(SEE) == CLEAN
+    assert [path.name for path in (outside / "data").iterdir()] == ["treasure"]
+    assert (outside / "data").stat().st_mode & 0o7777 == 0o700
+    assert (agent.folder / "ml" / "input" / "data").is_dir()

@@ -59,15 +59,20 @@ class LogPump:
         """Take note that the log is ``total`` bytes long there, and pull what is missing; errors are logged."""
         key = _key(job, host)
         self._wanted[key] = max(total, self._wanted.get(key, 0))
-        if key not in self._pullers and self.size(job.id, host, job.attempt) < self._wanted[key]:
+        if key in self._pullers:
+            return
+        if self.size(job.id, host, job.attempt) < self._wanted[key]:
             self._start(job, host, lambda offset: self._ask(job, host, None, offset))
+        else:
+            del self._wanted[key]
 
     async def drain(
         self, job: Job, host: str, total: int, stream: AgentStream | None = None, remains: Path | None = None
     ) -> None:
         """Wait until all ``total`` bytes are here, from the agent or from the files it left in ``remains``.
 
-        A host that is gone and left no files gives what arrived before: no bytes are made up, nothing is raised.
+        Those are as long as they are, also where nobody said so before the host was gone. A host that is gone and
+        left no files gives what arrived before: no bytes are made up, nothing is raised.
 
         :raises UnavailableError: the agent does not answer now.
         :raises StagingError: the disk here is full.
@@ -75,6 +80,7 @@ class LogPump:
         key = _key(job, host)
         left = None if remains is None else remains / self._name
         left = left if left is not None and left.is_file() else None
+        total = total if left is None else max(total, left.stat().st_size)
         self._wanted[key] = max(total, self._wanted.get(key, 0))
         while (before := self.size(job.id, host, job.attempt)) < total:
             await self._rest(key, patient=left is None)

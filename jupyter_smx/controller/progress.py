@@ -107,7 +107,8 @@ class Meter:
                 self._past[job.id] = self._books.store.runs(eta.code_of(job.spec), eta.place_of(job.spec))
                 if "first_line" in job.timings:
                     self.grew(job.id)  # it ran before this controller began
-        for job_id in self._past.keys() - self._books.jobs.keys():
+        # A job that was shorter than a second is in some of them only.
+        for job_id in (self._past.keys() | self._used.keys() | self._told_at.keys()) - self._books.jobs.keys():
             self._forget(job_id)
         self._starts = self._expected_starts(running, lines)
         for job_id in looked_at.keys() | self._books.outlooks.keys():

@@ -122,12 +122,15 @@ class Reconciler(Listener):
             foreign=self.fleet.foreign(),
             version=VERSION,
             ahead=self.books.line.ahead_of(job),
-            running=sum(bool(other.cluster) for other in self.books.jobs.values()),
+            running=0 if self.books.limits.max_jobs_running is None else self._running(),
             bounded=self._engine_of(spec.engine).capabilities.bounded_by_machine,
         )
         key = reuse.reuse_key(spec, self._user)
         decision = placement.place(spec, key, world, self.books.limits, self.books.clock())
         return placement.noted(decision, self.preparation.note(job))
+
+    def _running(self) -> int:
+        return sum(bool(other.cluster) for other in self.books.jobs.values())
 
     # The loop
 
@@ -192,14 +195,14 @@ class Reconciler(Listener):
             # What ends here may end others: a chain of jobs is walked to its last one.
             held = self.books.line.held()
             for job in held:
-                self.step(job.id)
+                self._step_alone(job)
             ended = any(job.id not in self.books.jobs for job in held)
         for pool in array_pools.kept_in_vain(self.books.clusters.values(), self.books.line.awaits_hosts):
             self.books.release_pool(pool, "Every task of its array has begun.")
             self.fleet.step(pool.id)
         for engine in self.books.line.engines():
             while head := self.books.line.head(engine):
-                self.step(head)
+                self._step_alone(self.books.jobs[head])
                 if self.books.line.head(engine) == head:
                     break
 

@@ -43,8 +43,13 @@ class UsageBooks:
 
     def heard(self, job: Job, host: str, total: int, now: Mapping[str, Any]) -> None:
         """Learn that a host has taken a sample and that its file is ``total`` bytes long."""
-        self._there[job.id, job.attempt, host] = total
-        if total - self._pump.size(job.id, host, job.attempt) > BEHIND:
+        key, missing = (job.id, job.attempt, host), total - self._pump.size(job.id, host, job.attempt)
+        if missing > 0:
+            self._there[key] = total
+        else:
+            # Also where a host greets anew while its file is on the way home: nobody would ask for it again.
+            self._there.pop(key, None)
+        if missing > BEHIND:
             self._pump.grew(job, host, total)
         figures = usage_of(now)
         # Before there is a percentage a job has only just begun; most are over by then, and nobody is told twice.
@@ -58,7 +63,7 @@ class UsageBooks:
         """
         self._there.pop((job.id, job.attempt, host), None)
         try:
-            await self._pump.drain(job, host, max(total, _size(left)), stream, left)
+            await self._pump.drain(job, host, total, stream, left)
         except StagingError as error:
             _log.warning("What %s used on %s is not all here: %s", job.name, host, error)
 
@@ -88,10 +93,3 @@ class UsageBooks:
         except OSError:
             return None
         return history(host, data, since) if data else None
-
-
-def _size(left: Path | None) -> int:
-    try:
-        return 0 if left is None else (left / SAMPLES).stat().st_size
-    except OSError:
-        return 0

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from jupyter_smx.controller.fencing import FencedError
+from jupyter_smx.controller.job_folder import JobFolder
+from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.status import Goal, SecondaryStatus, Status
 from jupyter_smx.testing import fakes
 from jupyter_smx.testing.fake_host import Script
@@ -131,6 +134,41 @@ def test_a_job_that_ended_on_a_host_that_died_has_its_record_read_from_the_disk(
     assert [artifact.name for artifact in found.artifacts] == ["model.tar.gz"]
     assert found.warm_pool is not None
     assert found.warm_pool.status.value == "Terminated"
+
+
+def test_the_last_words_of_a_host_that_was_lost_come_home_from_what_it_left(sim: Simulation) -> None:
+    job = sim.submit()
+    sim.pass_time(START)
+    (host,) = sim.hosts(job)
+    log = sim.world.spool(host.cluster, host.name) / job / "log"
+    log.write_bytes(log.read_bytes() + b"the last line\n")
+    sim.kill_host(host)
+    sim.pass_time(6)
+    assert sim.job(job).status() is Status.FAILED
+    home = JobFolder(sim.folder / "jobs", job).log("algo-1", 1)
+    assert home.read_bytes().endswith(b"the last line\n")
+
+
+def test_one_job_whose_engine_cannot_be_had_holds_up_nobody(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a restart without the package of an engine for which somebody waited."""
+    reconciler, books = sim.controller.reconciler, sim.controller.books
+
+    def engine_of(name: str) -> fakes.FakeEngine:
+        if name != "fake":
+            raise RefusedError(f"engine: {name} is not there.")
+        return sim.engine
+
+    first, gone = sim.submit(hosts=2), sim.submit(hosts=2)
+    waiting = sim.job(gone)
+    sim.call(lambda: books.save(jobs=[replace(waiting, spec=replace(waiting.spec, engine="gone"))]))
+    other = sim.submit(hosts=2)
+    monkeypatch.setattr(reconciler, "_engine_of", engine_of)
+    sim.pass_time(START)
+    sim.end_job(first)
+    sim.pass_time(START + 1)
+    assert other in sim.world.began
+    assert sim.job(gone).state is SecondaryStatus.PENDING
+    sim.call(reconciler.tick)
 
 
 def test_without_a_shared_disk_code_that_may_have_begun_is_not_begun_again() -> None:

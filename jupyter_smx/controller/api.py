@@ -28,8 +28,6 @@ _log = logging.getLogger(__name__)
 MAX_BODY = MAX_WISH
 BODY_WITHIN = 60.0
 """Seconds in which a request's body must be here; on a unix socket it takes milliseconds."""
-CELL_AFTER = 0.25
-"""Seconds."""
 EVENTS_AT_ONCE = 1_000
 JOBS_AT_ONCE = 1_000
 
@@ -123,9 +121,6 @@ class Jobs(Handler):
         wish = self.body(Submission)
         job, is_new = self.desk.submit(wish.id, wish.spec)
         self.answer_job(job, 201 if is_new else 200)
-        if is_new:
-            # Its code is in the records already; the file for people can wait until nobody does.
-            asyncio.get_running_loop().call_later(CELL_AFTER, self.around.keep_cell, job)
 
 
 class Plans(Handler):

@@ -94,7 +94,6 @@ class Surroundings:
     staging: Staging
     log_bells: Bells
     about: Callable[[], dict[str, Any]]
-    keep_cell: Callable[[Job], None]
     fenced: Callable[[], None]
     uid: int
     metrics: Callable[[Job], Coroutine[Any, Any, JobMetrics]]

@@ -146,9 +146,9 @@ class Finisher:
         for host in trail.hosts:
             remains = self._remains(job, host)
             stream = None if trail.lost else self._agents.stream(job.cluster, host)
-            size = int(trail.records.get(host, {}).get("log", 0))
-            await self._pump.drain(job, host, max(size, _log_size(remains)), stream, remains)
-            await self.keep_samples(job, host, _samples(trail.records.get(host)), stream, remains)
+            record = trail.records.get(host, {})
+            await self._pump.drain(job, host, int(record.get("log", 0)), stream, remains)
+            await self.keep_samples(job, host, int(record.get("samples", 0)), stream, remains)
 
     def _uploading(self, job: Job) -> Job:
         moved = transitions.advance(job, SecondaryStatus.UPLOADING, self._books.clock())
@@ -160,12 +160,10 @@ class Finisher:
     async def _bring_home(self, job: Job, trail: Trail) -> tuple[tuple[Artifact, ...], Verdict | None]:
         everything = []
         try:
+            await self._keep_logs(job, trail)
             for host, record in trail.records.items():
-                remains = self._remains(job, host)
                 stream = None if trail.lost else self._agents.stream(job.cluster, host)
-                await self._pump.drain(job, host, int(record.get("log", 0)), stream, remains)
-                await self.keep_samples(job, host, _samples(record), stream, remains)
-                everything.append(Left(host, record, stream, remains))
+                everything.append(Left(host, record, stream, self._remains(job, host)))
             home = await self._staging.bring_home(job, everything)
         except UnavailableError:
             raise
@@ -229,7 +227,9 @@ class Finisher:
             self._write(stopped, healthy=True, idle_from=now)
             self._agree_on_deadline(job)
         else:
-            self._books.save(jobs=[transitions.never_ran(job, reason, now)])
+            stopped = transitions.never_ran(job, reason, now)
+            self._books.save(jobs=[stopped])
+        self.on_verdict(stopped)
 
     def _agree_on_deadline(self, job: Job) -> None:
         cluster = self._books.clusters.get(job.cluster)
@@ -242,7 +242,10 @@ class Finisher:
     def fail_unstarted(self, jobs: Sequence[Job], reason: str) -> None:
         """End jobs for which no hosts could be had."""
         now = self._books.clock()
-        self._books.save(jobs=[_failed_unstarted(job, reason, now) for job in jobs])
+        failed = [_failed_unstarted(job, reason, now) for job in jobs]
+        self._books.save(jobs=failed)
+        for job in failed:
+            self.on_verdict(job)
 
     async def fetch_record(self, job: Job, host: str) -> dict[str, Any]:
         """Read the end record of a job from the agent that has it.
@@ -300,14 +303,3 @@ class Finisher:
 def _failed_unstarted(job: Job, reason: str, now: float) -> Job:
     failed = transitions.advance(replace(job, failure_reason=reason[:1024]), SecondaryStatus.FAILED, now, reason)
     return replace(failed, warm_pool=transitions.pool_of_job(_NOT_LAUNCHED))
-
-
-def _samples(record: Mapping[str, Any] | None) -> int:
-    return int((record or {}).get("samples", 0))
-
-
-def _log_size(remains: Path | None) -> int:
-    try:
-        return 0 if remains is None else (remains / "log").stat().st_size
-    except OSError:
-        return 0

@@ -89,7 +89,7 @@ class Service:
         self._pump = LogPump(jobs_folder, self._agents, self._more_log)
         self._staging = Staging(jobs_folder)
         finisher = Finisher(self.books, self._agents, self._pump, self._staging, engine_of, measure=self._meter.finish)
-        finisher.on_verdict = self._keep_provenance
+        finisher.on_verdict = self._keep_papers
         self._usage = UsageBooks(jobs_folder, self._agents, self._meter.sampled)
         finisher.keep_samples = self._usage.bring_home
         self.reconciler = Reconciler(
@@ -119,7 +119,6 @@ class Service:
             staging=self._staging,
             log_bells=self._log_bells,
             about=self._describe,
-            keep_cell=self._keep_cell,
             fenced=self.reconciler.fenced,
             uid=os.getuid(),
             metrics=self._meter.metrics,
@@ -234,25 +233,15 @@ class Service:
             _log.info("The folder of the hosts of cluster %s is deleted.", cluster)
         await asyncio.to_thread(prune_log, self._data_dir / "controller.log", self._keeping.log)
 
-    def _keep_cell(self, job: Job) -> None:
-        # Making folders can take milliseconds that a job on its way to a warm host must not wait for.
-        asyncio.get_running_loop().run_in_executor(None, self._write_cell, job)
+    def _keep_papers(self, job: Job) -> None:
+        # The records have it all; the files are for people, and no job waits for the folders that they lie in.
+        asyncio.get_running_loop().run_in_executor(None, self._write_papers, job)
 
-    def _keep_provenance(self, job: Job) -> None:
-        # The records have it already; the file is for people, and nobody waits for it.
-        asyncio.get_running_loop().run_in_executor(None, self._write_provenance, job)
-
-    def _write_provenance(self, job: Job) -> None:
+    def _write_papers(self, job: Job) -> None:
         try:
-            self._staging.keep_provenance(job)
+            self._staging.keep_papers(job)
         except SmxError as error:
-            _log.warning("What %s ran with is in the records only: %s", job.name, error)
-
-    def _write_cell(self, job: Job) -> None:
-        try:
-            self._staging.keep_cell(job)
-        except SmxError as error:
-            _log.warning("The code of %s is in the records only: %s", job.name, error)
+            _log.warning("What %s ran, and with what, is in the records only: %s", job.name, error)
 
     def _lost_to_another(self) -> None:
         self.reconciler.fenced()
@@ -278,7 +267,10 @@ def _environments(folder: Path, limits: Limits) -> Environments:
 
 
 def _is_bounded(engine_of: Callable[[str], Engine], engine: str) -> bool:
-    return engine_of(engine).capabilities.bounded_by_machine
+    try:
+        return engine_of(engine).capabilities.bounded_by_machine
+    except SmxError:
+        return False  # an engine that cannot be had now: nothing can be said of it
 
 
 def _new_cluster_id() -> str:

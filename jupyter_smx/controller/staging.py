@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.agent_stream import AgentStream
     from jupyter_smx.model.channel import Output
     from jupyter_smx.model.job import Job
+    from jupyter_smx.model.provenance import Provenance
 
 PIECE = 262_144
 RESULT = "result.pkl"
@@ -57,11 +58,16 @@ class Staging:
         """Give the folder of a job; it need not exist."""
         return JobFolder(self._jobs_folder, job_id)
 
-    def keep_cell(self, job: Job) -> None:
-        """Write the code as it ran beside the outputs, with the folder that came with it.
+    def keep_papers(self, job: Job) -> None:
+        """Write the code as it ran, and what it ran with, beside the outputs; the record has the same. Blocks.
 
         :raises StagingError: the disk refuses.
         """
+        self._keep_cell(job)
+        if job.provenance is not None:
+            self._keep_provenance(job, job.provenance)
+
+    def _keep_cell(self, job: Job) -> None:
         folder = self.folder(job.id)
         folder.make()
         with whole_file(folder.cell) as part:
@@ -71,17 +77,10 @@ class Staging:
             with or_say(folder.source_dir):
                 _link_or_copy(Path(source_dir.path), folder.source_dir)
 
-    def keep_provenance(self, job: Job) -> None:
-        """Write what the job ran with beside the outputs, for people; the record has the same. Blocks.
-
-        :raises StagingError: the disk refuses.
-        """
-        if job.provenance is None:
-            return
+    def _keep_provenance(self, job: Job, provenance: Provenance) -> None:
         folder = self.folder(job.id)
-        folder.make()
         about = {"job": job.name, "id": job.id, "status": job.status().value, "instances": job.spec.instances()}
-        told = {**about, "hyperparameters": job.spec.hyperparameters, **asdict(job.provenance)}
+        told = {**about, "hyperparameters": job.spec.hyperparameters, **asdict(provenance)}
         with whole_file(folder.provenance) as part:
             part.write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
 

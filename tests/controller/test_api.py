@@ -56,7 +56,9 @@ async def test_a_job_is_made_once_however_often_it_is_sent(world: World) -> None
 
 async def test_the_cell_lies_beside_the_outputs(world: World) -> None:
     await world.submit()
-    cell = world.folder / "jobs" / an_id(1) / "cell.py"
+    await world.submit(2, after=[an_id(1)])
+    await world.ask("POST", f"/v1/jobs/{an_id(2)}/stop")
+    cell = world.folder / "jobs" / an_id(2) / "cell.py"
     await eventually(cell.exists)
     assert cell.read_text() == "x = 1"
 

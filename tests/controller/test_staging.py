@@ -293,7 +293,7 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_the_cell_is_kept_as_it_ran(desk: Staging) -> None:
     job = a_train(source="print('ü')\n")
-    desk.keep_cell(job)
+    desk.keep_papers(job)
     assert desk.folder(job.id).cell.read_text(encoding="utf-8") == job.spec.source
     desk.folder(job.id).delete()
     desk.folder(job.id).delete()

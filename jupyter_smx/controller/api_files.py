@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jupyter_smx.controller.api_handler import Handler
 from jupyter_smx.model.errors import ResourceNotFoundError, nearest
 from jupyter_smx.model.status import is_final
+from jupyter_smx.policy.hosts import named_hosts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +91,7 @@ def check_host(job: Job, host: str) -> str:
 
     :raises ResourceNotFoundError: it has none.
     """
-    names = [f"algo-{number + 1}" for number in range(job.spec.instance_count())]
+    names = [each.name for each in named_hosts(job.spec.instance_groups)]
     if host not in names:
         raise ResourceNotFoundError(
             f"host: {job.name} has no host {host!r}.", field="host", value=host, cure=f"It has {', '.join(names)}."

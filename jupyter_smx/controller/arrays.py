@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from jupyter_smx.model.array import MAX_TASKS, Array, ArrayTask, TaskWish, array_summary, task_id
-from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, ValidationError
+from jupyter_smx.model.errors import ResourceInUseError, ValidationError
 from jupyter_smx.model.name import check_id, job_name, task_name
 from jupyter_smx.model.spec import JobSpec
 from jupyter_smx.model.status import Goal, SecondaryStatus
@@ -131,13 +131,6 @@ class ArrayDesk:
         """
         return self._records.find(ref)
 
-    def array_of(self, ref: str) -> Array | None:
-        """Find an array where there is exactly one."""
-        try:
-            return self._records.find(ref)
-        except ResourceNotFoundError:
-            return None
-
     def summary(self, array: Array) -> ArraySummary:
         """Say of an array what lists show."""
         return array_summary(array, self._records.counts(array.id))
@@ -148,15 +141,11 @@ class ArrayDesk:
 
     def tasks(self, array: Array) -> list[JobSummary]:
         """Give the tasks of an array in their order; what is live is told as of now."""
-        return self._as_of_now(self._records.tasks(array.id))
-
-    def _as_of_now(self, rows: list[JobSummary]) -> list[JobSummary]:
-        live = self._books.jobs
-        return [self._books.summary(live[row.id]) if row.id in live else row for row in rows]
+        return self._books.as_of_now(self._records.tasks(array.id))
 
     def jobs_that_are_no_tasks(self, limit: int) -> list[JobSummary]:
         """Give the newest jobs that stand for themselves; what is live is told as of now."""
-        return self._as_of_now(self._records.singles(limit))
+        return self._books.as_of_now(self._records.singles(limit))
 
     async def wait(self, array: Array, ended: int, timeout: float) -> None:
         """Come back when more than ``ended`` tasks have a verdict, or all, or when the seconds are over."""

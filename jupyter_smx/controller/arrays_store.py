@@ -60,7 +60,7 @@ def _statements() -> dict[str, Statement]:
         "by_base_name": whole(select(arrays.c.record).where(arrays.c.base_name == ref).order_by(*_newest).limit(1)),
         "by_prefix": whole(
             select(arrays.c.record)
-            .where(or_(*(column.between(ref, bindparam("ref_end")) for column in (arrays.c.id, arrays.c.name))))
+            .where(or_(tables.starts_with(arrays.c.id), tables.starts_with(arrays.c.name)))
             .order_by(*_newest)
             .limit(5)
         ),

@@ -99,6 +99,7 @@ class Books:
                 self.clusters[cluster.id] = cluster
             else:
                 self.clusters.pop(cluster.id, None)
+                self.last_words.pop(cluster.id, None)
             if cluster.state is not ClusterState.AVAILABLE:
                 # Not before it is on the disk: a write that failed leaves the pool, and whose it is, as they were.
                 self.holders.pop(cluster.id, None)
@@ -131,6 +132,10 @@ class Books:
     def _holder(self, ref: str) -> Job | None:
         # Who waited for a job asks for it once more at its end, and then it holds the pool that it left.
         return next((job for job in self.holders.values() if job.id == ref), None)
+
+    def as_of_now(self, rows: Iterable[JobSummary]) -> list[JobSummary]:
+        """Give rows of the records with what is live as it is now."""
+        return [self.summary(self.jobs[row.id]) if row.id in self.jobs else row for row in rows]
 
     def cluster_of(self, job: Job) -> Cluster | None:
         """Give the live cluster that a job is on."""

@@ -158,9 +158,7 @@ class Desk:
 
     def jobs(self, limit: int, before: str, status: Status | None) -> list[JobSummary]:
         """Give one page of jobs, newest first; what is live is told as of now."""
-        page = self._books.store.summaries(limit, before, status)
-        live = self._books.jobs
-        return [self._books.summary(live[row.id]) if row.id in live else row for row in page]
+        return self._books.as_of_now(self._books.store.summaries(limit, before, status))
 
     def stop(self, ref: str) -> Job:
         """Set the goal of a job to stop; a finished job is given back as it is."""
@@ -182,7 +180,7 @@ class Desk:
                 field="job",
                 value=ref,
                 rule="Whether it completed decides whether they run.",
-                cure="Wait for the other jobs that they wait for, or stop them.",
+                cure="Wait until they have ended, or stop them.",
             )
         held = next((k for k, holder in self._books.holders.items() if holder.id == job.id), None)
         if held is not None:

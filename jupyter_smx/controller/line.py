@@ -79,9 +79,12 @@ class Line:
         return [self._jobs[each] for each in sorted(ids, key=self._age_of)]
 
     def awaited_by(self, job: Job) -> list[Job]:
-        """Give the live jobs that come after a job, or after the array that it is a task of, and did not begin."""
-        ids = {each for name in _names(job) for each in self._followers.get(name, {})}
-        return [self._jobs[each] for each in sorted(ids, key=self._age_of)]
+        """Give the live jobs that come after a job, or after the array that it is a task of.
+
+        Also those that have hosts: who loses them stands in line again, and asks once more what became of the first.
+        """
+        names = _names(job)
+        return [other for other in self._jobs.values() if not set(other.spec.after).isdisjoint(names)]
 
     def engines(self) -> list[str]:
         """Name the engines for which somebody stands in line."""

@@ -134,7 +134,8 @@ def _upsert_cluster() -> Insert:
     return row.on_conflict_do_update(index_elements=["id"], set_=changed, where=is_news)
 
 
-def _starts_with(column: Column[Any]) -> Any:
+def starts_with(column: Column[Any]) -> Any:
+    """Select the rows whose column begins with what ``prefix`` binds; an index answers it."""
     return column.between(bindparam("ref"), bindparam("ref_end"))
 
 
@@ -171,7 +172,7 @@ NEWEST_OF_BASE_NAME = Statement(
 )
 JOBS_BY_PREFIX = Statement(
     select(jobs.c.name, jobs.c.record)
-    .where(or_(_starts_with(jobs.c.id), _starts_with(jobs.c.name)))
+    .where(or_(starts_with(jobs.c.id), starts_with(jobs.c.name)))
     .order_by(jobs.c.created_at.desc(), jobs.c.id.desc())
     .limit(5)
 )

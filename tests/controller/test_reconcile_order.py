@@ -108,8 +108,9 @@ def test_a_finished_job_that_decides_over_others_cannot_be_forgotten_yet(sim: Si
     sim.pass_time(START)
     sim.end_job(second)
     sim.pass_time(START)
-    sim.call(lambda: sim.controller.desk.delete(first))
     assert last in sim.world.began
+    sim.end_job(last)
+    sim.call(lambda: sim.controller.desk.delete(first))
     with pytest.raises(ResourceNotFoundError):
         sim.submit(after=(first,))
 
@@ -154,3 +155,17 @@ def test_a_chain_ends_at_once_in_whatever_order_its_jobs_are_looked_at(sim: Simu
     sim.pass_time(START)
     sim.end_job(chain[0], exit_code=1)
     assert {sim.job(each).status() for each in chain} == {Status.FAILED}
+
+
+def test_a_job_is_not_forgotten_while_one_that_came_after_it_may_stand_in_line_again(sim: Simulation) -> None:
+    first = sim.finish()
+    second = sim.submit(after=(first,), retries=1)
+    sim.pass_time(START)
+    assert second in sim.world.began
+    with pytest.raises(ResourceInUseError, match="come after it"):
+        sim.call(lambda: sim.controller.desk.delete(first))
+    sim.kill_host(sim.hosts(second)[0])
+    sim.pass_time(START + 1)
+    sim.end_job(second)
+    assert sim.job(second).status() is Status.COMPLETED
+    sim.call(lambda: sim.controller.desk.delete(first))

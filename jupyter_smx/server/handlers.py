@@ -16,6 +16,7 @@ from tornado.web import authenticated
 
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError, ValidationError
 from jupyter_smx.model.event import Changes
+from jupyter_smx.server.artifacts import Passage, file_name
 from jupyter_smx.server.connection import NoControllerError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ LONGEST_WAIT = 60.0
 """Seconds that a browser may hold one request; proxies in between end longer ones."""
 
 _PASSED_BACK = ("X-Smx-Offset", "X-Smx-Total", "X-Smx-Final", "X-Smx-Host", "X-Smx-Attempt", "X-Smx-Attempts")
-_BYTES, _JSON, _TEXT = "application/octet-stream", "application/json", "text/plain; charset=utf-8"
+_JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
 
 
 class Extension(Protocol):
@@ -244,7 +245,7 @@ class ArtifactHandler(ControllerHandler):
         """Stream the file as an attachment: what a job wrote is never shown as a page of this server."""
 
         async def stream() -> None:
-            passage = _Passage(self, file_name(name))
+            passage = Passage(self, file_name(name))
             path, ask = f"/v1/jobs/{segment(ref)}/artifacts/{quote(name)}", self.smx.connection.request
             answer = await ask("GET", path, on_header=passage.on_header, on_chunk=passage.on_chunk)
             passage.finish(answer)
@@ -321,48 +322,6 @@ class DoctorHandler(ControllerHandler):
         await self.guarded(examine)
 
 
-class _Passage:
-    """One artefact on its way through: headers first, then chunks, each waiting until the browser took it."""
-
-    def __init__(self, handler: ControllerHandler, name: str) -> None:
-        self._handler = handler
-        self._name = name
-        self._status = 0
-        self._length = ""
-        self._refusal = bytearray()
-
-    def on_header(self, line: str) -> None:
-        if line.startswith("HTTP/"):
-            self._status = int(line.split(" ", 2)[1])
-        elif line.lower().startswith("content-length:"):
-            self._length = line.split(":", 1)[1].strip()
-
-    async def on_chunk(self, chunk: bytes) -> None:
-        if self._status != HTTPStatus.OK:
-            self._refusal += chunk
-            return
-        if not self._handler._headers_written:  # noqa: SLF001 - tornado's own word for "too late for headers"
-            self._begin()
-        self._handler.write(chunk)
-        await self._handler.flush()
-
-    def finish(self, answer: HTTPResponse) -> None:
-        if answer.code != HTTPStatus.OK:
-            self._handler.set_status(answer.code)
-            self._handler.finish(bytes(self._refusal))
-            return
-        if not self._handler._headers_written:  # noqa: SLF001 - as above: the file is empty
-            self._begin()
-        self._handler.finish(set_content_type=_BYTES)
-
-    def _begin(self) -> None:
-        self._handler.set_header("Content-Type", _BYTES)
-        self._handler.set_header("Content-Disposition", f"attachment; filename*=UTF-8''{quote(self._name, safe='')}")
-        self._handler.set_header("X-Content-Type-Options", "nosniff")
-        if self._length:
-            self._handler.set_header("Content-Length", self._length)
-
-
 def segment(ref: str) -> str:
     """Quote a reference so that it is one segment of a path and nothing else.
 
@@ -371,17 +330,6 @@ def segment(ref: str) -> str:
     if ref in {".", ".."} or "\x00" in ref:
         raise ResourceNotFoundError(f"Nothing is called {ref!r}.", field="ref", value=ref)
     return quote(ref, safe="")
-
-
-def file_name(name: str) -> str:
-    """Give the last part of an artefact's name.
-
-    :raises ResourceNotFoundError: the name would leave the job's folder.
-    """
-    parts = name.split("/")
-    if any(part in {"", ".", ".."} for part in parts) or "\x00" in name:
-        raise ResourceNotFoundError(f"No artefact is called {name!r}.", field="name", value=name)
-    return parts[-1]
 
 
 ROUTES: list[tuple[str, type[ControllerHandler]]] = [

@@ -16,7 +16,8 @@ from tornado.httpclient import HTTPClientError
 
 from jupyter_smx import launch
 from jupyter_smx.model.errors import ResourceNotFoundError
-from jupyter_smx.server.handlers import file_name, segment
+from jupyter_smx.server.artifacts import file_name
+from jupyter_smx.server.handlers import segment
 
 if TYPE_CHECKING:
     from fake_controller import FakeController

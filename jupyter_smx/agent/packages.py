@@ -99,11 +99,24 @@ def _direct(dist: Distribution) -> str:
     return str(said.get("url", "")) + (f"@{commit}" if commit else "")
 
 
+def _may_hold_metadata(folder: str) -> bool:
+    """Say whether it is worth to look for distributions: a job's own code has none, and its verdict waits for this."""
+    try:
+        names = [name.lower() for name in os.listdir(folder)]
+    except NotADirectoryError:
+        return True  # an archive, which only Python's own reader opens
+    except OSError:
+        return False
+    return any(name.endswith((".dist-info", ".egg-info")) or name == "egg-info" for name in names)
+
+
 def read_folder(folder: str) -> Shelf:
     """Read what is installed in a folder; slow, tens of milliseconds for a hundred distributions."""
+    shelf: Shelf = {"stamp": _stamp(folder), "modules": {}, "versions": {}, "direct": {}}
+    if not _may_hold_metadata(folder):
+        return shelf
     from importlib import metadata  # noqa: PLC0415 - an errand pays for it, the agent need not carry it
 
-    shelf: Shelf = {"stamp": _stamp(folder), "modules": {}, "versions": {}, "direct": {}}
     for dist in metadata.distributions(path=[folder]):
         name, version = _head(dist)
         if not name or name in shelf["versions"]:

@@ -14,7 +14,7 @@ from jupyter_smx.agent.errand import Errand
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-    from jupyter_smx.agent.loop import Loop
+    from jupyter_smx.agent.loop import Loop, Timer
 
 PATIENCE = 20.0
 """Seconds that the record of a job waits for this at most."""
@@ -248,7 +248,13 @@ class Packages:
 
     def _take(self, result: Optional[Dict[str, Any]], _error: str) -> None:
         if result is not None:
-            self._shelves.update(result["shelves"])
+            self.learn(result["shelves"])
+
+    def learn(self, fresh: Dict[str, Shelf]) -> None:
+        """Keep what was read, and nothing of folders that are gone: some jobs have a folder of their own each."""
+        self._shelves.update(fresh)
+        for folder in [folder for folder in self._shelves if not _stamp(folder)]:
+            del self._shelves[folder]
 
     def find(self, imported: Dict[str, List[str]], done: Callable[[Found], None]) -> None:
         """Say whose the modules are; at once when all is known, else when an errand has read what is missing."""
@@ -257,52 +263,52 @@ class Packages:
         if found is not None and not found.own:
             done(found)
             return
-        _Search(self, self._loop, imported, old, done).begin()
-
-    def shelves(self) -> Dict[str, Shelf]:
-        """Give what is known, by folder."""
-        return self._shelves
+        known = {folder: self._shelves[folder] for folder in imported if folder not in old}
+        _Search(self, self._loop, imported, known, done).begin()
 
 
 class _Search:
-    """One look at the disk for one job; it answers once, in time."""
+    """One look at the disk for one job; it answers once, in time.
+
+    ``known`` are the shelves that need not be read again. They are its own: meanwhile a folder may be forgotten.
+    """
 
     def __init__(
         self,
         packages: Packages,
         loop: Loop,
         imported: Dict[str, List[str]],
-        old: List[str],
+        known: Dict[str, Shelf],
         done: Callable[[Found], None],
     ) -> None:
         self._packages = packages
         self._loop = loop
         self._imported = imported
-        self._old = old
-        self._done: Optional[Callable[[Found], None]] = done
+        self._known = known
+        self._done = done
+        self._patience: Optional[Timer] = None
 
     def begin(self) -> None:
         errand = Errand(self._loop, self._work, self._finish)
-        self._loop.later(PATIENCE, lambda: self._too_late(errand))
+        self._patience = self._loop.later(PATIENCE, lambda: self._too_late(errand))
 
     def _work(self) -> Dict[str, Any]:
-        fresh = {folder: read_folder(folder) for folder in self._old}
-        found = resolve(self._imported, dict(self._packages.shelves(), **fresh))
+        fresh = {folder: read_folder(folder) for folder in self._imported if folder not in self._known}
+        found = resolve(self._imported, dict(self._known, **fresh))
         return {"shelves": fresh, "own": [_own(one["folder"], one["name"]) for one in found.own]}
 
     def _too_late(self, errand: Errand) -> None:
-        if self._done is not None:
-            errand.cancel()
-            self._finish(None, f"it took more than {PATIENCE:g} s")
+        errand.cancel()
+        self._finish(None, f"it took more than {PATIENCE:g} s")
 
     def _finish(self, result: Optional[Dict[str, Any]], error: str) -> None:
-        done, self._done = self._done, None
-        if done is None:
-            return
+        if self._patience is not None:
+            self._patience.cancel()  # else it would hold all this for as long as it waits
+        done = self._done
         if result is None:
             names = sorted({imports.root(name) for folder in self._imported for name in self._imported[folder]})
             done(Found({}, [], [], [f"Versions of {', '.join(names)} are not known: {error}."]))
             return
-        self._packages.shelves().update(result["shelves"])
-        found = resolve(self._imported, self._packages.shelves())
+        self._packages.learn(result["shelves"])
+        found = resolve(self._imported, dict(self._known, **result["shelves"]))
         done(found._replace(own=result["own"]))

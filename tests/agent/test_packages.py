@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+import signal
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,7 +16,7 @@ from jupyter_smx.agent import packages
 from jupyter_smx.agent.loop import Loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
 HEAD = "Metadata-Version: 2.1\nName: Thing\nVersion: 1.5\n\n"
@@ -70,15 +72,89 @@ def test_a_folder_of_code_alone_costs_no_look_for_distributions(tmp_path: Path) 
     assert (told.stdout, told.stderr) == ("{}\n{}\nFalse\n", "")
 
 
-class Timers(Loop):
-    """A loop that keeps the timers that it gave."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.given: list[Any] = []
-
-    def later(self, seconds: float, call: Callable[[], None]) -> Any:
-        self.given.append(super().later(seconds, call))
-        return self.given[-1]
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    before = signal.getsignal(signal.SIGCHLD)
+    yield Loop()
+    signal.signal(signal.SIGCHLD, before)
 
 
+@pytest.fixture
+def find(loop: Loop) -> Callable[..., packages.Found]:
+    """Give ``find(known, {folder: names})``, which waits for the answer."""
+
+    def ask(known: packages.Packages, imported: dict[str, list[str]]) -> packages.Found:
+        answers: list[packages.Found] = []
+
+        def done(found: packages.Found) -> None:
+            answers.append(found)
+            loop.stop()
+
+        known.find(imported, done)
+        if not answers:
+            loop.run()
+        (answer,) = answers
+        return answer
+
+    return ask
+
+
+def test_nothing_waits_any_more_when_a_search_has_answered(
+    tmp_path: Path, loop: Loop, find: Callable[..., packages.Found]
+) -> None:
+    (tmp_path / "mine.py").write_text("")
+    known = packages.Packages(loop)
+    for _ in range(3):
+        (own,) = find(known, {str(tmp_path): ["mine"]}).own
+        assert own["path"] == str(tmp_path / "mine.py")
+    assert [timer for _, _, timer in loop._timers if timer.call is not None] == []
+
+
+def test_a_search_that_takes_too_long_is_answered_once_and_ended(
+    tmp_path: Path, loop: Loop, find: Callable[..., packages.Found], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages, "PATIENCE", 0.05)
+    monkeypatch.setattr(packages, "read_folder", lambda _folder: signal.pause())
+    found = find(packages.Packages(loop), {str(tmp_path): ["mine.part"]})
+    assert found.notes == ["Versions of mine are not known: it took more than 0.05 s."]
+    loop.later(0.1, loop.stop)
+    loop.run()
+    assert loop.known() == [], "its process is gone"
+
+
+def test_folders_that_are_gone_are_forgotten_when_their_job_has_its_answer(
+    tmp_path: Path, loop: Loop, find: Callable[..., packages.Found]
+) -> None:
+    known = packages.Packages(loop)
+    stays = in_a_wheel(tmp_path / "stays")
+    for number in range(3):
+        folder = tmp_path / f"code-{number}"
+        folder.mkdir()
+        (folder / "mine.py").write_text("")
+        imported = {str(folder): ["mine"], str(stays): ["thing"]}
+        assert find(known, imported).packages == {"Thing": "1.5"}
+        shutil.rmtree(folder)
+        found = find(known, imported)
+        assert (found.packages, [one["name"] for one in found.own]) == ({"Thing": "1.5"}, ["mine"])
+        assert list(known._shelves) == [str(stays)]
+
+
+def test_a_folder_that_is_forgotten_while_somebody_searches_is_known_to_that_search(
+    tmp_path: Path, loop: Loop, find: Callable[..., packages.Found], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, here = in_a_wheel(tmp_path / "gone"), tmp_path / "here"
+    here.mkdir()
+    (here / "mine.py").write_text("")
+    known = packages.Packages(loop)
+    assert find(known, {str(gone): ["thing"]}).packages == {"Thing": "1.5"}
+    begin, started = packages._Search.begin, []  # type: Callable[[packages._Search], None], list[bool]
+
+    def forget_and_begin(search: packages._Search) -> None:
+        started.append(True)
+        shutil.rmtree(gone)
+        known.learn({})
+        begin(search)
+
+    monkeypatch.setattr(packages._Search, "begin", forget_and_begin)
+    assert find(known, {str(gone): ["thing"], str(here): ["mine"]}).packages == {"Thing": "1.5"}
+    assert (started, list(known._shelves)) == ([True], [str(here)])

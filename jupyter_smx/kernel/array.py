@@ -13,7 +13,7 @@ import msgspec
 from jupyter_smx.kernel.failures import JobError, StillRunning
 from jupyter_smx.kernel.outage import through_outage
 from jupyter_smx.kernel.reply import RemoteTraceback, Reply
-from jupyter_smx.model.array import ArrayCounts, counts_words
+from jupyter_smx.model.array import ArrayCounts, counts_words, task_id
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final
 
@@ -84,9 +84,10 @@ class JobArray:
         """Give the handle of one task.
 
         :raises IndexError: there is none of that number.
+        :raises ResourceNotFoundError: somebody deleted it.
         """
-        found = range(len(self))[index]
-        return self._attach(self._client.job(f"{self.name}-{found}"))
+        # By its id and not by its name, which is shortened where it is long and begins the names of other tasks.
+        return self._attach(self._client.job(task_id(self.id, range(len(self))[index])))
 
     def __iter__(self) -> Iterator[Job]:
         """Give the handles of all tasks, in order."""

@@ -156,9 +156,10 @@ class ScriptedController:
 
     def find(self, ref: str) -> Job:
         named = [job for job in self.jobs.values() if ref in (job.id, job.name, job.spec.base_name)]
-        if not named:
-            raise ResourceNotFoundError(f"There is no job {ref!r}.")
-        return named[-1]
+        begun = [job for job in self.jobs.values() if job.id.startswith(ref) or job.name.startswith(ref)]
+        if not named and len(begun) != 1:
+            raise ResourceNotFoundError(f"There is no job {ref!r}, or there are several.")
+        return (named or begun)[-1]
 
 
 class _Handler(BaseHTTPRequestHandler):

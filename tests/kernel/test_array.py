@@ -14,7 +14,7 @@ from jupyter_smx.kernel import payload
 from jupyter_smx.kernel.failures import JobFailed, JobStopped
 from jupyter_smx.model.array import task_id
 from jupyter_smx.model.channel import Artifact
-from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
 from jupyter_smx.model.job import HostEnd, RemoteException
 from jupyter_smx.model.status import SecondaryStatus
 
@@ -131,6 +131,22 @@ def test_a_task_that_was_deleted_is_not_waited_for(controller: ScriptedControlle
     controller.delete(task_id(array.id, 1))
     assert array.wait(20).ended()
     assert [task.id for task in array.tasks] == [task_id(array.id, 0)]
+
+
+@pytest.mark.usefixtures("shell")
+def test_a_task_that_was_deleted_is_no_other_one(controller: ScriptedController) -> None:
+    array = smx.map(double, range(31))
+    controller.delete(task_id(array.id, 3))
+    with pytest.raises(ResourceNotFoundError):
+        array[3]
+    assert array[30].id == task_id(array.id, 30)
+
+
+@pytest.mark.usefixtures("controller", "shell")
+def test_tasks_of_an_array_with_the_longest_name_are_found() -> None:
+    array = smx.map(double, [1, 2], name="n" * 56)
+    assert [job.id for job in array] == [task_id(array.id, index) for index in range(2)]
+    assert array[-1].name.endswith("-1")
 
 
 @pytest.mark.usefixtures("shell")

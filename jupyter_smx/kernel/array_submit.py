@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from jupyter_smx import launch
-from jupyter_smx.kernel import payload
 from jupyter_smx.kernel.array import JobArray
 from jupyter_smx.kernel.array_session import submit_array
 from jupyter_smx.kernel.call import by_value, call_of
 from jupyter_smx.kernel.functions import call_spec, check_wish
-from jupyter_smx.kernel.session import current, with_source_dir
+from jupyter_smx.kernel.session import current, pickled
 from jupyter_smx.model.array import MAX_TASKS, TaskWish
 from jupyter_smx.model.errors import ValidationError
 
@@ -40,7 +38,8 @@ def map(  # noqa: A001 - Python's own word for it
     :param wish: options of :func:`jupyter_smx.train` but ``send``, ``receive`` and ``wait``; those of a function that
         is ``@smx.remote`` hold where they are not given here.
     :raises TypeError: an item does not fit the function.
-    :raises ValidationError: nothing to map, or something that cannot be pickled; nothing was created.
+    :raises ValidationError: nothing to map, something that cannot be pickled, or a ``python`` of another version;
+        nothing was created.
     """
     submitted_at = time.time()
     check_wish(wish, "smx.map")
@@ -50,13 +49,12 @@ def map(  # noqa: A001 - Python's own word for it
     call = call_of(plain, items[0])
     session = current()
     asked, spec = call_spec(session, call, submitted_at, wish)
-    spec = with_source_dir(spec, asked.source_dir)
-    folder = launch.data_dir() / "payloads"
     shared = {name: value for name, value in call.variables.items() if name != "arguments"}
     with by_value(plain):
-        spec = msgspec.structs.replace(spec, shared=payload.pack(shared, folder, f"{call.label}: "))
+        packed = session.pack(spec, shared, f"{call.label}: ", asked.source_dir)
+        spec = msgspec.structs.replace(packed, shared=packed.send, send=None)
         tasks = [
-            TaskWish(send=payload.pack({"arguments": item}, folder, f"{call.label}, item {index}: "))
+            TaskWish(send=pickled({"arguments": item}, f"{call.label}, item {index}: "))
             for index, item in enumerate(items)
         ]
     calls = [f"{call.label.removesuffix('()')}({', '.join(reprlib.repr(each) for each in item)})" for item in items]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jupyter_smx.kernel.client import Client
+    from jupyter_smx.model.channel import Payload
     from jupyter_smx.model.job import Job as Record
     from jupyter_smx.model.spec import JobSpec
 
@@ -46,6 +47,11 @@ def with_source_dir(spec: JobSpec, folder: str) -> JobSpec:
 
     found = pack(folder, launch.data_dir() / "payloads", spec.entry_point)
     return msgspec.structs.replace(spec, source_dir=found)
+
+
+def pickled(variables: Mapping[str, Any], where: str) -> Payload:
+    """Pack variables to where jobs find them; see :func:`payload.pack`."""
+    return payload.pack(variables, launch.data_dir() / "payloads", where)
 
 
 class Session:
@@ -80,12 +86,13 @@ class Session:
         """Pack the variables to send and the folder of code, if there are any, and name them in the spec.
 
         See :func:`payload.pack` and :func:`source_dir.pack`.
+
+        :raises ValidationError: the job's Python may not read what this one pickles; nothing was packed.
         """
+        if variables:
+            interpreters.check_send(spec, payload.python_version())
         spec = with_source_dir(spec, source_dir)
-        if not variables:
-            return spec
-        interpreters.check_send(spec, payload.python_version())
-        return msgspec.structs.replace(spec, send=payload.pack(variables, launch.data_dir() / "payloads", where))
+        return msgspec.structs.replace(spec, send=pickled(variables, where)) if variables else spec
 
     def submit(self, spec: JobSpec) -> Job:
         """Hand a job in, show its card and keep the card true from then on.

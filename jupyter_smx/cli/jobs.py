@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jupyter_smx.cli import exits
 from jupyter_smx.cli.parser import one_of
 from jupyter_smx.cli.subcommand import Desk, Subcommand, document
-from jupyter_smx.kernel import array_stop
+from jupyter_smx.kernel import named
 from jupyter_smx.kernel.client import Listing
 from jupyter_smx.kernel.page import jobs_page
 from jupyter_smx.kernel.why import why_text
@@ -59,7 +59,7 @@ def _stop_arguments(parser: Parser) -> None:
 
 
 def _stop(found: Namespace, desk: Desk) -> int:
-    stopped = array_stop.stop(desk.client, found.job)
+    stopped = named.stop(desk.client, found.job)
     if isinstance(stopped, ArraySummary):
         desk.output.show(stopped, f"{stopped.name}: {counts_words(stopped)}.")
     else:
@@ -76,13 +76,14 @@ def find(ref: str, client: Client) -> Job:
     """Read the job that a word means; none means the newest.
 
     :raises ResourceNotFoundError: there is none.
+    :raises ValidationError: it means a whole array.
     """
     if not ref:
         newest = client.jobs(limit=1)
         if not newest:
             raise ResourceNotFoundError("There is no job yet.", cure="`jupyter smx run script.py` makes one.")
         ref = newest[0].id
-    return client.job(ref)
+    return named.job(client, ref)
 
 
 def _why(found: Namespace, desk: Desk) -> int:

@@ -50,6 +50,7 @@ def submit_array(
     """
     summary = session.client.submit_array(os.urandom(16).hex(), spec, tasks, title=title, max_concurrent=max_concurrent)
     made = JobArray(summary, session.client, session.attach, calls)
+    session.last = made
     session.screen.show(array_card_of(summary, (), time.time()))
     made.listen(_Artist(session).draw)
     session.watcher.watch_array(made)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from jupyter_smx.kernel import array_stop, log
+from jupyter_smx.kernel import log, named
 from jupyter_smx.kernel.client import Client
 from jupyter_smx.kernel.defaults import Defaults
 from jupyter_smx.kernel.diff import diff_page, difference, previous_run
@@ -21,6 +21,7 @@ from jupyter_smx.kernel.why import why_text
 from jupyter_smx.model import duration
 from jupyter_smx.model.array import ArraySummary, counts_words
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError, nearest
+from jupyter_smx.model.job import Job
 from jupyter_smx.model.spec import JobSpec
 
 _PAIR = 2
@@ -83,8 +84,7 @@ def _jobs(arguments: list[str], desk: Desk) -> None:
 
 def _logs(arguments: list[str], desk: Desk) -> None:
     follows = {"-f", "--follow"} & set(arguments)
-    ref = _job_ref("logs", [word for word in arguments if word not in ("-f", "--follow")], desk)
-    job = desk.client.job(ref)
+    job = _job("logs", [word for word in arguments if word not in ("-f", "--follow")], desk)
     if not follows:
         write(log.whole(desk.client, job))
         return
@@ -95,33 +95,33 @@ def _logs(arguments: list[str], desk: Desk) -> None:
 
 
 def _stop(arguments: list[str], desk: Desk) -> None:
-    found = array_stop.stop(desk.client, _job_ref("stop", arguments, desk))
+    found = named.stop(desk.client, _job_ref("stop", arguments, desk))
     said = counts_words(found) if isinstance(found, ArraySummary) else found.status().value
     desk.show(*note(f"{found.name}: {said}."))
 
 
 def _why(arguments: list[str], desk: Desk) -> None:
-    desk.show(*note(why_text(desk.client.job(_job_ref("why", arguments, desk)))))
+    desk.show(*note(why_text(_job("why", arguments, desk))))
 
 
 def _diff(arguments: list[str], desk: Desk) -> None:
     if len(arguments) > _PAIR:
         _take("diff", arguments, desk, _PAIR)
-    first = desk.client.job(_job_ref("diff", arguments[:1], desk))
+    first = _job("diff", arguments[:1], desk)
     if len(arguments) == _PAIR:
-        pair = first, desk.client.job(_job_ref("diff", arguments[1:], desk))
+        pair = first, _job("diff", arguments[1:], desk)
     else:
         pair = previous_run(desk.client, first), first
     desk.show(*diff_page(difference(*pair)))
 
 
 def _provenance(arguments: list[str], desk: Desk) -> None:
-    desk.show(*provenance_page(desk.client.job(_job_ref("provenance", arguments, desk))))
+    desk.show(*provenance_page(_job("provenance", arguments, desk)))
 
 
 def _rerun(arguments: list[str], desk: Desk) -> None:
     submitted_at = time.time()
-    desk.submit(spec_again(desk.client.job(_job_ref("rerun", arguments, desk)), submitted_at))
+    desk.submit(spec_again(_job("rerun", arguments, desk), submitted_at))
 
 
 def _export(arguments: list[str], desk: Desk) -> None:
@@ -129,7 +129,7 @@ def _export(arguments: list[str], desk: Desk) -> None:
 
     if not arguments or len(arguments) > 2:  # noqa: PLR2004 - a job and a folder
         _take("export", arguments, desk, 2)
-    job = desk.client.job(desk.refer(arguments[0]))
+    job = _job("export", arguments[:1], desk)
     made = export(job, Path((arguments[1:] or [job.name])[0]))
     desk.show(*note(f"{job.name} is in {made.folder}: {', '.join(made.files)}"))
 
@@ -192,8 +192,16 @@ def _take(name: str, arguments: list[str], desk: Desk, count: int) -> list[str]:
     )
 
 
+def _job(name: str, arguments: list[str], desk: Desk) -> Job:
+    """Read the job that is meant, as :func:`_job_ref`.
+
+    :raises ValidationError: a whole array is meant, and this takes one job.
+    """
+    return named.job(desk.client, _job_ref(name, arguments, desk))
+
+
 def _job_ref(name: str, arguments: list[str], desk: Desk) -> str:
-    """Say which job is meant; no word means the last one of this kernel, or the newest of all."""
+    """Say which job or array is meant; no word means the last one of this kernel, or the newest job of all."""
     if len(arguments) > 1:
         _take(name, arguments, desk, 1)
     ref = desk.refer(arguments[0] if arguments else "")

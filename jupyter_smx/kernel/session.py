@@ -25,6 +25,7 @@ from jupyter_smx.model.status import Status, is_final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from jupyter_smx.kernel.array import JobArray
     from jupyter_smx.kernel.client import Client
     from jupyter_smx.model.channel import Payload
     from jupyter_smx.model.job import Job as Record
@@ -62,7 +63,8 @@ class Session:
         self.client = client
         self.screen = Screen(shell, self)
         self.watcher = Watcher(client)
-        self.last: Job | None = None
+        self.last: Job | JobArray | None = None
+        """What was handed in last: what a bare ``%smx stop`` means."""
         self._expected: list[Job] = []
 
     @property

@@ -264,6 +264,26 @@ def test_the_docstring_of_train_explains_every_keyword() -> None:
     assert ":raises UnavailableError" in (smx.train.__doc__ or "")
 
 
+def test_a_bare_word_means_the_sweep_that_came_last_and_not_the_job_before_it(
+    shell: InteractiveShell, controller: ScriptedController, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = smx.train("pass", name="before")
+    array = smx.train("pass", hyperparameters={"lr": [1, 2]}, sweep=True, name="grid")
+    for line in ("logs", "why", "rerun", f"logs {array.name}"):
+        with pytest.raises(ValidationError, match=rf"{array.name} is an array of 2 tasks\..*as {array.name}-0\."):
+            shell.run_line_magic("smx", line)
+    controller.end(task_id(array.id, 1), SecondaryStatus.FAILED)
+    with pytest.raises(ValidationError, match=rf"Name one of them, as {array.name}-1, which failed\."):
+        shell.run_line_magic("smx", "logs")
+    capsys.readouterr()
+    shell.run_line_magic("smx", "stop")
+    assert f"{array.name}: 0 of 2 done, 1 failed, 1 stopped." in capsys.readouterr().out
+    assert controller.jobs[before.id].ended_at is None
+    again = smx.train("pass", name="after")
+    shell.run_line_magic("smx", "stop")
+    assert f"{again.name}: Stopped." in capsys.readouterr().out
+
+
 @pytest.mark.usefixtures("controller")
 def test_the_list_has_one_row_for_an_array_and_a_stop_means_all_of_it(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str]

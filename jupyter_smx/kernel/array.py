@@ -46,7 +46,8 @@ class JobArray:
         self._attach = attach
         self._calls = calls
         self._tasks: dict[int, JobSummary] = {}
-        self._there = summary.size
+        self._gone: set[int] = set()
+        """Tasks that were over and that somebody deleted; nobody waits for those."""
         self._lock = threading.RLock()
         self._listeners: list[Callable[[JobArray], None]] = []
 
@@ -96,31 +97,36 @@ class JobArray:
     def refresh(self) -> JobArray:
         """Ask how every task is now, unless all have their verdict."""
         if not self.ended():
-            self._take(self._client.array(self.id))
+            self.take(self._client.array(self.id))
         return self
 
+    def take(self, detail: ArrayDetail) -> None:
+        """Take an answer about all tasks in, and tell the listeners."""
+        self._merge(detail.tasks, are_all=True)
+        self.told()
+
     def hear(self, tasks: Iterable[JobSummary]) -> None:
-        """Take news of tasks in, from whoever heard of them, and tell the listeners."""
+        """Take news of tasks in, from whoever heard of them, and tell the listeners; news after a verdict is dropped."""
+        self._merge(tasks)
+        self.told()
+
+    def told(self) -> None:
+        """Tell the listeners once more what is known."""
         with self._lock:
-            self._tasks |= {task.array.index: task for task in tasks if task.array is not None}
-            self._summary = msgspec.structs.replace(self._summary, counts=_count(self._tasks.values(), len(self)))
             listeners = tuple(self._listeners)
         for listener in listeners:
             listener(self)
 
-    def told(self) -> None:
-        """Tell the listeners once more what is known."""
-        for listener in tuple(self._listeners):
-            listener(self)
-
     def listen(self, listener: Callable[[JobArray], None]) -> None:
         """Call ``listener`` at each change, in the thread that learns of it."""
-        self._listeners.append(listener)
+        with self._lock:
+            self._listeners.append(listener)
 
     def ended(self) -> bool:
         """Say whether every task is known to have its verdict."""
         with self._lock:
-            return sum(is_final(task.secondary_status) for task in self._tasks.values()) >= self._there
+            over = sum(is_final(task.secondary_status) for task in self._tasks.values())
+            return over + len(self._gone) >= len(self)
 
     def done(self) -> bool:
         """Say whether every task has its verdict."""
@@ -183,12 +189,20 @@ class JobArray:
 
     # Inside
 
-    def _take(self, detail: ArrayDetail) -> None:
+    def _merge(self, tasks: Iterable[JobSummary], *, are_all: bool = False) -> None:
+        """Take tasks in; where they ``are_all``, those that are not among them were deleted.
+
+        Answers overtake each other between threads, so none takes a verdict back, nor brings a deleted task again.
+        """
         with self._lock:
-            # Somebody may have deleted tasks that were over; nobody waits for those.
-            self._there = len(detail.tasks)
-            self._tasks = {}
-        self.hear(detail.tasks)
+            news = {task.array.index: task for task in tasks if task.array is not None}
+            if are_all:
+                self._gone |= set(range(len(self))) - news.keys()
+            ended = {index for index, task in self._tasks.items() if is_final(task.secondary_status)}
+            merged = self._tasks | {index: task for index, task in news.items() if index not in ended}
+            self._tasks = {index: task for index, task in merged.items() if index not in self._gone}
+            counts = _count(self._tasks.values(), len(self) - len(self._gone))
+            self._summary = msgspec.structs.replace(self._summary, counts=counts)
 
     def _ends(self, timeout: float | None) -> Iterator[int]:
         """Give the index of each task once, when it has its verdict."""
@@ -215,7 +229,7 @@ class JobArray:
         ask = partial(self._client.array, self.id, ended=ended, wait=left, tasks=False)
         if through_outage(ask).counts.ended() > ended:
             threading.Event().wait(_PER_TASK * len(self))
-            self._take(through_outage(partial(self._client.array, self.id)))
+            self.take(through_outage(partial(self._client.array, self.id)))
 
     def _outcome(self, index: int) -> Any:
         job = self[index]
@@ -250,7 +264,7 @@ def _blamed(error: BaseException, where: str) -> BaseException:
     return error
 
 
-def _count(tasks: Iterable[JobSummary], size: int) -> ArrayCounts:
+def _count(tasks: Iterable[JobSummary], there: int) -> ArrayCounts:
     ended = {Status.COMPLETED: 0, Status.FAILED: 0, Status.STOPPED: 0}
     running = 0
     for task in tasks:
@@ -259,7 +273,7 @@ def _count(tasks: Iterable[JobSummary], size: int) -> ArrayCounts:
         else:
             running += task.secondary_status is not SecondaryStatus.PENDING
     completed, failed, stopped = ended.values()
-    pending = size - running - completed - failed - stopped
+    pending = there - running - completed - failed - stopped
     return ArrayCounts(pending=pending, running=running, completed=completed, failed=failed, stopped=stopped)
 
 

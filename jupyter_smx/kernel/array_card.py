@@ -44,8 +44,8 @@ class ArrayCard(Struct, frozen=True, kw_only=True):
 
     @property
     def final(self) -> bool:
-        """Say whether every task has its verdict."""
-        return self.array.counts.ended() >= self.array.size
+        """Say whether every task that was not deleted has its verdict."""
+        return not self.array.counts.left()
 
     def bundle(self) -> dict[str, Any]:
         """Give the MIME bundle: live for our extension, truthful HTML for everybody else, a line of text."""

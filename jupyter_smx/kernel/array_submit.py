@@ -70,7 +70,7 @@ def array(ref: str) -> JobArray:
     session = current()
     detail = session.client.array(ref)
     found = JobArray(detail, session.client, session.attach)
-    found.hear(detail.tasks)
+    found.take(detail)
     return found
 
 

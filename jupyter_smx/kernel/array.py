@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 _TURN = 20.0
 """Seconds that one request waits for the end of a task."""
 _PER_TASK = 0.000_5
-"""Seconds between two looks at all tasks, for each of them: reading a long list again and again helps nobody."""
+"""Seconds between two looks at all tasks, for each of them: reading a long list again and again helps nobody.
+
+Nobody waits for it where none of them is left, nor longer than was asked for."""
 
 
 class JobArray:
@@ -216,19 +218,23 @@ class JobArray:
                 told.update(news)
                 if self.ended():
                     return
-                self._turn(len(told), end)
+                self._turn(len(told | self._gone), end)
         except KeyboardInterrupt:
             raise StillRunning(self.name) from None
         finally:
             self._client.leave()
 
-    def _turn(self, ended: int, end: float | None) -> None:
+    def _turn(self, over: int, end: float | None) -> None:
+        """Wait until more than ``over`` tasks have a verdict or were deleted, one turn at most, and look at all."""
         left = _TURN if end is None else min(_TURN, end - time.monotonic())
         if left <= 0:
             raise TimeoutError(f"{self.name}: {counts_words(self._summary)}; the others go on.")
-        ask = partial(self._client.array, self.id, ended=ended, wait=left, tasks=False)
-        if through_outage(ask).counts.ended() > ended:
-            threading.Event().wait(_PER_TASK * len(self))
+        ask = partial(self._client.array, self.id, ended=over, wait=left, tasks=False)
+        waiting = through_outage(ask).counts.left()
+        if len(self) - waiting > over:
+            if waiting:
+                pause = _PER_TASK * len(self)
+                threading.Event().wait(pause if end is None else max(0.0, min(pause, end - time.monotonic())))
             self.take(through_outage(partial(self._client.array, self.id)))
 
     def _outcome(self, index: int) -> Any:

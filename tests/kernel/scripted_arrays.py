@@ -51,7 +51,7 @@ def answer(
                 fake.end(job.id, SecondaryStatus.STOPPED)
         return 200, told(fake, found), {}
     ended = int(query.get("ended", 0))
-    fake.wait_for(lambda: told(fake, found).counts.ended() > ended, float(query.get("wait", 0)))
+    fake.wait_for(lambda: found.size - told(fake, found).counts.left() > ended, float(query.get("wait", 0)))
     rows = [summary_of(job) for job in tasks(fake, found.id)] if query.get("tasks", "1") == "1" else []
     return 200, msgspec.to_builtins(told(fake, found)) | {"tasks": rows}, {}
 

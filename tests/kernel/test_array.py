@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import jupyter_smx as smx
+from jupyter_smx.kernel import array as array_module
 from jupyter_smx.kernel import payload
 from jupyter_smx.kernel.failures import JobFailed, JobStopped
 from jupyter_smx.model.array import task_id
@@ -121,6 +123,53 @@ def test_waiting_has_an_end(controller: ScriptedController) -> None:
     assert controller.arrays
     with pytest.raises(TimeoutError, match="0 of 1 done"):
         array.wait(0.05)
+
+
+@pytest.mark.usefixtures("shell")
+def test_nobody_waits_to_look_at_many_tasks_when_all_have_ended(
+    controller: ScriptedController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(array_module, "_PER_TASK", 60.0)
+    array = smx.map(double, [1])
+    waiting = threading.Thread(target=array.wait, args=(30,), daemon=True)
+    waiting.start()
+    assert controller.wait_for(lambda: any("ended=0" in target for target in controller.targets), 20)
+    complete(controller, tmp_path, array, 0, 2)
+    waiting.join(20)
+    assert not waiting.is_alive()
+
+
+@pytest.mark.usefixtures("shell")
+def test_the_pause_between_two_looks_is_no_longer_than_the_waiting(
+    controller: ScriptedController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(array_module, "_PER_TASK", 10.0)
+    array = smx.map(double, [1, 2])
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(array.wait, 1.0)
+        assert controller.wait_for(lambda: any("ended=0" in target for target in controller.targets), 20)
+        complete(controller, tmp_path, array, 0, 2)
+        with pytest.raises(TimeoutError, match="1 of 2 done"):
+            waiting.result(ENOUGH)
+
+
+@pytest.mark.usefixtures("shell")
+def test_a_task_that_is_deleted_while_others_go_on_costs_no_further_question(
+    controller: ScriptedController, tmp_path: Path
+) -> None:
+    array = smx.map(double, [1, 2, 3])
+    complete(controller, tmp_path, array, 0, 2)
+    controller.delete(task_id(array.id, 0))
+    waiting = threading.Thread(target=array.wait, args=(30,), daemon=True)
+    waiting.start()
+    assert controller.wait_for(lambda: any("ended=1" in target for target in controller.targets), 20)
+    asked = sum("ended=" in target for target in controller.targets)
+    complete(controller, tmp_path, array, 1, 4)
+    assert controller.wait_for(lambda: any("ended=2" in target for target in controller.targets), 20)
+    complete(controller, tmp_path, array, 2, 6)
+    waiting.join(20)
+    assert not waiting.is_alive()
+    assert sum("ended=" in target for target in controller.targets) == asked + 1
 
 
 @pytest.mark.usefixtures("shell")

@@ -221,8 +221,6 @@ class JobArray:
                 self._turn(len(told | self._gone), end)
         except KeyboardInterrupt:
             raise StillRunning(self.name) from None
-        finally:
-            self._client.leave()
 
     def _turn(self, over: int, end: float | None) -> None:
         """Wait until more than ``over`` tasks have a verdict or were deleted, one turn at most, and look at all."""

@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import jupyter_smx as smx
+from jupyter_smx import launch
 from jupyter_smx.kernel import array as array_module
 from jupyter_smx.kernel import payload
+from jupyter_smx.kernel.array import JobArray
+from jupyter_smx.kernel.client import Client
 from jupyter_smx.kernel.failures import JobFailed, JobStopped
-from jupyter_smx.model.array import task_id
+from jupyter_smx.model.array import TaskWish, task_id
 from jupyter_smx.model.channel import Artifact
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
 from jupyter_smx.model.job import HostEnd, RemoteException
+from jupyter_smx.model.spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
 
 if TYPE_CHECKING:
@@ -115,6 +119,16 @@ def test_a_stop_asks_all_and_is_raised_where_results_are_wanted(controller: Scri
     assert array.status["stopped"] == 3
     with pytest.raises(JobStopped, match=r"^Task 0 of 3, double\(0\): "):
         array.results(20)
+
+
+def test_who_waits_closes_no_connection_that_others_share(controller: ScriptedController) -> None:
+    client = Client(launch.socket_path(), controller.start)
+    summary = client.submit_array("ab" * 16, JobSpec(kind="train", source="pass", base_name="grid"), [TaskWish()])
+    controller.end(task_id(summary.id, 0))
+    JobArray(summary, client, lambda record: record).wait(20)
+    client.greet()
+    assert controller.connections == 1
+    client.close()
 
 
 @pytest.mark.usefixtures("shell")

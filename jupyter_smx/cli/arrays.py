@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import exits
 from jupyter_smx.cli.logs import goes_on
-from jupyter_smx.kernel.array import JobArray
+from jupyter_smx.kernel.array import JobArray, end_words
 from jupyter_smx.kernel.failures import StillRunning
 from jupyter_smx.kernel.handle import Job
-from jupyter_smx.model.array import counts_words
+from jupyter_smx.model.status import Status
 
 if TYPE_CHECKING:
     from jupyter_smx.cli.subcommand import Desk
@@ -31,9 +31,10 @@ def hand_in(spec: JobSpec, grid: Grid, max_concurrent: int | None, desk: Desk, *
     desk.output.say(f"{made.name}: {made.size} tasks, {made.title}.")
     code = exits.DONE
     try:
-        for job in array.as_completed():
-            desk.output.log(f"{job.name}: {job.known.status().value}. {counts_words(array.known)}\n")
-            code = code or exits.of_job(job.known)
+        for task in array.ends():
+            desk.output.log(f"{end_words(task, array)}\n")
+            if code == exits.DONE and task.status is not Status.COMPLETED:
+                code = exits.of_job(desk.client.job(task.id))
     except StillRunning:
         desk.output.say(goes_on(made.name))
         return exits.INTERRUPTED

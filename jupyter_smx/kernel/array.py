@@ -127,8 +127,7 @@ class JobArray:
     def ended(self) -> bool:
         """Say whether every task is known to have its verdict."""
         with self._lock:
-            over = sum(is_final(task.secondary_status) for task in self._tasks.values())
-            return over + len(self._gone) >= len(self)
+            return len(self._ended()) + len(self._gone) >= len(self)
 
     def done(self) -> bool:
         """Say whether every task has its verdict."""
@@ -149,8 +148,12 @@ class JobArray:
 
         :raises TimeoutError: no further verdict came within ``timeout`` seconds from now.
         """
-        for index in self._ends(timeout):
+        for index, _ in self._ends(timeout):
             yield self[index]
+
+    def ends(self, timeout: float | None = None) -> Iterator[JobSummary]:
+        """Give the summary of each task when it has its verdict, as :meth:`as_completed`; reads no task's record."""
+        return (task for _, task in self._ends(timeout))
 
     def results(self, timeout: float | None = None, *, return_exceptions: bool = False) -> list[Any]:
         """Wait, and give the tasks' results in order: of :func:`jupyter_smx.map` what the function returned.
@@ -163,12 +166,22 @@ class JobArray:
         :raises TimeoutError: some tasks have no verdict within ``timeout`` seconds.
         """
         found: dict[int, Any] = {}
-        for index in self._ends(timeout):
+        for index, _ in self._ends(timeout):
             found[index] = self._outcome(index)
             if isinstance(found[index], _Failure) and not return_exceptions:
                 raise found[index].error
         outcomes = (found[index] for index in sorted(found))
         return [each.error if isinstance(each, _Failure) else each for each in outcomes]
+
+    def raise_failure(self) -> None:
+        """Raise what :meth:`results` would raise for the first task that is known not to have completed, if one is.
+
+        Reads the record of that one only.
+        """
+        for index, task in sorted(self._ended().items()):
+            outcome = None if task.status is Status.COMPLETED else self._outcome(index)
+            if isinstance(outcome, _Failure):
+                raise outcome.error
 
     def stop(self) -> JobArray:
         """Ask every task to stop; those that did not begin are over at once."""
@@ -200,22 +213,26 @@ class JobArray:
             news = {task.array.index: task for task in tasks if task.array is not None}
             if are_all:
                 self._gone |= set(range(len(self))) - news.keys()
-            ended = {index for index, task in self._tasks.items() if is_final(task.secondary_status)}
+            ended = self._ended()
             merged = self._tasks | {index: task for index, task in news.items() if index not in ended}
             self._tasks = {index: task for index, task in merged.items() if index not in self._gone}
             counts = _count(self._tasks.values(), len(self) - len(self._gone))
             self._summary = msgspec.structs.replace(self._summary, counts=counts)
 
-    def _ends(self, timeout: float | None) -> Iterator[int]:
-        """Give the index of each task once, when it has its verdict."""
+    def _ended(self) -> dict[int, JobSummary]:
+        with self._lock:
+            return {index: task for index, task in self._tasks.items() if is_final(task.secondary_status)}
+
+    def _ends(self, timeout: float | None) -> Iterator[tuple[int, JobSummary]]:
+        """Give each task and its index once, when it has its verdict."""
         end = None if timeout is None else time.monotonic() + timeout
         told: set[int] = set()
         try:
             self.refresh()
             while True:
-                news = [task.array.index for task in self.tasks if task.array and is_final(task.secondary_status)]
-                yield from (index for index in news if index not in told)
-                told.update(news)
+                ended = self._ended()
+                yield from ((index, ended[index]) for index in sorted(ended.keys() - told))
+                told.update(ended)
                 if self.ended():
                     return
                 self._turn(len(told | self._gone), end)
@@ -300,8 +317,13 @@ def _value(text: str) -> Any:
         return text
 
 
+def end_words(task: JobSummary, array: JobArray) -> str:
+    """Say how a task ended, and how many tasks are where, as ``grid-4f0c21-3: Completed. 4 of 12 done, 2 running``."""
+    return f"{task.name}: {task.status.value}. {counts_words(array.known)}"
+
+
 def write_progress(array: JobArray) -> None:
     """Print a line when a task ended, until all have; for a cell or a terminal that waits. Ctrl-C ends the waiting."""
-    for task in array.as_completed():
-        sys.stdout.write(f"{task.name}: {task.known.status().value}. {counts_words(array.known)}\n")
+    for task in array.ends():
+        sys.stdout.write(f"{end_words(task, array)}\n")
         sys.stdout.flush()

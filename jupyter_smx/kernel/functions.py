@@ -328,7 +328,7 @@ def finish(session: Session, found: Job | JobArray) -> None:
     try:
         if isinstance(found, JobArray):
             write_progress(found)
-            found.results()
+            found.raise_failure()
             return
         found.follow()
         found.result()

@@ -108,7 +108,7 @@ class JobArray:
         self.told()
 
     def hear(self, tasks: Iterable[JobSummary]) -> None:
-        """Take news of tasks in, from whoever heard of them, and tell the listeners; news after a verdict is dropped."""
+        """Take news of tasks in, from whoever heard of them, but none after a verdict, and tell the listeners."""
         self._merge(tasks)
         self.told()
 

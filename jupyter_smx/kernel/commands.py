@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -21,8 +22,10 @@ from jupyter_smx.kernel.why import why_text
 from jupyter_smx.model import duration
 from jupyter_smx.model.array import ArraySummary, counts_words
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError, nearest
-from jupyter_smx.model.job import Job
 from jupyter_smx.model.spec import JobSpec
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.job import Job
 
 _PAIR = 2
 

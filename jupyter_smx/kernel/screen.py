@@ -80,6 +80,11 @@ class Screen:
                 # Widgets change where they stand; what is saved beside them need only be true at the end.
                 self._publish(bundle, transient={"display_id": _display_id(card)}, update=True)
 
+    def closed(self, card_id: str) -> bool:
+        """Say whether the last card of a job or an array was drawn, which nothing overtakes."""
+        with self._lock:
+            return card_id in self._closed
+
     def page(self, text: str, html: str) -> None:
         """Show a page that no card belongs to."""
         if self.draws:

@@ -160,6 +160,8 @@ class Session:
         self.client.close()
 
     def _draw(self, job: Job) -> None:
+        if self.screen.closed(job.id):
+            return  # who waited is told once more than the watcher, and the end of a log is worth one look
         record = job.known
         tail: tuple[str, ...] = ()
         if is_final(record.state) and self.screen.draws:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.kernel import payload
+from jupyter_smx.kernel import payload, session
 from jupyter_smx.kernel.failures import JobFailed, StillRunning
 from jupyter_smx.model.channel import Artifact
 from jupyter_smx.model.errors import ValidationError
@@ -182,6 +182,20 @@ def test_with_wait_the_log_is_printed_and_the_variables_are_there_in_the_next_ce
     assert run(shell, "%%train --receive model --wait\nmodel = 1").success
     assert shell.user_ns["model"] == "new"
     assert "epoch 1\nepoch 2\n" in capsys.readouterr().out
+
+
+def test_the_end_of_a_log_is_read_once_for_the_last_card(
+    shell: InteractiveShell, front_end: Screenshots, controller: ScriptedController
+) -> None:
+    session.current().watcher.close()
+    assert run(shell, "%%train --as job\npass").success
+    job = shell.user_ns["job"]
+    controller.write(job.id, "hello\n")
+    controller.end(job.id)
+    job.wait(20).told()
+    assert [card["tail"] for card in front_end.cards() if card["summary"]["ended_at"]] == [["hello"]]
+    asked = [target for target in controller.targets if f"{job.id}/logs" in target]
+    assert len(asked) == 2, "how long it is, then its end"
 
 
 def test_a_variable_that_did_not_come_back_is_named(

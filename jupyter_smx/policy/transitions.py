@@ -18,13 +18,10 @@ _BILLED_FROM = (SecondaryStatus.DOWNLOADING, SecondaryStatus.TRAINING)
 
 
 def advance(job: Job, state: SecondaryStatus, now: float, message: str = "") -> Job:
-    """Move a job on; stale news gives the same record back.
-
-    A clock that was set back makes no step end before it began.
-    """
+    """Move a job on; stale news gives the same record back."""
     if not may_become(job.state, state):
         return job
-    now = max([now, *(row.start_time for row in job.transitions[-1:]), job.started_at or now])
+    now = _not_before(job, now)
     final = is_final(state)
     entry = Transition(
         status=state,
@@ -40,6 +37,11 @@ def advance(job: Job, state: SecondaryStatus, now: float, message: str = "") -> 
         started_at=now if job.started_at is None and state in _BILLED_FROM else job.started_at,
         ended_at=now if final else job.ended_at,
     )
+
+
+def _not_before(job: Job, now: float) -> float:
+    """Give the time of news of a job: a clock that was set back makes nothing end before it began."""
+    return max([now, *(row.start_time for row in job.transitions[-1:]), job.started_at or now])
 
 
 def remark(job: Job, message: str) -> Job:
@@ -58,6 +60,7 @@ def never_ran(job: Job, reason: str, now: float) -> Job:
 
 def begin_again(job: Job, reason: str, ends: tuple[HostEnd, ...], now: float) -> Job:
     """Put a job at the start of another attempt, without hosts; SageMaker shows it as ``Starting`` again."""
+    now = _not_before(job, now)
     began = attempt_began(job)
     if began is None and job.transitions:
         # Nobody heard of it, and it may have run: its time counts from when hosts were looked for.

@@ -10,6 +10,7 @@ import pytest
 from jupyter_smx.model.cluster import ClusterState, WarmPoolStatus
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy import price
+from jupyter_smx.policy.retries import seconds_left
 from jupyter_smx.testing import fakes
 
 if TYPE_CHECKING:
@@ -76,6 +77,25 @@ def test_a_job_that_runs_ends_in_its_own_time_and_is_billed_for_no_negative_one(
     assert billed == pytest.approx(max(0.0, 500.0 + jump), abs=3.0), "what the clock showed, never less than nothing"
     (pool,) = sim.pools(ClusterState.AVAILABLE)
     assert 40 < (pool.expires_at or 0.0) - sim.world.clock() <= 60
+
+
+@jumps
+def test_a_job_that_begins_again_is_billed_for_no_negative_time_of_either_attempt(sim: Simulation, jump: float) -> None:
+    job = sim.submit(retries=1, max_run=2 * int(DAY))
+    sim.pass_time(100.0)
+    sim.set_clock(jump)
+    sim.kill_host(sim.hosts(job)[0])
+    sim.pass_time(50.0)
+    again = sim.job(job)
+    assert again.state is SecondaryStatus.TRAINING
+    (over,) = again.attempts
+    assert over.started_at is not None
+    assert over.ended_at >= over.started_at
+    assert 0 < seconds_left(again) <= 2 * DAY
+    sim.end_job(job)
+    ended = sim.job(job)
+    assert has_no_negative_time(ended)
+    assert price.billable_seconds(ended, sim.world.clock()) >= over.seconds() >= 0
 
 
 @jumps

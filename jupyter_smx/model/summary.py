@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.model.job import Job, JobSummary
 from jupyter_smx.model.progress import Outlook
-from jupyter_smx.model.status import Status, is_final, message_of
+from jupyter_smx.model.status import SecondaryStatus, Status, message_of
 
 if TYPE_CHECKING:
     from jupyter_smx.model.job import RemoteException
@@ -64,7 +64,7 @@ def base_name_of(job: Job) -> str:
 def _message(job: Job) -> str:
     if job.status() is Status.FAILED and job.failure_reason:
         return job.failure_reason
-    if job.spec.after and not job.cluster and job.why is not None and not is_final(job.state):
+    if job.spec.after and job.state is SecondaryStatus.PENDING and job.why is not None:
         return job.why.sentence
     said = job.transitions[-1].status_message if job.transitions else ""
     return said or message_of(job.state)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jupyter_smx.model.provenance import SeedNote
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from jupyter_smx.model.spec import JobSpec
 
@@ -76,8 +76,8 @@ def _read(source: str) -> tuple[tuple[str, ...], bool]:
     """Find the calls that set a state, and whether :mod:`random` is imported; tasks of an array have one source."""
     if len(source) > _LONGEST_SOURCE or not _WORTH_PARSING.search(source):
         return (), False
-    tree = _parsed(source)
-    return tuple(_calls(tree))[:_MOST], _imports_random(tree)
+    nodes = [*ast.walk(_parsed(source))]
+    return tuple(_calls(nodes))[:_MOST], any(map(_imports_random, nodes))
 
 
 def _parsed(source: str) -> ast.AST:
@@ -87,8 +87,8 @@ def _parsed(source: str) -> ast.AST:
         return ast.Module([], [])
 
 
-def _calls(tree: ast.AST) -> Iterator[str]:
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+def _calls(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
     for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
         name = _dotted(call.func)
         if name.rpartition(".")[2] in _SETTERS and call.args and _says_something(call.args[0]):
@@ -111,9 +111,7 @@ def _dotted(function: ast.expr) -> str:
     return ""
 
 
-def _imports_random(tree: ast.AST) -> bool:
-    return any(
-        (isinstance(node, ast.Import) and any(name.name == "random" for name in node.names))
-        or (isinstance(node, ast.ImportFrom) and node.module == "random" and not node.level)
-        for node in ast.walk(tree)
-    )
+def _imports_random(node: ast.AST) -> bool:
+    if isinstance(node, ast.Import):
+        return any(name.name == "random" for name in node.names)
+    return isinstance(node, ast.ImportFrom) and node.module == "random" and not node.level

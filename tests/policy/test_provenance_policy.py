@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from typing import Any
 
@@ -113,3 +114,12 @@ def test_a_hash_seed_that_came_too_late_is_not_taken_for_one() -> None:
     late = seed_note(a_spec(environment={"PYTHONHASHSEED": "0"}), (), "")
     assert late.hash_seed == ""
     assert "PYTHONHASHSEED=0 of its environment came after the interpreter had begun" in late.sentence
+
+
+def test_a_source_is_walked_once_and_once_for_all_tasks_that_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    walks, walk = [], ast.walk
+    monkeypatch.setattr(ast, "walk", lambda tree: walks.append(tree) or walk(tree))
+    source = "import random\nrandom.seed(11)  # of this test alone"
+    notes = [seed_note(a_spec(source=source, hyperparameters={"n": str(n)}), (), "") for n in range(3)]
+    assert [(note.calls, note.libraries) for note in notes] == [(("random.seed (line 2)",), ("random",))] * 3
+    assert len(walks) == 1

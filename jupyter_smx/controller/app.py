@@ -71,7 +71,10 @@ class ControllerApp(Application):
     warm_pool_quota = Dict(
         value_trait=Int(min=0),
         key_trait=Unicode(),
-        help="Instances that may be kept warm, by instance type; '*' is for all types that are not named.",
+        help=(
+            "Instances that may be kept warm by a keep-alive, by instance type; '*' is for all types that are not "
+            "named. Hosts that one task of an array leaves to the next are not counted."
+        ),
     ).tag(config=True)
     max_hosts = Int(8, min=1, help="Hosts on this machine at the same time, for engines that share it.").tag(
         config=True

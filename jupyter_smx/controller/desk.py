@@ -241,7 +241,7 @@ class Desk:
         limits = self._books.limits
         keep_alive.check(seconds, limits)
         now = self._books.clock()
-        seconds = min(seconds, max(1, int(cluster.created_at + limits.max_keep_alive_chain - now)))
+        seconds = min(seconds, max(1, keep_alive.chain_left(cluster, limits, now)))
         # The agents first: they end by their own clock, and a longer promise here would be a lie.
         for host in cluster.hosts:
             await self._agents.stream(cluster.id, host.name).request("deadline", seconds=seconds)

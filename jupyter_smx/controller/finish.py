@@ -188,7 +188,8 @@ class Finisher:
             limits = self._books.limits
             keep = keep_alive.after_job(cluster, job.spec.keep_alive, others, limits, idle_from)
             waits = job.spec.array is not None and self._books.line.awaits_hosts(job.spec.array.id)
-            keep = array_pools.after_task(job, keep, others_wait=waits)
+            left = keep_alive.chain_left(cluster, limits, idle_from)
+            keep = array_pools.after_task(job, keep, left, others_wait=waits)
         else:
             keep = _UNFIT
         job = replace(job, warm_pool=transitions.pool_of_job(keep))

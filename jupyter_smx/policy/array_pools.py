@@ -4,11 +4,13 @@
 at the end of a task                        its hosts
 ==========================================  ================================================================
 the task asked for a keep-alive             are kept as after any job
-other tasks of the array wait for hosts     are kept for them, for ``HAND_OVER`` seconds
+other tasks of the array wait for hosts     are kept for them, for ``HAND_OVER`` seconds at most
+they reached the maximum age of a pool      are released, as after any job: the next task has new ones
 no task waits any more                      are released, and so are those that were kept for one
 ==========================================  ================================================================
 
-New hosts are launched as for any job: while there is room, and up to the array's ``max_concurrent``.
+The quota for warm instances does not count here: it is about hosts that wait for what may never come, and these have
+a task at once. New hosts are launched as for any job: while there is room, and up to the array's ``max_concurrent``.
 """
 
 from __future__ import annotations
@@ -27,11 +29,14 @@ HAND_OVER = 45
 """Seconds; an agent waits a minute after a job without keep-alive, so it never leaves before its time is over here."""
 
 
-def after_task(job: Job, keep: Keep, *, others_wait: bool) -> Keep:
-    """Decide at the end of a job whether its hosts wait for the next task of its array; ``keep`` is for any job."""
-    if job.spec.array is None or job.spec.keep_alive > 0 or not others_wait:
+def after_task(job: Job, keep: Keep, left: int, *, others_wait: bool) -> Keep:
+    """Decide at the end of a job whether its hosts wait for the next task of its array; ``keep`` is for any job.
+
+    ``left`` is the number of seconds after which the hosts are too old to be kept.
+    """
+    if job.spec.array is None or job.spec.keep_alive > 0 or not others_wait or left < 1:
         return keep
-    return Keep(HAND_OVER, f"Kept for the next task of {job.spec.array.name}.")
+    return Keep(min(HAND_OVER, left), f"Kept for the next task of {job.spec.array.name}.")
 
 
 def kept_in_vain(clusters: Iterable[Cluster], awaits_hosts: Callable[[str], bool]) -> list[Cluster]:

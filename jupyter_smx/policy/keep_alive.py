@@ -82,6 +82,11 @@ def over_quota(groups: Iterable[InstanceGroup], kept: Iterable[Cluster], limits:
     return ""
 
 
+def chain_left(cluster: Cluster, limits: Limits, now: float) -> int:
+    """Give the seconds for which anybody may still keep hosts; less than 1 when they are too old."""
+    return int(cluster.created_at + limits.max_keep_alive_chain - now)
+
+
 def after_job(cluster: Cluster, seconds: int, others: Iterable[Cluster], limits: Limits, now: float) -> Keep:
     """Decide at the end of a job whether its hosts stay, and for how long."""
     if seconds <= 0:
@@ -89,7 +94,7 @@ def after_job(cluster: Cluster, seconds: int, others: Iterable[Cluster], limits:
     full = over_quota(cluster.key.instance_groups, others, limits)
     if full:
         return Keep(0, full)
-    left = int(cluster.created_at + limits.max_keep_alive_chain - now)
+    left = chain_left(cluster, limits, now)
     if left < 1:
         return Keep(0, f"The pool reached its maximum age of {duration.words(limits.max_keep_alive_chain)}.")
     return Keep(min(seconds, left))

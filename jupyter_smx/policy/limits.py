@@ -15,7 +15,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     """The administrator's choices. Durations are seconds, memory is GiB; an empty tuple or None means no limit.
 
     ``max_hosts, cpus, memory_gib, gpus`` are the capacity of this machine for engines that share it.
-    ``warm_pool_quota`` maps an instance type (or ``*``) to the number of instances that may be kept warm.
+    ``warm_pool_quota`` maps an instance type (or ``*``) to the number of instances that a keep-alive may keep warm.
     """
 
     catalogue: Catalogue = field(default_factory=catalogue)

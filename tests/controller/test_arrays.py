@@ -61,6 +61,14 @@ def test_tasks_without_a_keep_alive_hand_their_hosts_over_and_the_last_lets_them
     assert sim.world.living() == []
 
 
+def test_hosts_that_are_as_old_as_pools_may_be_are_handed_to_no_other_task() -> None:
+    with Simulation(limits=replace(LIMITS, max_keep_alive_chain=100)) as sim:
+        sim.submit_array(6)
+        assert len(play(sim, 70.0)) == 6
+        assert len(sim.world.launches) > sim.limits.cpus
+        assert sim.world.living() == []
+
+
 def test_hosts_go_as_soon_as_no_task_waits_although_others_still_run(sim: Simulation) -> None:
     sim.submit_array(3)
     sim.pass_time(START)

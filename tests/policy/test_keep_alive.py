@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from draws import HOUR, NOW, a_cluster, a_key
+from draws import HOUR, NOW, a_cluster, a_job, a_key, a_spec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_smx.model.array import ArrayTask
 from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.errors import ResourceLimitError
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.policy import keep_alive
+from jupyter_smx.policy.array_pools import HAND_OVER, after_task
 from jupyter_smx.policy.limits import HARD_KEEP_ALIVE, Limits
 
 CHAIN = 7_200
@@ -96,3 +98,22 @@ def test_whatever_ends_in_which_order_no_more_are_kept_than_the_quota(sizes: lis
         if keep_alive.after_job(ending, 600, kept, limits, NOW).seconds:
             kept.append(a_cluster(f"c{number}", key=key))
     assert sum(cluster.key.instance_groups[0].instance_count for cluster in kept) <= quota
+
+
+@pytest.mark.parametrize(
+    ("left", "wish", "others_wait", "kept"),
+    [
+        (CHAIN, 0, True, HAND_OVER),
+        (10, 0, True, 10),
+        (0, 0, True, 0),
+        (-5, 0, True, 0),
+        (CHAIN, 0, False, 0),
+        (CHAIN, 600, True, 600),
+    ],
+)
+def test_hosts_of_an_array_wait_for_its_next_task_and_no_longer_than_any_pool(
+    left: int, wish: int, others_wait: bool, kept: int
+) -> None:
+    task = ArrayTask(id="b" * 12, name="train-bbbbbb", index=0, size=2)
+    job = a_job(spec=a_spec(array=task, keep_alive=wish))
+    assert after_task(job, keep_alive.Keep(wish), left, others_wait=others_wait).seconds == kept

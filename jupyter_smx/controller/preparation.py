@@ -211,12 +211,15 @@ class Preparation:
             _log.warning("How far the environment of %s is, is not written down: %s", _named(jobs), error)
 
     def note(self, job: Job) -> str:
-        """Say for ``why`` where a job's environment comes from, and remember that it is wanted now."""
+        """Say for ``why`` where a job's environment comes from."""
         if not job.spec.requirements:
             return ""
-        key = self._key(job)
-        self._environments.used(key)
-        return environment.note(job, ready=self._environments.is_ready(key))
+        return environment.note(job, ready=self._environments.is_ready(self._key(job)))
+
+    def used(self, job: Job) -> None:
+        """Remember that a job's environment is needed now, where it wants one."""
+        if job.spec.requirements:
+            self._environments.used(self._key(job))
 
     def _key(self, job: Job) -> ReuseKey:
         return reuse.reuse_key(job.spec, self._user)

@@ -227,12 +227,14 @@ class Reconciler(Listener):
 
     def _place(self, job: Job) -> None:
         decision = self.placement_of(job)
+        if isinstance(decision, placement.Wait):
+            self._wait(job, decision)
+            return
+        self.preparation.used(job)
         if isinstance(decision, placement.Reuse):
             self._take(job, decision.cluster, decision.why)
-        elif isinstance(decision, placement.Launch):
-            self._launch(job, decision)
         else:
-            self._wait(job, decision)
+            self._launch(job, decision)
 
     def _take(self, job: Job, pool: Cluster, why: Why) -> None:
         now = self.books.clock()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -213,6 +214,19 @@ def test_a_plan_says_that_an_environment_has_to_be_built_and_builds_none(sim: Si
 def test_requirements_alone_need_requirements(sim: Simulation) -> None:
     with pytest.raises(ValidationError, match="nothing is required"):
         sim.submit(requirements_only=True)
+
+
+def test_looking_where_a_job_would_go_makes_no_environment_younger(sim: Simulation) -> None:
+    sim.submit(requirements=("numpy",))
+    sim.pass_time(LONGER)
+    (mark,) = sim.folder.glob(f"environments/*/{READY}")
+    os.utime(mark, (1.0, 1.0))
+    spec = sim.spec(requirements=("numpy",), python_version="3.11")
+    sim.call(lambda: sim.controller.desk.plan(spec))
+    assert mark.stat().st_mtime == 1.0
+    sim.submit(requirements=("numpy",))
+    sim.pass_time(START)
+    assert mark.stat().st_mtime > 1.0
 
 
 def test_an_environment_whose_interpreter_is_gone_is_built_again(sim: Simulation) -> None:

@@ -111,10 +111,11 @@ abstract class SectionView extends LiveWidget {
   /** What the rows of a list of jobs can do here. */
   protected jobActions(): IJobActions {
     const act = (id: string) => (job: JobSummary) => this.run(id, job.id);
+    const open = [CommandIDs.openJob, CommandIDs.openLog].find(id => this.commands.hasCommand(id));
     return {
       onStop: act(CommandIDs.stopJob),
       onDelete: act(CommandIDs.deleteJob),
-      onOpen: this.commands.hasCommand(CommandIDs.openLog) ? act(CommandIDs.openLog) : undefined
+      onOpen: open === undefined ? undefined : act(open)
     };
   }
 

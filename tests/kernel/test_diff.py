@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from msgspec import json
 from msgspec.structs import replace
 
-from jupyter_smx.kernel.diff import Change, diff_page, difference
+from jupyter_smx.kernel.diff import diff_page, difference
 from jupyter_smx.model.channel import Channel, Payload
+from jupyter_smx.model.comparison import Change
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.job import Job
 from jupyter_smx.model.progress import MetricValue

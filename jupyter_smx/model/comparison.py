@@ -1,0 +1,254 @@
+"""In what two jobs differ: code, wishes, packages, inputs, hosts, and what came of them."""
+
+from __future__ import annotations
+
+import re
+from difflib import unified_diff
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from jupyter_smx.model import duration
+from jupyter_smx.model.status import is_final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from jupyter_smx.model.job import Job
+    from jupyter_smx.model.provenance import InputDigest
+
+_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE", re.IGNORECASE)
+_HIDDEN = "(not shown)"
+_DIGITS = 12
+"""Of a hash; enough to tell two apart."""
+_FEW = 4
+
+Facts = dict[str, str]
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """One thing in which two jobs differ; None on the side that has no such thing."""
+
+    section: str
+    name: str
+    before: str | None = None
+    after: str | None = None
+
+    def words(self) -> str:
+        """Say it in a line: ``hyperparameter lr (0.1 → 0.2)``."""
+        what = f"{self.section} {self.name}".strip()
+        if self.before is None:
+            return f"{what} (new: {self.after})"
+        if self.after is None:
+            return f"{what} (was {self.before})"
+        return f"{what} ({self.before} → {self.after})"
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """Two jobs by name, in what they differ, their code as lines of a unified diff, and what could not be compared."""
+
+    before: str
+    after: str
+    sentence: str
+    code: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def compare(before: Job, after: Job) -> Comparison:
+    """Say in what two jobs differ; values of environment variables that look like secrets are left out."""
+    code = tuple(_code(before, after))
+    changes = tuple(_changes(before, after))
+    return Comparison(
+        before=before.name,
+        after=after.name,
+        sentence=_sentence(changes, code_differs=bool(code)),
+        code=code,
+        changes=changes,
+        unknown=tuple(_unknown(before, after)),
+    )
+
+
+def _sentence(changes: tuple[Change, ...], *, code_differs: bool) -> str:
+    named = ["the code"] if code_differs else []
+    if len(named) + len(changes) <= _FEW:
+        named += [change.words() for change in changes]
+    else:
+        counts: dict[str, int] = {}
+        for change in changes:
+            counts[change.section] = counts.get(change.section, 0) + 1
+        named += [section if count == 1 else f"{section} ({count})" for section, count in counts.items()]
+    if not named:
+        return "Nothing differs."
+    return f"Nothing differs except {_listed(named)}."
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _code(before: Job, after: Job) -> Iterator[str]:
+    # Magics push the code down by their own lines, which are no part of it.
+    old, new = (job.spec.source.strip("\n").splitlines() for job in (before, after))
+    return unified_diff(old, new, before.name, after.name, lineterm="")
+
+
+def _changes(before: Job, after: Job) -> Iterator[Change]:
+    learnt = before.provenance is not None and after.provenance is not None
+    incomparable = {channel for channel, methods in _methods(before, after).items() if len(methods) > 1}
+    for section, facts in _SECTIONS.items():
+        if section in _LEARNT and not learnt:
+            continue
+        old, new = facts(before), facts(after)
+        for name in sorted({*old, *new}, key=lambda name: (name not in old, name not in new, name)):
+            if old.get(name) == new.get(name) or (section == "input" and name in incomparable):
+                continue
+            hide = section == _ENVIRONMENT and _SECRET.search(name)
+            yield Change(
+                section=section,
+                name=name,
+                before=_HIDDEN if hide and name in old else old.get(name),
+                after=_HIDDEN if hide and name in new else new.get(name),
+            )
+
+
+def _said(facts: Mapping[str, object]) -> Facts:
+    """Keep what says something."""
+    return {name: str(value) for name, value in facts.items() if value not in (None, "", ())}
+
+
+def _wish(job: Job) -> Facts:
+    spec = job.spec
+    return _said(
+        {
+            "kind": spec.kind,
+            "engine": spec.engine,
+            "instances": spec.instances(),
+            "role": spec.role,
+            "maximum run time": duration.words(spec.max_run),
+            "entry point": spec.entry_point,
+            "received variables": ", ".join(sorted(spec.receive)),
+        }
+    )
+
+
+def _python(job: Job) -> Facts:
+    found = job.provenance
+    version = (found.python_version if found else "") or job.spec.python_version
+    return _said({"interpreter": job.spec.python, "version": version}) | {
+        f"requirement {line}": "asked for" for line in job.spec.requirements
+    }
+
+
+def _packages(job: Job) -> Facts:
+    return dict(job.provenance.packages) if job.provenance else {}
+
+
+def _files(job: Job) -> Facts:
+    spec, found = job.spec, job.provenance
+    facts = {one.name: _short(one.sha256) or one.path for one in found.own_modules} if found else {}
+    return facts | _said({"source folder": _short(spec.source_dir.sha256) if spec.source_dir else ""})
+
+
+def _inputs(job: Job) -> Facts:
+    facts = {f"{one.name} from": f"{one.source} ({one.mode}, {one.distribution})" for one in job.spec.channels}
+    return facts | {_channel(one): _digest(one) for one in (job.provenance.inputs if job.provenance else ())}
+
+
+def _channel(one: InputDigest) -> str:
+    return f"{one.channel} on {one.host}" if one.host else one.channel
+
+
+def _digest(one: InputDigest) -> str:
+    return f"{one.method} {_short(one.sha256)}, {one.files} files, {one.bytes} bytes"
+
+
+def _sent(job: Job) -> Facts:
+    send = job.spec.send
+    if send is None:
+        return {}
+    return {name: f"{size} bytes" for name, size in send.sizes.items()} | {"all together": _short(send.sha256)}
+
+
+def _hosts(job: Job) -> Facts:
+    facts: Facts = {}
+    for host in job.provenance.hosts if job.provenance else ():
+        machine = host.machine
+        about = {
+            "isolation": host.isolation,
+            "machine": machine.hostname,
+            "platform": machine.platform,
+            "CPU": machine.cpu_model,
+            "vCPUs": machine.vcpus or "",
+            "memory": f"{machine.memory_bytes / 2**30:.1f} GiB" if machine.memory_bytes else "",
+            "GPUs": ", ".join(machine.gpus),
+        }
+        facts |= _said({f"{host.host} {name}": value for name, value in about.items()})
+    return facts
+
+
+def _revision(job: Job) -> Facts:
+    found = job.spec.revision
+    return {} if found is None else _said({"commit": found.commit[:_DIGITS], "branch": found.branch})
+
+
+def _outcome(job: Job) -> Facts:
+    ran = "" if job.started_at is None or job.ended_at is None else duration.words(job.ended_at - job.started_at)
+    return _said({"status": job.status().value, "failure": job.failure_reason, "duration": ran})
+
+
+def _metrics(job: Job) -> Facts:
+    several = len({metric.host for metric in job.metrics}) > 1
+    facts = {}
+    for metric in job.metrics:
+        name = f"{metric.name} on {metric.host}" if several else metric.name
+        facts[name] = "nan" if metric.value is None else f"{metric.value:g}"
+    return facts
+
+
+def _short(sha256: str) -> str:
+    return sha256[:_DIGITS]
+
+
+_ENVIRONMENT = "environment variable"
+_SECTIONS = {
+    "wish": _wish,
+    "hyperparameter": lambda job: dict(job.spec.hyperparameters),
+    _ENVIRONMENT: lambda job: dict(job.spec.environment),
+    "Python": _python,
+    "package": _packages,
+    "own code": _files,
+    "input": _inputs,
+    "variable": _sent,
+    "git": _revision,
+    "host": _hosts,
+    "outcome": _outcome,
+    "metric": _metrics,
+}
+"""What is compared, in the order in which it is shown: what went in, where it ran, what came out."""
+
+
+_LEARNT = ("package", "own code", "host")
+"""What is known of a job that left its provenance, and else not at all."""
+
+
+def _methods(before: Job, after: Job) -> dict[str, set[str]]:
+    """Say of what the digests of each channel were made that both jobs had."""
+    old, new = (
+        {_channel(one): one.method for one in (job.provenance.inputs if job.provenance else ())}
+        for job in (before, after)
+    )
+    return {channel: {old[channel], new[channel]} for channel in sorted(old.keys() & new.keys())}
+
+
+def _unknown(before: Job, after: Job) -> Iterator[str]:
+    for job in (before, after):
+        if not is_final(job.state):
+            yield f"{job.name} is {job.state.value}: what it imports and what comes of it is not known yet."
+        elif job.provenance is None:
+            yield f"{job.name} left no provenance, so its packages, inputs and hosts are not known."
+    for channel, methods in _methods(before, after).items():
+        if methods == {"listing"}:
+            yield f"Input {channel} was judged by names, sizes and times; its content is too large to be read for this."
+        elif len(methods) > 1 or "none" in methods:
+            yield f"Input {channel} cannot be compared: its digests are of {' and '.join(sorted(methods))}."

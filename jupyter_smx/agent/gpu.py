@@ -173,3 +173,8 @@ def find() -> Optional[Gpus]:
     except (nvml.NVMLError, nvml.NVMLLibraryMismatchError):
         return None
     return found if found.devices else None
+
+
+def known() -> Optional[Gpus]:
+    """Give the GPUs that were found before, and look for none: a driver may take seconds to answer first."""
+    return find() if find.cache_info().currsize else None

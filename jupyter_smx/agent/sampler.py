@@ -68,7 +68,7 @@ class Sampler:
             self._timer = self._loop.later(AT_FIRST, self._first)
 
     def finish(self) -> None:
-        """Take the last sample. Idempotent."""
+        """Take the last sample; somebody waits for it, so nothing is looked for that was not found yet. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -125,15 +125,14 @@ class Sampler:
         if found.memory:  # a process that is ending has given its memory back already
             now["memory_bytes"] = found.memory
         if passed:  # the driver may take a while to be found, and at its very beginning a job uses no GPU
-            now.update(self._look_at_gpus(found.pids))
+            now.update(self._look_at_gpus(gpu.known() if last else gpu.find(), found.pids))
         for name, value in now.items():
             self.peak[name] = max(value, self.peak.get(name, 0.0))
         self.peak["cpu_seconds"] = round(found.cpu, 2)
         self._keep(found, last=last)
         self._tell(self.size(), dict(now, at=round(time.time(), 3)))
 
-    def _look_at_gpus(self, pids: Tuple[int, ...]) -> Dict[str, float]:
-        gpus = gpu.find()
+    def _look_at_gpus(self, gpus: Optional[gpu.Gpus], pids: Tuple[int, ...]) -> Dict[str, float]:
         if gpus is None:
             return {}
         if not self._noted:

@@ -42,6 +42,7 @@ class Driver:
         self.handles: list[Card] = [*cards, *(part for card in cards for part in card.parts if part is not None)]
         self.asked_since: list[int] = []
         self.init = nvml.NVML_SUCCESS
+        self.inits = 0
 
     def __getattr__(self, name: str) -> Any:
         known = getattr(type(self), f"do_{name}", None)
@@ -66,6 +67,7 @@ class Driver:
         return int(nvml.NVML_SUCCESS)
 
     def do_nvmlInitWithFlags(self, _flags: int) -> int:
+        self.inits += 1
         return self.init
 
     def do_nvmlDeviceGetCount_v2(self, count: Any) -> int:

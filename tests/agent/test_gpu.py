@@ -22,10 +22,17 @@ from jupyter_smx.engines import pack
 from jupyter_smx.policy.usage import history
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 US, PARENT = os.getpid(), os.getppid()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_found_yet() -> Iterator[None]:
+    gpu.find.cache_clear()
+    yield
+    gpu.find.cache_clear()
 
 
 @pytest.fixture
@@ -122,9 +129,7 @@ def test_a_gpu_that_fell_off_the_bus_hides_no_other(drive: Callable[..., Driver]
 
 def test_a_machine_without_a_driver_has_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "_DRIVER", "libno-such-driver.so.1")
-    gpu.find.cache_clear()
     assert gpu.find() is None
-    gpu.find.cache_clear()
 
 
 def test_the_packed_agent_has_the_module_for_its_driver_where_none_is_installed(tmp_path: Path) -> None:
@@ -137,9 +142,7 @@ def test_the_packed_agent_has_the_module_for_its_driver_where_none_is_installed(
 def test_a_driver_that_does_not_answer_is_none(drive: Callable[..., Driver], monkeypatch: pytest.MonkeyPatch) -> None:
     drive(Card("GPU-a")).init = nvml.NVML_ERROR_DRIVER_NOT_LOADED
     monkeypatch.setattr(gpu, "_DRIVER", None)
-    gpu.find.cache_clear()
     assert gpu.find() is None
-    gpu.find.cache_clear()
 
 
 def test_figures_of_gpus_get_into_the_file_and_out_of_it_again(
@@ -147,8 +150,7 @@ def test_figures_of_gpus_get_into_the_file_and_out_of_it_again(
 ) -> None:
     card = Card("GPU-a", compute={US: 5 * MIB}, samples=[(US, 1, 20)])
     drive(card, Card("GPU-b", fails={"nvmlDeviceGetProcessUtilization": nvml.NVML_ERROR_NOT_SUPPORTED}))
-    found = Gpus(nvml)
-    monkeypatch.setattr(sampler.gpu, "find", lambda: found)
+    monkeypatch.setattr(gpu, "_DRIVER", None)
     told: list[dict[str, Any]] = []
     one = sampler.Sampler(Loop(), str(tmp_path), str(tmp_path), lambda: [US], lambda _size, now: told.append(now))
     one.start(US)
@@ -168,3 +170,29 @@ def test_figures_of_gpus_get_into_the_file_and_out_of_it_again(
     assert other.percent[1] is None
     assert any("does not tell" in note for note in usage.notes)
     assert json.loads((tmp_path / "samples").read_text().splitlines()[0])["version"] == 1
+
+
+def test_no_driver_is_looked_for_while_somebody_waits_for_the_end(
+    drive: Callable[..., Driver], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that ends before its second sample; the next one on this host has a GPU from its second sample on."""
+    driver = drive(Card("GPU-a", compute={US: 5 * MIB}))
+    monkeypatch.setattr(gpu, "_DRIVER", None)
+
+    def job(name: str, *, samples: int) -> dict[str, float]:
+        (tmp_path / name).mkdir()
+        told: list[dict[str, float]] = []
+        folder = str(tmp_path / name)
+        one = sampler.Sampler(Loop(), folder, folder, lambda: [US], lambda _size, now: told.append(now))
+        one.start(US)
+        for take in [one._first, one._again][:samples]:
+            take()
+        one.finish()
+        one.over(0.0)
+        return told[-1]
+
+    assert "gpu_memory_bytes" not in job("short", samples=1)
+    assert driver.inits == 0
+    assert job("long", samples=2)["gpu_memory_bytes"] == 5 * MIB
+    assert job("short-again", samples=1)["gpu_memory_bytes"] == 5 * MIB
+    assert driver.inits == 1

@@ -18,6 +18,7 @@ import types
 from typing import IO, Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent import disk, memory, process, variables
+from jupyter_smx.agent.failure import RefusalError
 
 _LIMIT = 64 * 1024
 _MESSAGE_LIMIT = 4096
@@ -25,10 +26,6 @@ _BALLAST = [mmap.mmap(-1, 1 << 22, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)]
 """Addresses (pages that nobody touches are no memory) to describe an end with that came because there were no more."""
 _HASHED = 64 * 1024 * 1024
 """Bytes; to hash more would take longer than everything else that happens before the first line."""
-
-
-class RefusalError(Exception):
-    """The job cannot begin here; the text is a sentence for the user."""
 
 
 def versions() -> str:

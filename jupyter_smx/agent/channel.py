@@ -9,6 +9,7 @@ import shutil
 from typing import Any, Dict, List, Tuple
 
 from jupyter_smx.agent import digest
+from jupyter_smx.agent.failure import RefusalError
 
 Pairs = List[Tuple[str, str]]
 """Name inside the channel, and the file it comes from."""
@@ -18,8 +19,8 @@ ALL = {"turn": 0, "count": 1}
 """Share of a host that gets the whole channel."""
 
 
-class ChannelError(Exception):
-    """A source that is not there; the text says which and what to do."""
+class ChannelError(RefusalError):
+    """A source that is not there."""
 
 
 def _inside(name: str) -> str:

@@ -15,7 +15,7 @@ import sys
 import traceback
 from typing import Any, Dict, List, NamedTuple
 
-from jupyter_smx.agent import cell, disk, environment, imports, process, scriptmode, sourcedir, threads, wire
+from jupyter_smx.agent import cell, disk, environment, failure, imports, process, scriptmode, sourcedir, threads, wire
 
 _NICE = 5
 _OOM_SCORE = 500
@@ -199,7 +199,7 @@ class _Job:
             self.furnish()
             for packed in (self.spec.get("shared"), self.spec["send"]):
                 self.main.__dict__.update(cell.unpack(packed))
-        except (cell.RefusalError, sourcedir.SourceDirError) as refusal:
+        except failure.RefusalError as refusal:
             self.ending.refuse(str(refusal))
         except OSError as error:
             self.ending.refuse(f"host: the job's files cannot be written: {disk.explain(error, self.ending.places)}")

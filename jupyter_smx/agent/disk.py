@@ -7,6 +7,7 @@ import errno
 import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
+from jupyter_smx.agent.failure import RefusalError
 from jupyter_smx.agent.memory import amount
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ _RESERVED = 1 << 18
 """Bytes; a record with a long traceback and many names needs less."""
 
 
-class DiskError(Exception):
-    """Files cannot be written; the text is a sentence for the user."""
+class DiskError(RefusalError):
+    """Files cannot be written."""
 
 
 def places(place: Place, tmp: str, spool: str) -> Places:

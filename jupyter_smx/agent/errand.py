@@ -11,6 +11,7 @@ import traceback
 from typing import Any, Callable, Dict, Optional, Set
 
 from jupyter_smx.agent import process
+from jupyter_smx.agent.failure import RefusalError
 from jupyter_smx.agent.loop import READ, Loop
 
 _NICE = 10
@@ -45,6 +46,8 @@ def _work(work: Callable[[], Dict[str, Any]], fd: int) -> None:
         with open(fd, "w", encoding="utf-8") as pipe:
             try:
                 json.dump({"result": work()}, pipe)
+            except RefusalError as refusal:
+                json.dump({"error": str(refusal)}, pipe)
             except Exception as error:  # noqa: BLE001 - border: any failure of the work is an answer
                 json.dump({"error": f"{type(error).__name__}: {error}"}, pipe)
         code = 0

@@ -10,6 +10,10 @@ LIMIT = 1024
 """Characters, as SageMaker reads of ``/opt/ml/output/failure``."""
 
 
+class RefusalError(Exception):
+    """Something cannot be done here; the text is a sentence for the user, and says what to do."""
+
+
 def own_words(ml: str) -> str:
     """Read what the job wrote of its failure, '' when it wrote nothing."""
     try:

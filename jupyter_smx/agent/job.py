@@ -51,9 +51,7 @@ def cause_of(status: Optional[int], asked: str, *, refused: bool, oom: bool) -> 
 
 
 def _sentence(error: str) -> str:
-    """Give what an errand says without the names of our own errors: their texts are sentences."""
-    for own in ("ChannelError: ", "SourceDirError: ", "DiskError: "):
-        error = error.replace(own, "")
+    """End what an errand says with a full stop."""
     return error if error.endswith(".") else error + "."
 
 

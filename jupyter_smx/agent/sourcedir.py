@@ -16,6 +16,8 @@ import sys
 import tarfile
 from typing import Any, Dict, Iterator, List
 
+from jupyter_smx.agent.failure import RefusalError
+
 _PIECE = 1 << 20
 _TREE, _READY = "tree", "ready"
 _KEPT = 2
@@ -26,8 +28,8 @@ _INLINE_BYTES = 4_000_000
 _SUFFIXES = (".py", ".so", ".pyd")
 
 
-class SourceDirError(Exception):
-    """The code cannot be put in place; the text is a sentence for the user."""
+class SourceDirError(RefusalError):
+    """The code cannot be put in place."""
 
 
 def is_small(source: Dict[str, Any]) -> bool:

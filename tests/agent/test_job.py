@@ -267,6 +267,22 @@ def test_a_channel_that_is_not_there_is_a_refusal(agent: Agent, tmp_path: Path) 
     assert agent.run("print('next')")["text"] == "next\n"
 
 
+@pytest.mark.parametrize("name", ["ChannelError: x", "SourceDirError: x", "DiskError: x"])
+def test_a_refusal_is_told_as_it_was_said_whatever_the_users_files_are_called(
+    agent: Agent, tmp_path: Path, name: str
+) -> None:
+    path = str(tmp_path / name)
+    record = agent.run("print('never')", channels=[{"name": "train", "source": path, "mode": "File"}])
+    assert record["errors"] == [f"channel train: {path!r} is no file, folder or pattern on this host."]
+
+
+def test_what_nobody_foresaw_is_told_with_its_kind(agent: Agent, tmp_path: Path) -> None:
+    files = [["x/y", str(tmp_path)], ["x", str(tmp_path)]]
+    channels = [{"name": "train", "source": str(tmp_path), "mode": "FastFile", "files": files}]
+    (sentence,) = agent.run("print('never')", channels=channels)["errors"]
+    assert sentence.startswith("FileExistsError: "), sentence
+
+
 def pack(tmp_path: Path, values: dict[str, Any], protocol: str = "") -> dict[str, str]:
     data = pickle.dumps({name: cloudpickle.dumps(value) for name, value in values.items()})
     path = tmp_path / "payload.pkl"

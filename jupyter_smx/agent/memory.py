@@ -6,6 +6,8 @@ import os
 import resource
 from typing import Dict, List, Tuple
 
+from jupyter_smx.agent import process
+
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024
 _NO_LIMIT = 1 << 60
@@ -98,7 +100,7 @@ def of_others(count: int, root: str = "/") -> str:
 
 def of_this_process(root: str = "/") -> str:
     """Say how much memory this process had and what its limit is; for a request of memory that was refused."""
-    had = amount(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _STEP)
+    had = amount(process.most_memory(resource.getrusage(resource.RUSAGE_SELF)))
     allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
     bound = _bound(root)
     if allowed != resource.RLIM_INFINITY:

@@ -9,7 +9,10 @@ import signal
 import sys
 import time
 from functools import lru_cache
-from typing import Any, Dict, Iterable, List, Set
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Set
+
+if TYPE_CHECKING:
+    import resource
 
 LINUX = sys.platform.startswith("linux")
 _PR_SET_PDEATHSIG = 1
@@ -81,6 +84,11 @@ def is_alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def most_memory(used: resource.struct_rusage) -> int:
+    """Give the bytes of memory that a process had at most; Linux counts them in KiB, macOS one by one."""
+    return int(used.ru_maxrss) * (1024 if LINUX else 1)
 
 
 def boot_id() -> str:

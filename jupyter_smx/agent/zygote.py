@@ -150,7 +150,11 @@ class Zygote:
         return os.posix_spawn(sys.executable, words, os.environ)
 
     def collect(self) -> None:
-        """Tell the ends of our own children, and of nobody else; told before it is collected, so never lost."""
+        """Tell the ends of our own children, and of nobody else; an end is told before it is collected, so never lost.
+
+        But a child that was killed is collected first, for only its collector learns how much memory it had; where
+        this process dies in between, nobody knows how that child ended.
+        """
         for pid in list(self.children):
             status = _peek(pid)
             if status is not None:
@@ -206,7 +210,7 @@ def _peek(pid: int) -> Optional[int]:
 def _collect(pid: int) -> int:
     """Collect a child that ended; gives the bytes of memory that it had at most, which only its collector learns."""
     try:
-        return int(os.wait4(pid, 0)[2].ru_maxrss) * 1024
+        return process.most_memory(os.wait4(pid, 0)[2])
     except ChildProcessError:
         return 0
 

@@ -7,12 +7,13 @@ import secrets
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 from far_side import is_alive, pid_of_job
 
-from jupyter_smx.agent import memory
+from jupyter_smx.agent import memory, process, zygote
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -170,3 +171,15 @@ def test_nothing_is_made_up_where_nothing_is_known(tmp_path: Path) -> None:
         "The system ended the job for lack of memory: how much it had is not known, and nobody says how much there is. "
         "Use less, or a larger instance."
     )
+
+
+@pytest.mark.parametrize(("linux", "amount"), [(True, "3.0 GiB"), (False, "3.0 MiB")], ids=["Linux", "macOS"])
+def test_what_a_process_had_is_counted_in_the_units_of_its_system(
+    monkeypatch: pytest.MonkeyPatch, linux: bool, amount: str
+) -> None:
+    monkeypatch.setattr(process, "LINUX", linux)
+    used = SimpleNamespace(ru_maxrss=3 << 20)
+    monkeypatch.setattr(memory.resource, "getrusage", lambda _who: used)
+    monkeypatch.setattr(zygote.os, "wait4", lambda pid, _flags: (pid, signal.SIGKILL, used))
+    assert f"had {amount} of memory" in memory.of_this_process()
+    assert memory.amount(zygote._collect(1)) == amount

@@ -146,7 +146,7 @@ class _Job:
         self.spec: Dict[str, Any] = message["spec"]
         self.folder = message["folder"]  # type: str
         self.trees = message.get("trees", "")  # type: str
-        self.ml = message.get("ml", "")  # type: str
+        self.target = message.get("target", "")  # type: str
         self.place = cradle.place
         self.awake = cell.now()
         self.ending = cell.Ending()
@@ -158,7 +158,7 @@ class _Job:
         """Put the user's code beside the script, where nobody has done it yet, and let imports look there first."""
         source = self.spec["source_dir"]
         if source and self.trees:
-            sourcedir.put(source, self.trees, scriptmode.code_folder(self.spec, self.place._replace(base=self.ml)))
+            sourcedir.put(source, self.trees, self.target)
         os.makedirs(os.path.dirname(os.path.join(self.code, scriptmode.script_name(self.spec))), exist_ok=True)
         if source and not self.spec["entry_point"]:
             self.spec["script"] = _free_name(self.code, scriptmode.script_name(self.spec))

@@ -107,7 +107,6 @@ class Host:
         self.spoilt = ""
         self._tidying = False
         self.ending = False
-        self._watches: Dict[str, List[Any]] = {}
         self._deadline_timer: Optional[Timer] = None
         self._certificate = clean.certify(private=self.is_private())
         begin = {
@@ -118,7 +117,9 @@ class Host:
             "preload_memory": config.preload_memory << 20,
             "entry": entry,
         }
-        self.nursery = Nursery(self.loop, folder.slots, begin, zygote_environment(isolation, folder))
+        inherited = zygote_environment(isolation, folder)
+        self._tmp = inherited["TMPDIR"]
+        self.nursery = Nursery(self.loop, folder.slots, begin, inherited)
         self.nursery.on_preload = self._preloaded
         self.packages = Packages(self.loop)
         self.input_hashes: Known = {}
@@ -150,7 +151,7 @@ class Host:
 
     def disks(self, job: str) -> disk.Places:
         """List where a job of this host writes."""
-        return disk.places(self.place, self.nursery.tmp, self.spool.path(job))
+        return disk.places(self.place, self._tmp, self.spool.path(job))
 
     def strangers(self) -> List[int]:
         """Give the processes that were left to us: something that a job started and lost sight of."""

@@ -119,11 +119,14 @@ class Job:
         """Do the errand, in a process of its own."""
         place, channels = self.host.place, self.spec["channels"]
         if self._puts_code:
-            target = scriptmode.code_folder(self.spec, place._replace(base=self.host.folder.ml))
-            sourcedir.put(self.spec["source_dir"], self.host.folder.trees, target)
+            sourcedir.put(self.spec["source_dir"], self.host.folder.trees, self._code_folder())
         folders = {one["name"]: scriptmode.channel_folder(place, self.spec["kind"], one["name"]) for one in channels}
         limit = self.host.config.input_hash_limit << 20
         return channel.stage(channels, folders, self.host.hidden, limit, self.host.input_hashes)
+
+    def _code_folder(self) -> str:
+        """Give the folder of the job's code as this host sees it, which is where it can be put by a rename."""
+        return scriptmode.code_folder(self.spec, self.host.place._replace(base=self.host.folder.ml))
 
     @_surely
     def _staged(self, result: Optional[Dict[str, Any]], error: str) -> None:
@@ -151,8 +154,7 @@ class Job:
         self.child = taken
         taken.on_message, taken.on_exit, taken.on_born = self._heard, self._exited, self._born
         folder = self.host.spool.adopt(taken.slot, self.id)
-        trees = "" if self._puts_code else self.host.folder.trees
-        code = {"trees": trees, "ml": self.host.folder.ml}
+        code = {} if self._puts_code else {"trees": self.host.folder.trees, "target": self._code_folder()}
         frame = wire.encode({"spec": self.spec, "folder": folder, **code})
         self.phase = "running"
         self._sampler.start(taken.pid)

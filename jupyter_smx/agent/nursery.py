@@ -29,7 +29,6 @@ class Nursery:
         self._slots = slots
         self._begin = begin
         self._environment = environment
-        self.tmp = environment.get("TMPDIR", "/tmp")  # noqa: S108 - what Python takes without it
         self._serials = itertools.count(1)
         self._zygotes: List[Zygote] = []
         self._current: Optional[Zygote] = None
@@ -120,7 +119,7 @@ class Nursery:
         if zygote.retiring or not zygote.modules:
             return  # a candidate was faster than the bare one, or this is the bare one
         if self._begin["start_method"] == "spawn":
-            # Only a child can tell: it imports for itself. See _on_parked_report.
+            # Only a child can tell: it imports for itself. See _on_imported.
             self._take_over(zygote)
             return
         self.preload.settle(header)

@@ -238,6 +238,9 @@ export interface Usage {
 /**
  * What lists and events show of a pool. ``expires_at`` is seconds since the epoch, None while in use.
  *
+ * ``idle_since`` is when its last job left it, None while in use. ``price_per_hour`` is of all its hosts, in US
+ * dollars, None when a price is not known.
+ *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "PoolSummary".
  */
@@ -255,6 +258,8 @@ export interface PoolSummary {
   saved_seconds: number;
   idle_seconds: number;
   idle_cost: number | null;
+  idle_since: number | null;
+  price_per_hour: number | null;
   isolation: string;
   preloaded: string[];
   reason: string;

@@ -168,6 +168,8 @@ class Books:
             saved_seconds=saved,
             idle_seconds=idle,
             idle_cost=price.cost(cluster.key.instance_groups, idle, self.limits.catalogue),
+            idle_since=cluster.available_since,
+            price_per_hour=price.rate(cluster.key.instance_groups, self.limits.catalogue),
             isolation=first.isolation if first else "",
             preloaded=first.preloaded if first else (),
             reason=cluster.reason,

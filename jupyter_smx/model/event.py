@@ -8,7 +8,11 @@ from jupyter_smx.model.job import JobSummary
 
 
 class PoolSummary(Struct, frozen=True, kw_only=True):
-    """What lists and events show of a pool. ``expires_at`` is seconds since the epoch, None while in use."""
+    """What lists and events show of a pool. ``expires_at`` is seconds since the epoch, None while in use.
+
+    ``idle_since`` is when its last job left it, None while in use. ``price_per_hour`` is of all its hosts, in US
+    dollars, None when a price is not known.
+    """
 
     id: str
     name: str
@@ -23,6 +27,8 @@ class PoolSummary(Struct, frozen=True, kw_only=True):
     saved_seconds: float = 0.0
     idle_seconds: float = 0.0
     idle_cost: float | None = None
+    idle_since: float | None = None
+    price_per_hour: float | None = None
     isolation: str = ""
     preloaded: tuple[str, ...] = ()
     reason: str = ""

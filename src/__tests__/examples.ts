@@ -61,6 +61,8 @@ export function pool(number: number, fields: Partial<PoolSummary> = {}): PoolSum
     saved_seconds: 0,
     idle_seconds: 0,
     idle_cost: null,
+    idle_since: null,
+    price_per_hour: null,
     isolation: '',
     preloaded: [],
     reason: '',

@@ -17,6 +17,7 @@ from jupyter_smx.controller.store import Store
 from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.model.summary import summary_of
+from jupyter_smx.policy import price
 from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
@@ -173,10 +174,12 @@ async def test_pools_are_shown_extended_and_released(world: World) -> None:
     pool = a_cluster(
         state=ClusterState.AVAILABLE, handle=world.engine.handle(a_cluster().id), created_at=1e9, expires_at=4e9
     )
-    pool = replace(pool, key=replace(pool.key, engine="fake"), created_at=world.books.clock())
+    now = world.books.clock()
+    pool = replace(pool, key=replace(pool.key, engine="fake"), created_at=now, available_since=now - 9)
     world.books.save(clusters=[pool])
     (shown,) = (await world.ask("GET", "/v1/pools")).json()["pools"]
-    assert shown["state"] == "Available"
+    assert (shown["state"], shown["idle_since"]) == ("Available", pool.available_since)
+    assert shown["price_per_hour"] == price.rate(pool.key.instance_groups, world.books.limits.catalogue)
     longer = await world.ask("PATCH", f"/v1/pools/{shown['name']}", {"keep_alive": 60})
     assert longer.status == 200
     assert 0 < longer.json()["expires_at"] - world.books.clock() <= 60

@@ -18,14 +18,6 @@ export interface IAnswer<T> {
   now: number | null;
 }
 
-/** Some bytes of a log, of which run of the job, where the next ones begin, and whether none will follow. */
-export interface ILogPart {
-  attempt: number;
-  bytes: Uint8Array;
-  next: number;
-  isWhole: boolean;
-}
-
 export interface IWhichJobs {
   before?: string;
   status?: Status;
@@ -73,19 +65,6 @@ export class Api {
     return this.request(`pools/${encodeURIComponent(id)}`, { method: 'DELETE' });
   }
 
-  /** Read a log from a byte on; without anything new the answer comes after `wait` seconds. */
-  async log(id: string, offset: number, wait: number, signal: AbortSignal): Promise<ILogPart> {
-    const query = URLExt.objectToQueryString({ offset, wait });
-    const answer = await this.respond(`jobs/${encodeURIComponent(id)}/logs${query}`, { signal });
-    const bytes = new Uint8Array(await answer.arrayBuffer());
-    const [next, attempt, attempts] = ['Offset', 'Attempt', 'Attempts'].map(name =>
-      Number(answer.headers.get(`X-Smx-${name}`))
-    );
-    // A run that failed by a lost host ends its own log only.
-    const isWhole = answer.headers.get('X-Smx-Final') === '1' && attempt === attempts;
-    return { bytes, attempt, next, isWhole };
-  }
-
   private async request<T>(path: string, init: RequestInit = {}): Promise<IAnswer<T>> {
     const response = await this.respond(path, init);
     const now = Number(response.headers.get('X-Smx-Now'));
@@ -93,8 +72,14 @@ export class Api {
     return { body: body as T, now: now > 0 ? now : null };
   }
 
-  private async respond(path: string, init: RequestInit): Promise<Response> {
-    const url = URLExt.join(this.settings.baseUrl, ROOT, path);
+  /** Where a browser finds something without a script's help. */
+  address(path: string): string {
+    return URLExt.join(this.settings.baseUrl, ROOT, path);
+  }
+
+  /** Ask, for parts of this API that have a file of their own; any answer but a good one is an `ApiError`. */
+  async respond(path: string, init: RequestInit): Promise<Response> {
+    const url = this.address(path);
     let response: Response;
     try {
       response = await ServerConnection.makeRequest(url, init, this.settings);

@@ -1,9 +1,9 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
-import type { ILogPart } from '../api';
 import { LogView } from '../log';
-import { LogText, LONGEST } from '../logtext';
+import type { ILogPart } from '../log/source';
+import { LogText, LONGEST } from '../log/text';
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
@@ -45,10 +45,14 @@ describe('the view of a log', () => {
     signals = [];
     page = Object.assign(new EventTarget(), { visibilityState: 'visible' as const });
     view = new LogView({
-      read: (offset, _wait, signal) => {
-        asked.push(offset);
-        signals.push(signal);
-        return new Promise(resolve => (answer = resolve));
+      source: {
+        read: ({ offset }, signal) => {
+          asked.push(offset ?? 0);
+          signals.push(signal);
+          return new Promise(resolve => (answer = resolve));
+        },
+        find: () => Promise.reject(new Error('not asked')),
+        address: () => ''
       },
       name: 'digits-1',
       page: page as never,
@@ -60,8 +64,10 @@ describe('the view of a log', () => {
   afterEach(() => view.dispose());
 
   async function answered(text: string, isWhole = false, attempt = 1): Promise<void> {
-    const next = asked[asked.length - 1] + text.length;
-    answer({ bytes: bytes(text), attempt, next, isWhole });
+    const start = asked[asked.length - 1];
+    const next = start + text.length;
+    const which = { host: 'algo-1', hosts: ['algo-1'], attempt, attempts: attempt };
+    answer({ bytes: bytes(text), start, next, total: next, isFinal: isWhole, ...which });
     await new Promise(resolve => setTimeout(resolve, 0));
   }
 

@@ -1,67 +1,102 @@
 // Logs in the main area, as a plugin.
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ICommandPalette, MainAreaWidget } from '@jupyterlab/apputils';
+import { ILayoutRestorer } from '@jupyterlab/application';
+import { ICommandPalette, MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
 import { ITranslator } from '@jupyterlab/translation';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import type { JobSummary } from '../_types';
 import { Api } from '../api';
 import { jobOf } from '../commands';
 import { jobsIcon } from '../icons';
 import { CommandIDs } from '../ids';
-import { LogView } from '../log';
+import type * as Log from '../log';
 import { finished, running } from '../state';
 import { IJobsModel } from '../tokens';
 import { wordsOf } from './words';
+
+/** What of a job a tab with its log needs; the page that is loaded again knows no more at first. */
+interface INamed {
+  id: string;
+  name: string;
+}
 
 export const logPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:log',
   description: 'Shows the log of a job in the main area, and follows it.',
   autoStart: true,
   requires: [IJobsModel],
-  optional: [ITranslator, ICommandPalette],
+  optional: [ITranslator, ICommandPalette, ILayoutRestorer],
   activate: (
     app: JupyterFrontEnd,
     model: IJobsModel,
     translator: ITranslator | null,
-    palette: ICommandPalette | null
+    palette: ICommandPalette | null,
+    restorer: ILayoutRestorer | null
   ): void => {
     const trans = wordsOf(translator);
-    const api = new Api(app.serviceManager.serverSettings);
-    const opened = (job: JobSummary): MainAreaWidget<LogView> => {
-      const content = new LogView({
-        read: (offset, wait, signal) => api.log(job.id, offset, wait, signal),
-        name: job.name,
-        page: document,
-        trans
-      });
-      const tab = new MainAreaWidget({ content });
-      tab.id = `jupyter-smx-log-${job.id}`;
-      tab.title.label = job.name;
-      tab.title.caption = trans.__('Log of %1', job.name);
-      tab.title.icon = jobsIcon;
-      tab.title.closable = true;
-      app.shell.add(tab, 'main');
-      return tab;
+    const tabs = new WidgetTracker<MainAreaWidget<Log.LogView>>({ namespace: 'jupyter-smx-log' });
+    const properties = {
+      id: { type: 'string', description: 'The id of the job; without it, which one is asked' },
+      name: { type: 'string', description: 'Its name, of a job that the panel does not list' }
     };
-    const tabs = new Map<string, MainAreaWidget<LogView>>();
     app.commands.addCommand(CommandIDs.openLog, {
       label: trans.__('Open Log of Job'),
       caption: trans.__('Show what a job prints, in the main area'),
-      describedBy: { args: { type: 'object', properties: { id: { type: 'string' } } } },
+      describedBy: { args: { type: 'object', properties } },
       execute: async args => {
         const { state } = model;
         const jobs = [...running(state), ...finished(state)];
-        const job = await jobOf(args, state.jobs, jobs, trans);
+        const job = (await jobOf(args, state.jobs, jobs, trans)) ?? named(args);
         if (job) {
-          const known = tabs.get(job.id);
-          const tab = known && !known.isDisposed ? known : opened(job);
-          tabs.set(job.id, tab);
-          tab.disposed.connect(() => tabs.delete(job.id));
-          app.shell.activateById(tab.id);
+          // Reading logs needs more code than the rest of the page does, so it is loaded with the first one.
+          const log = await import('../log');
+          if (!tabs.find(tab => tab.id === tabId(job))) {
+            void tabs.add(opened(log, app, job, trans));
+          }
+          app.shell.activateById(tabId(job));
         }
       }
     });
     palette?.addItem({ command: CommandIDs.openLog, category: trans.__('Jobs and Pools') });
+    void restorer?.restore(tabs, {
+      command: CommandIDs.openLog,
+      args: tab => ({ id: tab.id.slice(PREFIX.length), name: tab.title.label }),
+      name: tab => tab.id
+    });
   }
 };
+
+const PREFIX = 'jupyter-smx-log-';
+
+function tabId({ id }: INamed): string {
+  return PREFIX + id;
+}
+
+function named({ id, name }: ReadonlyPartialJSONObject): INamed | null {
+  return typeof id === 'string' && typeof name === 'string' ? { id, name } : null;
+}
+
+function opened(
+  { LogView, logOf }: typeof Log,
+  app: JupyterFrontEnd,
+  job: INamed,
+  trans: TranslationBundle
+): MainAreaWidget<Log.LogView> {
+  const api = new Api(app.serviceManager.serverSettings);
+  const content = new LogView({
+    source: logOf(api, job.id),
+    name: job.name,
+    page: document,
+    trans
+  });
+  const tab = new MainAreaWidget({ content });
+  tab.id = tabId(job);
+  tab.title.label = job.name;
+  tab.title.caption = trans.__('Log of %1', job.name);
+  tab.title.icon = jobsIcon;
+  tab.title.closable = true;
+  app.shell.add(tab, 'main');
+  return tab;
+}

@@ -4,8 +4,8 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
-import type { ILogPart } from './api';
-import { LogText } from './logtext';
+import type { ILogPart, ILogSource } from './source';
+import { LogText } from './text';
 
 /** Seconds that the server may hold a question while there is nothing new. */
 const WAIT = 20;
@@ -13,14 +13,24 @@ const WAIT = 20;
 /** Pixels from the end at which a reader still follows. */
 const NEAR = 24;
 
+/** Bytes of one answer. */
+const PIECE = 262_144;
+
 export interface ILogOptions {
-  /** Read from a byte on; waits for something new at most so many seconds. */
-  read: (offset: number, wait: number, signal: AbortSignal) => Promise<ILogPart>;
+  /** Where it is read: `logOf(api, job.id)`. */
+  source: ILogSource;
+  /** The job's, for those who hear and do not see. */
   name: string;
   page: Pick<Document, 'visibilityState' | 'addEventListener' | 'removeEventListener'>;
   trans: TranslationBundle;
 }
 
+/**
+ * The log of one job, with everything that one does with it: `new LogView({ source: logOf(api, job.id), name: job.name,
+ * page: document, trans })`.
+ *
+ * It fills the space that it is given, and asks the server while it is seen in a visible tab only.
+ */
 export class LogView extends Widget {
   constructor(private readonly options: ILogOptions) {
     super();
@@ -84,10 +94,11 @@ export class LogView extends Widget {
     }
     const question = new AbortController();
     this._question = question;
-    const { read, trans } = this.options;
+    const { source, trans } = this.options;
     try {
       while (!question.signal.aborted && !this._isWhole) {
-        const part = await read(this._offset, WAIT, question.signal);
+        const ask = { host: '', attempt: 0, offset: this._offset, limit: PIECE, wait: WAIT };
+        const part = await source.read(ask, question.signal);
         if (!question.signal.aborted) {
           this._add(part);
         }
@@ -113,7 +124,8 @@ export class LogView extends Widget {
       this._lines.say(trans.__('Run %1 of the job begins here.', part.attempt));
     } else {
       this._offset = part.next;
-      this._isWhole = part.isWhole;
+      // A run that failed by a lost host ends its own log only.
+      this._isWhole = part.isFinal && part.attempt === part.attempts;
       this._lines.add(part.bytes);
     }
     this._attempt = part.attempt;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,16 +11,17 @@ from sqlalchemy import Column, Float, Index, LargeBinary, String, Table, bindpar
 
 from jupyter_smx.controller import tables
 from jupyter_smx.controller.database import unreadable
-from jupyter_smx.model.array import Array, ArrayCounts
+from jupyter_smx.model.array import Array, ArrayCounts, kind_of
 from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, nearest
 from jupyter_smx.model.job import JobSummary
-from jupyter_smx.model.status import SecondaryStatus, Status
+from jupyter_smx.model.status import SecondaryStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from jupyter_smx.controller.tables import Statement
+    from jupyter_smx.model.status import Status
 
 _encode = msgspec.json.Encoder().encode
 _decode_array = msgspec.json.Decoder(Array).decode
@@ -66,10 +68,10 @@ def _statements() -> dict[str, Statement]:
         ),
         "newest": whole(select(arrays.c.record).order_by(*_newest).limit(bindparam("count"))),
         "counts": whole(
-            select(tables.jobs.c.status, tables.jobs.c.state, func.count())
+            select(tables.jobs.c.state, func.count())
             .join(tasks, tasks.c.job == tables.jobs.c.id)
             .where(tasks.c.array == ref)
-            .group_by(tables.jobs.c.status, tables.jobs.c.state)
+            .group_by(tables.jobs.c.state)
         ),
         "tasks": whole(_of_array.where(tasks.c.array == ref).order_by(tasks.c.job)),
         "singles": whole(
@@ -140,9 +142,9 @@ class ArrayRecords:
 
     def counts(self, array_id: str) -> ArrayCounts:
         """Count where the tasks of an array are."""
-        found = dict.fromkeys(("pending", "running", "completed", "failed", "stopped"), 0)
-        for status, state, count in self._rows("counts", ref=array_id):
-            found[_kind(status, state)] += count
+        found: Counter[str] = Counter()
+        for state, count in self._rows("counts", ref=array_id):
+            found[kind_of(SecondaryStatus(state))] += count
         return ArrayCounts(**found)
 
     def tasks(self, array_id: str) -> list[JobSummary]:
@@ -167,9 +169,3 @@ class ArrayRecords:
         except sqlite3.Error as error:
             raise unreadable(self._path, error) from error
         return rows
-
-
-def _kind(status: str, state: str) -> str:
-    if status in {Status.COMPLETED.value, Status.FAILED.value, Status.STOPPED.value}:
-        return status.lower()
-    return "pending" if state == SecondaryStatus.PENDING.value else "running"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,9 @@ import msgspec
 from jupyter_smx.kernel.failures import JobError, StillRunning
 from jupyter_smx.kernel.outage import through_outage
 from jupyter_smx.kernel.reply import RemoteTraceback, Reply
-from jupyter_smx.model.array import ArrayCounts, counts_words, task_id
+from jupyter_smx.model.array import ArrayCounts, counts_words, kind_of, task_id
 from jupyter_smx.model.errors import SmxError
-from jupyter_smx.model.status import SecondaryStatus, Status, is_final
+from jupyter_smx.model.status import Status, is_final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -286,16 +287,9 @@ def _blamed(error: BaseException, where: str) -> BaseException:
 
 
 def _count(tasks: Iterable[JobSummary], there: int) -> ArrayCounts:
-    ended = {Status.COMPLETED: 0, Status.FAILED: 0, Status.STOPPED: 0}
-    running = 0
-    for task in tasks:
-        if task.status in ended:
-            ended[task.status] += 1
-        else:
-            running += task.secondary_status is not SecondaryStatus.PENDING
-    completed, failed, stopped = ended.values()
-    pending = there - running - completed - failed - stopped
-    return ArrayCounts(pending=pending, running=running, completed=completed, failed=failed, stopped=stopped)
+    found = Counter[str](kind_of(task.secondary_status) for task in tasks)
+    found["pending"] += there - sum(found.values())
+    return ArrayCounts(**found)
 
 
 def _row(task: JobSummary) -> dict[str, Any]:

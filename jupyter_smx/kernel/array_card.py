@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from jupyter_smx.kernel.card import MIME
 from jupyter_smx.model import duration
-from jupyter_smx.model.array import ArraySummary, counts_words
-from jupyter_smx.model.status import SecondaryStatus, Status
+from jupyter_smx.model.array import ArraySummary, counts_words, kind_of
+from jupyter_smx.model.status import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _WORDS = {"p": "waits", "r": "runs", "c": "completed", "f": "failed", "s": "stopped"}
 _MARKS = {"p": "▢", "r": "▨", "c": "▣", "f": "✗", "s": "■"}
-_ENDED = {Status.COMPLETED: "c", Status.FAILED: "f", Status.STOPPED: "s"}
 _SHOWN = 200
 """Marks on a card; of more tasks the last ones have none, and the line counts them all the same."""
 _FAILURES = 3
@@ -93,12 +92,7 @@ def array_card_of(array: ArraySummary, tasks: Iterable[JobSummary], at: float) -
     for task in tasks:
         if task.array is None:
             continue
-        states[task.array.index] = _state(task)
+        states[task.array.index] = kind_of(task.secondary_status)[0]
         if task.status is Status.FAILED and len(failures) < _FAILURES:
             failures.append(f"{' · '.join(part for part in (task.name, task.array.label, task.message) if part)}")
     return ArrayCard(id=array.id, name=array.name, at=at, array=array, states="".join(states), failures=tuple(failures))
-
-
-def _state(task: JobSummary) -> str:
-    waits = task.secondary_status is SecondaryStatus.PENDING
-    return _ENDED.get(task.status) or ("p" if waits else "r")

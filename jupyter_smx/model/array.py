@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from jupyter_smx.model.channel import Payload
-from jupyter_smx.model.status import Status
+from jupyter_smx.model.status import SecondaryStatus, Status, status_of
+
+Kind: TypeAlias = Literal["pending", "running", "completed", "failed", "stopped"]
+"""Where a task is, as arrays count it."""
 
 MAX_TASKS = 10_000
 """Tasks of one array, as in AWS Batch."""
 _INDEX_DIGITS = 6
+_VERDICTS: dict[Status, Kind] = {
+    Status.COMPLETED: "completed",
+    Status.FAILED: "failed",
+    Status.STOPPED: "stopped",
+}
+
+
+def kind_of(step: SecondaryStatus) -> Kind:
+    """Say where a task is that is at a step: what has no verdict and is not pending has or had hosts, so it runs."""
+    if step is SecondaryStatus.PENDING:
+        return "pending"
+    return _VERDICTS.get(status_of(step), "running")
 
 
 class ArrayTask(Struct, frozen=True, kw_only=True):
@@ -41,7 +56,7 @@ class TaskWish(Struct, frozen=True, kw_only=True):
 
 
 class ArrayCounts(Struct, frozen=True, kw_only=True):
-    """How many tasks are where; ``running`` have or had hosts and no verdict, ``stopped`` counts a time limit, too."""
+    """How many tasks are of which kind; ``stopped`` counts a time limit, too."""
 
     pending: int = 0
     running: int = 0
@@ -64,39 +79,34 @@ class ArrayCounts(Struct, frozen=True, kw_only=True):
         return Status.FAILED if self.failed else Status.STOPPED if self.stopped else Status.COMPLETED
 
 
-class Array(Struct, frozen=True, kw_only=True):
+class ArrayFacts(Struct, frozen=True, kw_only=True):
+    """What is true of an array whatever becomes of its tasks; ``created_at`` is seconds since the epoch."""
+
+    id: str
+    name: str
+    base_name: str
+    kind: Literal["train", "process"]
+    size: int
+    title: str = ""
+    max_concurrent: int = 0
+    engine: str = ""
+    instances: str = ""
+    created_at: float = 0.0
+
+
+class Array(ArrayFacts, frozen=True, kw_only=True):
     """The record of an array; never changed, since its tasks say what became of it.
 
-    ``digest`` is the hash of the request that made it; ``created_at`` is seconds since the epoch.
+    ``digest`` is the hash of the request that made it.
     """
 
-    id: str
-    name: str
-    base_name: str
-    kind: Literal["train", "process"]
-    size: int
     digest: str
-    title: str = ""
-    max_concurrent: int = 0
-    engine: str = ""
-    instances: str = ""
-    created_at: float = 0.0
 
 
-class ArraySummary(Struct, frozen=True, kw_only=True):
+class ArraySummary(ArrayFacts, frozen=True, kw_only=True):
     """What lists show of an array."""
 
-    id: str
-    name: str
-    base_name: str
-    kind: Literal["train", "process"]
-    size: int
     counts: ArrayCounts
-    title: str = ""
-    max_concurrent: int = 0
-    engine: str = ""
-    instances: str = ""
-    created_at: float = 0.0
 
 
 def task_id(array_id: str, index: int) -> str:
@@ -106,19 +116,7 @@ def task_id(array_id: str, index: int) -> str:
 
 def array_summary(array: Array, counts: ArrayCounts) -> ArraySummary:
     """Give the summary of an array whose tasks are where ``counts`` says."""
-    return ArraySummary(
-        id=array.id,
-        name=array.name,
-        base_name=array.base_name,
-        kind=array.kind,
-        size=array.size,
-        counts=counts,
-        title=array.title,
-        max_concurrent=array.max_concurrent,
-        engine=array.engine,
-        instances=array.instances,
-        created_at=array.created_at,
-    )
+    return ArraySummary(counts=counts, **{name: getattr(array, name) for name in ArrayFacts.__struct_fields__})
 
 
 def counts_words(summary: ArraySummary) -> str:

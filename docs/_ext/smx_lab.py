@@ -65,7 +65,7 @@ def commands() -> list[Command]:
 
 def settings(_: str) -> str:
     """Describe what JupyterLab's settings editor shows of each plugin."""
-    return "\n\n".join(_plugin(path) for path in sorted(SCHEMAS.glob("*.json")) if path.name != "package.json.orig")
+    return "\n\n".join(_plugin(path) for path in sorted(SCHEMAS.glob("*.json")))
 
 
 def _plugin(path: Path) -> str:

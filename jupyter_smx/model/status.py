@@ -76,8 +76,3 @@ def is_final(step: SecondaryStatus) -> bool:
 def may_become(old: SecondaryStatus, new: SecondaryStatus) -> bool:
     """Say whether ``new`` is news within one attempt: later in the table, and nothing follows a verdict."""
     return not is_final(old) and _TABLE[new][0] > _TABLE[old][0]
-
-
-def is_news(old: tuple[int, SecondaryStatus], new: tuple[int, SecondaryStatus]) -> bool:
-    """Say whether (attempt, step) ``new`` is later than ``old``: a new attempt begins anew, and no verdict changes."""
-    return may_become(old[1], new[1]) if new[0] == old[0] else new[0] > old[0] and not is_final(old[1])

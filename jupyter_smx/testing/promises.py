@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.model.array import task_id
 from jupyter_smx.model.cluster import ClusterState, WarmPoolStatus
-from jupyter_smx.model.status import SecondaryStatus, Status, is_final, is_news
+from jupyter_smx.model.status import SecondaryStatus, Status, is_final, may_become
 from jupyter_smx.policy import capacity, environment, retries, reuse, transitions
 from jupyter_smx.testing.simulation import LIMITS, Simulation
 
@@ -29,6 +29,11 @@ MACHINE_LIMITS = replace(
 )
 PATIENCE = 200
 """Rounds of ten seconds in which everything must come to its end."""
+
+
+def is_news(old: tuple[int, SecondaryStatus], new: tuple[int, SecondaryStatus]) -> bool:
+    """Say whether (attempt, step) ``new`` is later than ``old``: a new attempt begins anew, and no verdict changes."""
+    return may_become(old[1], new[1]) if new[0] == old[0] else new[0] > old[0] and not is_final(old[1])
 
 
 class Promises(RuleBasedStateMachine):

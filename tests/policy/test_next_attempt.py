@@ -6,10 +6,11 @@ from draws import NOW, a_job, a_spec, an_end
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_smx.model.status import Goal, SecondaryStatus, is_final, is_news
+from jupyter_smx.model.status import Goal, SecondaryStatus, is_final
 from jupyter_smx.policy import price, retries, transitions
 from jupyter_smx.policy.retries import next_attempt
 from jupyter_smx.policy.verdict import Verdict
+from jupyter_smx.testing.promises import is_news
 
 FINAL = [step for step in SecondaryStatus if is_final(step)]
 OURS = "InternalServerError: Host algo-1 was lost."

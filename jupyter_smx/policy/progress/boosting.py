@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jupyter_smx.policy.progress.found import NUMBER, Counter, Found, clock, value
+from jupyter_smx.policy.progress.found import NUMBER, Counter, Found, value
 
 HINTS = (b"]\t", b":\tlearn: ")
 
@@ -33,6 +33,6 @@ def _remaining(rest: str) -> float | None:
     _, said, text = rest.partition("remaining: ")
     match = _LEFT.match(text) if said else None
     if match is None or not match[0].strip():
-        return clock("?")
+        return None
     hours, minutes, seconds = (float(part or 0) for part in match.groups())
     return hours * 3600 + minutes * 60 + seconds

@@ -20,7 +20,6 @@ _ASIDE = re.compile(
     re.IGNORECASE,
 )
 _SIZES = {letter: 1000.0 ** (power + 1) for power, letter in enumerate("kMGTPEZY")}
-UP = "\x1b[A"
 _LONGEST_LABEL = 40
 
 

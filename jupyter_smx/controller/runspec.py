@@ -9,7 +9,7 @@ from msgspec import to_builtins
 
 from jupyter_smx.policy import retries
 from jupyter_smx.policy.hosts import named_hosts
-from jupyter_smx.policy.sharding import has_channel, share_of
+from jupyter_smx.policy.sharding import Shard, has_channel, shard_of
 
 if TYPE_CHECKING:
     from jupyter_smx.model.channel import Payload
@@ -35,7 +35,7 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int) -> dict[s
                 "source": channel.source,
                 "mode": channel.mode,
                 "distribution": channel.distribution,
-                "share": to_builtins(share_of(host, channel, hosts)),
+                "share": _share(shard_of(host, channel, hosts)),
                 "files": None,
             }
             for channel in spec.channels
@@ -55,6 +55,11 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int) -> dict[s
         "submitted_at": spec.submitted_at,
         "imports": list(spec.imports),
     }
+
+
+def _share(shard: Shard) -> dict[str, int]:
+    # The agent's wire has words of its own.
+    return {"turn": shard.index, "count": shard.count}
 
 
 def _folder(spec: JobSpec) -> str:

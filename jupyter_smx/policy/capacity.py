@@ -38,6 +38,15 @@ class Share(Struct, frozen=True, kw_only=True):
             gpus=self.gpus + other.gpus,
         )
 
+    def minus(self, other: Share) -> Share:
+        """Take a share out of this one."""
+        return Share(
+            hosts=self.hosts - other.hosts,
+            cpus=self.cpus - other.cpus,
+            memory_gib=self.memory_gib - other.memory_gib,
+            gpus=self.gpus - other.gpus,
+        )
+
 
 def host_share(kind: InstanceType, limits: Limits) -> Share:
     """Give one host of an instance type its share, never more than the machine has."""

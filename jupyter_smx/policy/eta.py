@@ -139,7 +139,7 @@ def starts(held: Iterable[Claim], waiting: Iterable[Claim], limits: Limits) -> l
     for number, claim in enumerate(waiting, 1):
         while now < math.inf and not _fits(claim.share, used, len(ends), limits):
             end, _, freed = heapq.heappop(ends) if ends else (math.inf, 0, Share())
-            now, used = max(now, end), _minus(used, freed)
+            now, used = max(now, end), used.minus(freed)
         found.append(None if math.isinf(now) else now)
         used = used.plus(claim.share)
         heapq.heappush(ends, (now + _or_never(claim.seconds), number, claim.share))
@@ -150,15 +150,6 @@ def _fits(need: Share, used: Share, running: int, limits: Limits) -> bool:
     if limits.max_jobs_running is not None and running >= limits.max_jobs_running:
         return False
     return not (capacity.lacks_hosts(need, used, limits) or capacity.shortage(need, used, limits))
-
-
-def _minus(total: Share, part: Share) -> Share:
-    return Share(
-        hosts=total.hosts - part.hosts,
-        cpus=total.cpus - part.cpus,
-        memory_gib=total.memory_gib - part.memory_gib,
-        gpus=total.gpus - part.gpus,
-    )
 
 
 def _or_never(seconds: float | None) -> float:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from jupyter_smx.policy.hosts import NamedHost
 
 
-class Share(Struct, frozen=True):
-    """Every ``count``-th file, from number ``turn`` on, in the order of names; ``0, 1`` is all of them."""
+class Shard(Struct, frozen=True):
+    """Every ``count``-th file, from number ``index`` on, in the order of names; ``0, 1`` is all of them."""
 
-    turn: int = 0
+    index: int = 0
     count: int = 1
 
 
@@ -25,13 +25,13 @@ def has_channel(host: NamedHost, channel: Channel) -> bool:
     return not channel.groups or host.group in channel.groups
 
 
-def share_of(host: NamedHost, channel: Channel, hosts: Sequence[NamedHost]) -> Share:
+def shard_of(host: NamedHost, channel: Channel, hosts: Sequence[NamedHost]) -> Shard:
     """Give the part of a channel that belongs to a host which has it.
 
     SageMaker promises each of n hosts about one n-th of the objects by count, and not which: here they are dealt out in
     turns, so that equal names always go to the same host.
     """
     if channel.distribution != "ShardedByS3Key":
-        return Share()
+        return Shard()
     among = [each.name for each in hosts if has_channel(each, channel)]
-    return Share(among.index(host.name), len(among))
+    return Shard(among.index(host.name), len(among))

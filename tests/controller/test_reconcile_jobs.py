@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from jupyter_smx.model.channel import Channel
 from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.errors import ResourceInUseError, ResourceLimitError
 from jupyter_smx.model.status import SecondaryStatus, Status
@@ -269,3 +270,17 @@ def test_two_jobs_whose_ids_begin_alike_have_different_names(sim: Simulation) ->
         sim.end_job(job)
         sim.pass_time(2)
         assert sim.job(job).status() is Status.COMPLETED
+
+
+def test_each_host_is_told_its_shard_of_a_channel_in_the_words_that_agents_read(sim: Simulation) -> None:
+    whole, dealt = (
+        Channel(name="all", source="/data"),
+        Channel(name="part", source="/data", distribution="ShardedByS3Key"),
+    )
+    job = sim.submit(hosts=2, channels=(whole, dealt))
+    sim.pass_time(START)
+    told = [host.runs[job].spec["channels"] for host in sim.hosts(job)]
+    assert [[channel["share"] for channel in channels] for channels in told] == [
+        [{"turn": 0, "count": 1}, {"turn": 0, "count": 2}],
+        [{"turn": 0, "count": 1}, {"turn": 1, "count": 2}],
+    ]

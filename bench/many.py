@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import statistics
 import threading
@@ -10,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from bench.place import client, percentile, place, wait_for_preload
-from bench.warm import PRELOADS
+from bench.warm import PRELOADS, installed
 
 if TYPE_CHECKING:
     import argparse
@@ -22,10 +21,7 @@ def run(options: argparse.Namespace) -> None:
     """Print jobs per second for each preload set, then what a burst does."""
     import jupyter_smx as smx  # noqa: PLC0415 - heavy, and only wanted here
 
-    for name in options.preload or PRELOADS:
-        if not all(importlib.util.find_spec(module.split(".")[0]) for module in PRELOADS[name]):
-            print(f"{name}: not installed here, not measured")
-            continue
+    for name in installed(options):
         with place():
             _series(smx, name, options)
     with place():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import tempfile
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx import launch
+from jupyter_smx.kernel import session
+from jupyter_smx.testing.teardown import end_everything
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,14 +25,11 @@ def place() -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="smx-bench-") as folder:
         os.environ[launch.DATA_DIR_VARIABLE] = folder
         os.environ["SMX_WAIT"] = "0"
-        from jupyter_smx.kernel import session  # noqa: PLC0415 - after the folder is set
-
         session.close_session()
         try:
             yield
         finally:
-            leave(session.current().client)
-            session.close_session()
+            end_everything()  # also after an error, while jobs still run
 
 
 @contextmanager
@@ -47,8 +45,6 @@ def notebook() -> Iterator[Any]:
 
 def client() -> Any:
     """Give the client of this process."""
-    from jupyter_smx.kernel import session  # noqa: PLC0415 - after the data folder is set
-
     return session.current().client
 
 
@@ -57,16 +53,6 @@ def release_all(of: Any) -> None:
     for pool in of.pools():
         of.release(pool.id)
     while of.pools():
-        time.sleep(0.02)
-
-
-def leave(of: Any) -> None:
-    """End the pools and the controller before their folder goes."""
-    release_all(of)
-    pid = of.greet().pid
-    of.close()
-    os.kill(pid, signal.SIGTERM)
-    while launch.is_listening():
         time.sleep(0.02)
 
 

@@ -21,6 +21,7 @@ from bench.place import client, notebook, percentile, release_all, wait_for_prel
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
 HOPS = (
     ("cell to magic", "cell", "magic"),
@@ -42,6 +43,15 @@ PRELOADS = {
 }
 LOADS = (("pauses of 150 ms", 0.15, False), ("back to back", 0.0, False), ("one core busy", 0.05, True))
 """What goes on beside: seconds between two jobs, and whether a neighbour spins."""
+
+
+def installed(options: argparse.Namespace) -> Iterator[str]:
+    """Name the sets to measure, and say of those that are not installed here that they are not measured."""
+    for name in options.preload or PRELOADS:
+        if all(importlib.util.find_spec(module.split(".")[0]) for module in PRELOADS[name]):
+            yield name
+        else:
+            print(f"{name}: not installed here, not measured")
 
 
 def cell(modules: tuple[str, ...]) -> str:
@@ -135,8 +145,5 @@ def _one_set(shell: Any, name: str, options: argparse.Namespace) -> None:
 def run(options: argparse.Namespace) -> None:
     """Measure the chosen sets."""
     with notebook() as shell:
-        for name in options.preload or PRELOADS:
-            if all(importlib.util.find_spec(module.split(".")[0]) for module in PRELOADS[name]):
-                _one_set(shell, name, options)
-            else:
-                print(f"{name}: not installed here, not measured")
+        for name in installed(options):
+            _one_set(shell, name, options)

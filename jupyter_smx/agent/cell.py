@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import builtins
 import contextlib
-import hashlib
 import linecache
 import mmap
 import os
@@ -17,7 +16,7 @@ import traceback
 import types
 from typing import IO, Any, Callable, Dict, List, Optional
 
-from jupyter_smx.agent import disk, memory, process, variables
+from jupyter_smx.agent import digest, disk, memory, process, variables
 from jupyter_smx.agent.failure import RefusalError
 
 _LIMIT = 64 * 1024
@@ -89,7 +88,7 @@ def _check(file: IO[bytes], send: Dict[str, Any]) -> None:
     """Refuse another file than the one that was packed, by its content where it is small and by its size."""
     size = os.fstat(file.fileno()).st_size
     if size <= _HASHED and send.get("sha256"):
-        differs = "" if hashlib.sha256(file.read()).hexdigest() == send["sha256"] else "SHA-256"
+        differs = "" if digest.of_file(file) == send["sha256"] else "SHA-256"
         file.seek(0)
     else:
         differs = "" if size == send.get("size", size) else "size"

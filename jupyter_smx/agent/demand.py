@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Callable, Optional
 
+from jupyter_smx.agent import memory
+
 SERIES = 1.0
 """Seconds between two jobs that follow each other."""
 QUIET = 10.0
@@ -13,20 +15,11 @@ _FLOOR = 0.04
 """Share of the memory that must be free."""
 
 
-def free_memory() -> float:
+def free_memory(root: str = "/") -> float:
     """Give the share of the machine's memory that is available; 1 where nobody says it."""
-    found = {}
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                name, _, rest = line.partition(":")
-                if name in ("MemTotal", "MemAvailable"):
-                    found[name] = int(rest.split()[0])
-                if len(found) == 2:  # noqa: PLR2004 - both
-                    return found["MemAvailable"] / found["MemTotal"]
-    except (OSError, ValueError, ZeroDivisionError):
-        return 1.0
-    return 1.0
+    found = memory.of_machine(root)
+    whole = found.get("MemTotal")
+    return found.get("MemAvailable", whole) / whole if whole else 1.0
 
 
 class Demand:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 LISTED = 100_000
 """Files that are listed at most; beyond it nothing is said, for a look at each would keep the job waiting."""
@@ -75,12 +75,21 @@ def look(name: str, path: str) -> File:
     return File(name, path, found.st_size, found.st_mtime_ns, identity, now - found.st_mtime > _RACY)
 
 
-def _read(path: str) -> str:
+def of_file(file: IO[bytes]) -> str:
+    """Give the SHA-256 of what is left of a file that is open, in pieces: no more of it is ever in memory."""
     digest = hashlib.sha256()
-    with open(path, "rb", buffering=0) as file:
-        for piece in iter(lambda: file.read(_PIECE), b""):
-            digest.update(piece)
+    for piece in iter(lambda: file.read(_PIECE), b""):
+        digest.update(piece)
     return digest.hexdigest()
+
+
+def of_path(path: str) -> str:
+    """Give the SHA-256 of a file.
+
+    :raises OSError: it cannot be read.
+    """
+    with open(path, "rb", buffering=0) as file:
+        return of_file(file)
 
 
 def _content(file: File, sources: Dict[str, File], known: Known, fresh: Known) -> str:
@@ -91,7 +100,7 @@ def _content(file: File, sources: Dict[str, File], known: Known, fresh: Known) -
     same = [source.size, source.mtime_ns, list(source.identity)]
     if true_copy and before is not None and before[:3] == same:
         return str(before[3])
-    digest = _read(file.path)
+    digest = of_path(file.path)
     if true_copy and source.settled:
         fresh[source.path] = [*same, digest]
     return digest

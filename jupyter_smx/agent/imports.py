@@ -13,7 +13,7 @@ import sys
 from importlib.machinery import ModuleSpec
 from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set
 
-_STDLIB: FrozenSet[str] = frozenset(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
+STDLIB: FrozenSet[str] = frozenset(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
 _STDLIB_FOLDER = os.path.dirname(os.__file__)
 _MACHINERY = ("importlib", "_frozen_importlib", "_frozen_importlib_external", "jupyter_smx")
 _LOOKS_ALWAYS = (3, 11)
@@ -66,7 +66,7 @@ class _Watcher:
                 continue
             spec = finder.find_spec(name, path, target)
             if spec is not None:
-                if type(spec) is ModuleSpec and root(name) not in _STDLIB:
+                if type(spec) is ModuleSpec and root(name) not in STDLIB:
                     spec.__class__ = _WatchedSpec
                     _note_need(root(name))
                 return spec
@@ -155,7 +155,7 @@ def by_folder() -> Dict[str, List[str]]:
     new = {root(name) for name in _new_names()} - others
     found: Dict[str, List[str]] = {}
     for name in sorted(needed_by(new | _notes.asked) | others):
-        if name not in _STDLIB and name not in ("__main__", "__mp_main__", "jupyter_smx"):
+        if name not in STDLIB and name not in ("__main__", "__mp_main__", "jupyter_smx"):
             _put(name, found)
     return found
 

@@ -193,8 +193,8 @@ class Job:
     def _roots(self) -> List[int]:
         return [self.child.pid, *self.host.strangers()] if self.child is not None and self.child.pid else []
 
-    def _sampled(self, total: int, now: Dict[str, float]) -> None:
-        self.tell("sampled", total=total, now=now)
+    def _sampled(self, now: Dict[str, float]) -> None:
+        self.tell("sampled", total=self.host.spool.size(self.id, sampler.SAMPLES), now=now)
 
     def _grew(self) -> None:
         total = self.host.spool.size(self.id)
@@ -357,8 +357,8 @@ class Job:
 
     def view(self) -> Dict[str, Any]:
         """Give what a greeting says of it."""
-        size, samples = self.host.spool.size(self.id), self._sampler.size()
-        return {"phase": self.phase, "lease": self.lease, "log": size, "samples": samples, "at": self.at}
+        log, samples = self.host.spool.size(self.id), self.host.spool.size(self.id, sampler.SAMPLES)
+        return {"phase": self.phase, "lease": self.lease, "log": log, "samples": samples, "at": self.at}
 
     def record(self, artifacts: List[Dict[str, Any]]) -> Dict[str, Any]:
         """Give the record of the end, as it is written and sent."""
@@ -383,7 +383,7 @@ class Job:
             "exception": self.report.get("exception"),
             "at": self.at,
             "log": self.host.spool.size(self.id),
-            "samples": self._sampler.size(),
+            "samples": self.host.spool.size(self.id, sampler.SAMPLES),
             "usage": self._sampler.peak,
             "artifacts": artifacts,
             "received": self.report.get("received", {}),

@@ -8,8 +8,9 @@ import os
 import sys
 from typing import Any, Dict, List
 
+from jupyter_smx.agent import memory
+
 _CPU_NAMES = ("model name", "Model", "Hardware", "cpu model", "uarch")
-_UNIT = 1024
 
 
 def _lines(path: str) -> List[str]:
@@ -31,9 +32,9 @@ def _field(lines: List[str], *names: str) -> str:
 
 def _memory() -> int:
     """Give the bytes of memory that the kernel has, 0 where it does not say."""
-    said = _field(_lines("/proc/meminfo"), "MemTotal").split()
+    said = memory.of_machine().get("MemTotal")
     if said:
-        return int(said[0]) * _UNIT
+        return said
     with contextlib.suppress(ValueError, OSError):
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return 0

@@ -23,19 +23,11 @@ def amount(count: float) -> str:
     return f"{count:.1f} {_UNITS[-1]}"
 
 
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
 def _groups(root: str) -> List[str]:
     """Give the folders of this process's control groups for memory: its own first, then those above."""
     found: List[str] = []
     mount = os.path.join(root, "sys/fs/cgroup")
-    for line in _read(os.path.join(root, "proc/self/cgroup")).splitlines():
+    for line in process.read(os.path.join(root, "proc/self/cgroup")).splitlines():
         number, kinds, path = line.split(":", 2)
         if "memory" in kinds.split(","):
             top = os.path.join(mount, "memory")
@@ -52,17 +44,22 @@ def _groups(root: str) -> List[str]:
     return found
 
 
+def of_machine(root: str = "/") -> Dict[str, int]:
+    """Give what the kernel says of the whole machine in bytes, by its names: MemTotal, MemAvailable, …."""
+    rows = (line.split() for line in process.read(os.path.join(root, "proc/meminfo")).splitlines())
+    return {row[0].rstrip(":"): int(row[1]) * _STEP for row in rows if row[2:] == ["kB"]}
+
+
 def limit(root: str = "/") -> Tuple[int, str]:
     """Give the bytes that there can be at most, 0 where nobody says it, and whose limit that is."""
     found = []
     for folder in _groups(root):
         for name in ("memory.max", "memory.limit_in_bytes"):
-            text = _read(os.path.join(folder, name)).strip()
+            text = process.read(os.path.join(folder, name)).strip()
             if text.isdecimal() and int(text) < _NO_LIMIT:
                 found.append((int(text), "the limit of its control group"))
-    lines = _read(os.path.join(root, "proc/meminfo")).splitlines()
-    whole = [int(line.split()[1]) * _STEP for line in lines if line.startswith("MemTotal:")]
-    found += [(count, "all that this machine has") for count in whole]
+    whole = of_machine(root).get("MemTotal")
+    found += [(whole, "all that this machine has")] if whole else []
     return min(found, default=(0, ""))
 
 
@@ -70,10 +67,10 @@ def oom_kills(root: str = "/") -> int:
     """Count the processes that the system ended for lack of memory: of this control group, else of this machine."""
     for folder in _groups(root):
         for name in ("memory.events", "memory.oom_control"):
-            words = _pairs(_read(os.path.join(folder, name)))
+            words = _pairs(process.read(os.path.join(folder, name)))
             if "oom_kill" in words:
                 return words["oom_kill"]
-    return _pairs(_read(os.path.join(root, "proc/vmstat"))).get("oom_kill", 0)
+    return _pairs(process.read(os.path.join(root, "proc/vmstat"))).get("oom_kill", 0)
 
 
 def _pairs(text: str) -> Dict[str, int]:

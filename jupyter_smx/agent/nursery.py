@@ -11,7 +11,7 @@ import socket
 import sys
 from typing import Any, Callable, Dict, List, Optional
 
-from jupyter_smx.agent import child, process, wire
+from jupyter_smx.agent import child, imports, process, wire
 from jupyter_smx.agent.demand import QUIET, Demand
 from jupyter_smx.agent.loop import READ, Loop, Timer
 from jupyter_smx.agent.offspring import SIGHT, Child, Zygote
@@ -143,7 +143,7 @@ class Nursery:
     def _on_unfit(self, zygote: Zygote, header: Dict[str, Any]) -> None:
         self.preload.failed[header["module"]] = header["reason"]
         culprit = header["module"]
-        rest = [name for name in zygote.modules if name.split(".")[0] != culprit]
+        rest = [name for name in zygote.modules if imports.root(name) != culprit]
         rest = [name for name in rest if name != culprit]
         if rest and len(rest) < len(zygote.modules):
             self._try(rest)

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
 
-from jupyter_smx.agent import imports
+from jupyter_smx.agent import digest, imports
 from jupyter_smx.agent.errand import Errand
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ _CODE = (".py", ".so", ".pyd", ".pyc")
 _ENTRIES = 5_000
 _BYTES = 64 * 1024 * 1024
 """Above these a package of the user's own is named but not hashed."""
-_PIECE = 1 << 20
 
 Shelf = Dict[str, Any]
 """What is known of one folder: ``stamp`` (its time in nanoseconds), ``modules`` {dotted name: [distribution, …]},
@@ -130,14 +129,6 @@ def read_folder(folder: str) -> Shelf:
     return shelf
 
 
-def _file_hash(path: str) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        for piece in iter(lambda: file.read(_PIECE), b""):
-            digest.update(piece)
-    return digest.hexdigest()
-
-
 def _code_files(folder: str) -> Optional[List[str]]:
     found: List[str] = []
     size = seen = 0
@@ -159,11 +150,11 @@ def _own(folder: str, name: str) -> Dict[str, str]:
     described = {"name": name, "path": path, "sha256": ""}
     try:
         if path != base:
-            described["sha256"] = _file_hash(path)
+            described["sha256"] = digest.of_path(path)
             return described
         files = _code_files(path)
         if files is not None:
-            rows = "".join(f"{_file_hash(one)}  {os.path.relpath(one, path)}\n" for one in files)
+            rows = "".join(f"{digest.of_path(one)}  {os.path.relpath(one, path)}\n" for one in files)
             described["sha256"] = hashlib.sha256(rows.encode()).hexdigest()
     except OSError:
         pass  # it is named all the same; what cannot be read any more has no hash

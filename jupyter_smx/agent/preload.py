@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Set
 
+from jupyter_smx.agent import imports
+
 if TYPE_CHECKING:
     from jupyter_smx.agent import trial
 
@@ -49,6 +51,5 @@ class Preload:
 
 def report(imported: trial.Imported) -> Dict[str, Any]:
     """Tell what a process has imported for jobs to come; ``present`` is every module in it that is not Python's own."""
-    ours = set(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
-    present = sorted(name for name in list(sys.modules) if name.partition(".")[0] not in ours)
+    present = sorted(name for name in list(sys.modules) if imports.root(name) not in imports.STDLIB)
     return {"loaded": imported.loaded, "failed": imported.failed, "costs": imported.costs, "present": present}

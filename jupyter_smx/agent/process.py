@@ -9,12 +9,13 @@ import signal
 import sys
 import time
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Set
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Sequence, Set
 
 if TYPE_CHECKING:
     import resource
 
 LINUX = sys.platform.startswith("linux")
+_TICKS = float(os.sysconf("SC_CLK_TCK"))
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
@@ -47,7 +48,8 @@ def set_oom_score(score: int) -> None:
         file.write(str(score))
 
 
-def _read(path: str) -> str:
+def read(path: str) -> str:
+    """Read a file that the kernel makes, '' where it is not there or may not be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -55,9 +57,19 @@ def _read(path: str) -> str:
         return ""
 
 
+def stat(pid: int) -> List[str]:
+    """Give what stands in ``/proc/PID/stat`` after the name, from the state on; nothing of a process that is gone."""
+    return read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+
+
+def computed(fields: Sequence[str]) -> float:
+    """Give the seconds of CPU in what :func:`stat` gave, of the process and of the children that it waited for."""
+    return sum(int(ticks) for ticks in fields[11:15]) / _TICKS  # utime, stime, cutime, cstime
+
+
 def start_time(pid: int) -> int:
     """Give what tells two users of one pid apart: clock ticks since boot, or 0 where it cannot be known."""
-    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    fields = stat(pid)
     return int(fields[19]) if len(fields) > 19 else 0  # noqa: PLR2004 - field 22 of stat(5), counted after the name
 
 
@@ -66,17 +78,13 @@ def cpu_seconds(pid: int) -> float:
 
     One that ended can be asked, too, until somebody collects it.
     """
-    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    if len(fields) < 15:  # noqa: PLR2004 - utime, stime, cutime and cstime of stat(5), counted after the name
-        return 0.0
-    return sum(int(ticks) for ticks in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    return computed(stat(pid))
 
 
 def is_alive(pid: int) -> bool:
     """Say whether a process runs; one that ended and waits to be collected does not."""
     if LINUX:
-        state = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-        return bool(state) and state[0] not in ("Z", "X")
+        return stat(pid)[:1] not in ([], ["Z"], ["X"])
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -93,12 +101,12 @@ def most_memory(used: resource.struct_rusage) -> int:
 
 def boot_id() -> str:
     """Give what changes with each boot, or '' where it cannot be known."""
-    return _read("/proc/sys/kernel/random/boot_id").strip()
+    return read("/proc/sys/kernel/random/boot_id").strip()
 
 
 def name(pid: int) -> str:
     """Give the command line of a process in at most 80 characters."""
-    words = _read(f"/proc/{pid}/cmdline").replace("\0", " ").strip() or nickname(pid)
+    words = read(f"/proc/{pid}/cmdline").replace("\0", " ").strip() or nickname(pid)
     return words[:80] or "?"
 
 
@@ -110,14 +118,14 @@ def call_me(own_name: str) -> None:
 
 def nickname(pid: int) -> str:
     """Give the name that a process has given to itself."""
-    return _read(f"/proc/{pid}/comm").strip()
+    return read(f"/proc/{pid}/comm").strip()
 
 
 def _children_by_scan() -> Dict[int, List[int]]:
     found: Dict[int, List[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
-            fields = _read(f"/proc/{entry}/stat").rpartition(")")[2].split()
+            fields = stat(int(entry))
             if len(fields) > 1:
                 found.setdefault(int(fields[1]), []).append(int(entry))
     return found
@@ -195,7 +203,7 @@ def listening_ports(pids: Iterable[int]) -> List[int]:
                         inodes.add(target[8:-1])
     ports = set()
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in _read(path).splitlines()[1:]:
+        for line in read(path).splitlines()[1:]:
             fields = line.split()
             if len(fields) > 9 and fields[3] == "0A" and fields[9] in inodes:  # noqa: PLR2004 - 0A is LISTEN
                 ports.add(int(fields[1].rpartition(":")[2], 16))

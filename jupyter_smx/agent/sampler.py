@@ -36,10 +36,10 @@ _SCOPE = "Network and disk are those of the whole host: whatever else runs there
 
 
 class Sampler:
-    """One job. ``tell(size of the file, newest figures)`` is called after each sample."""
+    """One job. ``tell(newest figures)`` is called after each sample, when it is on disk."""
 
     def __init__(
-        self, loop: Loop, folder: str, ml: str, roots: Callable[[], List[int]], tell: Callable[..., None]
+        self, loop: Loop, folder: str, ml: str, roots: Callable[[], List[int]], tell: Callable[[Dict[str, float]], None]
     ) -> None:
         self._loop = loop
         self._path = os.path.join(folder, SAMPLES)
@@ -130,7 +130,7 @@ class Sampler:
             self.peak[name] = max(value, self.peak.get(name, 0.0))
         self.peak["cpu_seconds"] = round(found.cpu, 2)
         self._keep(found, last=last)
-        self._tell(self.size(), dict(now, at=round(time.time(), 3)))
+        self._tell(dict(now, at=round(time.time(), 3)))
 
     def _look_at_gpus(self, gpus: Optional[gpu.Gpus], pids: Tuple[int, ...]) -> Dict[str, float]:
         if gpus is None:
@@ -176,13 +176,6 @@ class Sampler:
                 self._broken = os.write(fd, line.encode()) < len(line)
             finally:
                 os.close(fd)
-
-    def size(self) -> int:
-        """Count the bytes on disk."""
-        try:
-            return os.stat(self._path).st_size
-        except OSError:
-            return 0
 
 
 def _together(looks: List[List[gpu.Figures]]) -> Optional[List[List[Optional[float]]]]:

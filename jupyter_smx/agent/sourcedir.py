@@ -9,13 +9,13 @@ While the host is idle it makes the next copy of what it used last, so that the 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
 import sys
 import tarfile
 from typing import Any, Dict, Iterator, List
 
+from jupyter_smx.agent import digest, imports
 from jupyter_smx.agent.failure import RefusalError
 
 _PIECE = 1 << 20
@@ -108,10 +108,7 @@ def _unpack(source: Dict[str, Any], tree: str) -> None:
 
 
 def _check(file: Any, source: Dict[str, Any]) -> None:
-    digest = hashlib.sha256()
-    for piece in iter(lambda: file.read(_PIECE), b""):
-        digest.update(piece)
-    if digest.hexdigest() != source["sha256"]:
+    if digest.of_file(file) != source["sha256"]:
         raise SourceDirError(
             f"source_dir: {source['path']} is not the archive that was packed; its SHA-256 differs. Run the cell again."
         )
@@ -176,8 +173,8 @@ def forget_modules(folders: List[str]) -> None:
     Python's own modules stay, as they would where Python had loaded them before the script began.
     """
     ours = {name for folder in folders for name in own_modules(folder)}
-    ours -= set(getattr(sys, "stdlib_module_names", sys.builtin_module_names)) | {"__main__"}
-    for name in [name for name in sys.modules if name.split(".", 1)[0] in ours]:
+    ours -= imports.STDLIB | {"__main__"}
+    for name in [name for name in sys.modules if imports.root(name) in ours]:
         del sys.modules[name]
     # The folders were filled within the tick in which Python last looked. What it knows of others stays, for
     # importlib.invalidate_caches() takes milliseconds.

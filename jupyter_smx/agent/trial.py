@@ -56,14 +56,6 @@ def _thread_names() -> List[str]:
     return names
 
 
-def _own_name() -> str:
-    try:
-        with open("/proc/self/comm", encoding="utf-8", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
-
-
 def _sockets() -> int:
     count = 0
     with contextlib.suppress(OSError):
@@ -79,7 +71,8 @@ def objection(sockets_before: int) -> str:
     if python_threads:
         return f"its import started {python_threads} Python thread(s)"
     # OpenBLAS's workers carry the name of the process; whether they are harmless is shown by the fork below.
-    strange = [name for name in _thread_names() if name not in _HARMLESS_THREADS and name != _own_name()]
+    own = process.nickname(os.getpid())
+    strange = [name for name in _thread_names() if name not in _HARMLESS_THREADS and name != own]
     if strange:
         return f"its import started the thread {strange[0]}"
     torch = sys.modules.get("torch")

@@ -9,7 +9,6 @@ from typing import Dict, NamedTuple, Optional, Sequence, Tuple
 
 from jupyter_smx.agent import process
 
-_TICKS = float(os.sysconf("SC_CLK_TCK"))
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SHARE_COST = 500.0
 """Seconds until shares are counted again, for each second that counting them took."""
@@ -45,14 +44,6 @@ class Figures(NamedTuple):
     pids: Tuple[int, ...]
 
 
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
 def _named(text: str, name: str) -> Optional[int]:
     for line in text.splitlines():
         if line.startswith(name):
@@ -62,14 +53,14 @@ def _named(text: str, name: str) -> Optional[int]:
 
 def look(pid: int) -> Optional[Tuple[Key, Seen]]:
     """Look at one process; None when it is gone."""
-    stat = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    pages = _read(f"/proc/{pid}/statm").split()
+    stat = process.stat(pid)
+    pages = process.read(f"/proc/{pid}/statm").split()
     if len(stat) < 22 or len(pages) < 3:  # noqa: PLR2004 - the fields of stat(5) and statm that are read
         return None
-    moved = _read(f"/proc/{pid}/io")
+    moved = process.read(f"/proc/{pid}/io")
     seen = Seen(
         parent=int(stat[1]),
-        cpu=sum(int(ticks) for ticks in stat[11:15]) / _TICKS,  # utime, stime, cutime, cstime
+        cpu=process.computed(stat),
         resident=int(pages[1]) * _PAGE,
         shared=int(pages[2]) * _PAGE,
         read=_named(moved, "read_bytes:"),
@@ -190,7 +181,7 @@ class Shares:
             before = time.perf_counter()
             if before - began + seen[key].resident / self._speed > _SHARE_LIMIT:
                 continue
-            text = _read(f"/proc/{key[0]}/smaps_rollup")
+            text = process.read(f"/proc/{key[0]}/smaps_rollup")
             resident, share = _named(text, "Rss:"), _named(text, "Pss:")
             self._parts.pop(key, None)  # so that it stands last the next time
             if resident and share is not None:
@@ -202,7 +193,7 @@ class Shares:
 
 def network() -> Optional[Tuple[int, int]]:
     """Count the bytes that this network namespace received and sent since it is there, without ``lo``."""
-    rows = [line.rpartition(":") for line in _read("/proc/net/dev").splitlines() if ":" in line]
+    rows = [line.rpartition(":") for line in process.read("/proc/net/dev").splitlines() if ":" in line]
     counts = [row[2].split() for row in rows if row[0].strip() != "lo"]
     if not rows:
         return None

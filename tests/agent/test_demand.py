@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from jupyter_smx.agent.demand import QUIET, SERIES, Demand, free_memory
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -30,3 +35,15 @@ def test_one_for_a_person_two_in_a_series_none_without_memory(
 
 def test_the_machine_says_how_much_memory_is_free() -> None:
     assert 0.0 < free_memory() <= 1.0
+
+
+def test_free_memory_is_a_share_and_all_of_it_where_nobody_says_how_much(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    for text, share in {
+        "MemTotal: 400 kB\nMemFree: 1 kB\nMemAvailable: 100 kB\nHugePages_Total: 3\n": 0.25,
+        "MemTotal: 400 kB\nMemFree: 1 kB\n": 1.0,
+        "MemTotal: 0 kB\nMemAvailable: 0 kB\n": 1.0,
+        "": 1.0,
+    }.items():
+        (tmp_path / "proc" / "meminfo").write_text(text)
+        assert free_memory(str(tmp_path)) == share

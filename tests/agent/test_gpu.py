@@ -152,7 +152,7 @@ def test_figures_of_gpus_get_into_the_file_and_out_of_it_again(
     drive(card, Card("GPU-b", fails={"nvmlDeviceGetProcessUtilization": nvml.NVML_ERROR_NOT_SUPPORTED}))
     monkeypatch.setattr(gpu, "_DRIVER", None)
     told: list[dict[str, Any]] = []
-    one = sampler.Sampler(Loop(), str(tmp_path), str(tmp_path), lambda: [US], lambda _size, now: told.append(now))
+    one = sampler.Sampler(Loop(), str(tmp_path), str(tmp_path), lambda: [US], told.append)
     one.start(US)
     one._first()
     card.samples.append((US, 2, 60))
@@ -183,7 +183,7 @@ def test_no_driver_is_looked_for_while_somebody_waits_for_the_end(
         (tmp_path / name).mkdir()
         told: list[dict[str, float]] = []
         folder = str(tmp_path / name)
-        one = sampler.Sampler(Loop(), folder, folder, lambda: [US], lambda _size, now: told.append(now))
+        one = sampler.Sampler(Loop(), folder, folder, lambda: [US], told.append)
         one.start(US)
         for take in [one._first, one._again][:samples]:
             take()

@@ -76,13 +76,13 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]],
 
 
 def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    read, paths = digest._read, []  # type: Callable[[str], str], list[str]
+    read, paths = digest.of_path, []  # type: Callable[[str], str], list[str]
 
     def counted(path: str) -> str:
         paths.append(path)
         return read(path)
 
-    monkeypatch.setattr(digest, "_read", counted)
+    monkeypatch.setattr(digest, "of_path", counted)
     return paths
 
 

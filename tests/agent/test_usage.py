@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import sampler, usage
+from jupyter_smx.agent import process, sampler, usage
 from jupyter_smx.agent.loop import Loop
 
 if TYPE_CHECKING:
@@ -205,9 +205,7 @@ def loop() -> Paused:
 @pytest.fixture
 def of_us(tmp_path: Path, told: list[dict[str, float]], loop: Paused) -> sampler.Sampler:
     """Give a sampler of this very process."""
-    return sampler.Sampler(
-        loop, str(tmp_path), str(tmp_path), lambda: [os.getpid()], lambda _size, now: told.append(now)
-    )
+    return sampler.Sampler(loop, str(tmp_path), str(tmp_path), lambda: [os.getpid()], told.append)
 
 
 def test_a_look_that_was_slow_is_followed_by_a_long_pause(
@@ -257,11 +255,9 @@ def test_a_full_disk_leaves_a_hole_and_no_half_line_in_another(
 
 
 def test_what_cannot_be_read_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage, "_read", lambda path: "" if path.endswith("/io") or "net" in path else really(path))
+    really = process.read
+    monkeypatch.setattr(process, "read", lambda path: "" if path.endswith("/io") or "net" in path else really(path))
     found = usage.Tree().measure([os.getpid()])
     assert (found.read, found.written) == (None, None)
     assert usage.network() is None
     assert usage.disk("/no/such/place") is None
-
-
-really = usage._read

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import hashlib
 import io
 import pickle
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import variables
+from jupyter_smx.agent import cell, variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,3 +86,16 @@ def test_nothing_is_mapped_where_nothing_is_large() -> None:
     whole.seek(0)
     (row,) = variables.read(whole)
     assert row == ("a", pickle.dumps([1, 2], protocol=5), [])
+
+
+def test_a_file_is_looked_at_in_pieces_and_read_from_its_beginning_after_it(tmp_path: Path) -> None:
+    content = bytes(range(256)) * (1 << 16)
+    (tmp_path / "v").write_bytes(content)
+    send = {"path": str(tmp_path / "v"), "sha256": hashlib.sha256(content).hexdigest()}
+    with (tmp_path / "v").open("rb") as file:
+        tracemalloc.start()
+        cell._check(file, send)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert file.tell() == 0
+    assert peak < len(content) / 4

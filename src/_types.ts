@@ -127,6 +127,33 @@ export interface RemoteException {
   line: number | null;
 }
 /**
+ * Dollars per hour of all its hosts, the seconds that count, and the sum; None where a price is not known.
+ *
+ * ``billable_seconds`` are those of the job itself, in all its attempts; ``retained_seconds`` those in which its pool
+ * stood idle after it, so far.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Bill".
+ */
+export interface Bill {
+  price_per_hour: number | null;
+  billable_seconds: number;
+  retained_seconds: number;
+  cost: number | null;
+}
+/**
+ * One thing in which two jobs differ; None on the side that has no such thing.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Change".
+ */
+export interface Change {
+  section: string;
+  name: string;
+  before: string | null;
+  after: string | null;
+}
+/**
  * Answer to ``changes?since=``: the events after it, the newest number, and whether older ones were dropped.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -278,6 +305,20 @@ export interface Channel {
   mode: "FastFile" | "File";
   distribution: "FullyReplicated" | "ShardedByS3Key";
   groups: string[];
+}
+/**
+ * Two jobs by name, in what they differ, their code as lines of a unified diff, and what could not be compared.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Comparison".
+ */
+export interface Comparison {
+  before: string;
+  after: string;
+  sentence: string;
+  code: string[];
+  changes: Change[];
+  unknown: string[];
 }
 /**
  * One warm pool that was there and could not be taken: the field, what the job wants, what the pool has.
@@ -488,6 +529,7 @@ export interface JobSpec {
   requirements_only: boolean;
   imports: string[];
   notebook: string;
+  cell_id: string;
   working_directory: string;
   metrics: {
     [k: string]: string;
@@ -696,6 +738,28 @@ export interface MetricSeries {
   values: (number | null)[];
   count: number;
   stride: number;
+}
+/**
+ * The paths of a job's record, each with its place.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "JobPlaces".
+ */
+export interface JobPlaces {
+  places: {
+    [k: string]: Place;
+  };
+}
+/**
+ * Whether a path is there, whether it is a folder, and its name in the browser of files; None outside of that.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Place".
+ */
+export interface Place {
+  exists: boolean;
+  is_folder: boolean;
+  shown_as: string | null;
 }
 /**
  * What a job used over its time, by host; ``peak`` is there with the verdict.

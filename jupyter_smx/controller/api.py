@@ -178,6 +178,14 @@ class Usage(Handler):
         self.answer(await self.patiently(self.around.usage(job, check_host(job, host) if host else "", since)))
 
 
+class Differences(Handler):
+    """In what two jobs differ."""
+
+    def get(self, ref: str) -> None:
+        """Say what became different on the way to a job, from the job ``from`` or the run of its name before it."""
+        self.answer(self.desk.compare(ref, self.get_query_argument("from", "")))
+
+
 class Pools(Handler):
     """Live pools."""
 
@@ -253,6 +261,7 @@ ROUTES: list[tuple[str, type[Handler]]] = [
     (rf"/v1/jobs/{_REF}/logs", Logs),
     (rf"/v1/jobs/{_REF}/metrics", Metrics),
     (rf"/v1/jobs/{_REF}/usage", Usage),
+    (rf"/v1/jobs/{_REF}/diff", Differences),
     (rf"/v1/jobs/{_REF}/artifacts/(.+)", Artifacts),
     (r"/v1/arrays", Arrays),
     (rf"/v1/arrays/{_REF}", OneArray),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.arrays import ArrayDesk
     from jupyter_smx.controller.bell import Bells
     from jupyter_smx.controller.staging import Staging
+    from jupyter_smx.model.bill import Bill
+    from jupyter_smx.model.comparison import Comparison
     from jupyter_smx.model.event import Changes, PoolSummary
     from jupyter_smx.model.job import Job, JobSummary
     from jupyter_smx.model.progress import JobMetrics
@@ -54,6 +56,12 @@ class Controller(Protocol):
 
     def summary(self, job: Job) -> JobSummary:
         """Say of a job what lists show."""
+
+    def bill(self, job: Job) -> Bill:
+        """Say what a job is billed for."""
+
+    def compare(self, ref: str, other: str) -> Comparison:
+        """Say in what a job differs from another one, or from the run before it."""
 
     def jobs(self, limit: int, before: str, status: Status | None) -> list[JobSummary]:
         """Give one page of jobs, newest first."""
@@ -179,6 +187,7 @@ class Handler(RequestHandler):
         """Write a job: its record and what is derived from it now."""
         summary = self.desk.summary(job)
         derived = {name: getattr(summary, name) for name in ("status", "secondary_status", "queue_position", "cost")}
+        derived["bill"] = self.desk.bill(job)
         # One object of two halves: a record with its source is large, and is written once.
         self.set_status(status)
         self.finish(_encode(job)[:-1] + b"," + _encode(derived)[1:])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.bell import Bell
     from jupyter_smx.controller.store import Store
     from jupyter_smx.model.array import Array
+    from jupyter_smx.model.bill import Bill
     from jupyter_smx.model.job import Job, JobSummary
     from jupyter_smx.model.progress import Outlook
     from jupyter_smx.policy.limits import Limits
@@ -147,6 +148,10 @@ class Books:
         cost = price.job_cost(job, self.limits.catalogue, self.clock())
         outlook = None if is_final(job.state) else self.outlooks.get(job.id)
         return summary_of(job, queue_position=position, cost=cost, outlook=outlook)
+
+    def bill(self, job: Job) -> Bill:
+        """Say what a job is billed for, so far where it is not over."""
+        return price.bill(job, self.limits.catalogue, self.clock())
 
     def pool_summary(self, cluster: Cluster) -> PoolSummary:
         """Say of a cluster what the list of pools shows."""

@@ -10,11 +10,13 @@ from msgspec.structs import asdict, replace
 
 from jupyter_smx.controller.arrays import ArrayDesk
 from jupyter_smx.model.cluster import Cluster, ClusterState
+from jupyter_smx.model.comparison import Comparison, compare
 from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, SmxError, ValidationError, nearest
 from jupyter_smx.model.event import Changes, PoolSummary
 from jupyter_smx.model.job import Job, JobSummary, Transition
 from jupyter_smx.model.name import check_id, job_name
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final, message_of
+from jupyter_smx.model.summary import base_name_of
 from jupyter_smx.policy import admission, capacity, environment, keep_alive, placement, reuse
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.books import Books
     from jupyter_smx.controller.reconcile import Reconciler
     from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.bill import Bill
     from jupyter_smx.model.spec import JobSpec
 
 
@@ -155,6 +158,29 @@ class Desk:
     def summary(self, job: Job) -> JobSummary:
         """Say of a job what lists show."""
         return self._books.summary(job)
+
+    def bill(self, job: Job) -> Bill:
+        """Say what a job is billed for."""
+        return self._books.bill(job)
+
+    def compare(self, ref: str, other: str) -> Comparison:
+        """Say in what a job differs from another one, or from the run of the same base name before it ("").
+
+        :raises ResourceNotFoundError: one of the two is not known, or there was no run before it.
+        """
+        after = self.job(ref)
+        return compare(self.job(other) if other else self._run_before(after), after)
+
+    def _run_before(self, job: Job) -> Job:
+        found = self._books.store.run_before(job)
+        if found is None:
+            raise ResourceNotFoundError(
+                f"There is no run of {base_name_of(job)} before {job.name}.",
+                field="from",
+                value=job.name,
+                cure="It can be compared with any other job.",
+            )
+        return self.job(found)
 
     def jobs(self, limit: int, before: str, status: Status | None) -> list[JobSummary]:
         """Give one page of jobs, newest first; what is live is told as of now."""

@@ -211,6 +211,14 @@ class Store:
         return [_decode_summary(row[0]) for row in self._page("summary", limit, before, status)]
 
     @_reads
+    def run_before(self, job: Job) -> str | None:
+        """Give the id of the newest job with the base name of ``job`` that was there before it."""
+        row = tables.RUN_BEFORE.run(
+            self._raw, base_name=base_name_of(job), created_at=job.created_at, ref=job.id
+        ).fetchone()
+        return None if row is None else str(row[0])
+
+    @_reads
     def runs(self, code: str, instances: str) -> list[Run]:
         """Give the newest completed runs of some code on some instances."""
         rows = tables.NEWEST_RUNS.run(self._raw, code=code, instances=instances, count=RUNS)

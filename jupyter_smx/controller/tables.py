@@ -170,6 +170,15 @@ NEWEST_OF_BASE_NAME = Statement(
     .order_by(jobs.c.created_at.desc(), jobs.c.id.desc())
     .limit(1)
 )
+RUN_BEFORE = Statement(
+    select(jobs.c.id)
+    .where(
+        jobs.c.base_name == bindparam("base_name"),
+        tuple_(jobs.c.created_at, jobs.c.id) < tuple_(bindparam("created_at"), bindparam("ref")),
+    )
+    .order_by(jobs.c.created_at.desc(), jobs.c.id.desc())
+    .limit(1)
+)
 JOBS_BY_PREFIX = Statement(
     select(jobs.c.name, jobs.c.record)
     .where(or_(starts_with(jobs.c.id), starts_with(jobs.c.name)))

@@ -14,6 +14,7 @@ from jupyter_smx import launch
 from jupyter_smx.kernel import interpreters, log, payload, standby
 from jupyter_smx.kernel.card import card_of
 from jupyter_smx.kernel.handle import Job
+from jupyter_smx.kernel.notebook import cell_id_of, notebook_of
 from jupyter_smx.kernel.rerun import spec_again
 from jupyter_smx.kernel.revision import revision_of
 from jupyter_smx.kernel.screen import Screen
@@ -78,7 +79,8 @@ class Session:
             python=sys.executable,
             python_version=payload.python_version(),
             folder=_folder(),
-            notebook=_notebook(self.namespace),
+            notebook=notebook_of(self.namespace),
+            cell_id=cell_id_of(self.shell),
             revision=revision_of(Path.cwd()),
         )
 
@@ -220,12 +222,6 @@ def _folder() -> Path:
             rule="Relative paths of a job start from it.",
             cure="Run `%cd` into a folder that is there.",
         ) from None
-
-
-def _notebook(namespace: Mapping[str, Any]) -> str:
-    """Give the notebook's path as Jupyter's server or VS Code say it; "" elsewhere."""
-    name = os.environ.get("JPY_SESSION_NAME") or namespace.get("__vsc_ipynb_file__") or ""
-    return str(name)
 
 
 def _complain(sentence: str) -> None:

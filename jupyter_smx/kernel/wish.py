@@ -36,13 +36,15 @@ _LONGEST_DEFAULT = MAX_NAME - 7  # a hyphen and six digits of the id follow
 class Surroundings(Struct, frozen=True, kw_only=True):
     """Where a wish is made.
 
-    The interpreter, the folder that relative paths start from, the notebook ("" if none), and the folder's git commit.
+    The interpreter, the folder that relative paths start from, the notebook and the id of its cell that runs ("" where
+    nobody says them), and the folder's git commit.
     """
 
     python: str
     python_version: str
     folder: Path
     notebook: str = ""
+    cell_id: str = ""
     revision: Revision | None = None
 
 
@@ -109,6 +111,7 @@ class Wish(Struct, frozen=True, kw_only=True):
             requirements_only=chosen.requirements_only,
             imports=self.installed(cell.imports(cell.check(source, filename)), script.filename),
             notebook=here.notebook,
+            cell_id=here.cell_id,
             working_directory=str(here.folder),
             revision=here.revision,
             metrics=dict(self.metrics),

@@ -51,6 +51,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The job's Python shall have the requirements alone, and nothing of ``python``'s packages."""
     imports: tuple[str, ...] = ()
     notebook: str = ""
+    cell_id: str = ""
+    """Of the notebook's cell that handed the job in, where the front end says it."""
     working_directory: str = ""
     metrics: dict[str, str] = {}
     """Regular expressions by the name of their metric; the first group is the value."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jupyter_smx.model.bill import Bill
 from jupyter_smx.policy.transitions import attempt_began
 
 if TYPE_CHECKING:
@@ -48,7 +49,21 @@ def billable_seconds(job: Job, now: float) -> float:
     return last + sum(attempt.seconds() for attempt in job.attempts)
 
 
+def retained_seconds(job: Job) -> float:
+    """Seconds in which the pool of a job stood idle after it, as its record has them."""
+    return job.warm_pool.resource_retained_billable_seconds if job.warm_pool else 0.0
+
+
 def job_cost(job: Job, known: Catalogue, now: float) -> float | None:
     """Dollars for a job, with the idle time that its pool was retained after it."""
-    retained = job.warm_pool.resource_retained_billable_seconds if job.warm_pool else 0
-    return cost(job.spec.instance_groups, billable_seconds(job, now) + retained, known)
+    return cost(job.spec.instance_groups, billable_seconds(job, now) + retained_seconds(job), known)
+
+
+def bill(job: Job, known: Catalogue, now: float) -> Bill:
+    """Say what a job is billed for, line by line."""
+    return Bill(
+        price_per_hour=rate(job.spec.instance_groups, known),
+        billable_seconds=billable_seconds(job, now),
+        retained_seconds=retained_seconds(job),
+        cost=job_cost(job, known, now),
+    )

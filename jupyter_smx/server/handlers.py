@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from http import HTTPStatus
@@ -16,8 +17,10 @@ from tornado.web import authenticated
 
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError, ValidationError
 from jupyter_smx.model.event import Changes
+from jupyter_smx.model.job import Job
 from jupyter_smx.server.artifacts import Passage, file_name
 from jupyter_smx.server.connection import NoControllerError
+from jupyter_smx.server.places import Shown, paths_of, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -236,6 +239,37 @@ class HistoryHandler(ControllerHandler):
         await self.guarded(lambda: self.pass_on("GET", f"/v1/jobs/{segment(ref)}/{what}", query=asked))
 
 
+class DifferenceHandler(ControllerHandler):
+    """In what two jobs differ."""
+
+    @authenticated
+    @authorized
+    async def get(self, ref: str) -> None:
+        """Compare a job with the one that ``from`` names, or with the run of its name before it."""
+        asked = self.asked("from")
+        await self.guarded(lambda: self.pass_on("GET", f"/v1/jobs/{segment(ref)}/diff", query=asked))
+
+
+class PlacesHandler(ControllerHandler):
+    """Where the files of a job are in JupyterLab."""
+
+    @authenticated
+    @authorized
+    async def get(self, ref: str) -> None:
+        """Say of each path in a job's record whether it is there, and under which name this server shows it."""
+
+        async def look() -> None:
+            answer = await self.smx.connection.request("GET", f"/v1/jobs/{segment(ref)}")
+            if answer.code != HTTPStatus.OK:
+                self._finish_with(answer, _JSON)
+                return
+            shown = Shown.of(self.contents_manager)
+            paths = paths_of(msgspec.json.decode(answer.body, type=Job))
+            self.finish(msgspec.json.encode(await asyncio.to_thread(places_of, paths, shown)))
+
+        await self.guarded(look)
+
+
 class ArtifactHandler(ControllerHandler):
     """A file that a job brought home."""
 
@@ -340,6 +374,8 @@ ROUTES: list[tuple[str, type[ControllerHandler]]] = [
     (r"/jupyter-smx/jobs/([^/]+)/logs", LogsHandler),
     (r"/jupyter-smx/jobs/([^/]+)/metrics", HistoryHandler),
     (r"/jupyter-smx/jobs/([^/]+)/usage", HistoryHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/diff", DifferenceHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/places", PlacesHandler),
     (r"/jupyter-smx/jobs/([^/]+)/artifacts/(.+)", ArtifactHandler),
     (r"/jupyter-smx/pools", PoolsHandler),
     (r"/jupyter-smx/pools/([^/]+)", PoolHandler),

@@ -9,13 +9,16 @@ from typing import Any
 
 import msgspec
 
+from jupyter_smx.model.bill import Bill
+from jupyter_smx.model.comparison import Comparison
 from jupyter_smx.model.errors import ErrorBody
 from jupyter_smx.model.event import Changes, Event, PoolSummary
 from jupyter_smx.model.job import Job, JobSummary
 from jupyter_smx.model.progress import JobMetrics
 from jupyter_smx.model.usage import JobUsage
+from jupyter_smx.server.places import JobPlaces
 
-_TYPES = (JobSummary, PoolSummary, Event, Changes, Job, JobMetrics, JobUsage, ErrorBody)
+_TYPES = (JobSummary, PoolSummary, Event, Changes, Job, Bill, JobPlaces, Comparison, JobMetrics, JobUsage, ErrorBody)
 
 
 def schema() -> dict[str, Any]:

@@ -61,6 +61,17 @@ def test_a_job_is_billed_from_the_start_of_its_hosts_and_its_pool_apart() -> Non
     assert price.job_cost(kept, KNOWN, NOW) == pytest.approx(2 * 0.115 * 1.5)
 
 
+def test_a_bill_has_the_lines_that_make_its_sum() -> None:
+    pool = WarmPool(status=WarmPoolStatus.REUSED, resource_retained_billable_seconds=1_800)
+    spec = a_spec(instance_groups=of(("ml.m5.large", 2)))
+    job = a_job(spec=spec, started_at=NOW, ended_at=NOW + 3_600, warm_pool=pool)
+    bill = price.bill(job, KNOWN, NOW)
+    assert (bill.price_per_hour, bill.billable_seconds, bill.retained_seconds) == (pytest.approx(0.23), 3_600, 1_800)
+    assert bill.cost == pytest.approx(0.23 * 1.5)
+    unknown = price.bill(a_job(spec=a_spec(instance_groups=of(("new", 1)))), KNOWN, NOW)
+    assert (unknown.price_per_hour, unknown.cost) == (None, None)
+
+
 def test_waiting_for_room_costs_nothing_and_a_running_job_costs_so_far() -> None:
     assert price.job_cost(a_job(created_at=NOW - 500), KNOWN, NOW) == 0
     spec = a_spec(instance_groups=of(("ml.m5.large", 1)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 
@@ -15,6 +17,8 @@ class Route(Struct, frozen=True, kw_only=True):
     body: str | None = None
     query: dict[str, str] = {}
     upstream_query: dict[str, str] = {}
+    answer: Mapping[str, object] = {}
+    """What the controller says."""
 
     def __str__(self) -> str:
         return f"{self.verb} {self.path}"
@@ -54,6 +58,19 @@ ROUTES = [
         upstream="/v1/jobs/digits/usage",
         query={"host": "algo-2", "since": "17.5", "_xsrf": "x"},
         upstream_query={"host": "algo-2", "since": "17.5"},
+    ),
+    Route(
+        verb="GET",
+        path="jobs/digits/diff",
+        upstream="/v1/jobs/digits/diff",
+        query={"from": "digits-a1", "_xsrf": "x"},
+        upstream_query={"from": "digits-a1"},
+    ),
+    Route(
+        verb="GET",
+        path="jobs/digits/places",
+        upstream="/v1/jobs/digits",
+        answer={"id": "a", "name": "digits-a", "spec": {"kind": "train", "source": ""}},
     ),
     Route(
         verb="GET",

@@ -34,7 +34,7 @@ async def test_a_request_reaches_the_controller_with_the_arguments_it_knows_and_
     route: Route, jp_fetch: Any, controller: FakeController
 ) -> None:
     upstream_verb = route.upstream_verb or route.verb
-    controller.answer(upstream_verb, route.upstream, 200, {"yes": 1})
+    controller.answer(upstream_verb, route.upstream, 200, route.answer)
     answer = await jp_fetch(
         "jupyter-smx",
         route.path,

@@ -1,0 +1,18 @@
+"""What a job is billed for."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Bill(Struct, frozen=True, kw_only=True):
+    """Dollars per hour of all its hosts, the seconds that count, and the sum; None where a price is not known.
+
+    ``billable_seconds`` are those of the job itself, in all its attempts; ``retained_seconds`` those in which its pool
+    stood idle after it, so far.
+    """
+
+    price_per_hour: float | None
+    billable_seconds: float
+    retained_seconds: float
+    cost: float | None

@@ -3,7 +3,7 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
-import { ApiError } from './errors';
+import { ApiError, sentenceOf } from './errors';
 import type { Changes, ErrorBody, JobSummary, PoolSummary, Status } from './_types';
 
 const ROOT = 'jupyter-smx';
@@ -84,11 +84,7 @@ export class Api {
     try {
       response = await ServerConnection.makeRequest(url, init, this.settings);
     } catch (reason) {
-      throw new ApiError(
-        0,
-        'NetworkError',
-        reason instanceof Error ? reason.message : String(reason)
-      );
+      throw new ApiError(0, 'NetworkError', sentenceOf(reason));
     }
     if (!response.ok) {
       throw await errorOf(response);

@@ -7,6 +7,7 @@ import React from 'react';
 
 import type { JobSummary } from './_types';
 import { statesNow } from './arrays';
+import { errandFor } from './errand';
 import { CommandIDs } from './ids';
 import { ArrayLine } from './components/arrays';
 import { JobTime, StatusMark, StopButton } from './components/jobs';
@@ -64,7 +65,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     return {
       now: this.model.now(),
       trans: this.trans,
-      onStop: job => void this.commands.execute(CommandIDs.stopJob, { id: job.id })
+      onStop: errandFor(this.commands, CommandIDs.stopJob)
     };
   }
 
@@ -80,7 +81,7 @@ interface ICardLineProps {
   isLive: boolean;
   now: number;
   trans: TranslationBundle;
-  onStop: (job: JobSummary) => void;
+  onStop?: (job: JobSummary) => void;
 }
 
 function CardLine({ job, isLive, now, trans, onStop }: ICardLineProps): JSX.Element {
@@ -105,7 +106,9 @@ function CardLine({ job, isLive, now, trans, onStop }: ICardLineProps): JSX.Elem
       {isLive || !isRunning ? null : (
         <span className="jp-smx-stale">{trans.__('as it was when the notebook was saved')}</span>
       )}
-      {isLive && isRunning ? <StopButton job={job} trans={trans} onStop={onStop} /> : null}
+      {isLive && isRunning && onStop ? (
+        <StopButton job={job} trans={trans} onStop={onStop} />
+      ) : null}
     </div>
   );
 }

@@ -1,34 +1,22 @@
 // The actions on jobs and pools, as commands: for buttons, the palette, shortcuts and other extensions.
 
 import type { CommandRegistry } from '@lumino/commands';
-import { Dialog, InputDialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { refreshIcon } from '@jupyterlab/ui-components';
-import type { ReadonlyJSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
 import { DisposableSet } from '@lumino/disposable';
 
-import type { JobSummary, PoolSummary } from './_types';
+import type { JobSummary } from './_types';
+import { agreed, jobOf, poolOf, told } from './ask';
+import { sentenceOf } from './errors';
 import { Filter } from './filter';
-import { CommandIDs } from './ids';
-import { finished, livePools, running } from './state';
+import { CommandIDs, idArgs, NO_ARGS } from './ids';
+import { finished, running } from './state';
 import type { IJobsModel } from './tokens';
 
 /** Seconds that one press of the button adds to a pool. */
 export const EXTENSION_SECONDS = 900;
-
-const NO_ARGS: ReadonlyJSONObject = { type: 'object', properties: {} };
-
-function idArgs(description: string): ReadonlyJSONObject {
-  return {
-    type: 'object',
-    properties: { id: { type: 'string', description } }
-  };
-}
-
-function idOf(args: ReadonlyPartialJSONObject): string {
-  return typeof args.id === 'string' ? args.id : '';
-}
 
 /**
  * Add the commands that act on the model; disposing the result takes them away again.
@@ -86,15 +74,15 @@ function addStop(
     caption: trans.__('Ask a job to end, after a question'),
     describedBy: { args: idArgs('The id of the job; without it, which one is asked') },
     execute: async args => {
-      const job = await jobOf(args, model.state.jobs, running(model.state), trans);
+      const job = await jobOf(args, model, running(model.state), trans);
       if (!job) {
         return;
       }
       const sure = await agreed(
         trans.__('Stop this job?'),
         trans.__('%1 gets the signal to end. What it wrote so far is kept.', job.name),
-        Dialog.cancelButton({ label: trans.__('Let It Run') }),
-        Dialog.warnButton({ label: trans.__('Stop') })
+        trans.__('Let It Run'),
+        trans.__('Stop')
       );
       if (sure) {
         await told(model.stop(job));
@@ -113,15 +101,15 @@ function addDelete(
     caption: trans.__('Delete the record, log and files of a finished job, after a question'),
     describedBy: { args: idArgs('The id of the job; without it, which one is asked') },
     execute: async args => {
-      const job = await jobOf(args, model.state.jobs, finished(model.state), trans);
+      const job = await jobOf(args, model, finished(model.state), trans);
       if (!job) {
         return;
       }
       const sure = await agreed(
         trans.__('Delete this job?'),
         trans.__('The record of %1, its log and the files that it brought home go.', job.name),
-        Dialog.cancelButton({ label: trans.__('Keep It') }),
-        Dialog.warnButton({ label: trans.__('Delete') })
+        trans.__('Keep It'),
+        trans.__('Delete')
       );
       if (sure) {
         await told(model.remove(job));
@@ -155,8 +143,8 @@ function addClear(
       const sure = await agreed(
         trans._n('Delete %1 finished job?', 'Delete %1 finished jobs?', jobs.length),
         trans.__('Their records, their logs and the files that they brought home go.'),
-        Dialog.cancelButton({ label: trans.__('Keep Them') }),
-        Dialog.warnButton({ label: trans.__('Delete') })
+        trans.__('Keep Them'),
+        trans.__('Delete')
       );
       if (sure) {
         await removeAll(jobs, model, trans);
@@ -215,72 +203,4 @@ function addRelease(
       }
     }
   });
-}
-
-/** The job that the arguments name; where they name none, the only candidate or the one that a person chooses. */
-export function jobOf(
-  args: ReadonlyPartialJSONObject,
-  known: ReadonlyMap<string, JobSummary>,
-  candidates: readonly JobSummary[],
-  trans: TranslationBundle
-): Promise<JobSummary | null> {
-  const id = idOf(args);
-  return id
-    ? Promise.resolve(known.get(id) ?? null)
-    : chosen(candidates, job => job.name, trans.__('Which job?'), trans);
-}
-
-function poolOf(
-  args: ReadonlyPartialJSONObject,
-  { state }: IJobsModel,
-  trans: TranslationBundle
-): Promise<PoolSummary | null> {
-  const id = idOf(args);
-  if (id) {
-    return Promise.resolve(state.pools.get(id) ?? null);
-  }
-  const idle = livePools(state).filter(pool => pool.expires_at !== null);
-  const nameOf = (pool: PoolSummary): string =>
-    trans.__('%1 (%2, %3)', pool.name, pool.instances, pool.engine);
-  return chosen(idle, nameOf, trans.__('Which pool?'), trans);
-}
-
-async function chosen<T>(
-  candidates: readonly T[],
-  nameOf: (one: T) => string,
-  title: string,
-  trans: TranslationBundle
-): Promise<T | null> {
-  if (candidates.length < 2) {
-    if (candidates.length === 0) {
-      Notification.info(trans.__('There is none to which this applies.'), { autoClose: 5000 });
-    }
-    return candidates[0] ?? null;
-  }
-  const names = candidates.map(nameOf);
-  const { value } = await InputDialog.getItem({ title, items: names });
-  return candidates[names.indexOf(value ?? '')] ?? null;
-}
-
-async function agreed(
-  title: string,
-  body: string,
-  no: Dialog.IButton,
-  yes: Dialog.IButton
-): Promise<boolean> {
-  const answer = await showDialog({ title, body, buttons: [no, yes] });
-  return answer.button.accept;
-}
-
-/** Wait for an action and say its failure in the sentence that the server gave. */
-async function told(action: Promise<void>): Promise<void> {
-  try {
-    await action;
-  } catch (reason) {
-    Notification.error(sentenceOf(reason));
-  }
-}
-
-function sentenceOf(reason: unknown): string {
-  return reason instanceof Error ? reason.message : String(reason);
 }

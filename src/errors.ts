@@ -11,3 +11,8 @@ export class ApiError extends Error {
     this.name = 'ApiError';
   }
 }
+
+/** The sentence of whatever was thrown. */
+export function sentenceOf(reason: unknown): string {
+  return reason instanceof Error ? reason.message : String(reason);
+}

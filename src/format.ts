@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { JobSummary, PoolSummary } from './_types';
 import type { IState } from './state';
-import { isFinal, running } from './state';
+import { idlePools, isFinal, running } from './state';
 
 /** `mm:ss`, or `h:mm:ss` from one hour on; never negative. */
 export function clock(seconds: number): string {
@@ -157,10 +157,9 @@ export function todayWords(state: IState, now: number, trans: TranslationBundle)
 
 /** The line that sums up: `3 running · 2 warm · $0.41 today`. */
 export function countSentence(state: IState, now: number, trans: TranslationBundle): string {
-  const warm = [...state.pools.values()].filter(pool => pool.expires_at !== null).length;
   const words = [
     trans.__('%1 running', running(state).length),
-    trans.__('%1 warm', warm),
+    trans.__('%1 warm', idlePools(state).length),
     todayWords(state, now, trans)
   ];
   return words.filter(Boolean).join(' · ');

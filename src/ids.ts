@@ -1,4 +1,6 @@
-// The names of the commands, for whoever executes one without loading what it does.
+// The names of the commands and the forms of their arguments, for whoever needs these without loading what they do.
+
+import type { ReadonlyJSONObject } from '@lumino/coreutils';
 
 export namespace CommandIDs {
   export const refresh = 'jupyter-smx:refresh';
@@ -12,4 +14,15 @@ export namespace CommandIDs {
   export const releasePool = 'jupyter-smx:release-pool';
   export const wake = 'jupyter-smx:start-controller';
   export const openPanel = 'jupyter-smx:open-panel';
+}
+
+/** The arguments of a command that takes none. */
+export const NO_ARGS: ReadonlyJSONObject = { type: 'object', properties: {} };
+
+/** The arguments of a command that takes the id of one thing. */
+export function idArgs(description: string): ReadonlyJSONObject {
+  return {
+    type: 'object',
+    properties: { id: { type: 'string', description } }
+  };
 }

@@ -7,7 +7,7 @@ import { Signal } from '@lumino/signaling';
 
 import type { JobSummary, PoolSummary } from './_types';
 import type { Api, IAnswer } from './api';
-import { ApiError } from './errors';
+import { ApiError, sentenceOf } from './errors';
 import type { IState, IStep } from './state';
 import { asleep, changed, extended, listed, NOTHING, paged, without } from './state';
 import type { IJobsModel } from './tokens';
@@ -89,7 +89,7 @@ export class JobsModel implements IJobsModel, IDisposable {
   async remove(job: JobSummary): Promise<void> {
     await this._api.deleteJob(job.id);
     // Nothing is announced of a job that is gone.
-    this._become(without(this._state, job.id).state);
+    this._become(without(this._state, job.id));
   }
 
   more(): Promise<void> {
@@ -192,7 +192,7 @@ export class JobsModel implements IJobsModel, IDisposable {
       const { jobs } = (await this._api.jobs(PAGE, { before })).body;
       // Somebody may have listed everything anew meanwhile; then this page belongs to another list.
       if (this._state.cursor === before) {
-        this._become(paged(this._state, jobs, cursorOf(jobs, PAGE)).state);
+        this._become(paged(this._state, jobs, cursorOf(jobs, PAGE)));
       }
     } catch (reason) {
       this._fail(reason);
@@ -235,9 +235,10 @@ export class JobsModel implements IJobsModel, IDisposable {
     if (this._isDisposed) {
       return;
     }
-    const problem = reason instanceof Error ? reason.message : String(reason);
     const reach = reachOf(reason);
-    this._become({ ...this._state, reach, problem });
+    this._become({ ...this._state, reach, problem: sentenceOf(reason) });
+    // A page of older jobs may fail while the list waits for its next try.
+    clearTimeout(this._retry);
     if (reach === 'failing' && this._page.visibilityState === 'visible') {
       this._retry = setTimeout(() => void this._want('list'), RETRY_MS);
     }

@@ -5,10 +5,11 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 
 import type { JobSummary, PoolSummary } from './_types';
+import { errand } from './errand';
 import { stepWords } from './format';
 import { jobsIcon } from './icons';
 import { CommandIDs } from './ids';
-import { livePools, running } from './state';
+import { idlePools, running } from './state';
 import type { IJobsModel } from './tokens';
 
 /**
@@ -19,19 +20,19 @@ export function runningManager(
   commands: CommandRegistry,
   trans: TranslationBundle
 ): IRunningSessions.IManager {
-  const open = (): void => {
-    if (commands.hasCommand(CommandIDs.openPanel)) {
-      void commands.execute(CommandIDs.openPanel);
-    }
+  const open = (): void => errand(commands, CommandIDs.openPanel)?.();
+  // Without the command there is no button for it.
+  const shutdown = (command: string, id: string): (() => void) | undefined => {
+    const act = errand(commands, command);
+    return act && (() => act({ id }));
   };
-  const idle = (): PoolSummary[] => livePools(model.state).filter(pool => pool.expires_at !== null);
   const jobItem = (job: JobSummary): IRunningSessions.IRunningItem => ({
     open,
     icon: () => jobsIcon,
     label: () => job.name,
     labelTitle: () => trans.__('%1 on %2', job.name, job.instances),
     detail: () => stepWords(job, trans),
-    shutdown: () => void commands.execute(CommandIDs.stopJob, { id: job.id })
+    shutdown: shutdown(CommandIDs.stopJob, job.id)
   });
   const poolItem = (pool: PoolSummary): IRunningSessions.IRunningItem => ({
     open,
@@ -39,11 +40,11 @@ export function runningManager(
     label: () => trans.__('Pool %1', pool.name),
     labelTitle: () => trans.__('%1 on %2', pool.instances, pool.engine),
     detail: () => trans.__('Available'),
-    shutdown: () => void commands.execute(CommandIDs.releasePool, { id: pool.id })
+    shutdown: shutdown(CommandIDs.releasePool, pool.id)
   });
   return {
     name: trans.__('Jobs and pools'),
-    running: () => [...running(model.state).map(jobItem), ...idle().map(poolItem)],
+    running: () => [...running(model.state).map(jobItem), ...idlePools(model.state).map(poolItem)],
     refreshRunning: () => void model.refresh(),
     runningChanged: model.changed,
     shutdownLabel: trans.__('Stop'),
@@ -53,7 +54,7 @@ export function runningManager(
     shutdownAll: () => {
       const ends = [
         ...running(model.state).map(job => model.stop(job)),
-        ...idle().map(pool => model.release(pool))
+        ...idlePools(model.state).map(pool => model.release(pool))
       ];
       // Whatever could not be ended is still in the list.
       const tried = ends.map(end => end.catch(() => undefined));

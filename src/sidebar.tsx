@@ -7,13 +7,13 @@ import type { Message } from '@lumino/messaging';
 import type { AccordionPanel } from '@lumino/widgets';
 import React from 'react';
 
-import type { JobSummary } from './_types';
 import { CommandIDs } from './ids';
 import type { IJobActions } from './components/jobs';
 import { JobList } from './components/jobs';
 import { Notice } from './components/notice';
 import { PoolList } from './components/pools';
 import { Tools } from './components/tools';
+import { errand, errandFor } from './errand';
 import { Filter } from './filter';
 import { countSentence } from './format';
 import { jobsIcon } from './icons';
@@ -104,18 +104,13 @@ abstract class SectionView extends LiveWidget {
     }
   }
 
-  protected run(id: string, target?: string): void {
-    void this.commands.execute(id, target === undefined ? {} : { id: target });
-  }
-
   /** What the rows of a list of jobs can do here. */
   protected jobActions(): IJobActions {
-    const act = (id: string) => (job: JobSummary) => this.run(id, job.id);
-    const open = [CommandIDs.openJob, CommandIDs.openLog].find(id => this.commands.hasCommand(id));
+    const { commands } = this;
     return {
-      onStop: act(CommandIDs.stopJob),
-      onDelete: act(CommandIDs.deleteJob),
-      onOpen: open === undefined ? undefined : act(open)
+      onStop: errandFor(commands, CommandIDs.stopJob),
+      onDelete: errandFor(commands, CommandIDs.deleteJob),
+      onOpen: errandFor(commands, CommandIDs.openJob) ?? errandFor(commands, CommandIDs.openLog)
     };
   }
 
@@ -147,24 +142,22 @@ class HeaderView extends SectionView {
   protected render(): JSX.Element {
     const { state } = this.model;
     const isReady = state.reach === 'ready';
+    const refresh = errand(this.commands, CommandIDs.refresh);
+    const settings = errand(this.commands, SETTINGS);
     return (
       <>
         <Tools
           text={this.filter.text}
           trans={this.trans}
           onFilter={text => (this.filter.text = text)}
-          onRefresh={() => this.run(CommandIDs.refresh)}
-          onSettings={
-            this.commands.hasCommand(SETTINGS)
-              ? () => void this.commands.execute(SETTINGS, { query: 'jupyter-smx' })
-              : undefined
-          }
+          onRefresh={refresh}
+          onSettings={settings && (() => settings({ query: 'jupyter-smx' }))}
         />
         <Notice
           state={state}
           trans={this.trans}
-          onRefresh={() => this.run(CommandIDs.refresh)}
-          onWake={() => this.run(CommandIDs.wake)}
+          onRefresh={refresh}
+          onWake={errand(this.commands, CommandIDs.wake)}
         />
         <p className="jp-smx-counts" role="status" aria-live="polite">
           {isReady ? countSentence(state, this.model.now(), this.trans) : ''}
@@ -230,8 +223,8 @@ class PoolsView extends SectionView {
         now={this.model.now()}
         trans={this.trans}
         empty={this.emptyWords(all.length > 0, keep)}
-        onExtend={pool => this.run(CommandIDs.extendPool, pool.id)}
-        onRelease={pool => this.run(CommandIDs.releasePool, pool.id)}
+        onExtend={errandFor(this.commands, CommandIDs.extendPool)}
+        onRelease={errandFor(this.commands, CommandIDs.releasePool)}
       />
     );
   }
@@ -241,15 +234,12 @@ class FinishedView extends SectionView {
   constructor(options: ISectionOptions) {
     super(options, options.trans.__('Finished'));
     this.toolbar = new Toolbar();
-    this.toolbar.addItem(
-      'clear',
-      new ToolbarButton({
-        label: options.trans.__('Clear'),
-        tooltip: options.trans.__('Delete the finished jobs of this list'),
-        onClick: () =>
-          void this.commands.execute(CommandIDs.clearFinished, { filter: this.filter.text })
-      })
-    );
+    this._clear = new ToolbarButton({
+      label: options.trans.__('Clear'),
+      tooltip: options.trans.__('Delete the finished jobs of this list'),
+      onClick: () => errand(this.commands, CommandIDs.clearFinished)?.({ filter: this.filter.text })
+    });
+    this.toolbar.addItem('clear', this._clear);
   }
 
   /** Lab puts it beside the title of the section. */
@@ -264,6 +254,7 @@ class FinishedView extends SectionView {
     if (!this.isKnown()) {
       return <></>;
     }
+    this._clear.enabled = this.commands.hasCommand(CommandIDs.clearFinished);
     const all = finished(state);
     const none = state.reach === 'ready' ? this.trans.__('No job has finished yet.') : '';
     return (
@@ -274,9 +265,12 @@ class FinishedView extends SectionView {
         label={this.trans.__('Finished jobs')}
         empty={this.emptyWords(all.length > 0, none)}
         scroller={this.node}
+        page={this.isVisible && state.reach === 'ready' ? state.cursor : null}
         onEnd={() => void this.model.more()}
         {...this.jobActions()}
       />
     );
   }
+
+  private readonly _clear: ToolbarButton;
 }

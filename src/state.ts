@@ -82,20 +82,20 @@ export function listed(
 /**
  * The state with one more page of older jobs; what is known of a job already is newer than the page.
  */
-export function paged(state: IState, page: readonly JobSummary[], cursor: string | null): IStep {
+export function paged(state: IState, page: readonly JobSummary[], cursor: string | null): IState {
   const jobs = new Map([...page.map(job => [job.id, job] as const), ...state.jobs]);
   const limit = Math.max(state.limit, [...jobs.values()].filter(isFinal).length);
-  return { state: { ...state, jobs, limit, cursor }, ended: [] };
+  return { ...state, jobs, limit, cursor };
 }
 
 /**
  * The state without a job that was deleted.
  */
-export function without(state: IState, id: string): IStep {
+export function without(state: IState, id: string): IState {
   const jobs = new Map(state.jobs);
   jobs.delete(id);
   const cursor = state.cursor === id ? oldestOf(jobs) : state.cursor;
-  return { state: { ...state, jobs, cursor }, ended: [] };
+  return { ...state, jobs, cursor };
 }
 
 function oldestOf(jobs: ReadonlyMap<string, JobSummary>): string | null {
@@ -206,6 +206,11 @@ export function livePools(state: IState): PoolSummary[] {
   return [...state.pools.values()].sort(
     (a, b) => (a.expires_at ?? Infinity) - (b.expires_at ?? Infinity) || a.created_at - b.created_at
   );
+}
+
+/** Pools that wait for a job: those that can be kept longer and released. */
+export function idlePools(state: IState): PoolSummary[] {
+  return livePools(state).filter(pool => pool.expires_at !== null);
 }
 
 /**

@@ -4,6 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import React from 'react';
 
+import { errand } from './errand';
 import { countSentence } from './format';
 import { CommandIDs } from './ids';
 import { LiveWidget } from './live';
@@ -29,14 +30,15 @@ export class StatusItem extends LiveWidget {
       return <></>;
     }
     const words = countSentence(state, this.model.now(), this.trans);
+    const open = errand(this.commands, CommandIDs.openPanel);
     return (
       <button
         type="button"
         className="jp-smx-status-button"
         aria-label={this.trans.__('Jobs and pools: %1', words)}
         title={this.trans.__('Show jobs and pools')}
-        disabled={!this.commands.hasCommand(CommandIDs.openPanel)}
-        onClick={() => void this.commands.execute(CommandIDs.openPanel)}
+        disabled={!open}
+        onClick={() => open?.()}
       >
         {words}
       </button>

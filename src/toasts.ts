@@ -5,6 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 
 import type { JobSummary } from './_types';
+import { errand } from './errand';
 import { CommandIDs } from './ids';
 import { toastsFor } from './toast';
 
@@ -17,11 +18,11 @@ export function announce(
   trans: TranslationBundle
 ): void {
   const label = trans.__('Show jobs');
-  const callback = (): void => void commands.execute(CommandIDs.openPanel);
+  const callback = errand(commands, CommandIDs.openPanel);
   for (const { sentence, kind } of toastsFor(jobs, trans)) {
     Notification.emit(sentence, kind, {
       autoClose: kind === 'error' ? false : 5000,
-      actions: commands.hasCommand(CommandIDs.openPanel) ? [{ label, callback }] : []
+      actions: callback ? [{ label, callback: () => callback() }] : []
     });
   }
 }

@@ -19,6 +19,9 @@ SCREENSHOTS = Path(__file__).parent / "screenshots"
 KERNEL_LIMIT = 60_000
 """Milliseconds until a kernel is idle: the longest wait here, since others may use the machine too."""
 
+WAKE = 20_000
+"""Milliseconds until a job in the panel follows one on a host, a cold start included."""
+
 TRIES = 5
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from lab import WAKE
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     from gate import Gate
     from lab import Lab
     from labserver import LabServer
-
-WAKE = 20_000
-"""Milliseconds until a job in the panel follows one on a host, a cold start included."""
 
 
 def test_the_status_bar_counts_and_leads_to_the_panel(lab: Lab, server: LabServer, gate: Gate) -> None:

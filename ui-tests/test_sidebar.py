@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lab import clock
+from lab import WAKE, clock
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from lab import Lab
     from labserver import LabServer
     from playwright.sync_api import Locator
-
-WAKE = 20_000
-"""Milliseconds until a job in the panel follows one on a host, a cold start included."""
 
 
 MOST_TABS = 6

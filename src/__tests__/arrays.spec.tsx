@@ -1,32 +1,20 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
-import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
 import type { JobSummary } from '../_types';
 import { countWords, statesNow, tasksWords, together } from '../arrays';
 import { CardRenderer } from '../card';
 import { CARD_MIME_TYPE, readCard } from '../snapshot';
-import type { IState } from '../state';
 import { listed, NOTHING } from '../state';
-import type { IJobsModel } from '../tokens';
-import { completed, job } from './examples';
+import { arrayTask, completed, job } from './examples';
+import { FakeModel, rendered } from './fakes';
 
 const heading = 'sweep lr';
 const trans = nullTranslator.load('jupyter_smx');
 
 function task(index: number, fields: Partial<JobSummary> = {}, size = 4): JobSummary {
-  const array = {
-    id: 'a1',
-    name: 'train-a1',
-    index,
-    size,
-    label: `lr=${index}`,
-    values: {},
-    title: heading,
-    max_concurrent: 0
-  };
-  return { ...job(100 + index), array, ...fields };
+  return job(100 + index, { array: arrayTask(index, size), ...fields });
 }
 
 const done = { status: 'Completed', secondary_status: 'Completed', ended_at: 1100 } as const;
@@ -59,14 +47,8 @@ describe('a list of jobs', () => {
 });
 
 describe('the card of an array', () => {
-  class FakeModel {
-    state: IState = NOTHING;
-    changed = new Signal<this, IState>(this);
-    now = (): number => 1134;
-  }
-
   function shown(data: Record<string, unknown>, model: FakeModel): CardRenderer {
-    const widget = new CardRenderer(model as unknown as IJobsModel, new CommandRegistry(), trans);
+    const widget = new CardRenderer(model, new CommandRegistry(), trans);
     Widget.attach(widget, document.body);
     const mime = {
       data: { [CARD_MIME_TYPE]: data },
@@ -76,12 +58,6 @@ describe('the card of an array', () => {
     };
     void widget.renderModel(mime as never);
     return widget;
-  }
-
-  async function rendered(): Promise<void> {
-    for (let i = 0; i < 3; i++) {
-      await new Promise(resolve => requestAnimationFrame(resolve));
-    }
   }
 
   it('shows title, counts and a mark with words for each task, and follows the model', async () => {
@@ -97,8 +73,7 @@ describe('the card of an array', () => {
       'task 2 waits',
       'task 3 waits'
     ]);
-    model.state = listed(NOTHING, [task(2), task(3, done), completed(1)], [], 1).state;
-    model.changed.emit(model.state);
+    model.become(listed(NOTHING, [task(2), task(3, done), completed(1)], [], 1).state);
     await rendered();
     expect(widget.node.querySelector('[role=status]')?.textContent).toBe(
       '2 of 4 done, 1 failed, 1 running'

@@ -37,6 +37,21 @@ export function job(number: number, fields: Partial<JobSummary> = {}): JobSummar
   };
 }
 
+const heading = 'sweep lr';
+
+export function arrayTask(index: number, size: number): NonNullable<JobSummary['array']> {
+  return {
+    id: 'a1',
+    name: 'train-a1',
+    index,
+    size,
+    label: `lr=${index}`,
+    values: {},
+    title: heading,
+    max_concurrent: 0
+  };
+}
+
 export function completed(number: number, fields: Partial<JobSummary> = {}): JobSummary {
   return job(number, {
     status: 'Completed',

@@ -1,11 +1,12 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
+import type { JobSummary } from '../_types';
 import { Filter } from '../filter';
 import { CommandIDs } from '../ids';
 import { JobsPanel } from '../sidebar';
 import { listed, NOTHING } from '../state';
-import { completed, job, pool } from './examples';
+import { arrayTask, completed, job, pool } from './examples';
 import { addedCommands, button, FakeModel, layOut, rendered } from './fakes';
 
 const trans = nullTranslator.load('jupyter_smx');
@@ -61,6 +62,16 @@ describe('the rows', () => {
     document.activeElement?.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
   }
 
+  const field = (): HTMLInputElement =>
+    panel.node.querySelector('input[type=search]') as HTMLInputElement;
+
+  async function type(text: string): Promise<void> {
+    const set = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')?.set;
+    set?.call(field(), text);
+    field().dispatchEvent(new Event('input', { bubbles: true }));
+    await rendered();
+  }
+
   async function show(count: number): Promise<HTMLElement> {
     const jobs = Array.from({ length: count }, (_, i) => completed(i));
     model.become(listed(NOTHING, jobs, [], 1, 'job-0').state);
@@ -82,6 +93,49 @@ describe('the rows', () => {
     expect(model.more).not.toHaveBeenCalled();
     await show(3);
     expect(model.more).toHaveBeenCalled();
+  });
+
+  it('ask on as long as pages come that add no row, and stop with the last one', async () => {
+    const tasks = (count: number): JobSummary[] =>
+      Array.from({ length: count }, (_, i) => completed(i, { array: arrayTask(i, 3000) }));
+    const read = [1000, 2000, 3000].map((count, page) => {
+      const cursor = page < 2 ? `job-${count - 1}` : null;
+      return listed(NOTHING, tasks(count), [], 1, cursor).state;
+    });
+    model.more.mockImplementation(() => {
+      const next = read.shift();
+      return Promise.resolve(next && model.become(next));
+    });
+    await model.more();
+    await rendered();
+    await rendered();
+    expect(list('Finished jobs').querySelectorAll('li')).toHaveLength(1);
+    expect(model.state.jobs.size).toBe(3000);
+    expect(model.more).toHaveBeenCalledTimes(3);
+  });
+
+  it('are looked for among older jobs as long as the filter lets none through', async () => {
+    await show(2);
+    await type('nobody');
+    expect(panel.node.textContent).toContain('Looking through older jobs…');
+    const asked = model.more.mock.calls.length;
+    model.become({ ...model.state, cursor: 'job-x' });
+    await rendered();
+    expect(model.more).toHaveBeenCalledTimes(asked + 1);
+    model.become({ ...model.state, cursor: null });
+    await rendered();
+    expect(panel.node.textContent).toContain('Nothing here matches the filter.');
+    expect(model.more).toHaveBeenCalledTimes(asked + 1);
+  });
+
+  it('are not read on while their section is folded', async () => {
+    panel.unfold(['running']);
+    model.become(listed(NOTHING, [completed(1)], [], 1, 'job-1').state);
+    await rendered();
+    expect(model.more).not.toHaveBeenCalled();
+    panel.unfold(['finished']);
+    await rendered();
+    expect(model.more).toHaveBeenCalledTimes(1);
   });
 
   it('have one stop for the Tab key, and arrows move it', async () => {
@@ -125,18 +179,12 @@ describe('the rows', () => {
   });
 
   it('are narrowed by what is typed, and say so when nothing is left', async () => {
-    await show(2);
-    const field = panel.node.querySelector<HTMLInputElement>('input[type=search]');
-    const type = async (text: string): Promise<void> => {
-      const set = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')?.set;
-      set?.call(field, text);
-      field?.dispatchEvent(new Event('input', { bubbles: true }));
-      await rendered();
-    };
+    model.become(listed(NOTHING, [completed(0), completed(1)], [], 1).state);
+    await rendered();
     await type('digits-1');
     expect(list('Finished jobs').querySelectorAll('li')).toHaveLength(1);
     await type('nobody');
     expect(panel.node.textContent).toContain('Nothing here matches the filter.');
-    expect(field?.value).toBe('nobody');
+    expect(field().value).toBe('nobody');
   });
 });

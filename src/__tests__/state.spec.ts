@@ -83,7 +83,7 @@ describe('changes', () => {
 describe('pages', () => {
   it('add what is older and leave what is known as it is', () => {
     const state = { ...ready, cursor: 'job-1' };
-    const next = paged(state, [completed(0), completed(1)], 'job-0').state;
+    const next = paged(state, [completed(0), completed(1)], 'job-0');
     expect([...next.jobs.keys()].sort()).toEqual(['job-0', 'job-1']);
     expect(next.jobs.get('job-1')?.status).toBe('InProgress');
     expect(next.cursor).toBe('job-0');
@@ -101,8 +101,8 @@ describe('pages', () => {
       ...listed(NOTHING, [completed(3), completed(2)], [], 1).state,
       cursor: 'job-2'
     };
-    expect(without(state, 'job-2').state.cursor).toBe('job-3');
-    expect(without(state, 'job-3').state.cursor).toBe('job-2');
+    expect(without(state, 'job-2').cursor).toBe('job-3');
+    expect(without(state, 'job-3').cursor).toBe('job-2');
   });
 });
 

@@ -14,13 +14,13 @@ import { isFinal } from '../state';
 import { TasksRow } from './arrays';
 import { JobExpected, JobMetrics, JobProgress } from './outlook';
 import type { RowPlace } from './rows';
-import { Rows } from './rows';
+import { Rows, useReadOn } from './rows';
 import { Words } from './words';
 
 /** What a row can do; a button whose act is not there is not there. */
 export interface IJobActions {
-  onStop: (job: JobSummary) => void;
-  onDelete: (job: JobSummary) => void;
+  onStop?: (job: JobSummary) => void;
+  onDelete?: (job: JobSummary) => void;
   onOpen?: (job: JobSummary) => void;
   onRerun?: (job: JobSummary) => void;
 }
@@ -35,6 +35,8 @@ export interface IJobListProps extends IJobActions {
   empty: string;
   /** The element in which the list scrolls. */
   scroller: HTMLElement;
+  /** What `Rows` says of it. */
+  page?: string | null;
   onEnd?: () => void;
 }
 
@@ -42,9 +44,9 @@ export interface IJobListProps extends IJobActions {
 const ROW = 48;
 
 export function JobList(props: IJobListProps): JSX.Element {
-  const { jobs, label, empty, scroller, onEnd, ...row } = props;
+  const { jobs, label, empty, scroller, page = null, onEnd, ...row } = props;
   if (jobs.length === 0) {
-    return <p className="jp-smx-empty">{empty}</p>;
+    return <NoRows words={empty} page={page} trans={row.trans} onEnd={onEnd} />;
   }
   const forJob = (act?: (job: JobSummary) => void) => (one: JobSummary | ITasks) =>
     'tasks' in one ? undefined : act?.(one);
@@ -54,18 +56,35 @@ export function JobList(props: IJobListProps): JSX.Element {
       label={label}
       scroller={scroller}
       estimate={ROW}
+      page={page}
       onEnd={onEnd}
       onOpen={forJob(row.onOpen)}
-      onDelete={forJob(job => (isFinal(job) ? row.onDelete(job) : row.onStop(job)))}
+      onDelete={forJob(job => (isFinal(job) ? row.onDelete : row.onStop)?.(job))}
     >
-      {(one, { ...place }, isCurrent) =>
+      {(one, place, isCurrent) =>
         'tasks' in one ? (
-          <TasksRow key={one.id} row={one} trans={row.trans} place={place} />
+          <TasksRow row={one} trans={row.trans} place={place} />
         ) : (
-          <JobRow key={one.id} job={one} place={place} isCurrent={isCurrent} {...row} />
+          <JobRow job={one} place={place} isCurrent={isCurrent} {...row} />
         )
       }
     </Rows>
+  );
+}
+
+/** What stands there instead of rows; while older jobs may still match, they are read. */
+function NoRows(props: {
+  words: string;
+  page: string | null;
+  trans: TranslationBundle;
+  onEnd?: () => void;
+}): JSX.Element {
+  const { words, page, trans, onEnd } = props;
+  useReadOn(page, onEnd);
+  return (
+    <p className="jp-smx-empty" role="status">
+      {page === null ? words : trans.__('Looking through older jobs…')}
+    </p>
   );
 }
 
@@ -108,12 +127,15 @@ function JobRow(props: IJobRowProps): JSX.Element {
   );
 }
 
-function JobButtons({ job, trans, isCurrent, ...acts }: IJobRowProps): JSX.Element {
+function JobButtons({ job, trans, isCurrent, ...acts }: IJobRowProps): JSX.Element | null {
   const tabIndex = isCurrent ? 0 : -1;
   if (!isFinal(job)) {
-    return <StopButton job={job} trans={trans} onStop={acts.onStop} tabIndex={tabIndex} />;
+    const { onStop } = acts;
+    return onStop ? (
+      <StopButton job={job} trans={trans} onStop={onStop} tabIndex={tabIndex} />
+    ) : null;
   }
-  const { onRerun } = acts;
+  const { onRerun, onDelete } = acts;
   return (
     <span className="jp-smx-row-buttons">
       {onRerun ? (
@@ -124,12 +146,14 @@ function JobButtons({ job, trans, isCurrent, ...acts }: IJobRowProps): JSX.Eleme
           onClick={() => onRerun(job)}
         />
       ) : null}
-      <IconButton
-        label={trans.__('Delete %1', job.name)}
-        icon={deleteIcon}
-        tabIndex={tabIndex}
-        onClick={() => acts.onDelete(job)}
-      />
+      {onDelete ? (
+        <IconButton
+          label={trans.__('Delete %1', job.name)}
+          icon={deleteIcon}
+          tabIndex={tabIndex}
+          onClick={() => onDelete(job)}
+        />
+      ) : null}
     </span>
   );
 }

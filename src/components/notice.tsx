@@ -12,8 +12,9 @@ const CHECK = 'jupyter server extension list';
 export interface INoticeProps {
   state: IState;
   trans: TranslationBundle;
-  onRefresh: () => void;
-  onWake: () => void;
+  /** Absent, as the other, where its command was switched off. */
+  onRefresh?: () => void;
+  onWake?: () => void;
 }
 
 export function Notice({ state, trans, onRefresh, onWake }: INoticeProps): JSX.Element | null {
@@ -25,18 +26,14 @@ export function Notice({ state, trans, onRefresh, onWake }: INoticeProps): JSX.E
         <div className="jp-smx-notice">
           <p>{trans.__('No job has run for a while, so nothing of jupyter_smx is running.')}</p>
           <p>{trans.__('It starts with the next %1 or %2 cell.', '%%train', '%%process')}</p>
-          <button type="button" className="jp-smx-button" onClick={onWake}>
-            {trans.__('Show earlier jobs')}
-          </button>
+          <NoticeButton label={trans.__('Show earlier jobs')} onClick={onWake} />
         </div>
       );
     case 'failing':
       return (
         <div className="jp-smx-notice" role="alert">
           <p>{trans.__('The list may be out of date: %1', state.problem)}</p>
-          <button type="button" className="jp-smx-button" onClick={onRefresh}>
-            {trans.__('Try again')}
-          </button>
+          <NoticeButton label={trans.__('Try again')} onClick={onRefresh} />
         </div>
       );
     default:
@@ -44,7 +41,16 @@ export function Notice({ state, trans, onRefresh, onWake }: INoticeProps): JSX.E
   }
 }
 
-function MissingNotice(props: { trans: TranslationBundle; onRefresh: () => void }): JSX.Element {
+function NoticeButton(props: { label: string; onClick?: () => void }): JSX.Element | null {
+  const { label, onClick } = props;
+  return onClick ? (
+    <button type="button" className="jp-smx-button" onClick={() => onClick()}>
+      {label}
+    </button>
+  ) : null;
+}
+
+function MissingNotice(props: { trans: TranslationBundle; onRefresh?: () => void }): JSX.Element {
   const { trans, onRefresh } = props;
   return (
     <div className="jp-smx-notice" role="alert">
@@ -57,9 +63,7 @@ function MissingNotice(props: { trans: TranslationBundle; onRefresh: () => void 
       <pre>{INSTALL}</pre>
       <p>{trans.__('This command says whether it is enabled:')}</p>
       <pre>{CHECK}</pre>
-      <button type="button" className="jp-smx-button" onClick={onRefresh}>
-        {trans.__('Look again')}
-      </button>
+      <NoticeButton label={trans.__('Look again')} onClick={onRefresh} />
     </div>
   );
 }

@@ -8,8 +8,9 @@ import { clock, measured, money, remaining, spoken } from '../format';
 import { Words } from './words';
 
 interface IPoolActions {
-  onExtend: (pool: PoolSummary) => void;
-  onRelease: (pool: PoolSummary) => void;
+  /** Absent, as the other, where its command was switched off. */
+  onExtend?: (pool: PoolSummary) => void;
+  onRelease?: (pool: PoolSummary) => void;
 }
 
 export interface IPoolListProps extends IPoolActions {
@@ -96,24 +97,34 @@ function PoolButtons(
   const { pool, trans, onExtend, onRelease } = props;
   return (
     <div className="jp-smx-buttons">
-      <button
-        type="button"
-        className="jp-smx-button"
-        aria-label={trans.__('Keep pool %1 15 minutes longer', pool.name)}
-        onClick={() => onExtend(pool)}
-      >
-        {trans.__('+15 min')}
-      </button>
-      <button
-        type="button"
-        className="jp-smx-button"
-        aria-label={trans.__('Release pool %1', pool.name)}
-        onClick={() => onRelease(pool)}
-      >
-        {trans.__('Release')}
-      </button>
+      <PoolButton
+        pool={pool}
+        words={trans.__('+15 min')}
+        label={trans.__('Keep pool %1 15 minutes longer', pool.name)}
+        act={onExtend}
+      />
+      <PoolButton
+        pool={pool}
+        words={trans.__('Release')}
+        label={trans.__('Release pool %1', pool.name)}
+        act={onRelease}
+      />
     </div>
   );
+}
+
+function PoolButton(props: {
+  pool: PoolSummary;
+  words: string;
+  label: string;
+  act?: (pool: PoolSummary) => void;
+}): JSX.Element | null {
+  const { pool, words, label, act } = props;
+  return act ? (
+    <button type="button" className="jp-smx-button" aria-label={label} onClick={() => act(pool)}>
+      {words}
+    </button>
+  ) : null;
 }
 
 function poolWords(pool: PoolSummary, trans: TranslationBundle): string[] {

@@ -24,7 +24,9 @@ export interface IRowsProps<T> {
   onOpen?: (item: T) => void;
   /** The Delete key on a row. */
   onDelete?: (item: T) => void;
-  /** The last row came into sight. */
+  /** What comes after the last row: another one for each page that was read, null where nothing comes. */
+  page?: string | null;
+  /** The last row is in sight, and a page comes after it. */
   onEnd?: () => void;
 }
 
@@ -32,7 +34,7 @@ export interface IRowsProps<T> {
 const OVERSCAN = 6;
 
 export function Rows<T extends { id: string }>(props: IRowsProps<T>): JSX.Element {
-  const { items, label, scroller, estimate, onEnd } = props;
+  const { items, label, scroller, estimate, page = null, onEnd } = props;
   const [current, setCurrent] = useState<string | null>(null);
   const at = Math.max(
     0,
@@ -49,11 +51,7 @@ export function Rows<T extends { id: string }>(props: IRowsProps<T>): JSX.Elemen
   });
   const drawn = virtualizer.getVirtualItems();
   const isEnd = drawn.length > 0 && drawn[drawn.length - 1].index === items.length - 1;
-  useEffect(() => {
-    if (isEnd) {
-      onEnd?.();
-    }
-  }, [isEnd, items.length]);
+  useReadOn(isEnd ? page : null, onEnd);
   const keys = useRowKeys(props, at, virtualizer, setCurrent);
   return (
     <ul
@@ -64,8 +62,7 @@ export function Rows<T extends { id: string }>(props: IRowsProps<T>): JSX.Elemen
     >
       {drawn.map(({ index, start }) => {
         const item = items[index];
-        const place: RowPlace & { key: string } = {
-          key: item.id,
+        const place: RowPlace = {
           ref: virtualizer.measureElement,
           'data-index': index,
           'aria-setsize': items.length,
@@ -74,10 +71,24 @@ export function Rows<T extends { id: string }>(props: IRowsProps<T>): JSX.Elemen
           style: { transform: `translateY(${start}px)` },
           onFocus: () => setCurrent(item.id)
         };
-        return props.children(item, place, index === at);
+        return (
+          <React.Fragment key={item.id}>{props.children(item, place, index === at)}</React.Fragment>
+        );
       })}
     </ul>
   );
+}
+
+/**
+ * Ask for what comes after the end, once for each `page`; null while the end is not in sight, or nothing follows.
+ */
+export function useReadOn(page: string | null, onEnd?: () => void): void {
+  // Not how many rows there are: a page may be of one array, or have nothing that the filter lets through.
+  useEffect(() => {
+    if (page !== null) {
+      onEnd?.();
+    }
+  }, [page]);
 }
 
 function withRow(range: Range, row: number): number[] {

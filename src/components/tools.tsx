@@ -10,7 +10,8 @@ export interface IToolsProps {
   text: string;
   trans: TranslationBundle;
   onFilter: (text: string) => void;
-  onRefresh: () => void;
+  /** Absent where the command was switched off. */
+  onRefresh?: () => void;
   /** Absent where there is no page of settings. */
   onSettings?: () => void;
 }
@@ -26,11 +27,13 @@ export function Tools({ text, trans, ...acts }: IToolsProps): JSX.Element {
         defaultValue={text}
         onChange={event => acts.onFilter(event.target.value)}
       />
-      <IconButton
-        label={trans.__('Refresh jobs and pools')}
-        icon={refreshIcon}
-        onClick={acts.onRefresh}
-      />
+      {acts.onRefresh ? (
+        <IconButton
+          label={trans.__('Refresh jobs and pools')}
+          icon={refreshIcon}
+          onClick={() => acts.onRefresh?.()}
+        />
+      ) : null}
       {acts.onSettings ? (
         <IconButton
           label={trans.__('Settings of jobs and pools')}

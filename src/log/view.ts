@@ -4,6 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
+import { sentenceOf } from '../errors';
 import type { ILogPart, ILogSource } from './source';
 import { LogText } from './text';
 
@@ -105,8 +106,7 @@ export class LogView extends Widget {
       }
     } catch (reason) {
       if (!question.signal.aborted) {
-        const sentence = reason instanceof Error ? reason.message : String(reason);
-        this._note.textContent = trans.__('The log cannot be read on: %1', sentence);
+        this._note.textContent = trans.__('The log cannot be read on: %1', sentenceOf(reason));
       }
     }
     if (this._question === question) {

@@ -7,6 +7,7 @@ import { ITranslator } from '@jupyterlab/translation';
 import { addCommands } from '../commands';
 import { CommandIDs } from '../ids';
 import { IJobsModel } from '../tokens';
+import { addToPalette } from './palette';
 import { wordsOf } from './words';
 
 const IN_PALETTE = [
@@ -33,9 +34,6 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = wordsOf(translator);
     addCommands(app.commands, model, trans);
-    const category = trans.__('Jobs and Pools');
-    for (const command of IN_PALETTE) {
-      palette?.addItem({ command, category });
-    }
+    addToPalette(palette, trans, ...IN_PALETTE);
   }
 };

@@ -8,12 +8,12 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { Api } from '../api';
-import { jobOf } from '../commands';
 import { jobsIcon } from '../icons';
 import { CommandIDs } from '../ids';
 import type * as Log from '../log';
 import { finished, running } from '../state';
 import { IJobsModel } from '../tokens';
+import { addToPalette } from './palette';
 import { wordsOf } from './words';
 
 /** What of a job a tab with its log needs; the page that is loaded again knows no more at first. */
@@ -46,9 +46,10 @@ export const logPlugin: JupyterFrontEndPlugin<void> = {
       caption: trans.__('Show what a job prints, in the main area'),
       describedBy: { args: { type: 'object', properties } },
       execute: async args => {
+        const { jobOf } = await import('../ask');
         const { state } = model;
         const jobs = [...running(state), ...finished(state)];
-        const job = (await jobOf(args, state.jobs, jobs, trans)) ?? named(args);
+        const job = (await jobOf(args, model, jobs, trans)) ?? named(args);
         if (job) {
           // Reading logs needs more code than the rest of the page does, so it is loaded with the first one.
           const log = await import('../log');
@@ -59,7 +60,7 @@ export const logPlugin: JupyterFrontEndPlugin<void> = {
         }
       }
     });
-    palette?.addItem({ command: CommandIDs.openLog, category: trans.__('Jobs and Pools') });
+    addToPalette(palette, trans, CommandIDs.openLog);
     void restorer?.restore(tabs, {
       command: CommandIDs.openLog,
       args: tab => ({ id: tab.id.slice(PREFIX.length), name: tab.title.label }),

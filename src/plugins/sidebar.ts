@@ -6,10 +6,12 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { CommandIDs } from '../ids';
+import { CommandIDs, NO_ARGS } from '../ids';
 import { jobsIcon } from '../icons';
 import { JobsPanel } from '../sidebar';
 import { IJobsModel } from '../tokens';
+import { addToPalette } from './palette';
+import { onChange } from './settings';
 import { wordsOf } from './words';
 
 /** Third-party sidebars stand between 501 and 899. */
@@ -36,19 +38,18 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     app.commands.addCommand(CommandIDs.openPanel, {
       label: trans.__('Show Jobs and Pools'),
       icon: jobsIcon,
-      describedBy: { args: { type: 'object', properties: {} } },
+      describedBy: { args: NO_ARGS },
       execute: () => app.shell.activateById(panel.id)
     });
-    palette?.addItem({ command: CommandIDs.openPanel, category: trans.__('Jobs and Pools') });
+    addToPalette(palette, trans, CommandIDs.openPanel);
     void registry?.load(sidebarPlugin.id).then(
       settings => {
-        const apply = (): void => {
-          panel.unfold(settings.get('openSections').composite as string[]);
-          void model.begin(settings.get('finishedRows').composite as number);
-        };
-        settings.changed.connect(apply);
+        const sections = onChange(settings, 'openSections', value =>
+          panel.unfold(value as string[])
+        );
+        const rows = onChange(settings, 'finishedRows', value => void model.begin(value as number));
         // Lab restores which sections were open the last time, and what is set goes before.
-        void app.restored.then(apply);
+        void app.restored.then(() => [sections, rows].forEach(apply => apply()));
       },
       () => undefined
     );

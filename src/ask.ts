@@ -1,0 +1,81 @@
+// What commands ask a person and say to one: which job, whether it is meant, what went wrong.
+
+import { Dialog, InputDialog, Notification, showDialog } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+
+import type { JobSummary, PoolSummary } from './_types';
+import { sentenceOf } from './errors';
+import { idlePools } from './state';
+import type { IJobsModel } from './tokens';
+
+export function idOf(args: ReadonlyPartialJSONObject): string {
+  return typeof args.id === 'string' ? args.id : '';
+}
+
+/** The job that the arguments name; where they name none, the only candidate or the one that a person chooses. */
+export function jobOf(
+  args: ReadonlyPartialJSONObject,
+  { state }: IJobsModel,
+  candidates: readonly JobSummary[],
+  trans: TranslationBundle
+): Promise<JobSummary | null> {
+  const id = idOf(args);
+  return id
+    ? Promise.resolve(state.jobs.get(id) ?? null)
+    : chosen(candidates, job => job.name, trans.__('Which job?'), trans);
+}
+
+/** The same for a pool, where only idle ones are candidates. */
+export function poolOf(
+  args: ReadonlyPartialJSONObject,
+  { state }: IJobsModel,
+  trans: TranslationBundle
+): Promise<PoolSummary | null> {
+  const id = idOf(args);
+  if (id) {
+    return Promise.resolve(state.pools.get(id) ?? null);
+  }
+  const nameOf = (pool: PoolSummary): string =>
+    trans.__('%1 (%2, %3)', pool.name, pool.instances, pool.engine);
+  return chosen(idlePools(state), nameOf, trans.__('Which pool?'), trans);
+}
+
+/** The only candidate, or the one that a person chooses among several. */
+export async function chosen<T>(
+  candidates: readonly T[],
+  nameOf: (one: T) => string,
+  title: string,
+  trans: TranslationBundle
+): Promise<T | null> {
+  if (candidates.length < 2) {
+    if (candidates.length === 0) {
+      Notification.info(trans.__('There is none to which this applies.'), { autoClose: 5000 });
+    }
+    return candidates[0] ?? null;
+  }
+  const names = candidates.map(nameOf);
+  const { value } = await InputDialog.getItem({ title, items: names });
+  return candidates[names.indexOf(value ?? '')] ?? null;
+}
+
+/** Ask before something that cannot be taken back; `no` and `yes` are the words on the buttons. */
+export async function agreed(
+  title: string,
+  body: string,
+  no: string,
+  yes: string
+): Promise<boolean> {
+  const buttons = [Dialog.cancelButton({ label: no }), Dialog.warnButton({ label: yes })];
+  const answer = await showDialog({ title, body, buttons });
+  return answer.button.accept;
+}
+
+/** Wait for an action and say its failure in the sentence that the server gave. */
+export async function told(action: Promise<unknown>): Promise<void> {
+  try {
+    await action;
+  } catch (reason) {
+    Notification.error(sentenceOf(reason));
+  }
+}

@@ -12,8 +12,9 @@ from tornado.httpserver import HTTPServer
 from tornado.web import Application, HTTPError
 
 from jupyter_smx.controller.api_arrays import Arrays, OneArray, StopArray
-from jupyter_smx.controller.api_files import MAX_WAIT, Artifacts, Logs, check_host
+from jupyter_smx.controller.api_files import Artifacts
 from jupyter_smx.controller.api_handler import Handler
+from jupyter_smx.controller.api_logs import MAX_WAIT, Logs, LogSearch, WholeLog, check_host
 from jupyter_smx.model.errors import ValidationError, nearest
 from jupyter_smx.model.spec import MAX_WISH, JobSpec
 from jupyter_smx.model.status import Status
@@ -259,6 +260,8 @@ ROUTES: list[tuple[str, type[Handler]]] = [
     (rf"/v1/jobs/{_REF}", OneJob),
     (rf"/v1/jobs/{_REF}/stop", Stop),
     (rf"/v1/jobs/{_REF}/logs", Logs),
+    (rf"/v1/jobs/{_REF}/logs/search", LogSearch),
+    (rf"/v1/jobs/{_REF}/logs/whole", WholeLog),
     (rf"/v1/jobs/{_REF}/metrics", Metrics),
     (rf"/v1/jobs/{_REF}/usage", Usage),
     (rf"/v1/jobs/{_REF}/diff", Differences),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from jupyter_smx.controller.api_files import MAX_WAIT
 from jupyter_smx.controller.api_handler import Handler
+from jupyter_smx.controller.api_logs import MAX_WAIT
 from jupyter_smx.controller.arrays import ArrayWish
 
 ARRAYS_AT_ONCE = 200

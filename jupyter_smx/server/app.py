@@ -16,9 +16,9 @@ from tornado.ioloop import PeriodicCallback
 from jupyter_smx import launch
 from jupyter_smx.server.activity import Activity
 from jupyter_smx.server.connection import ControllerConnection
-from jupyter_smx.server.handlers import ROUTES
 from jupyter_smx.server.notice import SCHEMA_ID, SCHEMA_PATH, Notice
 from jupyter_smx.server.relay import Relay
+from jupyter_smx.server.routes import ROUTES
 
 if TYPE_CHECKING:
     from jupyter_events import EventLogger

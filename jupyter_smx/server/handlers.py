@@ -1,4 +1,4 @@
-"""The routes under ``/jupyter-smx/``: each verb authenticated and authorised, then passed on to the controller."""
+"""What answers under ``/jupyter-smx/``: each verb authenticated and authorised, then passed on to the controller."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 LONGEST_WAIT = 60.0
 """Seconds that a browser may hold one request; proxies in between end longer ones."""
 
-_PASSED_BACK = ("X-Smx-Offset", "X-Smx-Total", "X-Smx-Final", "X-Smx-Host", "X-Smx-Attempt", "X-Smx-Attempts")
-_JSON, _TEXT = "application/json", "text/plain; charset=utf-8"
+_PASSED_BACK = tuple(f"X-Smx-{name}" for name in ("Offset", "Total", "Final", "Host", "Hosts", "Attempt", "Attempts"))
+_JSON = "application/json"
 
 
 class Extension(Protocol):
@@ -215,18 +215,6 @@ class StopHandler(ControllerHandler):
         await self.guarded(lambda: self.pass_on("POST", f"/v1/jobs/{segment(ref)}/stop", body=b"{}"))
 
 
-class LogsHandler(ControllerHandler):
-    """A job's log, by byte cursor."""
-
-    @authenticated
-    @authorized
-    async def get(self, ref: str) -> None:
-        """Give bytes of a log from ``offset`` on; the headers ``X-Smx-*`` say where to go on and whether it was all."""
-        self.set_header("X-Content-Type-Options", "nosniff")
-        path, query = f"/v1/jobs/{segment(ref)}/logs", self.asked("host", "attempt", "offset", "limit", "wait")
-        await self.guarded(lambda: self.pass_on("GET", path, query=query, content_type=_TEXT))
-
-
 class HistoryHandler(ControllerHandler):
     """What a job's logs told over time, and what it used of its hosts."""
 
@@ -364,21 +352,3 @@ def segment(ref: str) -> str:
     if ref in {".", ".."} or "\x00" in ref:
         raise ResourceNotFoundError(f"Nothing is called {ref!r}.", field="ref", value=ref)
     return quote(ref, safe="")
-
-
-ROUTES: list[tuple[str, type[ControllerHandler]]] = [
-    (r"/jupyter-smx/controller", StateHandler),
-    (r"/jupyter-smx/jobs", JobsHandler),
-    (r"/jupyter-smx/jobs/([^/]+)", JobHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/stop", StopHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/logs", LogsHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/metrics", HistoryHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/usage", HistoryHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/diff", DifferenceHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/places", PlacesHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/artifacts/(.+)", ArtifactHandler),
-    (r"/jupyter-smx/pools", PoolsHandler),
-    (r"/jupyter-smx/pools/([^/]+)", PoolHandler),
-    (r"/jupyter-smx/changes", ChangesHandler),
-    (r"/jupyter-smx/doctor", DoctorHandler),
-]

@@ -164,7 +164,7 @@ class _Handler(RequestHandler):
     async def answer_request(self, path: str) -> None:
         method = self.request.method or ""
         path = self.request.path
-        query = {name: self.get_query_argument(name) for name in self.request.query_arguments}
+        query = {name: self.get_query_argument(name, strip=False) for name in self.request.query_arguments}
         headers = dict(self.request.headers)
         self.fake.seen.append(Seen(method, path, query, self.request.body, headers))
         if path == Endless.path:

@@ -13,7 +13,7 @@ from routes import ROUTES, Route
 from tornado.httpclient import HTTPClientError
 from tornado.httputil import parse_cookie
 
-from jupyter_smx.server import handlers
+from jupyter_smx.server import routes as served
 
 if TYPE_CHECKING:
     from fake_controller import FakeController
@@ -60,13 +60,13 @@ async def status_of(fetch: Any, route: Route, headers: dict[str, str]) -> int:
 def test_the_table_of_routes_has_every_verb_of_every_handler() -> None:
     verbs = {
         (pattern, verb.upper())
-        for pattern, handler in handlers.ROUTES
+        for pattern, handler in served.ROUTES
         for verb in ("get", "post", "patch", "delete", "put")
         if verb in vars(handler)
     }
     tested = {
         (pattern, route.verb)
-        for pattern, _ in handlers.ROUTES
+        for pattern, _ in served.ROUTES
         for route in ROUTES
         if re.fullmatch(pattern, f"/jupyter-smx/{route.path}")
     }
@@ -76,7 +76,7 @@ def test_the_table_of_routes_has_every_verb_of_every_handler() -> None:
 def test_each_verb_asks_for_a_user_by_itself_whatever_the_server_is_configured_to_do() -> None:
     verbs = [
         (handler.__name__, verb, getattr(handler, verb))
-        for _, handler in handlers.ROUTES
+        for _, handler in served.ROUTES
         for verb in ("get", "post", "patch", "delete", "put")
         if verb in vars(handler)
     ]

@@ -12,7 +12,7 @@ from test_access import logged_in, status_of
 from tornado.web import RequestHandler
 from tornado.websocket import WebSocketHandler
 
-from jupyter_smx.server import handlers
+from jupyter_smx.server import routes as served
 
 if TYPE_CHECKING:
     from fake_controller import FakeController
@@ -22,13 +22,13 @@ EVIL = "evil.example"
 
 
 def test_every_handler_of_the_table_is_looked_at_here() -> None:
-    for pattern, _ in handlers.ROUTES:
+    for pattern, _ in served.ROUTES:
         assert any(re.fullmatch(pattern, f"/jupyter-smx/{route.path}") for route in ROUTES), pattern
 
 
 def test_no_route_is_a_websocket_which_no_rule_of_one_origin_protects() -> None:
-    assert [handler for _, handler in handlers.ROUTES if issubclass(handler, WebSocketHandler)] == []
-    assert all(issubclass(handler, RequestHandler) for _, handler in handlers.ROUTES)
+    assert [handler for _, handler in served.ROUTES if issubclass(handler, WebSocketHandler)] == []
+    assert all(issubclass(handler, RequestHandler) for _, handler in served.ROUTES)
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=str)

@@ -1,0 +1,24 @@
+"""The addresses under ``/jupyter-smx/`` and who answers there."""
+
+from __future__ import annotations
+
+from jupyter_smx.server import handlers, logs
+
+ROUTES: list[tuple[str, type[handlers.ControllerHandler]]] = [
+    (r"/jupyter-smx/controller", handlers.StateHandler),
+    (r"/jupyter-smx/jobs", handlers.JobsHandler),
+    (r"/jupyter-smx/jobs/([^/]+)", handlers.JobHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/stop", handlers.StopHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/logs", logs.LogsHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/logs/search", logs.LogSearchHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/logs/whole", logs.WholeLogHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/metrics", handlers.HistoryHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/usage", handlers.HistoryHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/diff", handlers.DifferenceHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/places", handlers.PlacesHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/artifacts/(.+)", handlers.ArtifactHandler),
+    (r"/jupyter-smx/pools", handlers.PoolsHandler),
+    (r"/jupyter-smx/pools/([^/]+)", handlers.PoolHandler),
+    (r"/jupyter-smx/changes", handlers.ChangesHandler),
+    (r"/jupyter-smx/doctor", handlers.DoctorHandler),
+]

@@ -48,13 +48,6 @@ def small(start_agent: Callable[..., Agent], tmp_path: Path) -> Callable[..., Ag
     return start
 
 
-def serves(agent: Agent) -> None:
-    """See that this host takes the next job."""
-    assert agent.process.poll() is None
-    record = agent.run("print('next')")
-    assert (record["cause"], record["text"], record["errors"]) == ("exit", "next\n", []), record
-
-
 @pytest.mark.parametrize(("place", "folder"), [(MODEL, "ml/model"), (TEMPORARY, "tmp")])
 def test_a_full_disk_of_the_job_is_named_with_its_size(small: Callable[..., Agent], place: str, folder: str) -> None:
     agent = small(folder)
@@ -62,7 +55,7 @@ def test_a_full_disk_of_the_job_is_named_with_its_size(small: Callable[..., Agen
     assert (record["cause"], record["exit_code"], record["exception"]["type"]) == ("exit", 1, "OSError")
     said = f"No space left on device. The disk of {agent.folder / folder} is full: 0 B of 2.0 MiB are free."
     assert record["failure"].endswith(said), record["failure"]
-    serves(agent)
+    agent.serves()
 
 
 def test_a_full_disk_is_named_although_a_library_speaks_of_something_else(small: Callable[..., Agent]) -> None:
@@ -95,7 +88,7 @@ for offset in range(0, 8 << 20, 4096): memory[offset] = 1
         "The job was ended by signal 7 (SIGBUS). The disk of /dev/shm is full: 0 B of 2.0 MiB are free."
     )
     assert "shared memory /dev/shm/segment was removed." in record["left_behind"]
-    serves(agent)
+    agent.serves()
 
 
 def test_inputs_that_are_too_large_for_the_host_are_refused_with_its_size(
@@ -109,7 +102,7 @@ def test_inputs_that_are_too_large_for_the_host_are_refused_with_its_size(
     assert "No space left on device" in record["failure"]
     assert f"The disk of {agent.folder / 'ml/input/data'} is full" in record["failure"]
     assert not record["failure"].startswith("host: "), "it is the wish that does not fit"
-    serves(agent)
+    agent.serves()
 
 
 def test_a_log_that_fills_the_hosts_disk_fails_its_job_and_its_record_is_whole(small: Callable[..., Agent]) -> None:
@@ -165,7 +158,7 @@ def test_variables_that_the_host_cannot_keep_are_named(small: Callable[..., Agen
     assert said.startswith(
         "receive: weights, best could not be kept: No space left on device. The disk of the job's log"
     )
-    serves(agent)
+    agent.serves()
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])

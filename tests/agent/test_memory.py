@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -14,24 +12,18 @@ import pytest
 from far_side import is_alive, pid_of_job
 
 from jupyter_smx.agent import memory, process, zygote
-from jupyter_smx.testing.eventually import eventually_blocking
+from jupyter_smx.testing.control_group import bounded_group, processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from far_side import Agent
 
-GROUPS = Path("/sys/fs/cgroup")
 LIMIT = 160 << 20
 HUNGRY = (
     "print('begun', flush=True)\nx = bytearray(400 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\nprint('never')"
 )
-
-
-def serves(agent: Agent) -> None:
-    """See that this host takes the next job."""
-    assert agent.process.poll() is None
-    assert agent.run("print('next')")["text"] == "next\n"
 
 
 # A request that is refused
@@ -47,7 +39,7 @@ def test_memory_that_is_refused_is_said_with_how_much_there_was(agent: Agent, de
     assert record["exception"]["type"] == "MemoryError"
     assert record["failure"].startswith("MemoryError. Its process had ")
     assert record["failure"].endswith("and 400.0 MiB of addresses is its own limit (RLIMIT_AS).")
-    serves(agent)
+    agent.serves()
 
 
 def test_an_array_that_cannot_be_is_told_in_the_librarys_words_and_with_the_machines_memory(agent: Agent) -> None:
@@ -63,20 +55,8 @@ def test_an_array_that_cannot_be_is_told_in_the_librarys_words_and_with_the_mach
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """Give a control group with a limit on memory, or skip where none can be made."""
-    name = f"smx-test-{secrets.token_hex(4)}"
-    version_2 = (GROUPS / "cgroup.controllers").exists()
-    folder = (GROUPS if version_2 else GROUPS / "memory") / name
-    try:
-        folder.mkdir()
-        (folder / ("memory.max" if version_2 else "memory.limit_in_bytes")).write_text(str(LIMIT))
-        if version_2:
-            (folder / "memory.swap.max").write_text("0")
-    except OSError as error:
-        pytest.skip(f"no control group can be made here: {error}")
-    yield folder
-    eventually_blocking(lambda: not (folder / "cgroup.procs").read_text(), "nobody is in the group")
-    folder.rmdir()
+    with bounded_group(LIMIT) as folder:
+        yield folder
 
 
 @pytest.fixture
@@ -84,7 +64,7 @@ def bounded(group: Path, start_agent: Callable[..., Agent]) -> Agent:
     """Give an agent that lives with all its jobs within the limit."""
     words = f'echo $$ > "{group}/cgroup.procs" && exec "$@"'
     agent = start_agent(options={"program": ("sh", "-c", words, "sh", sys.executable, "-m", "jupyter_smx.agent")})
-    assert str(agent.process.pid) in (group / "cgroup.procs").read_text().split()
+    assert agent.process.pid in processes(group)
     return agent
 
 
@@ -97,7 +77,7 @@ def test_bug_27_a_job_that_the_system_ends_for_memory_is_said_to_be_that_and_its
         f"The system ended the job for lack of memory: its process had {had} MiB, and 160.0 MiB is the limit of its "
         "control group. Use less, or a larger instance."
     )
-    serves(bounded)
+    bounded.serves()
 
 
 def test_bug_27_an_operators_kill_beside_a_limit_is_no_lack_of_memory(bounded: Agent) -> None:
@@ -116,7 +96,7 @@ def test_a_worker_that_is_ended_for_memory_is_told_beside_the_end_of_its_job(bou
         "host: while the job ran the system ended 1 process for lack of memory; "
         "160.0 MiB is the limit of its control group."
     )
-    serves(bounded)
+    bounded.serves()
 
 
 def test_the_agent_is_never_the_victim(bounded: Agent) -> None:

@@ -20,13 +20,6 @@ LEAF = "class Leaf(BaseException): pass\n"
 NO_TEXT = "class Mute:\n    def __str__(self): raise ValueError('mute')\n"
 
 
-def serves(agent: Agent) -> None:
-    """See that this host is as good as before."""
-    assert agent.process.poll() is None
-    record = agent.run("import os; print(sum(range(5)), os.listdir('.'))")
-    assert (record["cause"], record["exit_code"], record["text"]) == ("exit", 0, "10 ['train.py']\n")
-
-
 # How it ended: the source; the exit code or the signal; the exception's type; what the log has.
 ENDS: dict[str, tuple[str, int | signal.Signals, str, str]] = {
     "os._exit": ("import os\nprint('said')\nos._exit(7)", 7, "", "said"),
@@ -162,7 +155,7 @@ def test_however_code_ends_its_record_is_true_and_the_next_job_runs(agent: Agent
     assert found == (("signal", None, end) if by_signal else ("exit", end, None)), record
     assert (record["exception"] or {"type": ""})["type"] == kind, record["exception"]
     assert said in record["text"]
-    serves(agent)
+    agent.serves()
 
 
 @pytest.mark.parametrize("started", ["fork", "spawn"])
@@ -181,7 +174,7 @@ print("on"); sys.exit(3)
     record = agent.run(source)
     assert (record["cause"], record["exit_code"], record["text"]) == ("exit", 3, "on\n"), record
     wait_until(lambda: agent.zygotes() not in ([], [old]), "another zygote serves")
-    serves(agent)
+    agent.serves()
 
 
 def test_code_that_freezes_its_parent_is_still_judged_by_its_own_end(agent: Agent) -> None:
@@ -189,7 +182,7 @@ def test_code_that_freezes_its_parent_is_still_judged_by_its_own_end(agent: Agen
     source = "import os, signal, sys\nos.kill(os.getppid(), signal.SIGSTOP)\nprint('on', flush=True)\nsys.exit(3)"
     record = agent.run(source)
     assert (record["cause"], record["exit_code"], record["text"]) == ("exit", 3, "on\n"), record
-    serves(agent)
+    agent.serves()
 
 
 def test_a_parent_that_was_frozen_while_it_was_idle_is_woken_for_the_next_job(agent: Agent) -> None:
@@ -197,7 +190,7 @@ def test_a_parent_that_was_frozen_while_it_was_idle_is_woken_for_the_next_job(ag
     (zygote,) = agent.zygotes()
     os.kill(zygote, signal.SIGSTOP)
     for _ in range(3):  # the parked child first, then those that only the zygote can make
-        serves(agent)
+        agent.serves()
 
 
 def test_a_stop_while_threads_are_joined_leaves_the_exit_code_as_it_is(agent: Agent) -> None:
@@ -212,7 +205,7 @@ threading.Thread(target=lambda: (threading.main_thread().join(0.01), print("join
     agent.stop(job, lease)
     record = agent.end_of(job)
     assert (record["cause"], record["exit_code"]) == ("stopped", 0), record
-    serves(agent)
+    agent.serves()
 
 
 HANGS = {
@@ -238,7 +231,7 @@ def test_code_that_never_ends_by_itself_ends_when_its_time_is_over(agent: Agent,
     record = agent.run("print('on', flush=True)\n" + HANGS[how], max_run=0.5, grace=0.2)
     assert record["cause"] == "max_runtime", record
     assert record["text"].startswith("on")
-    serves(agent)
+    agent.serves()
 
 
 def test_a_bomb_of_processes_goes_off_on_its_host_only(agent: Agent, wait_until: Callable[..., Any]) -> None:
@@ -256,7 +249,7 @@ time.sleep(999)
     record = agent.end_of(job)
     assert record["cause"] == "stopped"
     wait_until(lambda: len(agent.processes()) < 6, "no splinter is left", within=PATIENCE)
-    serves(agent)
+    agent.serves()
 
 
 def test_a_bomb_that_reaches_its_limit_is_an_error_of_the_code(
@@ -278,7 +271,7 @@ while True:
     assert "BlockingIOError" in record["text"]
     assert sum("was still running and was killed" in text for text in record["left_behind"]) > 0
     wait_until(lambda: len(agent.processes()) < 6, "no splinter is left", within=PATIENCE)
-    serves(agent)
+    agent.serves()
 
 
 REPORTS = {
@@ -300,7 +293,7 @@ os._exit(0)
     record = agent.end_of(job)
     assert (record["job"], record["at"]["ended"] is not None) == (job, True)
     if record["cause"] == "exit":
-        serves(agent)
+        agent.serves()
     else:
         assert record["failure"].startswith("host: this job could not be brought to its end (")
         assert agent.wait() == 4, "a host of which nobody knows the state ends"

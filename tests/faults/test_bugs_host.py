@@ -5,20 +5,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from world import PATIENCE, comm, kill
+from world import PATIENCE, kill
 
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.testing import side_doors
+from jupyter_smx.testing.control_group import bounded_group, processes
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from world import Ran, World
 
@@ -118,18 +118,8 @@ def test_bug_16_a_burst_of_jobs_does_not_wait_for_the_children_that_are_parked_m
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """Give a control group whose processes have 160 megabytes together, or skip where none can be made."""
-    mount = Path("/sys/fs/cgroup")
-    version_2 = (mount / "cgroup.controllers").exists()
-    folder = (mount if version_2 else mount / "memory") / f"smx-test-{secrets.token_hex(4)}"
-    try:
-        folder.mkdir()
-        (folder / ("memory.max" if version_2 else "memory.limit_in_bytes")).write_text(str(160 << 20))
-    except OSError as error:
-        pytest.skip(f"no control group can be made here: {error}")
-    yield folder
-    eventually_blocking(lambda: not (folder / "cgroup.procs").read_text(), "nobody is in the group")
-    folder.rmdir()
+    with bounded_group(160 << 20) as folder:
+        yield folder
 
 
 def confine(world: World, group: Path) -> None:
@@ -137,31 +127,10 @@ def confine(world: World, group: Path) -> None:
 
     The list of processes is old as soon as it is read: one may be gone, another born outside. So until none is left.
     """
-    inside = group / "cgroup.procs"
-    while outside := {seen.pid for seen in side_doors.of_cluster(world.cluster())} - pids(inside):
+    while outside := {seen.pid for seen in side_doors.of_cluster(world.cluster())} - processes(group):
         for pid in outside:
             with contextlib.suppress(ProcessLookupError):
-                inside.write_text(str(pid))
-
-
-def pids(procs: Path) -> set[int]:
-    """Read the processes of a control group."""
-    return {int(line) for line in procs.read_text().split()}
-
-
-def process_of(job: Ran) -> int:
-    """Find the process that runs a job."""
-    marked = side_doors.of_cluster(job.job().cluster)
-    (pid,) = [seen.pid for seen in marked if comm(seen.pid) == "smx-job" and writes_to(seen.pid, job.id)]
-    return pid
-
-
-def writes_to(pid: int, job: str) -> bool:
-    """Say whether the standard output of a process is the log of a job."""
-    try:
-        return job in os.readlink(f"/proc/{pid}/fd/1")  # noqa: PTH115 - as text
-    except OSError:
-        return False
+                (group / "cgroup.procs").write_text(str(pid))
 
 
 DEATHS = {
@@ -189,7 +158,7 @@ def test_bug_27_each_death_of_code_has_its_own_sentence_and_costs_no_host(shared
 def test_bug_27_an_operator_who_kills_a_process_is_not_taken_for_a_lack_of_memory(shared: World) -> None:
     job = shared.submit(gate=shared.gate())
     job.until_it_says("begun")
-    os.kill(process_of(job), signal.SIGKILL)
+    os.kill(job.process(), signal.SIGKILL)
     ended = job.wait()
     assert (ended.state, ended.failure_reason) == (FAILED, "AlgorithmError: The job was ended by signal 9 (SIGKILL).")
 

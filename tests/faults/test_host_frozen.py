@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING
 
-from world import comm, frozen
+from world import frozen
 
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.testing import side_doors
@@ -15,19 +14,11 @@ from jupyter_smx.testing.eventually import eventually_blocking
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from world import Ran, World
+    from world import World
 
 COMPLETED, FAILED, STOPPED = SecondaryStatus.COMPLETED, SecondaryStatus.FAILED, SecondaryStatus.STOPPED
 LONG = 60.0
 """Seconds; more than all pings take that have to be missed."""
-
-
-def process_of(job: Ran) -> int:
-    """Find the process that runs a job: of those that a zygote forked, the one whose log is the job's."""
-    for seen in side_doors.of_cluster(job.job().cluster):
-        if comm(seen.pid) == "smx-job" and job.id in os.readlink(f"/proc/{seen.pid}/fd/1"):  # noqa: PTH115 - as text
-            return seen.pid
-    raise AssertionError(job.id)
 
 
 def stream_broke(world: World, cluster: str) -> bool:
@@ -77,7 +68,7 @@ def test_a_job_that_stands_still_is_waited_for(shared: World) -> None:
     gate = shared.gate()
     job = shared.submit(gate=gate)
     job.until_it_says("begun")
-    with frozen(process_of(job)):
+    with frozen(job.process()):
         gate.touch()
         assert shared.run(keep_alive=0).job().cluster != job.job().cluster, "others do not wait"
         assert job.job().state is SecondaryStatus.TRAINING
@@ -87,7 +78,7 @@ def test_a_job_that_stands_still_is_waited_for(shared: World) -> None:
 def test_a_job_that_stands_still_can_be_stopped(shared: World) -> None:
     job = shared.submit(gate=shared.gate())
     job.until_it_says("begun")
-    with frozen(process_of(job)):
+    with frozen(job.process()):
         shared.client.stop(job.id)
         assert job.wait().state is STOPPED
     assert job.runs() == 1

@@ -214,6 +214,12 @@ class Ran:
         eventually_blocking(is_so, what, within=PATIENCE)
         return seen[0]
 
+    def process(self) -> int:
+        """Find the process that runs it: of those that a zygote of its cluster forked, the one whose log is its own."""
+        marked = side_doors.of_cluster(self.job().cluster)
+        (pid,) = [seen.pid for seen in marked if comm(seen.pid) == "smx-job" and _writes_to(seen.pid, self.id)]
+        return pid
+
     def until_it_says(self, text: str) -> None:
         """Wait until the log has ``text``."""
         eventually_blocking(lambda: text in self.log(), f"the log says {text!r}", within=PATIENCE)
@@ -231,6 +237,13 @@ class Ran:
         """Give the sentence on warm or cold."""
         why = self.job().why
         return why.sentence if why else ""
+
+
+def _writes_to(pid: int, job: str) -> bool:
+    try:
+        return job in os.readlink(f"/proc/{pid}/fd/1")  # noqa: PTH115 - as text
+    except OSError:
+        return False
 
 
 def kill(pid: int) -> None:

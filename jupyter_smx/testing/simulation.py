@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.cluster import Cluster, ClusterState
     from jupyter_smx.model.event import Event
     from jupyter_smx.model.job import Job
+    from jupyter_smx.model.why import Why
     from jupyter_smx.testing.fake_host import FakeHost
     from jupyter_smx.testing.fakes import Trouble
 
@@ -261,6 +262,13 @@ class Simulation:
     def job(self, job_id: str) -> Job:
         """Look a job up."""
         return self.controller.books.job(job_id)
+
+    def why(self, job_id: str) -> Why:
+        """Give why a job starts as it does, or waits."""
+        why = self.job(job_id).why
+        if why is None:
+            raise LookupError(job_id)
+        return why
 
     def pool(self, cluster: str) -> Cluster:
         """Look a cluster up, ended or not."""

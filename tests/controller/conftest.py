@@ -1,15 +1,21 @@
-"""A simulation for tests of the core: real decisions and records, a fake world, a clock that takes no time."""
+"""What tests of the controller stand on: a simulation of its core, its records in a file, one that serves a socket."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
+import pytest_asyncio
+from serving import served
 
+from jupyter_smx.controller.store import Store
 from jupyter_smx.testing.simulation import Simulation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+    from serving import World
 
 
 @pytest.fixture
@@ -17,3 +23,21 @@ def sim() -> Iterator[Simulation]:
     with Simulation() as simulation:
         yield simulation
         assert not simulation.bugs, "\n".join(simulation.bugs)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "smx.sqlite"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[Store]:
+    store = Store.open(path)
+    yield store
+    store.close()
+
+
+@pytest_asyncio.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with served(tmp_path) as world:
+        yield world

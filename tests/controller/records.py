@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from jupyter_smx.model.cluster import Cluster, ReuseKey
+from jupyter_smx.model.event import Event
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.job import Job, Transition
 from jupyter_smx.model.name import job_name
 from jupyter_smx.model.spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.model.summary import summary_of
 
 
 def an_id(number: int) -> str:
@@ -34,3 +36,11 @@ def a_cluster(number: int = 1, **fields: Any) -> Cluster:
 
 def a_step(message: str) -> Transition:
     return Transition(status=SecondaryStatus.PENDING, start_time=1.0, status_message=message)
+
+
+def finished(number: int = 1, **fields: Any) -> Job:
+    return a_job(number, state=SecondaryStatus.COMPLETED, ended_at=2.0, spec=a_spec(engine="fake"), **fields)
+
+
+def news(job: Job) -> Event:
+    return Event(seq=0, at=job.created_at, job=summary_of(job))

@@ -6,10 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 from msgspec.structs import replace
-from records import a_cluster, a_job, a_spec, an_id
-from serving import Unix, World, served
+from records import a_cluster, a_job, a_spec, an_id, finished
+from serving import Unix, World
 
 from jupyter_smx.controller.api import MAX_BODY
 from jupyter_smx.controller.identity import Door
@@ -21,18 +20,7 @@ from jupyter_smx.policy import price
 from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
-
-
-@pytest_asyncio.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with served(tmp_path) as world:
-        yield world
-
-
-def finished(number: int = 1, **fields: Any) -> Any:
-    return a_job(number, state=SecondaryStatus.COMPLETED, ended_at=2.0, spec=a_spec(engine="fake"), **fields)
 
 
 async def test_it_says_who_it_is(world: World) -> None:

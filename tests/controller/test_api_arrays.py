@@ -6,30 +6,19 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-import pytest_asyncio
 from msgspec.structs import replace
 from records import an_id
-from serving import served
 
 from jupyter_smx.model.array import task_id
 from jupyter_smx.model.status import SecondaryStatus
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
     from serving import World
 
 ARRAY = an_id(7)
 MANY = 1_000
 ENOUGH = 5.0
 """Seconds in which a thousand tasks must be accepted, on whatever machine."""
-
-
-@pytest_asyncio.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with served(tmp_path) as world:
-        yield world
 
 
 def body(world: World, size: int, **fields: Any) -> dict[str, Any]:

@@ -1,29 +1,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import pytest_asyncio
-from records import a_job, a_spec, an_id
-from serving import World, served
+from records import a_job, a_spec, an_id, finished
 
-from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
-
-@pytest_asyncio.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with served(tmp_path) as world:
-        yield world
-
-
-def finished(number: int = 1, **fields: Any) -> Any:
-    return a_job(number, state=SecondaryStatus.COMPLETED, ended_at=2.0, spec=a_spec(engine="fake"), **fields)
+    from serving import World
 
 
 class TestLogs:

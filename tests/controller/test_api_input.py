@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from records import an_id
-from serving import World, served
+from serving import World
 
 from jupyter_smx.controller import api
 from jupyter_smx.controller.identity import Door
@@ -26,14 +25,7 @@ from jupyter_smx.policy.limits import Limits
 from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
-
-
-@pytest_asyncio.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with served(tmp_path) as world:
-        yield world
 
 
 def is_a_refusal(answer: Any, status: int = 400) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def test_tasks_without_a_keep_alive_hand_their_hosts_over_and_the_last_lets_them
     array = sim.submit_array(6)
     play(sim)
     assert len(sim.world.launches) == sim.limits.cpus
-    starts = [why.start for n in range(6) if (why := sim.job(task_id(array, n)).why)]
+    starts = [sim.why(task_id(array, n)).start for n in range(6)]
     assert starts == ["cold", "cold", "warm", "warm", "warm", "warm"]
     assert sim.world.living() == []
 

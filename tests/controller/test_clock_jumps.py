@@ -57,8 +57,7 @@ def test_a_job_that_comes_before_anybody_looked_at_the_clock_is_warm(sim: Simula
     sim.finish(keep_alive=300)
     sim.world.set_clock(jump)
     second = sim.submit()
-    why = sim.job(second).why
-    assert why is not None
+    why = sim.why(second)
     assert why.start == "warm", why.sentence
 
 

@@ -5,7 +5,6 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -19,31 +18,8 @@ from jupyter_smx.model.errors import (
     ValidationError,
     VersionMismatchError,
 )
-from jupyter_smx.model.event import Event
-from jupyter_smx.model.summary import summary_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from jupyter_smx.model.job import Job
 
 replace = msgspec.structs.replace
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "smx.sqlite"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[Store]:
-    store = Store.open(path)
-    yield store
-    store.close()
-
-
-def news(job: Job) -> Event:
-    return Event(seq=0, at=job.created_at, job=summary_of(job))
 
 
 def test_the_versions_together_make_the_tables_that_the_code_knows(path: Path, tmp_path: Path) -> None:

@@ -7,28 +7,16 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import pytest_asyncio
-from records import a_job, a_spec
-from serving import World, served
 
 from jupyter_smx.controller.identity import Door
-from jupyter_smx.model.status import SecondaryStatus
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
-
-@pytest_asyncio.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with served(tmp_path) as world:
-        yield world
-
-
-def finished(number: int = 1, **fields: Any) -> Any:
-    return a_job(number, state=SecondaryStatus.COMPLETED, ended_at=2.0, spec=a_spec(engine="fake"), **fields)
+    from serving import World
 
 
 STRANGER = """

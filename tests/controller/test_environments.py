@@ -35,16 +35,8 @@ def one_kept() -> Iterator[Simulation]:
         assert not made.bugs, "\n".join(made.bugs)
 
 
-def begins(sim: Simulation, job: str) -> str:
-    why = sim.job(job).why
-    assert why is not None
-    return why.start
-
-
 def notes(sim: Simulation, job: str) -> str:
-    why = sim.job(job).why
-    assert why is not None
-    return " ".join(why.notes)
+    return " ".join(sim.why(job).notes)
 
 
 def message(sim: Simulation, job: str) -> str:
@@ -62,8 +54,7 @@ def test_an_environment_is_built_before_the_job_is_placed_and_the_message_says_h
     assert sim.pools() == []
     sim.pass_time(1.1)
     assert message(sim, job) == "Building the environment: Collecting numpy==2."
-    why = sim.job(job).why
-    assert why is not None
+    why = sim.why(job)
     assert why.sentence == "Building the environment (numpy==2, torch): Collecting numpy==2."
     sim.pass_time(1.0)
     assert message(sim, job) == "Building the environment: Collecting torch."
@@ -78,7 +69,7 @@ def test_the_next_job_with_the_same_requirements_starts_warm_and_builds_nothing(
     sim.pass_time(LONGER)
     sim.end_job(first)
     second = sim.submit(requirements=("Pandas", "numpy"), keep_alive=600)
-    assert begins(sim, second) == "warm"
+    assert sim.why(second).start == "warm"
     assert "Its environment (numpy, pandas) was ready." in notes(sim, second)
     assert sum(sim.world.builder.begun.values()) == 1
 
@@ -89,8 +80,7 @@ def test_a_pool_with_another_environment_is_left_alone_and_named(sim: Simulation
     sim.end_job(first)
     second = sim.submit(requirements=("scikit-learn==1.6",))
     sim.pass_time(LONGER)
-    why = sim.job(second).why
-    assert why is not None
+    why = sim.why(second)
     pool = sim.pool(sim.job(first).cluster).name()
     assert why.sentence == (f"Cold: pool {pool} has environment scikit-learn==1.5, this job wants scikit-learn==1.6.")
 
@@ -121,12 +111,12 @@ def test_two_environments_are_built_at_a_time_and_the_third_says_that_it_waits(s
 def test_who_builds_holds_up_nobody_and_comes_back_with_its_age(sim: Simulation) -> None:
     builds = sim.submit(requirements=("numpy",), hosts=2)
     later = sim.submit()
-    assert begins(sim, later) == "cold"
+    assert sim.why(later).start == "cold"
     summary = sim.controller.books.summary
     assert summary(sim.job(builds)).queue_position is None
     waits = [sim.submit(hosts=2), sim.submit(hosts=2)]
     assert [summary(sim.job(job)).queue_position for job in waits] == [1, 2]
-    assert "number 1 in line" in (sim.job(waits[0]).why or pytest.fail("no why")).sentence
+    assert "number 1 in line" in sim.why(waits[0]).sentence
     sim.pass_time(LONGER)
     assert [summary(sim.job(job)).queue_position for job in (builds, *waits)] == [1, 2, 3]
     sim.end_job(later)

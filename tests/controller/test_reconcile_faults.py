@@ -52,8 +52,7 @@ def test_a_pool_that_cannot_be_reached_is_not_taken(sim: Simulation) -> None:
     sim.troubled_by(fakes.DropsStreams())
     sim.break_streams(sim.world.living()[0])
     job = sim.submit()
-    why = sim.job(job).why
-    assert why is not None
+    why = sim.why(job)
     assert why.start == "cold"
     assert [(each.field, each.found) for each in why.differences] == [("status", "not reachable")]
 
@@ -279,13 +278,7 @@ def test_a_pool_that_died_with_the_controller_is_no_pool_for_the_next_one(sim: S
     pool = sim.job(job).warm_pool
     assert pool is not None
     assert pool.status.value == "Terminated"
-    assert start(sim, sim.submit()) == "cold"
-
-
-def start(sim: Simulation, job: str) -> str:
-    why = sim.job(job).why
-    assert why is not None
-    return why.start
+    assert sim.why(sim.submit()).start == "cold"
 
 
 def test_an_end_in_the_very_moment_in_which_an_action_begins_can_be_waited_for(sim: Simulation) -> None:

@@ -18,12 +18,6 @@ from jupyter_smx.testing.simulation import LIMITS, Simulation
 START = 0.6
 
 
-def sentence(sim: Simulation, job: str) -> str:
-    why = sim.job(job).why
-    assert why is not None
-    return why.sentence
-
-
 def positions(sim: Simulation) -> dict[str, int | None]:
     rows = sim.call(lambda: sim.controller.desk.jobs(100, "", None))
     return {row.id: row.queue_position for row in rows}
@@ -36,8 +30,8 @@ def test_a_full_machine_queues_and_says_the_position_which_moves_up(sim: Simulat
     """Bug 32 of the catalogue: capacity that is reached is a queue and no failure."""
     jobs = [sim.submit(hosts=2) for _ in range(4)]
     assert [positions(sim)[job] for job in jobs] == [None, 1, 2, 3]
-    assert sentence(sim, jobs[1]).startswith("Queued, number 1 in line.")
-    assert "CPUs" in sentence(sim, jobs[1])
+    assert sim.why(jobs[1]).sentence.startswith("Queued, number 1 in line.")
+    assert "CPUs" in sim.why(jobs[1]).sentence
     sim.pass_time(START)
     sim.end_job(jobs[0])
     assert [positions(sim)[job] for job in jobs] == [None, None, 1, 2]
@@ -62,15 +56,14 @@ def test_a_small_job_does_not_overtake_a_big_one_that_waits_before_it(sim: Simul
     sim.pass_time(60)
     assert sim.job(big).cluster == ""
     assert sim.job(small).cluster == ""
-    assert "older job waits" in sentence(sim, small)
+    assert "older job waits" in sim.why(small).sentence
 
 
 def test_who_waited_is_told_for_how_long(sim: Simulation) -> None:
     first, second = sim.submit(hosts=2, keep_alive=600), sim.submit(hosts=2, keep_alive=600)
     sim.pass_time(START + 30)
     sim.end_job(first)
-    why = sim.job(second).why
-    assert why is not None
+    why = sim.why(second)
     assert why.start == "warm"
     assert why.notes == ("It waited 30.6 s in the queue.",)
 

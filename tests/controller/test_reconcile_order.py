@@ -16,12 +16,6 @@ if TYPE_CHECKING:
 START = 0.6
 
 
-def sentence(sim: Simulation, job: str) -> str:
-    why = sim.job(job).why
-    assert why is not None
-    return why.sentence
-
-
 def summary(sim: Simulation, job: str) -> JobSummary:
     rows: list[JobSummary] = sim.call(lambda: sim.controller.desk.jobs(100, "", None))
     return next(row for row in rows if row.id == job)
@@ -32,10 +26,10 @@ def test_a_job_begins_when_all_that_it_comes_after_have_completed(sim: Simulatio
     last = sim.submit(after=(first, second))
     sim.pass_time(START)
     names = [sim.job(each).name for each in (first, second)]
-    assert sentence(sim, last) == f"Queued. It waits for {names[0]} and {names[1]}."
+    assert sim.why(last).sentence == f"Queued. It waits for {names[0]} and {names[1]}."
     assert sim.job(last).state is SecondaryStatus.PENDING
     sim.end_job(first)
-    assert sentence(sim, last) == f"Queued. It waits for {names[1]}."
+    assert sim.why(last).sentence == f"Queued. It waits for {names[1]}."
     assert last not in sim.world.began
     sim.end_job(second)
     sim.pass_time(START)

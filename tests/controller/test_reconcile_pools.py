@@ -27,12 +27,6 @@ def pool_status(sim: Simulation, job: str) -> tuple[str, str, int]:
     return pool.status.value, pool.reused_by_job, pool.resource_retained_billable_seconds
 
 
-def start_of(sim: Simulation, job: str) -> str:
-    why = sim.job(job).why
-    assert why is not None
-    return why.start
-
-
 def test_the_life_of_a_pool_is_told_on_the_records_of_its_jobs(sim: Simulation) -> None:
     first = sim.finish(keep_alive=600)
     assert pool_status(sim, first) == ("Available", "", 0)
@@ -41,7 +35,7 @@ def test_the_life_of_a_pool_is_told_on_the_records_of_its_jobs(sim: Simulation) 
     second = sim.submit(keep_alive=60)
     assert pool_status(sim, first) == ("Reused", sim.job(second).name, 100)
     assert pool_status(sim, second) == ("InUse", "", 0)
-    assert start_of(sim, second) == "warm"
+    assert sim.why(second).start == "warm"
     sim.pass_time(7)
     sim.end_job(second)
     assert pool_status(sim, second) == ("Available", "", 0)
@@ -73,7 +67,7 @@ def test_a_pool_is_kept_when_the_algorithm_or_the_wish_was_wrong(sim: Simulation
     sim.end_job(job, **end)
     assert sim.job(job).status() is Status.FAILED
     assert pool_status(sim, job)[0] == "Available"
-    assert start_of(sim, sim.submit(keep_alive=600)) == "warm"
+    assert sim.why(sim.submit(keep_alive=600)).start == "warm"
 
 
 def test_a_pool_is_kept_when_the_job_was_stopped_after_the_launch(sim: Simulation) -> None:
@@ -92,7 +86,7 @@ def test_a_job_that_is_stopped_while_its_hosts_come_up_never_runs_and_leaves_the
     assert sim.job(job).state is SecondaryStatus.STOPPED
     assert sim.world.starts == {}
     assert pool_status(sim, job)[0] == "Available"
-    assert start_of(sim, sim.submit()) == "warm"
+    assert sim.why(sim.submit()).start == "warm"
 
 
 def test_a_job_that_is_stopped_in_the_queue_costs_nothing(sim: Simulation) -> None:
@@ -155,8 +149,7 @@ def test_a_job_that_differs_gets_hosts_of_its_own_and_is_told_the_field(
 ) -> None:
     sim.finish(keep_alive=600)
     job = sim.submit(**change)
-    why = sim.job(job).why
-    assert why is not None
+    why = sim.why(job)
     assert why.start == "cold"
     assert [difference.field for difference in why.differences] == [field]
     assert field in why.sentence
@@ -175,7 +168,7 @@ def test_a_job_that_differs_gets_hosts_of_its_own_and_is_told_the_field(
 )
 def test_code_parameters_and_data_are_no_criteria(sim: Simulation, change: dict[str, Any]) -> None:
     sim.finish(keep_alive=600)
-    assert start_of(sim, sim.submit(**change)) == "warm"
+    assert sim.why(sim.submit(**change)).start == "warm"
 
 
 def test_another_users_pool_is_not_taken(sim: Simulation) -> None:
@@ -185,15 +178,14 @@ def test_another_users_pool_is_not_taken(sim: Simulation) -> None:
     stranger = replace(pool, key=replace(pool.key, user="somebody-else"))
     sim.call(lambda: sim.controller.books.save(clusters=[stranger]))
     job = sim.submit()
-    why = sim.job(job).why
-    assert why is not None
+    why = sim.why(job)
     assert [difference.field for difference in why.differences] == ["user"]
 
 
 def test_a_second_job_while_the_pool_is_busy_gets_fresh_hosts_and_there_are_two_pools_then(sim: Simulation) -> None:
     first, second = sim.submit(keep_alive=600), sim.submit(keep_alive=600)
     sim.pass_time(START)
-    assert start_of(sim, second) == "cold"
+    assert sim.why(second).start == "cold"
     sim.end_job(first)
     sim.end_job(second)
     assert len(sim.pools(ClusterState.AVAILABLE)) == 2
@@ -261,7 +253,7 @@ def test_a_pool_that_is_as_old_as_pools_may_be_is_not_kept() -> None:
         second = sim.submit(keep_alive=600)
         sim.pass_time(20)
         sim.end_job(second)
-        assert start_of(sim, second) == "warm"
+        assert sim.why(second).start == "warm"
         pool = sim.job(second).warm_pool
         assert pool is not None
         assert pool.status is WarmPoolStatus.TERMINATED
@@ -315,7 +307,7 @@ def test_an_idle_pool_is_left_in_peace_until_its_time(sim: Simulation) -> None:
 def test_in_a_loop_of_jobs_every_one_after_the_first_is_warm(sim: Simulation) -> None:
     """Bug 14 of the catalogue: a pool that is warmed and never used."""
     jobs = [sim.finish(keep_alive=600) for _ in range(30)]
-    assert [start_of(sim, job) for job in jobs] == ["cold"] + ["warm"] * 29
+    assert [sim.why(job).start for job in jobs] == ["cold"] + ["warm"] * 29
     assert sum(sim.world.launches.values()) == 1
     assert sim.pools()[0].jobs_served == 30
 
@@ -334,7 +326,7 @@ def test_a_job_that_is_submitted_at_the_very_moment_of_the_end_is_warm(sim: Simu
     sim.pass_time(START)
     sim.end_job(first)
     assert waiter.done()
-    assert start_of(sim, second) == "warm"
+    assert sim.why(second).start == "warm"
     assert sim.job(second).state is SecondaryStatus.TRAINING
 
 
@@ -364,7 +356,7 @@ def test_a_pool_whose_hosts_ended_by_themselves_is_written_off(sim: Simulation) 
     job = sim.finish(keep_alive=600)
     sim.kill_host(sim.hosts(job)[0])
     assert pool_status(sim, job)[0] == "Terminated"
-    assert start_of(sim, sim.submit()) == "cold"
+    assert sim.why(sim.submit()).start == "cold"
 
 
 def test_what_could_not_be_preloaded_is_said_to_the_next_job(sim: Simulation) -> None:
@@ -374,6 +366,5 @@ def test_what_could_not_be_preloaded_is_said_to_the_next_job(sim: Simulation) ->
     said = {"event": "preload", "loaded": ["numpy"], "failed": {"torch": "No module named 'torch'."}, "pending": []}
     sim.call(lambda: sim.hosts(first)[0].tell(said))
     sim.end_job(first)
-    why = sim.job(sim.submit(imports=("numpy", "torch"), keep_alive=600)).why
-    assert why is not None
+    why = sim.why(sim.submit(imports=("numpy", "torch"), keep_alive=600))
     assert why.notes == ("Already imported: numpy.", "Not preloaded: torch, No module named 'torch'.")

@@ -140,17 +140,20 @@ class Watcher:
         try:
             record = self._client.job(job.id)
         except ResourceNotFoundError:
-            self._open.pop(job.id, None)  # somebody deleted it
+            self._forget(job.id)  # somebody deleted it
             return
         if record == job.known:
             self._glance(job)
         else:
             self._tell(job, record)
         if is_final(record.state):
-            with self._lock:
-                self._open.pop(job.id, None)
-                self._news.pop(job.id, None)
-                self._drawn.pop(job.id, None)
+            self._forget(job.id)
+
+    def _forget(self, job_id: str) -> None:
+        with self._lock:
+            self._open.pop(job_id, None)
+            self._news.pop(job_id, None)
+            self._drawn.pop(job_id, None)
 
     def _tell_array(self, array: JobArray, tell: Callable[[], object]) -> None:
         try:

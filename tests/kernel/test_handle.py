@@ -243,7 +243,11 @@ def test_a_job_that_somebody_deleted_is_let_go_and_the_others_are_watched(
     controller.delete(deleted.id)
     controller.end(other.id)
     assert told.wait(10)
-    eventually_blocking(lambda: deleted.id not in session.watcher._open, "it is let go")
+    watching = session.watcher
+    eventually_blocking(
+        lambda: not any(deleted.id in held for held in (watching._open, watching._news, watching._drawn)),
+        "it is let go, with all that was said of it",
+    )
 
 
 def test_news_that_was_dropped_before_anybody_asked_is_found_by_looking(

@@ -10,10 +10,11 @@ from jupyter_smx.cli.parser import one_of
 from jupyter_smx.cli.subcommand import Desk, Subcommand, document
 from jupyter_smx.kernel import named
 from jupyter_smx.kernel.client import Listing
+from jupyter_smx.kernel.fields import number
 from jupyter_smx.kernel.page import jobs_page
 from jupyter_smx.kernel.why import why_text
 from jupyter_smx.model.array import ArraySummary, counts_words
-from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
+from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.status import Status
 
 if TYPE_CHECKING:
@@ -34,24 +35,13 @@ def _list_arguments(parser: Parser) -> None:
 
 def _list(found: Namespace, desk: Desk) -> int:
     status = one_of(found.status, STATUSES, "--status") if found.status is not None else ""
-    limit = _limit(found.limit)
+    limit = number(found.limit, "--limit", "of jobs", 1, _MOST)
     # Tasks stand in the row of their array, unless somebody looks for those that are somewhere.
     jobs = desk.client.jobs(limit, status, tasks=bool(status))
     many = () if status else desk.client.arrays(limit)
     text = f"No job is {status}." if status and not jobs else jobs_page(jobs, time.time(), many)[0]
     desk.output.show(Listing(jobs=jobs, arrays=many), text)
     return exits.DONE
-
-
-def _limit(word: str) -> int:
-    if word.isdecimal() and 1 <= int(word) <= _MOST:
-        return int(word)
-    raise ValidationError(
-        f"--limit: {word!r} is not a number of jobs.",
-        field="limit",
-        value=word,
-        rule=f"It is a whole number from 1 to {_MOST}.",
-    )
 
 
 def _stop_arguments(parser: Parser) -> None:

@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from msgspec.structs import replace
@@ -26,7 +25,7 @@ from jupyter_smx.kernel.revision import revision_of
 from jupyter_smx.kernel.script import read
 from jupyter_smx.kernel.session import with_source_dir
 from jupyter_smx.kernel.sweep import check_alone, grid_of, max_concurrent
-from jupyter_smx.kernel.wish import Surroundings, from_options
+from jupyter_smx.kernel.wish import Surroundings, current_folder, from_options
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.status import is_final
 
@@ -127,11 +126,12 @@ def _spec(path: str, kind: str, wish: Options, desk: Desk) -> tuple[Wish, JobSpe
     submitted_at = time.time()
     code = read(path, "SCRIPT") if path else ""
     path = path or wish.entry_point
+    folder = current_folder()
     here = Surroundings(
         python=sys.executable,
         python_version=payload.python_version(),
-        folder=Path.cwd(),
-        revision=revision_of(Path.cwd()),
+        folder=folder,
+        revision=revision_of(folder),
     )
     named = replace(wish, name=wish.name or script.base_name(path, kind))
     found = from_options(cast("Literal['train', 'process']", kind), named, {}, here.folder)

@@ -28,6 +28,10 @@ _DISTRIBUTIONS: dict[str, Literal["FullyReplicated", "ShardedByS3Key"]] = {
     "shardedbys3key": "ShardedByS3Key",
 }
 _DIGITS = 9
+_LARGEST = 10**_DIGITS - 1
+"""More of anything than there ever is."""
+_SHOWN = 64
+"""Characters of a wrong number that a sentence shows."""
 _MODEL_AND_DATA = ("model", "data")
 _Choice = TypeVar("_Choice", bound=str)
 PROCESSING_OUTPUT = "/opt/ml/processing/output"
@@ -49,19 +53,38 @@ def pair(text: str, option: str, form: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def whole(value: int | str, option: str, of: str) -> int:
-    """Read a whole number from 0; ``of`` says what it counts.
+def number(value: int | str, option: str, of: str, least: int, most: int | None = None) -> int:
+    """Read a whole number from ``least`` to ``most`` (None: as large as any count is); ``of`` says what it counts.
 
     :raises ValidationError: it is none.
     """
-    if str(value).isdecimal():
-        return int(value)
+    limit = _LARGEST if most is None else most
+    found = _whole(value)
+    if found is not None and least <= found <= limit:
+        return found
+    shown = _short(value)
+    upper = f" to {limit}" if most is not None or len(shown) > _DIGITS + 2 else ""
     raise ValidationError(
-        f"{option}: {value!r} is not a number {of}.",
+        f"{option}: {shown} is not a number {of}.",
         field=option.removeprefix("--").replace("-", "_"),
-        value=value,
-        rule="It is a whole number from 0.",
+        value=shown.strip("'"),
+        rule=f"It is a whole number from {least}{upper}.",
     )
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    text = str(value)
+    # Python itself refuses to read numbers of very many digits.
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
+
+
+def _short(value: object) -> str:
+    if isinstance(value, int) and value.bit_length() > _SHOWN:
+        return f"a number of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def metrics(words: Iterable[str]) -> dict[str, str]:
@@ -90,21 +113,6 @@ def checked_metrics(definitions: Mapping[str, str]) -> dict[str, str]:
     return dict(definitions)
 
 
-def count(text: str, option: str) -> int:
-    """Read a number of hosts.
-
-    :raises ValidationError: not a whole number from 1.
-    """
-    if text.isdecimal() and len(text) <= _DIGITS and int(text) > 0:
-        return int(text)
-    raise ValidationError(
-        f"{option}: {text!r} is not a number of hosts.",
-        field="instance_count",
-        value=text,
-        rule="It is a whole number from 1.",
-    )
-
-
 def group(text: str) -> InstanceGroup:
     """Read ``NAME:TYPE:COUNT``.
 
@@ -119,7 +127,9 @@ def group(text: str) -> InstanceGroup:
             rule="The form is NAME:TYPE:COUNT.",
             cure="For example data:ml.c5.xlarge:2.",
         )
-    return InstanceGroup(name=parts[0], instance_type=parts[1], instance_count=count(parts[2], "--group"))
+    return InstanceGroup(
+        name=parts[0], instance_type=parts[1], instance_count=number(parts[2], "--group", "of hosts", 1)
+    )
 
 
 def channel(text: str, folder: Path) -> Channel:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,8 +18,8 @@ from jupyter_smx.kernel.rerun import spec_again
 from jupyter_smx.kernel.revision import revision_of
 from jupyter_smx.kernel.screen import Screen
 from jupyter_smx.kernel.watcher import Watcher
-from jupyter_smx.kernel.wish import Surroundings
-from jupyter_smx.model.errors import SmxError, ValidationError
+from jupyter_smx.kernel.wish import Surroundings, current_folder
+from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.status import Status, is_final
 
 if TYPE_CHECKING:
@@ -75,13 +74,14 @@ class Session:
 
     def surroundings(self) -> Surroundings:
         """Say where a wish is made now."""
+        folder = current_folder()
         return Surroundings(
             python=sys.executable,
             python_version=payload.python_version(),
-            folder=_folder(),
+            folder=folder,
             notebook=notebook_of(self.namespace),
             cell_id=cell_id_of(self.shell),
-            revision=revision_of(Path.cwd()),
+            revision=revision_of(folder),
         )
 
     def pack(
@@ -210,18 +210,6 @@ def current() -> Session:
 
         shell = get_ipython()
     return open_session(shell)
-
-
-def _folder() -> Path:
-    try:
-        return Path.cwd()
-    except FileNotFoundError:
-        raise ValidationError(
-            "The folder of this notebook was deleted or moved.",
-            field="working_directory",
-            rule="Relative paths of a job start from it.",
-            cure="Run `%cd` into a folder that is there.",
-        ) from None
 
 
 def _complain(sentence: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from jupyter_smx.kernel.expression import hyperparameter
+from jupyter_smx.kernel.fields import number
 from jupyter_smx.model.array import MAX_TASKS, TaskWish
 from jupyter_smx.model.errors import ValidationError
 
@@ -114,14 +115,7 @@ def max_concurrent(options: Options) -> int | None:
     :raises ValidationError: no whole number from 1.
     """
     word = options.max_concurrent
-    if word is None or (word.isdecimal() and int(word) > 0):
-        return None if word is None else int(word)
-    raise ValidationError(
-        f"--max-concurrent: {word!r} is not a number of tasks.",
-        field="max_concurrent",
-        value=word,
-        rule="It is a whole number from 1.",
-    )
+    return None if word is None else number(word, "--max-concurrent", "of tasks", 1)
 
 
 def check_alone(limit: int | None) -> None:

@@ -1,6 +1,6 @@
 """From options or arguments to a :class:`JobSpec`: one builder for the magics and the functions.
 
-It reads nothing but the entry point and the names in the folder of code.
+It reads nothing but the entry point, the names in the folder of code and which folder is the current one.
 """
 
 from __future__ import annotations
@@ -46,6 +46,22 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     notebook: str = ""
     cell_id: str = ""
     revision: Revision | None = None
+
+
+def current_folder() -> Path:
+    """Give the folder that relative paths start from.
+
+    :raises ValidationError: it is gone.
+    """
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise ValidationError(
+            "The current folder was deleted or moved.",
+            field="working_directory",
+            rule="Relative paths of a job start from it.",
+            cure="Go into a folder that is there: `%cd` in a notebook, `cd` in a terminal.",
+        ) from None
 
 
 class Wish(Struct, frozen=True, kw_only=True):
@@ -115,7 +131,7 @@ class Wish(Struct, frozen=True, kw_only=True):
             working_directory=str(here.folder),
             revision=here.revision,
             metrics=dict(self.metrics),
-            retries=fields.whole(self.retries, "--retries", "of retries"),
+            retries=fields.number(self.retries, "--retries", "of retries", 0),
             after=self.after,
             submitted_at=submitted_at,
         )
@@ -157,7 +173,7 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         kind=kind,
         name=options.name,
         instance_type=options.instance_type,
-        instance_count=fields.count(options.instance_count, "--instance-count") if options.instance_count else None,
+        instance_count=_hosts(options.instance_count),
         groups=tuple(fields.group(text) for text in texts(options.group, "--group")),
         engine=options.engine,
         keep_alive=options.keep_alive,
@@ -176,6 +192,10 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         retries=options.retries or 0,
         after=options.after,
     )
+
+
+def _hosts(word: str | None) -> int | None:
+    return fields.number(word, "--instance-count", "of hosts", 1) if word else None
 
 
 def _hyperparameters(words: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, Any]:

@@ -55,6 +55,13 @@ WRONG = [
     ("run null.py", "null bytes"),
     ("run broken.py", "SyntaxError"),
     ("plan broken.py", "Nothing was started."),
+    (f"jobs --limit {'9' * 5000}", "9… is not a number of jobs. It is a whole number from 1 to 1000."),
+    (
+        f"run hello.py --retries {'9' * 5000}",
+        "9… is not a number of retries. It is a whole number from 0 to 999999999.",
+    ),
+    (f"run hello.py -n {'9' * 5000}", "9… is not a number of hosts. It is a whole number from 1 to 999999999."),
+    (f"run hello.py --sweep --hp n=[1] --max-concurrent {'9' * 5000}", "9… is not a number of tasks."),
     ("completion cmd", "SHELL: 'cmd' is not one of its values"),
 ]
 
@@ -141,6 +148,18 @@ def test_the_version_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert cli.main(["--version", "--json"]) == 0
     assert text == f"jupyter smx {json.loads(capsys.readouterr().out)['version']}\n"
+
+
+def test_a_folder_that_was_deleted_under_the_shell_is_one_sentence(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = folder.parent / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert cli.main(["run", str(folder.parent / "hello.py")]) == 2
+    assert "The current folder was deleted or moved." in capsys.readouterr().err
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("line", ["jobs", "logs", "stop x", "why", "pools", "release x", "run hello.py", "doctor"])

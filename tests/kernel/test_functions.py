@@ -64,6 +64,13 @@ def test_wrong_arguments_are_refused_before_anything_is_created(controller: Scri
     assert controller.jobs == {}
 
 
+def test_a_number_that_python_would_not_print_is_refused_in_a_sentence(controller: ScriptedController) -> None:
+    for wrong in ("9" * 5_000, 10**5_000, -1, True, 10**9):
+        with pytest.raises(ValidationError, match=r"is not a number of retries\. It is a whole number from 0"):
+            smx.train("pass", retries=wrong)  # type: ignore[arg-type]  # text is what a line has
+    assert controller.jobs == {}
+
+
 def test_waiting_gives_the_handle_of_a_finished_job(
     controller: ScriptedController, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec import JobSpec
 
 
-def hand_in(spec: JobSpec, grid: Grid, max_concurrent: int | None, desk: Desk, *, detach: bool) -> int:
+def hand_in(spec: JobSpec, grid: Grid, desk: Desk, *, detach: bool) -> int:
     """Hand in a task for each point and wait for all of them; gives the exit code."""
     made = desk.client.submit_array(
-        os.urandom(16).hex(), spec, grid.tasks, title=grid.title, max_concurrent=max_concurrent or 0
+        os.urandom(16).hex(), spec, grid.tasks, title=grid.title, max_concurrent=grid.max_concurrent
     )
     if detach:
         desk.output.show(made, made.name)

@@ -24,7 +24,7 @@ from jupyter_smx.kernel.rerun import spec_again
 from jupyter_smx.kernel.revision import revision_of
 from jupyter_smx.kernel.script import read
 from jupyter_smx.kernel.session import with_source_dir
-from jupyter_smx.kernel.sweep import check_alone, grid_of, max_concurrent
+from jupyter_smx.kernel.sweep import spread
 from jupyter_smx.kernel.wish import Surroundings, current_folder, from_options
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.status import is_final
@@ -67,10 +67,9 @@ def _run(found: Namespace, desk: Desk) -> int:
     asked, spec, grid = _spec(found.script, one_of(found.kind, KINDS, "--kind"), wish, desk)
     if wish.plan:
         return _show_plan(spec, desk)
-    packed, limit = with_source_dir(spec, asked.source_dir), max_concurrent(wish)
+    packed = with_source_dir(spec, asked.source_dir)
     if grid is not None:
-        return arrays.hand_in(packed, grid, limit, desk, detach=found.detach)
-    check_alone(limit)
+        return arrays.hand_in(packed, grid, desk, detach=found.detach)
     return _hand_in(packed, desk, detach=found.detach)
 
 
@@ -135,10 +134,8 @@ def _spec(path: str, kind: str, wish: Options, desk: Desk) -> tuple[Wish, JobSpe
     )
     named = replace(wish, name=wish.name or script.base_name(path, kind))
     found = from_options(cast("Literal['train', 'process']", kind), named, {}, here.folder)
-    found = replace(found, after=ids_of(found.after, {}, desk.client))
-    grid = grid_of(found.hyperparameters) if wish.sweep else None
-    if grid is not None:
-        found = replace(found, hyperparameters=grid.fixed)
+    fixed, grid = spread(found.hyperparameters, wish.max_concurrent, sweep=wish.sweep)
+    found = replace(found, hyperparameters=fixed, after=ids_of(found.after, {}, desk.client))
     try:
         return found, found.spec(code, 0, here, submitted_at), grid
     except CellSyntaxError as error:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.kernel.array import JobArray
 from jupyter_smx.kernel.array_card import array_card_of
-from jupyter_smx.kernel.sweep import check_alone
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,16 +22,14 @@ _REDRAW = 1.0
 """Seconds between two cards of one array: each one is written into the notebook."""
 
 
-def hand_in(session: Session, spec: JobSpec, grid: Grid | None, max_concurrent: int | None) -> Job | JobArray:
+def hand_in(session: Session, spec: JobSpec, grid: Grid | None) -> Job | JobArray:
     """Hand in one job, or a task for each point of a grid.
 
-    :raises ValidationError: a limit for tasks where there are none.
     :raises SmxError: the controller refuses; nothing was created.
     """
-    if grid is not None:
-        return submit_array(session, spec, grid.tasks, title=grid.title, max_concurrent=max_concurrent or 0)
-    check_alone(max_concurrent)
-    return session.submit(spec)
+    if grid is None:
+        return session.submit(spec)
+    return submit_array(session, spec, grid.tasks, title=grid.title, max_concurrent=grid.max_concurrent)
 
 
 def submit_array(

@@ -14,6 +14,7 @@ from jupyter_smx.kernel.array_session import submit_array
 from jupyter_smx.kernel.call import by_value, call_of
 from jupyter_smx.kernel.functions import call_spec, check_wish
 from jupyter_smx.kernel.session import current, pickled
+from jupyter_smx.kernel.sweep import at_once
 from jupyter_smx.model.array import MAX_TASKS, TaskWish
 from jupyter_smx.model.errors import ValidationError
 
@@ -43,6 +44,7 @@ def map(  # noqa: A001 - Python's own word for it
     """
     submitted_at = time.time()
     check_wish(wish, "smx.map")
+    most = at_once(max_concurrent)
     plain, wish = _plain(function, wish)
     items = list(zip(iterable, *more, strict=False))
     _check_items(plain, items)
@@ -59,7 +61,7 @@ def map(  # noqa: A001 - Python's own word for it
         ]
     calls = [f"{call.label.removesuffix('()')}({', '.join(reprlib.repr(each) for each in item)})" for item in items]
     title = f"map {call.label.removesuffix('()')}"
-    return submit_array(session, spec, tasks, title=title, max_concurrent=max_concurrent or 0, calls=calls)
+    return submit_array(session, spec, tasks, title=title, max_concurrent=most, calls=calls)
 
 
 def array(ref: str) -> JobArray:

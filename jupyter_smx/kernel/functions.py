@@ -20,7 +20,7 @@ from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.rerun import spec_again
 from jupyter_smx.kernel.script import absolute_folder
 from jupyter_smx.kernel.session import current
-from jupyter_smx.kernel.sweep import grid_of
+from jupyter_smx.kernel.sweep import spread
 from jupyter_smx.kernel.wish import Kind, Wish
 from jupyter_smx.model.channel import Channel, Output
 from jupyter_smx.model.errors import ValidationError, nearest
@@ -215,12 +215,10 @@ def _run(
     variables = dict(send) if isinstance(send, Mapping) else payload.choose(tuple(send), session.namespace)
     if code is None and not arguments["entry_point"]:
         raise ValidationError("code: there is nothing to run.", field="source", cure="Give code, or an entry_point.")
-    grid = grid_of(arguments["hyperparameters"] or {}) if sweep else None
-    if grid is not None:
-        arguments["hyperparameters"] = grid.fixed
+    arguments["hyperparameters"], grid = spread(arguments["hyperparameters"] or {}, max_concurrent, sweep=sweep)
     code = code or ""
     made = _source(code) if isinstance(code, (str, Path)) or not callable(code) else call_of(code)
-    found = hand_in(session, _packed(session, kind, made, variables, submitted_at, arguments), grid, max_concurrent)
+    found = hand_in(session, _packed(session, kind, made, variables, submitted_at, arguments), grid)
     if wait:
         finish(session, found)
     return found

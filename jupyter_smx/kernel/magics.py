@@ -21,7 +21,7 @@ from jupyter_smx.kernel.options import manual, parse
 from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.page import plan_page
 from jupyter_smx.kernel.session import close_session, current, session_of
-from jupyter_smx.kernel.sweep import grid_of, max_concurrent
+from jupyter_smx.kernel.sweep import spread
 from jupyter_smx.kernel.wish import Kind, check_identifier, from_options
 from jupyter_smx.model.errors import SmxError
 
@@ -90,10 +90,9 @@ class SmxMagics(Magics, Defaults):
             check_identifier(options.handle, "--as")
         here = session.surroundings()
         wish = from_options(kind, options, session.namespace, here.folder)
-        wish = replace(wish, after=ids_of(wish.after, session.namespace, session.client))
-        grid = grid_of(wish.hyperparameters) if options.sweep else None
-        if grid is not None:
-            wish = replace(wish, hyperparameters=grid.fixed)
+        fixed, grid = spread(wish.hyperparameters, options.max_concurrent, sweep=options.sweep)
+        after = ids_of(wish.after, session.namespace, session.client)
+        wish = replace(wish, hyperparameters=fixed, after=after)
         spec = wish.spec(code, lines_before, here, submitted_at)
         variables = payload.choose(options.send, session.namespace)
         if options.plan:
@@ -101,7 +100,7 @@ class SmxMagics(Magics, Defaults):
             return
         waits = self._waits(option=options.wait)
         packed = session.pack(spec, variables, source_dir=wish.source_dir)
-        job = hand_in(session, packed, grid, max_concurrent(options))
+        job = hand_in(session, packed, grid)
         if options.handle:
             session.namespace[options.handle] = job
         if spec.receive and isinstance(job, Job):

@@ -8,6 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jupyter_smx.kernel.expression import hyperparameter
 from jupyter_smx.kernel.fields import number
@@ -17,18 +18,54 @@ from jupyter_smx.model.errors import ValidationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jupyter_smx.kernel.options import Options
-
 _LONGEST_VALUE = 24
 """Characters of a value in a task's label."""
 
 
 class Grid(Struct, frozen=True, kw_only=True):
-    """What all tasks have in common, the tasks in order (the last parameter changes fastest), and a title."""
+    """What all tasks have in common, the tasks in order (the last parameter changes fastest), and a title.
+
+    ``max_concurrent`` of them may run at a time (0: as many as there is room for).
+    """
 
     fixed: dict[str, Any]
     tasks: tuple[TaskWish, ...]
     title: str
+    max_concurrent: int = 0
+
+
+def spread(
+    hyperparameters: Mapping[str, Any], limit: int | str | None, *, sweep: bool
+) -> tuple[dict[str, Any], Grid | None]:
+    """Give the hyperparameters that all tasks share, and the grid of the others where it is a ``sweep``.
+
+    :raises ValidationError: a ``limit`` that is none, or where there is one job; else as :func:`grid_of`.
+    """
+    most = at_once(limit)
+    if not sweep:
+        _check_alone(limit)
+        return dict(hyperparameters), None
+    grid = grid_of(hyperparameters)
+    return grid.fixed, replace(grid, max_concurrent=most)
+
+
+def at_once(limit: int | str | None) -> int:
+    """Read how many tasks may run at a time; None, which is no limit, gives 0.
+
+    :raises ValidationError: no whole number from 1.
+    """
+    return 0 if limit is None else number(limit, "--max-concurrent", "of tasks", 1)
+
+
+def _check_alone(limit: object) -> None:
+    if limit is not None:
+        raise ValidationError(
+            "--max-concurrent stands without --sweep.",
+            field="max_concurrent",
+            value=limit,
+            rule="It limits how many tasks of an array run at a time, and this is one job.",
+            cure="Drop it, or give --hp a list and --sweep.",
+        )
 
 
 def grid_of(hyperparameters: Mapping[str, Any]) -> Grid:
@@ -107,27 +144,3 @@ def _json_list(text: str) -> list[Any] | None:
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
-
-
-def max_concurrent(options: Options) -> int | None:
-    """Read ``--max-concurrent``.
-
-    :raises ValidationError: no whole number from 1.
-    """
-    word = options.max_concurrent
-    return None if word is None else number(word, "--max-concurrent", "of tasks", 1)
-
-
-def check_alone(limit: int | None) -> None:
-    """Refuse ``--max-concurrent`` where there is one job.
-
-    :raises ValidationError: a limit was given.
-    """
-    if limit is not None:
-        raise ValidationError(
-            "--max-concurrent stands without --sweep.",
-            field="max_concurrent",
-            value=limit,
-            rule="It limits how many tasks of an array run at a time, and this is one job.",
-            cure="Drop it, or give --hp a list and --sweep.",
-        )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import exits
-from jupyter_smx.cli.jobs import find, one_or_newest
+from jupyter_smx.cli.jobs import find, newest, one_or_newest
 from jupyter_smx.cli.subcommand import Desk, Subcommand
-from jupyter_smx.kernel.diff import diff_page, difference, previous_run
+from jupyter_smx.kernel.diff import diff_of, diff_page
 from jupyter_smx.kernel.provenance import provenance_page
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ def _diff_arguments(parser: Parser) -> None:
 
 
 def _diff(found: Namespace, desk: Desk) -> int:
-    first = find(found.job, desk.client)
-    pair = (first, desk.client.job(found.other)) if found.other else (previous_run(desk.client, first), first)
-    diff = difference(*pair)
+    diff = diff_of(desk.client, found.job or newest(desk.client), found.other)
     desk.output.show(diff, diff_page(diff)[0])
     return exits.DONE
 

@@ -68,12 +68,18 @@ def find(ref: str, client: Client) -> Job:
     :raises ResourceNotFoundError: there is none.
     :raises ValidationError: it means a whole array.
     """
-    if not ref:
-        newest = client.jobs(limit=1)
-        if not newest:
-            raise ResourceNotFoundError("There is no job yet.", cure="`jupyter smx run script.py` makes one.")
-        ref = newest[0].id
-    return named.job(client, ref)
+    return named.job(client, ref or newest(client))
+
+
+def newest(client: Client) -> str:
+    """Give the id of the newest job.
+
+    :raises ResourceNotFoundError: there is none yet.
+    """
+    found = client.jobs(limit=1)
+    if not found:
+        raise ResourceNotFoundError("There is no job yet.", cure="`jupyter smx run script.py` makes one.")
+    return found[0].id
 
 
 def _why(found: Namespace, desk: Desk) -> int:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from jupyter_smx.kernel import log, named
 from jupyter_smx.kernel.client import Client
 from jupyter_smx.kernel.defaults import Defaults
-from jupyter_smx.kernel.diff import diff_page, difference, previous_run
+from jupyter_smx.kernel.diff import diff_of, diff_page
 from jupyter_smx.kernel.failures import StillRunning
 from jupyter_smx.kernel.handle import write
 from jupyter_smx.kernel.page import facts_page, jobs_page, note, pools_page
@@ -110,12 +110,9 @@ def _why(arguments: list[str], desk: Desk) -> None:
 def _diff(arguments: list[str], desk: Desk) -> None:
     if len(arguments) > _PAIR:
         _take("diff", arguments, desk, _PAIR)
-    first = _job("diff", arguments[:1], desk)
-    if len(arguments) == _PAIR:
-        pair = first, _job("diff", arguments[1:], desk)
-    else:
-        pair = previous_run(desk.client, first), first
-    desk.show(*diff_page(difference(*pair)))
+    first = _job_ref("diff", arguments[:1], desk)
+    other = _job_ref("diff", arguments[1:], desk) if arguments[1:] else ""
+    desk.show(*diff_page(diff_of(desk.client, first, other)))
 
 
 def _provenance(arguments: list[str], desk: Desk) -> None:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
+from jupyter_smx.kernel import named
 from jupyter_smx.kernel.page import Page, note, table
 from jupyter_smx.model.comparison import Comparison, compare
-from jupyter_smx.model.errors import ResourceNotFoundError
+from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
 from jupyter_smx.model.summary import base_name_of
 
 if TYPE_CHECKING:
@@ -34,6 +35,20 @@ class Diff(Comparison, frozen=True, kw_only=True):
 def difference(before: Job, after: Job) -> Diff:
     """Compare two jobs."""
     return Diff(**asdict(compare(before, after)))
+
+
+def diff_of(client: Client, ref: str, other: str = "") -> Diff:
+    """Say in what the job that a word means differs from a later one; alone, in what from the run before it.
+
+    :raises ValidationError: there is no word, or it means a whole array.
+    :raises ResourceNotFoundError: there is no such job, or no run before it.
+    """
+    if not ref:
+        raise ValidationError("diff: a job needs a name.", field="job", value="")
+    job = named.job(client, ref)
+    if other:
+        return difference(job, named.job(client, other))
+    return difference(previous_run(client, job), job)
 
 
 def previous_run(client: Client, job: Job) -> Job:

@@ -14,7 +14,7 @@ from jupyter_smx.kernel import fields, interpreters, payload
 from jupyter_smx.kernel.array import JobArray, write_progress
 from jupyter_smx.kernel.array_session import hand_in
 from jupyter_smx.kernel.call import RECEIVE, by_value, call_of
-from jupyter_smx.kernel.diff import Diff, difference, previous_run
+from jupyter_smx.kernel.diff import Diff, diff_of
 from jupyter_smx.kernel.keywords import documented
 from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.rerun import spec_again
@@ -143,11 +143,8 @@ def diff(before: str | Job, after: str | Job = "") -> Diff:
     :param before: id, name, prefix or handle; so is ``after``.
     :raises ResourceNotFoundError: there is no such job, or no run before it.
     """
-    client = current().client
-    first, second = (client.job(ref if isinstance(ref, str) else ref.id) if ref else None for ref in (before, after))
-    if first is None:
-        raise ValidationError("diff: a job needs a name.", field="job", value="")
-    return difference(previous_run(client, first), first) if second is None else difference(first, second)
+    first, other = (ref if isinstance(ref, str) else ref.id for ref in (before, after))
+    return diff_of(current().client, first, other)
 
 
 def jobs(limit: int = 20) -> tuple[JobSummary, ...]:

@@ -80,6 +80,19 @@ def test_waiting_gives_the_handle_of_a_finished_job(
 
 
 @pytest.mark.usefixtures("controller")
+def test_two_jobs_are_compared_by_name_and_by_handle_and_one_with_the_run_before_it() -> None:
+    first = smx.train("x = 1", name="digits", hyperparameters={"lr": 1})
+    second = smx.train("x = 1", name="digits", hyperparameters={"lr": 2})
+    assert "hyperparameter lr (1 → 2)" in smx.diff(first, second.name).sentence
+    assert "hyperparameter lr (2 → 1)" in smx.diff(second, first).sentence
+    with pytest.raises(ResourceNotFoundError):
+        smx.diff(first, "never")
+    for wrong in ("", smx.train("x = 1", hyperparameters={"lr": [1, 2]}, sweep=True, name="grid")):
+        with pytest.raises(ValidationError, match=r"a job needs a name|is an array of 2 tasks"):
+            smx.diff(wrong)  # type: ignore[arg-type]  # an array is no job
+
+
+@pytest.mark.usefixtures("controller")
 def test_jobs_are_found_again() -> None:
     job = smx.train("x = 1", name="digits")
     assert smx.job("digits") == smx.job(job.name) == job

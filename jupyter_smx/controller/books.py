@@ -13,6 +13,7 @@ from jupyter_smx.model.event import Event, PoolSummary
 from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.model.summary import summary_of
 from jupyter_smx.policy import price, transitions
+from jupyter_smx.policy.environment import is_building
 from jupyter_smx.policy.order import Predecessor, status_of_array
 
 if TYPE_CHECKING:
@@ -144,7 +145,9 @@ class Books:
 
     def summary(self, job: Job) -> JobSummary:
         """Say of a job what lists show, with its place in the queue and its cost so far."""
-        position = None if job.cluster or is_final(job.state) else self.line.position(job)
+        # The line learns of a change after it is written down: until then it knows of a place that the job has left.
+        stands = not job.cluster and not is_final(job.state) and not is_building(job.timings)
+        position = self.line.position(job) if stands else None
         cost = price.job_cost(job, self.limits.catalogue, self.clock())
         outlook = None if is_final(job.state) else self.outlooks.get(job.id)
         return summary_of(job, queue_position=position, cost=cost, outlook=outlook)

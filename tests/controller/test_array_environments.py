@@ -63,6 +63,13 @@ def test_how_far_a_build_is_is_told_of_one_task_of_each_array_and_of_every_job_t
     assert message(sim, arrays[0], 1) == step
 
 
+def test_whoever_hears_of_a_task_that_waits_for_its_environment_hears_of_no_place_in_the_line(sim: Simulation) -> None:
+    sim.submit_array(FEW, requirements=LINES)
+    events, _, _ = sim.controller.store.events_since(0)
+    heard = {event.job.id: event.job for event in events if event.job is not None}
+    assert {(job.message, job.queue_position) for job in heard.values()} == {("Building the environment.", None)}
+
+
 def test_the_environments_that_nobody_needs_are_looked_for_once_and_not_for_each_task(
     sim: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

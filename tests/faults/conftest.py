@@ -6,7 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 from world import VARIABLE, World
+
+from jupyter_smx.kernel import session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,3 +61,24 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         made.warm()
         yield made
         made.close()
+
+
+def _shell() -> Iterator[InteractiveShell]:
+    config = Config()
+    config.HistoryManager.enabled = False
+    made: InteractiveShell = InteractiveShell(config=config)  # type: ignore[no-untyped-call]
+    made.run_line_magic("load_ext", "jupyter_smx")
+    yield made
+    session.close_session()
+
+
+@pytest.fixture
+def shell(world: World) -> Iterator[InteractiveShell]:  # noqa: ARG001 - it must be there first
+    """Give a shell in the test's own world, in which no controller runs yet."""
+    yield from _shell()
+
+
+@pytest.fixture
+def warm_shell(shared: World) -> Iterator[InteractiveShell]:  # noqa: ARG001 - it must be there first
+    """Give a shell in the module's world, which has a warm pool."""
+    yield from _shell()

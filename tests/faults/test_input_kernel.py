@@ -11,42 +11,19 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 from jupyter_client.manager import start_new_kernel
-from traitlets.config import Config
-from world import PATIENCE, run_python
+from world import PATIENCE, failure, run_python
 
-from jupyter_smx.kernel import session
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.name import NAME
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+    from IPython.core.interactiveshell import InteractiveShell
     from world import World
-
-
-def _shell() -> InteractiveShell:
-    config = Config()
-    config.HistoryManager.enabled = False
-    made: InteractiveShell = InteractiveShell(config=config)  # type: ignore[no-untyped-call]
-    made.run_line_magic("load_ext", "jupyter_smx")
-    return made
-
-
-@pytest.fixture
-def shell(shared: World) -> Iterator[InteractiveShell]:  # noqa: ARG001 - it must be there first
-    yield _shell()
-    session.close_session()
-
-
-def run(shell: InteractiveShell, cell: str) -> Any:
-    """Run a cell; its error comes back."""
-    done = shell.run_cell(cell)  # type: ignore[no-untyped-call]
-    return done.error_in_exec or done.error_before_exec
 
 
 STRANGE = [
@@ -56,9 +33,11 @@ STRANGE = [
 
 
 @pytest.mark.parametrize("name", STRANGE, ids=range(len(STRANGE)))
-def test_a_strange_name_is_refused_with_one_that_would_do(shared: World, shell: InteractiveShell, name: str) -> None:
+def test_a_strange_name_is_refused_with_one_that_would_do(
+    shared: World, warm_shell: InteractiveShell, name: str
+) -> None:
     before = len(shared.client.jobs(1000))
-    error = run(shell, f"%%train --keep-alive 10m --name={name}\nprint(1)")
+    error = failure(warm_shell, f"%%train --keep-alive 10m --name={name}\nprint(1)")
     if name == "''":
         assert error is None, "no name at all is the default's"
         return
@@ -70,12 +49,14 @@ def test_a_strange_name_is_refused_with_one_that_would_do(shared: World, shell: 
         assert NAME.fullmatch(proposed), proposed
 
 
-def test_jobs_of_one_name_are_told_apart_and_the_newest_answers_to_it(shared: World, shell: InteractiveShell) -> None:
+def test_jobs_of_one_name_are_told_apart_and_the_newest_answers_to_it(
+    shared: World, warm_shell: InteractiveShell
+) -> None:
     for number in range(3):
-        assert run(shell, f"%%train --name twin --keep-alive 10m --as job --wait\nprint({number})") is None
+        assert failure(warm_shell, f"%%train --name twin --keep-alive 10m --as job --wait\nprint({number})") is None
     names = [job.name for job in shared.client.jobs(10) if job.base_name == "twin"]
     assert len(set(names)) == 3
-    assert shared.client.job("twin").id == shell.user_ns["job"].id
+    assert shared.client.job("twin").id == warm_shell.user_ns["job"].id
     assert shared.client.log("twin", "", 0).data == b"2\n"
 
 
@@ -85,19 +66,19 @@ EXPRESSIONS = [
 ]  # fmt: skip
 
 
-def test_hyperparameters_of_every_shape_arrive_as_they_were(shared: World, shell: InteractiveShell) -> None:
+def test_hyperparameters_of_every_shape_arrive_as_they_were(shared: World, warm_shell: InteractiveShell) -> None:
     del shared
     words = []
     for number, expression in enumerate(EXPRESSIONS):
-        shell.user_ns[f"v{number}"] = eval(expression)  # noqa: S307 - this test's own table
+        warm_shell.user_ns[f"v{number}"] = eval(expression)  # noqa: S307 - this test's own table
         words.append(f"--hp h{number}={{v{number}}}")
     path = "os.environ['SM_INPUT_CONFIG_DIR'] + '/hyperparameters.json'"
     code = f"import json, os\nprint(json.dumps(json.load(open({path}))))"
-    assert run(shell, f"%%train --keep-alive 10m --as job --wait {' '.join(words)}\n{code}") is None
-    (line,) = shell.user_ns["job"].logs().strip().splitlines()
+    assert failure(warm_shell, f"%%train --keep-alive 10m --as job --wait {' '.join(words)}\n{code}") is None
+    (line,) = warm_shell.user_ns["job"].logs().strip().splitlines()
     told = json.loads(line)
     for number in range(len(EXPRESSIONS)):
-        value = shell.user_ns[f"v{number}"]
+        value = warm_shell.user_ns[f"v{number}"]
         text = told[f"h{number}"]
         found = text if isinstance(value, str) else json.loads(text)
         assert found == (list(value) if isinstance(value, tuple) else value), (value, text)
@@ -119,44 +100,44 @@ def test_hyperparameters_of_every_shape_arrive_as_they_were(shared: World, shell
     ids=range(9),
 )
 def test_a_hyperparameter_that_json_cannot_hold_is_refused(
-    shared: World, shell: InteractiveShell, value: Any, says: str
+    shared: World, warm_shell: InteractiveShell, value: Any, says: str
 ) -> None:
     before = len(shared.client.jobs(1000))
-    shell.user_ns["value"] = value
-    error = run(shell, "%%train --hp lr={value}\nprint(1)")
+    warm_shell.user_ns["value"] = value
+    error = failure(warm_shell, "%%train --hp lr={value}\nprint(1)")
     assert isinstance(error, SmxError), error
     assert says in str(error)
     assert error.field == "hyperparameters"
     assert len(shared.client.jobs(1000)) == before
 
 
-def test_a_hyperparameter_that_holds_itself_is_refused(shared: World, shell: InteractiveShell) -> None:
+def test_a_hyperparameter_that_holds_itself_is_refused(shared: World, warm_shell: InteractiveShell) -> None:
     del shared
-    shell.user_ns["circle"] = circle = [1]
+    warm_shell.user_ns["circle"] = circle = [1]
     circle.append(circle)  # type: ignore[arg-type]
-    assert isinstance(run(shell, "%%train --hp lr={circle}\nprint(1)"), ValidationError)
-    shell.user_ns["deep"] = deep = []
+    assert isinstance(failure(warm_shell, "%%train --hp lr={circle}\nprint(1)"), ValidationError)
+    warm_shell.user_ns["deep"] = deep = []
     for _ in range(100_000):
         deep = [deep]
-    shell.user_ns["deep"] = deep
-    assert isinstance(run(shell, "%%train --hp lr={deep}\nprint(1)"), ValidationError)
+    warm_shell.user_ns["deep"] = deep
+    assert isinstance(failure(warm_shell, "%%train --hp lr={deep}\nprint(1)"), ValidationError)
 
 
 def test_a_cell_of_a_megabyte_runs_and_what_is_too_large_is_a_sentence(
-    shared: World, shell: InteractiveShell, record_property: Any
+    shared: World, warm_shell: InteractiveShell, record_property: Any
 ) -> None:
     filler = "# " + "x" * 98 + "\n"
     begin = time.perf_counter()
     cell = f"%%train --keep-alive 10m --as job --wait\n{filler * (2**20 // len(filler))}print('the end')"
-    assert run(shell, cell) is None
+    assert failure(warm_shell, cell) is None
     took = time.perf_counter() - begin
     record_property("seconds_for_a_cell_of_1_MiB", took)
     print(f"a cell of 1 MiB: {took:.2f} s from the cell to the verdict")  # noqa: T201
-    assert shell.user_ns["job"].logs() == "the end\n"
+    assert warm_shell.user_ns["job"].logs() == "the end\n"
     assert took < 15
     before = len(shared.client.jobs(1000))
     for size in (4 * 2**20 + 200, 6 * 2**20):
-        error = run(shell, f"%%train\n{filler * (size // len(filler) + 1)}print(1)")
+        error = failure(warm_shell, f"%%train\n{filler * (size // len(filler) + 1)}print(1)")
         assert isinstance(error, ValidationError), error
         assert error.field == "source"
         assert "at most" in str(error)
@@ -167,7 +148,7 @@ def test_a_cell_of_a_megabyte_runs_and_what_is_too_large_is_a_sentence(
 
 
 def test_a_job_whose_notebook_folder_is_gone_ends_well_and_its_outputs_are_where_they_were_wanted(
-    shared: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: InteractiveShell
+    shared: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm_shell: InteractiveShell
 ) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
@@ -178,8 +159,10 @@ def test_a_job_whose_notebook_folder_is_gone_ends_well_and_its_outputs_are_where
         f"import os, time\nprint('begun', flush=True)\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
         "open(os.environ['SM_MODEL_DIR'] + '/m', 'w').write('m')\nreceived = 7"
     )
-    assert run(shell, f"%%train --keep-alive 10m --output model=out --receive received --as job\n{code}") is None
-    job = shell.user_ns["job"]
+    assert (
+        failure(warm_shell, f"%%train --keep-alive 10m --output model=out --receive received --as job\n{code}") is None
+    )
+    job = warm_shell.user_ns["job"]
     eventually_blocking(lambda: "begun" in job.logs(), "it began", within=PATIENCE)
     shutil.rmtree(folder)
     gate.touch()
@@ -187,7 +170,7 @@ def test_a_job_whose_notebook_folder_is_gone_ends_well_and_its_outputs_are_where
     assert (folder / "out" / "model.tar.gz").exists()
     # The next cell of this notebook has no folder to stand in: a sentence, and not a traceback.
     shutil.rmtree(folder)
-    error = run(shell, "%%train --keep-alive 10m\nprint(1)")
+    error = failure(warm_shell, "%%train --keep-alive 10m\nprint(1)")
     assert isinstance(error, SmxError), repr(error)
     assert "folder" in str(error)
 

@@ -7,12 +7,9 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
-from traitlets.config import Config
-from world import PATIENCE, spec_of
+from world import PATIENCE, failure, spec_of
 
 from jupyter_smx import launch
-from jupyter_smx.kernel import session
 from jupyter_smx.kernel.cell import CellSyntaxError
 from jupyter_smx.kernel.failures import JobFailed
 from jupyter_smx.model.errors import ResourceLimitError, ValidationError
@@ -22,42 +19,10 @@ from jupyter_smx.testing import side_doors
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
+    from IPython.core.interactiveshell import InteractiveShell
     from world import World
-
-
-def _shell() -> InteractiveShell:
-    config = Config()
-    config.HistoryManager.enabled = False
-    made: InteractiveShell = InteractiveShell(config=config)  # type: ignore[no-untyped-call]
-    made.run_line_magic("load_ext", "jupyter_smx")
-    return made
-
-
-@pytest.fixture
-def shell(world: World) -> Iterator[InteractiveShell]:  # noqa: ARG001 - it must be there first
-    yield _shell()
-    session.close_session()
-
-
-@pytest.fixture
-def warm_shell(shared: World) -> Iterator[InteractiveShell]:  # noqa: ARG001 - it must be there first
-    yield _shell()
-    session.close_session()
-
-
-def run(shell: InteractiveShell, cell: str) -> Any:
-    """Run a cell."""
-    return shell.run_cell(cell)  # type: ignore[no-untyped-call]
-
-
-def complaint(shell: InteractiveShell, cell: str) -> BaseException:
-    """Run a cell that must fail, and give what it raised."""
-    done = run(shell, cell)
-    error: BaseException | None = done.error_in_exec or done.error_before_exec
-    assert error is not None, cell
-    return error
 
 
 @pytest.mark.parametrize(
@@ -78,7 +43,7 @@ def test_a_mistake_in_the_cell_costs_nothing(
     shell: InteractiveShell, cell: str, kind: type[Exception], says: list[str]
 ) -> None:
     shell.user_ns.update(model=1, locked={"inside": [threading.Lock()]})
-    error = complaint(shell, cell)
+    error = failure(shell, cell)
     assert isinstance(error, kind), repr(error)
     assert not [word for word in says if word not in str(error)], str(error)
     assert not launch.is_listening(), "no controller was started for it"
@@ -87,7 +52,7 @@ def test_a_mistake_in_the_cell_costs_nothing(
 
 def test_an_unknown_instance_type_is_answered_with_the_nearest(shared: World, warm_shell: InteractiveShell) -> None:
     before = len(shared.client.jobs(200))
-    error = complaint(warm_shell, "%%train --instance-type ml.m5.xlrge\nprint(1)")
+    error = failure(warm_shell, "%%train --instance-type ml.m5.xlrge\nprint(1)")
     assert isinstance(error, ValidationError)
     assert "ml.m5.xlarge" in str(error)
     assert len(shared.client.jobs(200)) == before
@@ -131,9 +96,7 @@ def test_code_that_raises_names_the_line_of_the_cell_and_keeps_the_pool(
     shared: World, warm_shell: InteractiveShell
 ) -> None:
     pool = shared.cluster()
-    error = complaint(
-        warm_shell, "%%train --keep-alive 10m\nimport os\n\ndef lose():\n    return {}['key']\n\nlose()\n"
-    )
+    error = failure(warm_shell, "%%train --keep-alive 10m\nimport os\n\ndef lose():\n    return {}['key']\n\nlose()\n")
     assert isinstance(error, JobFailed)
     assert "KeyError" in str(error)
     assert "line 5" in error.remote_traceback
@@ -171,11 +134,9 @@ def test_a_variable_that_cannot_come_back_is_named_and_the_others_come(
     shared: World, warm_shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
     del shared
-    run(
-        warm_shell,
-        "%%train --keep-alive 10m --receive good --receive bad\nimport threading\ngood = 7\nbad = threading.Lock()\n",
-    )
-    run(warm_shell, "pass")
+    cell = "%%train --keep-alive 10m --receive good --receive bad\nimport threading\ngood = 7\nbad = threading.Lock()\n"
+    assert failure(warm_shell, cell) is None
+    assert failure(warm_shell, "pass") is None
     assert warm_shell.user_ns["good"] == 7
     assert "bad" not in warm_shell.user_ns
     assert "bad" in capsys.readouterr().err
@@ -243,7 +204,7 @@ def test_an_input_that_is_not_there_is_the_wishes_fault_and_keeps_the_pool(
     shared: World, warm_shell: InteractiveShell
 ) -> None:
     pool = shared.cluster()
-    error = complaint(warm_shell, "%%train --keep-alive 10m --input train=/no/such/folder\nprint(1)")
+    error = failure(warm_shell, "%%train --keep-alive 10m --input train=/no/such/folder\nprint(1)")
     assert isinstance(error, JobFailed), repr(error)
     reason = error.job.failure_reason
     assert reason is not None

@@ -28,6 +28,8 @@ from jupyter_smx.testing.eventually import eventually_blocking
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from IPython.core.interactiveshell import InteractiveShell
+
     from jupyter_smx.model.event import PoolSummary
     from jupyter_smx.model.job import Job
 
@@ -265,6 +267,13 @@ def frozen(pid: int) -> Iterator[None]:
 def has_lost_its_pool(job: Job) -> bool:
     """Say whether the record of a job says that its pool is gone."""
     return job.warm_pool is not None and job.warm_pool.status is WarmPoolStatus.TERMINATED
+
+
+def failure(shell: InteractiveShell, cell: str) -> BaseException | None:
+    """Run a cell, and give what it raised."""
+    done = shell.run_cell(cell)  # type: ignore[no-untyped-call]
+    raised: BaseException | None = done.error_in_exec or done.error_before_exec
+    return raised
 
 
 def spec_of(world: World, body: str = "", **fields: Any) -> JobSpec:

@@ -1,4 +1,4 @@
-"""A shell without a terminal, and a fake controller that it finds."""
+"""A shell without a terminal, and what it finds: a fake controller, or a real one with all that it starts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from traitlets.config import Config
 
 from jupyter_smx import launch
 from jupyter_smx.kernel import session, standby
+from jupyter_smx.testing.teardown import end_everything
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -41,15 +42,34 @@ def controller(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S
     fake.stop()
 
 
-@pytest.fixture
-def shell(controller: ScriptedController) -> Iterator[InteractiveShell]:  # noqa: ARG001 - it must be there first
-    """Give a shell with the extension loaded; its screen is text."""
+def _shell() -> InteractiveShell:
     config = Config()
     config.HistoryManager.enabled = False
     made = InteractiveShell(config=config)
     made.run_line_magic("load_ext", "jupyter_smx")
-    yield made
+    return made
+
+
+@pytest.fixture
+def shell(controller: ScriptedController) -> Iterator[InteractiveShell]:  # noqa: ARG001 - it must be there first
+    """Give a shell with the extension loaded; its screen is text."""
+    yield _shell()
     session.close_session()
+
+
+@pytest.fixture
+def real(data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give the folder that the test works in; whoever asks first starts a real controller, and at the end all goes."""
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    end_everything()
+    assert data_folder.exists()
+
+
+@pytest.fixture
+def notebook(real: Path) -> InteractiveShell:  # noqa: ARG001 - it must be there first
+    """Give a shell whose first job starts a real controller."""
+    return _shell()
 
 
 class Screenshots:

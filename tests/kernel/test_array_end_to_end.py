@@ -8,21 +8,17 @@ import pytest
 
 import jupyter_smx as smx
 from jupyter_smx.kernel import session
-from jupyter_smx.testing.teardown import end_everything
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
 @pytest.fixture
-def here(data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Work in an empty folder without a notebook; at the end pools and controller go."""
-    monkeypatch.chdir(tmp_path)
+def here(real: Path, data_folder: Path) -> Path:  # noqa: ARG001 - it must be there first
+    """Work in an empty folder without a notebook; gives the one for data."""
     session.close_session()
     session.open_session(None)
-    yield data_folder
-    end_everything()
+    return data_folder
 
 
 def share(total: int, part: int) -> float:

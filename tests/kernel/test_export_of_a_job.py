@@ -7,16 +7,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from projects import project, run
 from sagemaker_stand_in import install
-from test_source_dir_in_a_job import project, run
-from test_with_the_controller import notebook
 
 import jupyter_smx as smx
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-__all__ = ["notebook"]
 
 CELL = """\
 import sys

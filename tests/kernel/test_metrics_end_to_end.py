@@ -13,10 +13,9 @@ import jupyter_smx as smx
 from jupyter_smx import cli, launch
 from jupyter_smx.kernel import session
 from jupyter_smx.kernel.page import jobs_page
-from jupyter_smx.testing.teardown import end_everything
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from jupyter_smx.model.job import JobSummary
@@ -30,17 +29,6 @@ for number in range(1, 7):
         time.sleep(0.01)
 """
 """Prints one epoch each time that it is let."""
-
-
-@pytest.fixture
-def folder(data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give a folder to work in; at the end all pools and the controller go."""
-    monkeypatch.chdir(tmp_path)
-    yield tmp_path
-    for number in range(1, 7):
-        (tmp_path / f"go-{number}").touch()
-    end_everything()
-    assert data_folder.exists()
 
 
 @pytest.fixture
@@ -59,19 +47,19 @@ def shows(eventually_blocking: Any) -> Callable[[str], JobSummary]:
 
 
 def test_a_job_shows_how_far_it_is_while_it_runs_and_what_it_measured_for_ever(
-    folder: Path, shows: Callable[[str], JobSummary], capsys: pytest.CaptureFixture[str]
+    real: Path, shows: Callable[[str], JobSummary], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job = smx.train(STEPS, send={"folder": str(folder)}, metrics={"score": r"my score is (\d+);"}, keep_alive="1m")
+    job = smx.train(STEPS, send={"folder": str(real)}, metrics={"score": r"my score is (\d+);"}, keep_alive="1m")
     row = shows("epoch 1/6")
     assert row.progress is not None
     assert row.progress.fraction == 0.1667
-    (folder / "go-1").touch()
+    (real / "go-1").touch()
     row = shows("epoch 2/6")
     assert job.metrics["loss"] == 0.5
     assert job.progress is not None
     assert "epoch 2/6, 33 %" in jobs_page([row], row.created_at + 1)[0]
     for number in range(2, 7):
-        (folder / f"go-{number}").touch()
+        (real / f"go-{number}").touch()
     job.wait(30)
     assert dict(job.metrics) == {"loss": 0.1667, "score": 60.0}
     assert [point.value for point in job.metrics.history("score")] == [10, 20, 30, 40, 50, 60]
@@ -84,28 +72,28 @@ def test_a_job_shows_how_far_it_is_while_it_runs_and_what_it_measured_for_ever(
 
 
 def test_a_controller_that_is_killed_leaves_metrics_that_the_next_one_goes_on_with(
-    folder: Path, shows: Callable[[str], JobSummary], eventually_blocking: Any
+    real: Path, shows: Callable[[str], JobSummary], eventually_blocking: Any
 ) -> None:
-    job = smx.train(STEPS, send={"folder": str(folder)}, keep_alive="1m")
+    job = smx.train(STEPS, send={"folder": str(real)}, keep_alive="1m")
     for number in range(1, 3):
         shows(f"epoch {number}/6")
-        (folder / f"go-{number}").touch()
+        (real / f"go-{number}").touch()
     shows("epoch 3/6")
     pid = session.current().client.greet().pid
     os.kill(pid, signal.SIGKILL)
     eventually_blocking(lambda: not launch.is_listening(), "the death of the controller")
     for number in range(3, 5):
-        (folder / f"go-{number}").touch()
+        (real / f"go-{number}").touch()
     shows("epoch 5/6")
     assert session.current().client.greet().pid != pid
     for number in range(5, 7):
-        (folder / f"go-{number}").touch()
+        (real / f"go-{number}").touch()
     job.wait(30)
     values = [0.3333 if number == 3 else round(1 / number, 4) for number in range(1, 7)]
     assert [point.value for point in job.metrics.history("loss")] == values
 
 
-@pytest.mark.usefixtures("folder")
+@pytest.mark.usefixtures("real")
 def test_the_second_run_of_the_same_code_says_how_long_it_will_take(eventually_blocking: Any) -> None:
     code = "import time\ntime.sleep(3)"
     smx.train("pass", keep_alive="1m").wait(30)

@@ -10,31 +10,14 @@ import sys
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-import pytest
-from IPython.core.interactiveshell import InteractiveShell
-from traitlets.config import Config
-
 from jupyter_smx import cli
 from jupyter_smx.kernel import standby
 from jupyter_smx.kernel.diff import previous_run
-from jupyter_smx.testing.teardown import end_everything
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-
-@pytest.fixture
-def notebook(data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Give a shell whose first job starts a controller; at the end all pools and the controller go."""
-    monkeypatch.chdir(tmp_path)
-    config = Config()
-    config.HistoryManager.enabled = False
-    shell = InteractiveShell(config=config)
-    shell.run_line_magic("load_ext", "jupyter_smx")
-    yield shell
-    end_everything()
-    assert data_folder.exists()
+    import pytest
 
 
 def run(shell: Any, line: str, code: str) -> Any:

@@ -6,50 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_with_the_controller import notebook
+from projects import TRAIN, project, run
 
 import jupyter_smx as smx
 from jupyter_smx.kernel import standby
 from jupyter_smx.kernel.failures import JobFailed
-
-__all__ = ["notebook"]
-
-
-def run(shell: Any, text: str) -> None:
-    done = shell.run_cell(text)
-    if error := done.error_before_exec or done.error_in_exec:
-        raise error
-
-
-TRAIN = """\
-import argparse, json, os
-from pathlib import Path
-import helper
-
-parser = argparse.ArgumentParser()
-parser.add_argument("--epochs", type=int, required=True)
-parser.add_argument("--lr", type=float, default=0.0)
-arguments = parser.parse_args()
-if arguments.epochs < 0:
-    helper.refuse(arguments.epochs)
-result = [arguments.epochs, arguments.lr, helper.NAME, os.getcwd(), Path("notes.txt").read_text()]
-Path(os.environ["SM_MODEL_DIR"], "model.json").write_text(json.dumps(result))
-"""
-HELPER = """\
-NAME = "first"
-
-def refuse(number):
-    raise ValueError(f"{number} epochs")
-"""
-
-
-def project(folder: Path) -> Path:
-    src = folder / "src"
-    src.mkdir()
-    (src / "train.py").write_text(TRAIN)
-    (src / "helper.py").write_text(HELPER)
-    (src / "notes.txt").write_text("notes")
-    return src
 
 
 def test_a_training_script_of_a_folder_runs_with_its_hyperparameters(notebook: Any, tmp_path: Path) -> None:

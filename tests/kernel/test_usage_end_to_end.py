@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import jupyter_smx as smx
-from jupyter_smx import launch
-from jupyter_smx.kernel import session, standby
+from jupyter_smx.kernel import session
 from jupyter_smx.kernel.usage import Usage
 from jupyter_smx.model.usage import GpuUsage, HostUsage, JobUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 BURN = """
@@ -32,33 +30,11 @@ while not os.path.exists(os.path.join(folder, "enough")):
 on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there is a /proc on Linux only")
 
 
-@pytest.fixture
-def folder(
-    data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eventually_blocking: Any
-) -> Iterator[Path]:
-    """Give a folder to work in; at the end all pools and the controller go."""
-    monkeypatch.chdir(tmp_path)
-    yield tmp_path
-    (tmp_path / "enough").touch()
-    session.close_session()
-    client = standby.client()
-    eventually_blocking(lambda: all(job.ended_at for job in client.jobs(100)), "the jobs' ends")
-    for pool in client.pools():
-        with contextlib.suppress(Exception):
-            client.release(pool.id)
-    eventually_blocking(lambda: not client.pools(), "the pools' ends")
-    pid = client.greet().pid
-    client.close()
-    os.kill(pid, signal.SIGTERM)
-    eventually_blocking(lambda: not launch.is_listening(), "the controller's end")
-    assert data_folder.exists()
-
-
 @on_linux
 def test_what_a_job_uses_is_seen_while_it_runs_and_survives_the_controller(
-    folder: Path, eventually_blocking: Any
+    real: Path, eventually_blocking: Any
 ) -> None:
-    job = smx.train(BURN, send={"folder": str(folder)}, instance_type="local")
+    job = smx.train(BURN, send={"folder": str(real)}, instance_type="local")
     client = session.current().client
 
     def row() -> Any:
@@ -79,7 +55,7 @@ def test_what_a_job_uses_is_seen_while_it_runs_and_survives_the_controller(
     moments = [sample.at for sample in later]
     assert moments == sorted(set(moments)), "nothing is there twice"
 
-    (folder / "enough").touch()
+    (real / "enough").touch()
     job.wait(60)
     peak = job.record.peak
     assert peak is not None
@@ -101,7 +77,7 @@ def test_what_a_job_uses_is_seen_while_it_runs_and_survives_the_controller(
 
 
 @on_linux
-@pytest.mark.usefixtures("folder")
+@pytest.mark.usefixtures("real")
 def test_a_job_that_nobody_looked_at_has_its_samples_at_the_end() -> None:
     job = smx.train("import time; time.sleep(0.5)", instance_type="local").wait(60)
     found = job.usage.history()

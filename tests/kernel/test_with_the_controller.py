@@ -11,29 +11,12 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
-from traitlets.config import Config
 
 from jupyter_smx.kernel import standby
 from jupyter_smx.kernel.failures import JobFailed
-from jupyter_smx.testing.teardown import end_everything
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-
-@pytest.fixture
-def notebook(data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Give a shell whose first job starts a controller; at the end all pools and the controller go."""
-    monkeypatch.chdir(tmp_path)
-    config = Config()
-    config.HistoryManager.enabled = False
-    shell = InteractiveShell(config=config)
-    shell.run_line_magic("load_ext", "jupyter_smx")
-    yield shell
-    end_everything()
-    assert data_folder.exists()
 
 
 def cell(shell: Any, text: str) -> Any:

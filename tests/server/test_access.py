@@ -6,12 +6,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from browser import logged_in, status_of
 from fake_controller import job
 from jupyter_server.auth import Authorizer
 from jupyter_server.serverapp import _has_tornado_web_authenticated
 from routes import ROUTES, Route
-from tornado.httpclient import HTTPClientError
-from tornado.httputil import parse_cookie
 
 from jupyter_smx.server import routes as served
 
@@ -40,21 +39,6 @@ def clerk(jp_server_config: Config) -> type[Clerk]:
     Clerk.refuse = False
     jp_server_config.ServerApp.authorizer_class = Clerk
     return Clerk
-
-
-async def status_of(fetch: Any, route: Route, headers: dict[str, str]) -> int:
-    try:
-        answer = await fetch(
-            "jupyter-smx",
-            route.path,
-            method=route.verb,
-            body=route.body,
-            headers=headers,
-            allow_nonstandard_methods=True,
-        )
-    except HTTPClientError as error:
-        return error.code
-    return answer.code
 
 
 def test_the_table_of_routes_has_every_verb_of_every_handler() -> None:
@@ -117,19 +101,3 @@ async def test_a_page_elsewhere_cannot_write_with_the_users_cookie(
     assert await status_of(jp_fetch, route, without | {"X-XSRFToken": "guessed"}) == 403
     assert controller.seen == []
     assert await status_of(jp_fetch, route, without | {"X-XSRFToken": cookies["_xsrf"]}) == 200
-
-
-async def logged_in(fetch: Any, app: Any) -> dict[str, str]:
-    """Log in as a browser does, and give its cookies."""
-    with pytest.raises(HTTPClientError) as redirect:
-        await fetch(
-            "login",
-            params={"token": app.identity_provider.token},
-            headers={"Authorization": ""},
-            follow_redirects=False,
-        )
-    assert redirect.value.code == 302
-    lines = redirect.value.response.headers.get_list("Set-Cookie")
-    pairs = [parse_cookie(line.split(";", 1)[0]) for line in lines]
-    # A page of the server sets this one; only a page of the server can read it.
-    return {name: value for pair in pairs for name, value in pair.items()} | {"_xsrf": "0123456789abcdef"}

@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from browser import logged_in, status_of
 from fake_controller import job
 from routes import ROUTES, Route
-from test_access import logged_in, status_of
 from tornado.web import RequestHandler
 from tornado.websocket import WebSocketHandler
 

@@ -158,7 +158,7 @@ class Preparation:
 
     def _waiting(self, build: _Build) -> list[Job]:
         found = (self._books.jobs.get(job_id) for job_id in build.jobs)
-        return [job for job in found if job is not None and not job.cluster]
+        return [job for job in found if job is not None]
 
     def _ready(self, jobs: Sequence[Job], key: ReuseKey) -> None:
         now = self._books.clock()

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from jupyter_smx.controller.arrays import ArrayWish
 from jupyter_smx.controller.environment_build import READY
 from jupyter_smx.controller.environments import MAX_BUILDS
-from jupyter_smx.model.array import TaskWish
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.status import SecondaryStatus, Status
 from jupyter_smx.testing.simulation import LIMITS, Simulation
@@ -153,16 +151,6 @@ def test_a_stop_ends_a_build_that_nobody_else_wants(sim: Simulation) -> None:
     sim.pass_time(LONGER)
     assert sim.job(again).state is SecondaryStatus.TRAINING
     assert sim.world.builder.overlaps == []
-
-
-def test_an_array_that_is_stopped_ends_the_build_that_nobody_else_wants(sim: Simulation) -> None:
-    desk, array = sim.controller.desk.arrays, sim.new_id()
-    wish = ArrayWish(spec=sim.spec(requirements=("numpy",)), tasks=(TaskWish(), TaskWish()))
-    sim.call(lambda: desk.submit(array, wish))
-    sim.pass_time(1.0)
-    assert len(sim.world.builder.running) == 1
-    sim.call(lambda: desk.stop(desk.find(array)))
-    assert sim.world.builder.running == []
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1.0, BUILD - 0.1])

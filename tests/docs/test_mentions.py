@@ -22,7 +22,7 @@ from jupyter_smx.kernel.commands import COMMANDS
 from jupyter_smx.kernel.magics import SmxMagics
 from jupyter_smx.kernel.options import TABLE
 from jupyter_smx.model.cluster import ReuseKey
-from jupyter_smx.server import handlers
+from jupyter_smx.server.routes import ROUTES
 
 DOCS = ROOT / "docs"
 NOT_FOR_READERS = {"take", "listen", "known", "told"}
@@ -201,4 +201,4 @@ def test_the_architecture_has_every_route_and_no_other() -> None:
         for verbs, path in re.findall(r"`((?:GET|POST|PATCH|DELETE)(?:\|\w+)*) ([/\w{}]+)[^`]*`", page)
         for verb in verbs.split("|")
     }
-    assert routes(api.ROUTES, "") | routes(handlers.ROUTES, "/jupyter-smx/") == said
+    assert routes(api.ROUTES, "") | routes(ROUTES, "/jupyter-smx/") == said

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jupyter_smx import launch
+from jupyter_smx.kernel.payload import renew
 from jupyter_smx.model.errors import ResourceNotFoundError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def spec_again(record: Job, submitted_at: float) -> JobSpec:
     """
     spec = record.spec
     for sent in (spec.shared, spec.send):
-        if sent is not None and not _renewed(sent.path):
+        if sent is not None and not renew(sent.path):
             raise ResourceNotFoundError(
                 f"{record.name} cannot run again: the variables that it was sent are gone.",
                 field="send",
@@ -33,7 +34,7 @@ def spec_again(record: Job, submitted_at: float) -> JobSpec:
             )
     if spec.source_dir is not None:
         _bring_back(record, Path(spec.source_dir.path))
-        if not _renewed(spec.source_dir.path):
+        if not renew(spec.source_dir.path):
             raise ResourceNotFoundError(
                 f"{record.name} cannot run again: the folder of code that it had is gone.",
                 field="source_dir",
@@ -42,15 +43,6 @@ def spec_again(record: Job, submitted_at: float) -> JobSpec:
                 cure=f"Hand it in anew from {spec.source_dir.folder}.",
             )
     return msgspec.structs.replace(spec, submitted_at=submitted_at, array=None)
-
-
-def _renewed(path: str) -> bool:
-    """Make a file young again, since unused ones are deleted when they are a day old; False when it is gone."""
-    try:
-        os.utime(path)
-    except OSError:
-        return False
-    return True
 
 
 def kept_source(record: Job) -> Path:

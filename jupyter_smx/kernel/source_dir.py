@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from jupyter_smx.kernel.payload import keep
+from jupyter_smx.kernel.payload import keep, renew
 from jupyter_smx.kernel.script import check_folder
 from jupyter_smx.kernel.sizes import size_words
 from jupyter_smx.model.errors import SmxError, ValidationError
@@ -63,14 +63,14 @@ def pack(folder: str, payloads: Path, entry_point: str = "", clock: Callable[[],
 
     :raises ValidationError: too large, a link that leads in a circle, a file that cannot be read, or the entry point
         is among what stays here.
-    :raises OSError: the disk is full or the folder of payloads cannot be written.
+    :raises UnavailableError: the disk is full or the folder of payloads cannot be written.
     """
     check_folder(folder)
     started = clock()
     walk = _below(folder, "", (), _Above((), frozenset({os.path.realpath(payloads.parent)})))
     files = _checked(folder, list(islice(walk, MOST_FILES + 1)), entry_point)
     known, packed = _packed.get((folder, str(payloads)), (None, None))
-    if packed is not None and known == files and _is_young(packed.path):
+    if packed is not None and known == files and renew(packed.path):
         return packed
     path, digest = keep(payloads, ".tar.gz", lambda tee: _write(files, tee))
     found = SourceDir(
@@ -82,15 +82,6 @@ def pack(folder: str, payloads: Path, entry_point: str = "", clock: Callable[[],
     else:
         _packed.pop((folder, str(payloads)), None)
     return found
-
-
-def _is_young(path: str) -> bool:
-    """Keep an archive from being deleted as unused; False when it was deleted."""
-    try:
-        os.utime(path)
-    except OSError:
-        return False
-    return True
 
 
 class _Above(NamedTuple):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from jupyter_smx.kernel import script, source_dir
 from jupyter_smx.kernel.payload import keep
-from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.errors import UnavailableError, ValidationError
 
 if TYPE_CHECKING:
     from jupyter_smx.model.source import SourceDir
@@ -189,6 +189,13 @@ def test_a_change_within_the_tick_of_the_packing_is_seen(tmp_path: Path) -> None
         os.utime(src / "train.py", ns=(state.st_atime_ns, state.st_mtime_ns))
         seen.add(pack(src).sha256)
     assert len(seen) == 5
+
+
+def test_a_folder_of_payloads_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    src = fill(tmp_path / "src", "train.py")
+    (tmp_path / "smx").write_text("a file where the data folder should be")
+    with pytest.raises(UnavailableError, match="What the job gets cannot be kept in"):
+        source_dir.pack(str(src), tmp_path / "smx" / "payloads")
 
 
 def test_the_data_folder_never_travels(tmp_path: Path) -> None:

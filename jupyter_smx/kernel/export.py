@@ -19,6 +19,7 @@ from jupyter_smx.kernel.payload import contents
 from jupyter_smx.kernel.rerun import kept_source
 from jupyter_smx.kernel.sagemaker_call import arguments, decoded, program
 from jupyter_smx.kernel.sizes import size_words
+from jupyter_smx.model.channel import input_folder
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, ValidationError
 
 if TYPE_CHECKING:
@@ -221,11 +222,11 @@ def _description(job: Job) -> dict[str, Any]:
 
 def _readme(job: Job, script: str, notes: list[str]) -> str:
     spec = job.spec
-    folder = "/opt/ml/processing/input" if spec.kind == "process" else "/opt/ml/input/data"
     words = shlex.join([script, *arguments(spec.hyperparameters)])
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(job.created_at))
     inputs = [
-        f"- `{channel.name}`: {channel.source}, in the job `{folder}/{channel.name}`" for channel in spec.channels
+        f"- `{channel.name}`: {channel.source}, in the job `{input_folder(spec.kind, channel.name)}`"
+        for channel in spec.channels
     ]
     outputs = [f"- `{output.name}`: `{output.path}` in the job" for output in spec.outputs]
     ran = f"`{job.name}` is a {'processing' if spec.kind == 'process' else 'training'} job of {when}; it "

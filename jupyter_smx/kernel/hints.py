@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.kernel.expression import visible
+from jupyter_smx.model.channel import input_folder
 from jupyter_smx.model.name import slug
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _file(spec: JobSpec, word: str) -> str:
         inside = os.path.relpath(here, channel.source)
         if channel.source and not inside.startswith(".."):
             name = inside if inside != "." else here.name if here.is_file() else ""
-            return f"It is in channel {channel.name}: {_folder_of(spec, channel.name)}/{name} in the job."
+            return f"It is in channel {channel.name}: {input_folder(spec.kind, channel.name)}/{name} in the job."
     if Path(word).is_absolute():
         return f"{word} is there on this machine and not in the job. {_pass_it(spec, word)}"
     return f"{word} lies {_where(spec)} and not in the job. {_pass_it(spec, word)}"
@@ -77,11 +78,7 @@ def _pass_it(spec: JobSpec, word: str) -> str:
     is_deep = not Path(word).is_absolute() and ".." not in parts and len(parts) > 1
     source = parts[0] if is_deep else word
     name = slug(Path(source).stem)[:64].strip("-") or "data"
-    return f"Pass it with --input {name}={source}: it is then in {_folder_of(spec, name)}."
-
-
-def _folder_of(spec: JobSpec, channel: str) -> str:
-    return f"/opt/ml/{'processing/input' if spec.kind == 'process' else 'input/data'}/{channel}"
+    return f"Pass it with --input {name}={source}: it is then in {input_folder(spec.kind, name)}."
 
 
 def _module(spec: JobSpec, name: str) -> str:

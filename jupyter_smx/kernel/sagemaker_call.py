@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.model.channel import input_folder
 from jupyter_smx.model.instance import HOMOGENEOUS
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ def _rows(name: str, rows: Iterable[str]) -> Arguments:
 def _processing_input(channel: Channel) -> str:
     words = [
         f"source={_uri(channel)}",
-        f'destination="/opt/ml/processing/input/{channel.name}"',
+        f"destination={_q(input_folder('process', channel.name))}",
         f"input_name={_q(channel.name)}",
     ]
     if channel.distribution != "FullyReplicated":

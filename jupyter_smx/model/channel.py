@@ -20,6 +20,11 @@ class Channel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     groups: tuple[str, ...] = ()
 
 
+def input_folder(kind: Literal["train", "process"], channel: str) -> str:
+    """Give the folder in which a job finds a channel, as on SageMaker."""
+    return f"/opt/ml/{'processing/input' if kind == 'process' else 'input/data'}/{channel}"
+
+
 class Output(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One output: the folder in the job (absolute, or relative to /opt/ml) and where its content goes at the end.
 

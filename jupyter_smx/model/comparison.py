@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from jupyter_smx.model import duration
 from jupyter_smx.model.status import is_final
+from jupyter_smx.model.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -80,11 +81,7 @@ def _sentence(changes: tuple[Change, ...], *, code_differs: bool) -> str:
         named += [section if count == 1 else f"{section} ({count})" for section, count in counts.items()]
     if not named:
         return "Nothing differs."
-    return f"Nothing differs except {_listed(named)}."
-
-
-def _listed(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return f"Nothing differs except {listed(named, most=len(named))}."
 
 
 def _code(before: Job, after: Job) -> Iterator[str]:

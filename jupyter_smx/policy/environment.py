@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 from jupyter_smx.model import duration
 from jupyter_smx.model.environment import PythonEnvironment
 from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,8 +31,6 @@ BUILDING = "building"
 BUILT = "built"
 """Moments in the timings of a job: its environment was begun, and was ready."""
 
-_NAMED = 3
-"""So many requirements stand in a sentence; the others are counted."""
 _DIGITS = 20
 _TAIL = re.compile(r"\s(?=--(?:hash|config-settings?|global-option)\b)|\s(?=# content )")
 _BREAKS = re.compile(r"[\r\n\0]")
@@ -117,11 +116,7 @@ def words(environment: PythonEnvironment | None) -> str:
     if environment is None:
         return "without requirements"
     names = [_name(line) for line in environment.requirements if not line.startswith("-") or line.startswith("-e ")]
-    shown = names[:_NAMED]
-    if len(names) > _NAMED:
-        shown.append(f"{len(names) - _NAMED} more")
-    listed = ", ".join(shown) if len(names) <= _NAMED else f"{', '.join(shown[:-1])} and {shown[-1]}"
-    return f"{'only ' if environment.only else ''}{listed or 'options alone'}"
+    return f"{'only ' if environment.only else ''}{listed(names) or 'options alone'}"
 
 
 def apart(wanted: PythonEnvironment | None, found: PythonEnvironment | None) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from jupyter_smx.model.status import SecondaryStatus, Status
+from jupyter_smx.model.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from jupyter_smx.model.array import ArrayCounts
 
 PREFIX = "ClientError: --after: "
-_NAMED = 3
-"""So many names stand in a sentence; the others are counted."""
 
 
 class Predecessor(Struct, frozen=True, kw_only=True):
@@ -41,11 +40,8 @@ class Order(Struct, frozen=True, kw_only=True):
         return not self.waits_for and self.verdict is None
 
     def sentence(self) -> str:
-        """Say whom the job waits for."""
-        shown, more = self.waits_for[:_NAMED], len(self.waits_for) - _NAMED
-        names = [*shown, f"{more} more"] if more > 0 else [*shown]
-        listed = " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
-        return f"Queued. It waits for {listed}."
+        """Say whom the job waits for, if for anybody."""
+        return f"Queued. It waits for {listed(self.waits_for)}." if self.waits_for else "Queued."
 
 
 FREE = Order()

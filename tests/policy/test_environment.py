@@ -104,8 +104,8 @@ def test_two_environments_are_equal_or_their_words_differ(
         (("d", "c", "b", "a"), False, "a, b, c and 1 more"),
         (("--index-url https://x.example", "a"), False, "a"),
         (("--no-index",), False, "options alone"),
-        (("-e /w/pkg # content ab", "a==1 --hash=sha256:0"), False, "pkg, a==1"),
-        (("pkg @ https://x.example/pkg.whl#sha256=0", "b; python_version < '4'"), False, "b, pkg"),
+        (("-e /w/pkg # content ab", "a==1 --hash=sha256:0"), False, "pkg and a==1"),
+        (("pkg @ https://x.example/pkg.whl#sha256=0", "b; python_version < '4'"), False, "b and pkg"),
         (("/w/alpha-1.0-py3-none-any.whl # content ab",), False, "alpha-1.0-py3-none-any.whl"),
     ],
 )

@@ -32,6 +32,12 @@ def test_it_begins_when_all_have_completed_and_never_before(rows: list[Predecess
     assert bool(order.waits_for) + (order.verdict is not None) + order.lets_begin() == 1
 
 
+def test_an_order_says_whom_it_waits_for_also_when_that_is_nobody() -> None:
+    assert FREE.sentence() == "Queued."
+    assert Order(waits_for=("prep", "clean")).sentence() == "Queued. It waits for prep and clean."
+    assert Order(waits_for=tuple("abcde")).sentence() == "Queued. It waits for a, b, c and 2 more."
+
+
 @given(predecessors)
 def test_the_first_that_did_not_complete_decides_how_it_ends(rows: list[Predecessor]) -> None:
     order = order_of(rows)

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_smx.model.words import listed
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ((), ""),
+        (("a",), "a"),
+        (("a", "b"), "a and b"),
+        (("a", "b", "c"), "a, b and c"),
+        (("a", "b", "c", "d"), "a, b, c and 1 more"),
+        (("a", "b", "c", "d", "e"), "a, b, c and 2 more"),
+    ],
+)
+def test_a_few_names_are_said_and_the_others_counted(names: tuple[str, ...], said: str) -> None:
+    assert listed(names) == said
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1), st.integers(1, 5))
+def test_every_name_is_said_or_counted(names: list[str], most: int) -> None:
+    *said, last = listed(names, most).replace(" and ", ", ").split(", ")
+    counted = int(last.removesuffix(" more")) if last.endswith(" more") else 0
+    shown = said if counted else [*said, last]
+    assert shown == names[:most]
+    assert len(shown) + counted == len(names)

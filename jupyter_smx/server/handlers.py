@@ -220,9 +220,8 @@ class HistoryHandler(ControllerHandler):
 
     @authenticated
     @authorized
-    async def get(self, ref: str) -> None:
+    async def get(self, ref: str, what: str) -> None:
         """Give the points by host, and notes on what could not be read; of usage those of a host or after a moment."""
-        what = self.request.path.rpartition("/")[2]
         asked = self.asked("host", "since")
         await self.guarded(lambda: self.pass_on("GET", f"/v1/jobs/{segment(ref)}/{what}", query=asked))
 

@@ -64,7 +64,7 @@ def test_each_verb_asks_for_a_user_by_itself_whatever_the_server_is_configured_t
         for verb in ("get", "post", "patch", "delete", "put")
         if verb in vars(handler)
     ]
-    assert len(verbs) == len(ROUTES)
+    assert len(verbs) >= len(served.ROUTES), "each handler answers at least one of them itself"
     assert [(name, verb) for name, verb, method in verbs if not _has_tornado_web_authenticated(method)] == []
 
 

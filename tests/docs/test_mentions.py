@@ -182,10 +182,16 @@ def test_the_pages_name_no_file_of_the_repository_that_is_not_there() -> None:
     assert [path for path in said if not (ROOT / path).exists()] == []
 
 
+def spelt_out(pattern: str) -> list[str]:
+    """Write a pattern once for each word of a group that is a choice of words."""
+    choice = re.search(r"\((\w+(?:\|\w+)+)\)", pattern)
+    return [pattern.replace(choice[0], word) for word in choice[1].split("|")] if choice else [pattern]
+
+
 def routes(table: list[tuple[str, Any]], prefix: str) -> set[str]:
     """Write each verb and path of a table as the architecture does."""
     found = set()
-    for pattern, handler in table:
+    for pattern, handler in ((each, handler) for pattern, handler in table for each in spelt_out(pattern)):
         names = iter(["{ref}", "{name}"])
         path = re.sub(r"\([^)]*\)", lambda _, names=names: next(names), pattern).removeprefix(prefix)
         for verb in ("get", "post", "patch", "delete"):

@@ -191,9 +191,9 @@ def spelt_out(pattern: str) -> list[str]:
 def routes(table: list[tuple[str, Any]], prefix: str) -> set[str]:
     """Write each verb and path of a table as the architecture does."""
     found = set()
-    for pattern, handler in ((each, handler) for pattern, handler in table for each in spelt_out(pattern)):
+    for spelling, handler in ((spelling, handler) for pattern, handler in table for spelling in spelt_out(pattern)):
         names = iter(["{ref}", "{name}"])
-        path = re.sub(r"\([^)]*\)", lambda _, names=names: next(names), pattern).removeprefix(prefix)
+        path = re.sub(r"\([^)]*\)", lambda _, names=names: next(names), spelling).removeprefix(prefix)
         for verb in ("get", "post", "patch", "delete"):
             if getattr(handler, verb).__module__.startswith("jupyter_smx."):
                 found.add(f"{verb.upper()} {path}")

@@ -49,6 +49,38 @@ export type WarmPoolStatus = "Available" | "InUse" | "Reused" | "Terminated";
  */
 export interface Wire {}
 /**
+ * How many tasks are of which kind; ``stopped`` counts a time limit, too.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ArrayCounts".
+ */
+export interface ArrayCounts {
+  pending: number;
+  running: number;
+  completed: number;
+  failed: number;
+  stopped: number;
+}
+/**
+ * What lists show of an array.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ArraySummary".
+ */
+export interface ArraySummary {
+  id: string;
+  name: string;
+  base_name: string;
+  kind: "process" | "train";
+  size: number;
+  title: string;
+  max_concurrent: number;
+  engine: string;
+  instances: string;
+  created_at: number;
+  counts: ArrayCounts;
+}
+/**
  * Which task of which array a job is.
  *
  * ``index`` counts from 0; ``label`` says in what the task differs, as ``lr=0.1``; ``title`` what the array does, as
@@ -165,7 +197,9 @@ export interface Changes {
   reset: boolean;
 }
 /**
- * One change; exactly one of ``job`` and ``pool`` is set. ``seq`` grows by one over the life of the store.
+ * One change; exactly one of ``job``, ``pool`` and ``deleted`` is set. ``seq`` grows by one over the store's life.
+ *
+ * ``deleted`` is the id of a job whose record, log and files somebody deleted.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Event".
@@ -175,6 +209,7 @@ export interface Event {
   at: number;
   job: JobSummary | null;
   pool: PoolSummary | null;
+  deleted: string;
 }
 /**
  * What lists and events show of a job: no source, no path, no value of a variable.

@@ -20,7 +20,6 @@ from jupyter_smx.kernel.failures import failure_of
 from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.outage import through_outage
 from jupyter_smx.kernel.page import plan_page
-from jupyter_smx.kernel.rerun import spec_again
 from jupyter_smx.kernel.revision import revision_of
 from jupyter_smx.kernel.script import read
 from jupyter_smx.kernel.session import with_source_dir
@@ -31,6 +30,7 @@ from jupyter_smx.model.status import is_final
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Callable
 
     from jupyter_smx.cli.parser import Parser
     from jupyter_smx.kernel.options import Options
@@ -70,12 +70,12 @@ def _run(found: Namespace, desk: Desk) -> int:
     packed = with_source_dir(spec, asked.source_dir)
     if grid is not None:
         return arrays.hand_in(packed, grid, desk, detach=found.detach)
-    return _hand_in(packed, desk, detach=found.detach)
+    return _hand_in(lambda job_id: desk.client.submit(job_id, packed), desk, detach=found.detach)
 
 
-def _hand_in(spec: JobSpec, desk: Desk, *, detach: bool) -> int:
+def _hand_in(send: Callable[[str], Job], desk: Desk, *, detach: bool) -> int:
     try:
-        job = desk.client.submit(os.urandom(16).hex(), spec)
+        job = send(os.urandom(16).hex())
     except KeyboardInterrupt:
         desk.output.say(f"Interrupted while the job was handed in: `{PROG} jobs` says whether it was taken.")
         return exits.INTERRUPTED
@@ -173,7 +173,7 @@ def _again_arguments(parser: Parser) -> None:
 
 def _again(found: Namespace, desk: Desk) -> int:
     submitted_at = time.time()
-    return _hand_in(spec_again(desk.client.job(found.job), submitted_at), desk, detach=found.detach)
+    return _hand_in(lambda job_id: desk.client.rerun(found.job, job_id, submitted_at), desk, detach=found.detach)
 
 
 _OPTIONS = (options.parser("train"),)

@@ -11,6 +11,7 @@ import msgspec
 from tornado.httpserver import HTTPServer
 from tornado.web import Application, HTTPError
 
+from jupyter_smx.again import spec_again
 from jupyter_smx.controller.api_arrays import Arrays, OneArray, StopArray
 from jupyter_smx.controller.api_files import Artifacts
 from jupyter_smx.controller.api_handler import Handler
@@ -38,6 +39,13 @@ class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     id: str
     spec: JobSpec
+
+
+class Again(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of ``POST /v1/jobs/{ref}/rerun``: the id of the new job, and when somebody asked for it."""
+
+    id: str
+    submitted_at: float = 0.0
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -153,6 +161,18 @@ class OneJob(Handler):
         self.set_status(204)
 
 
+class Rerun(Handler):
+    """The wish that a job runs once more."""
+
+    def post(self, ref: str) -> None:
+        """Take its wish again, under a new id; the same request again gives the same job."""
+        asked = self.body(Again)
+        job = self.desk.job(ref)
+        kept = self.around.staging.folder(job.id).source_dir
+        new, is_new = self.desk.submit(asked.id, spec_again(job, asked.submitted_at, kept))
+        self.answer_job(new, 201 if is_new else 200)
+
+
 class Stop(Handler):
     """The wish that a job ends."""
 
@@ -259,6 +279,7 @@ ROUTES: list[tuple[str, type[Handler]]] = [
     (r"/v1/plan", Plans),
     (rf"/v1/jobs/{_REF}", OneJob),
     (rf"/v1/jobs/{_REF}/stop", Stop),
+    (rf"/v1/jobs/{_REF}/rerun", Rerun),
     (rf"/v1/jobs/{_REF}/logs", Logs),
     (rf"/v1/jobs/{_REF}/logs/search", LogSearch),
     (rf"/v1/jobs/{_REF}/logs/whole", WholeLog),

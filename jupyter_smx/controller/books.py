@@ -115,6 +115,14 @@ class Books:
         self.store.write(events=[Event(seq=0, at=self.clock(), job=self.summary(job)) for job in jobs])
         self.bell.ring()
 
+    def forget(self, job: Job) -> None:
+        """Delete the record of a finished job and announce that it is gone.
+
+        :raises FencedError: another controller owns the store now.
+        """
+        self.store.delete_job(job.id, self.clock())
+        self.bell.ring()
+
     def heed_the_clock(self) -> None:
         """Move the ends of idle pools along when somebody set the clock: they have as long to live as before."""
         jump = self.clock() - self.steady() - self._apart

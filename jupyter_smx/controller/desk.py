@@ -213,7 +213,7 @@ class Desk:
             raise ResourceInUseError(
                 f"{job.name} retains a warm pool.", field="job", value=ref, cure="Release the pool first."
             )
-        self._books.store.delete_job(job.id)
+        self._books.forget(job)
         return job
 
     async def wait_job(self, ref: str, until: str, timeout: float) -> Job:

@@ -128,11 +128,12 @@ class Store:
                 self._write_cluster(cluster)
             return tuple([self._write_event(event) for event in events])
 
-    def delete_job(self, job_id: str) -> None:
-        """Forget a finished job; a running or unknown one stays as it is."""
+    def delete_job(self, job_id: str, at: float) -> None:
+        """Forget a finished job and tell it as an event of the moment ``at``; a running or unknown one stays."""
         with self._transaction(durable=False):
-            tables.DELETE_JOB.run(self._raw, ref=job_id)
-            tables.DELETE_RUN.run(self._raw, ref=job_id)
+            if tables.DELETE_JOB.run(self._raw, ref=job_id).rowcount:
+                tables.DELETE_RUN.run(self._raw, ref=job_id)
+                self._write_event(Event(seq=0, at=at, deleted=job_id))
 
     def prune_events(self, keep: int) -> None:
         """Drop all events but the newest ``keep``."""

@@ -151,6 +151,14 @@ class Client:
         """Ask a job to stop."""
         return self._ask("POST", f"/v1/jobs/{_path(ref)}/stop", Job)
 
+    def rerun(self, ref: str, job_id: str, submitted_at: float) -> Job:
+        """Hand the wish of a job in once more, under a new id; the same request again gives the same job.
+
+        :raises ResourceNotFoundError: there is no such job, or something that it needs is gone.
+        """
+        body = {"id": job_id, "submitted_at": submitted_at}
+        return self._ask("POST", f"/v1/jobs/{_path(ref)}/rerun", Job, body)
+
     def submit_array(
         self, array_id: str, spec: JobSpec, tasks: Sequence[TaskWish], *, title: str = "", max_concurrent: int = 0
     ) -> ArraySummary:

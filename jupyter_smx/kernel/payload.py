@@ -111,15 +111,6 @@ def keep(folder: Path, suffix: str, write: Callable[[Tee], None]) -> tuple[Path,
         ) from error
 
 
-def renew(path: str) -> bool:
-    """Make a file young again, since unused ones are deleted when they are a day old; False when it is gone."""
-    try:
-        os.utime(path)
-    except OSError:
-        return False
-    return True
-
-
 def _keep(folder: Path, suffix: str, write: Callable[[Tee], None]) -> tuple[Path, str]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, unfinished = tempfile.mkstemp(dir=folder, suffix=".part")  # mkstemp gives 0600

@@ -1,57 +1,26 @@
-"""A job once more: the same wish, to be handed in under a new id."""
+"""Where this side of the socket finds what a job needs in order to run once more."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from jupyter_smx import launch
-from jupyter_smx.kernel.payload import renew
-from jupyter_smx.model.errors import ResourceNotFoundError
+from jupyter_smx import again, launch
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.spec import JobSpec
 
 
 def spec_again(record: Job, submitted_at: float) -> JobSpec:
-    """Give the wish of a job for another run: same code, same variables, same hosts.
+    """Give the wish of a job for another run.
 
     :raises ResourceNotFoundError: the variables that it was sent, or its folder of code, are gone.
     """
-    spec = record.spec
-    for sent in (spec.shared, spec.send):
-        if sent is not None and not renew(sent.path):
-            raise ResourceNotFoundError(
-                f"{record.name} cannot run again: the variables that it was sent are gone.",
-                field="send",
-                value=sent.path,
-                rule="They are kept for a day after the last job that used them.",
-                cure="Run its cell again.",
-            )
-    if spec.source_dir is not None:
-        _bring_back(record, Path(spec.source_dir.path))
-        if not renew(spec.source_dir.path):
-            raise ResourceNotFoundError(
-                f"{record.name} cannot run again: the folder of code that it had is gone.",
-                field="source_dir",
-                value=spec.source_dir.path,
-                rule="It is kept with the files of the job.",
-                cure=f"Hand it in anew from {spec.source_dir.folder}.",
-            )
-    return msgspec.structs.replace(spec, submitted_at=submitted_at, array=None)
+    return again.spec_again(record, submitted_at, kept_source(record))
 
 
 def kept_source(record: Job) -> Path:
     """Give the archive of a job's folder of code that lies with its outputs, as long as the job is known."""
     return launch.data_dir() / "jobs" / record.id / "source.tar.gz"
-
-
-def _bring_back(record: Job, path: Path) -> None:
-    """Give the archive the name again under which jobs find it, from the one that the job's own folder keeps."""
-    if not path.exists() and kept_source(record).exists():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.link(kept_source(record), path)

@@ -15,7 +15,8 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from jupyter_smx.kernel.payload import keep, renew
+from jupyter_smx.again import renew
+from jupyter_smx.kernel.payload import keep
 from jupyter_smx.kernel.script import check_folder
 from jupyter_smx.kernel.sizes import size_words
 from jupyter_smx.model.errors import SmxError, ValidationError

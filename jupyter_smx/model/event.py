@@ -35,12 +35,16 @@ class PoolSummary(Struct, frozen=True, kw_only=True):
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """One change; exactly one of ``job`` and ``pool`` is set. ``seq`` grows by one over the life of the store."""
+    """One change; exactly one of ``job``, ``pool`` and ``deleted`` is set. ``seq`` grows by one over the store's life.
+
+    ``deleted`` is the id of a job whose record, log and files somebody deleted.
+    """
 
     seq: int
     at: float
     job: JobSummary | None = None
     pool: PoolSummary | None = None
+    deleted: str = ""
 
 
 class Changes(Struct, frozen=True, kw_only=True):

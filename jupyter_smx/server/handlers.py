@@ -215,6 +215,22 @@ class StopHandler(ControllerHandler):
         await self.guarded(lambda: self.pass_on("POST", f"/v1/jobs/{segment(ref)}/stop", body=b"{}"))
 
 
+class RerunHandler(ControllerHandler):
+    """The wish that a job runs once more."""
+
+    @authenticated
+    @authorized
+    async def post(self, ref: str) -> None:
+        """Run a job again: ``{"id": of the new job}``; starts a controller for it."""
+
+        async def rerun() -> None:
+            body = self.json_body()
+            await self.smx.connection.ensure()
+            await self.pass_on("POST", f"/v1/jobs/{segment(ref)}/rerun", body=body)
+
+        await self.guarded(rerun)
+
+
 class HistoryHandler(ControllerHandler):
     """What a job's logs told over time, and what it used of its hosts."""
 
@@ -272,36 +288,6 @@ class ArtifactHandler(ControllerHandler):
             passage.finish(answer)
 
         await self.guarded(stream)
-
-
-class PoolsHandler(ControllerHandler):
-    """The live pools."""
-
-    @authenticated
-    @authorized
-    async def get(self) -> None:
-        """List the live pools."""
-        await self.guarded(lambda: self.pass_on("GET", "/v1/pools"))
-
-
-class PoolHandler(ControllerHandler):
-    """One pool."""
-
-    @authenticated
-    @authorized
-    async def patch(self, ref: str) -> None:
-        """Move the end of a pool: ``{"keep_alive": seconds from now}``."""
-
-        async def move() -> None:
-            await self.pass_on("PATCH", f"/v1/pools/{segment(ref)}", body=self.json_body())
-
-        await self.guarded(move)
-
-    @authenticated
-    @authorized
-    async def delete(self, ref: str) -> None:
-        """Release a pool."""
-        await self.guarded(lambda: self.pass_on("DELETE", f"/v1/pools/{segment(ref)}"))
 
 
 class ChangesHandler(ControllerHandler):

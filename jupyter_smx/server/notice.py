@@ -16,6 +16,10 @@ SCHEMA_ID = "https://events.jupyter.org/jupyter_smx/change/v1"
 SCHEMA_PATH = Path(__file__).parent / "events" / "change.v1.yaml"
 
 
+DELETED = "Deleted"
+"""What takes the place of a job's status where its record is gone."""
+
+
 class Notice(Struct, frozen=True, kw_only=True):
     """One event on the bus; ``at`` is seconds since the epoch."""
 
@@ -52,4 +56,6 @@ def _notice(event: Event) -> Notice | None:
     if event.pool is not None:
         pool = event.pool
         return Notice(seq=event.seq, at=event.at, kind="pool", id=pool.id, name=pool.name, status=pool.state)
+    if event.deleted:
+        return Notice(seq=event.seq, at=event.at, kind="job", id=event.deleted, status=DELETED)
     return None

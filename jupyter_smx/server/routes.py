@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from jupyter_smx.server import handlers, logs
+from jupyter_smx.server import arrays, handlers, logs, pools
 
 ROUTES: list[tuple[str, type[handlers.ControllerHandler]]] = [
     (r"/jupyter-smx/controller", handlers.StateHandler),
     (r"/jupyter-smx/jobs", handlers.JobsHandler),
     (r"/jupyter-smx/jobs/([^/]+)", handlers.JobHandler),
     (r"/jupyter-smx/jobs/([^/]+)/stop", handlers.StopHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/rerun", handlers.RerunHandler),
     (r"/jupyter-smx/jobs/([^/]+)/logs", logs.LogsHandler),
     (r"/jupyter-smx/jobs/([^/]+)/logs/search", logs.LogSearchHandler),
     (r"/jupyter-smx/jobs/([^/]+)/logs/whole", logs.WholeLogHandler),
@@ -16,8 +17,11 @@ ROUTES: list[tuple[str, type[handlers.ControllerHandler]]] = [
     (r"/jupyter-smx/jobs/([^/]+)/diff", handlers.DifferenceHandler),
     (r"/jupyter-smx/jobs/([^/]+)/places", handlers.PlacesHandler),
     (r"/jupyter-smx/jobs/([^/]+)/artifacts/(.+)", handlers.ArtifactHandler),
-    (r"/jupyter-smx/pools", handlers.PoolsHandler),
-    (r"/jupyter-smx/pools/([^/]+)", handlers.PoolHandler),
+    (r"/jupyter-smx/arrays", arrays.ArraysHandler),
+    (r"/jupyter-smx/arrays/([^/]+)", arrays.ArrayHandler),
+    (r"/jupyter-smx/arrays/([^/]+)/stop", arrays.StopArrayHandler),
+    (r"/jupyter-smx/pools", pools.PoolsHandler),
+    (r"/jupyter-smx/pools/([^/]+)", pools.PoolHandler),
     (r"/jupyter-smx/changes", handlers.ChangesHandler),
     (r"/jupyter-smx/doctor", handlers.DoctorHandler),
 ]

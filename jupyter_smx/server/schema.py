@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from jupyter_smx.model.array import ArraySummary
 from jupyter_smx.model.bill import Bill
 from jupyter_smx.model.comparison import Comparison
 from jupyter_smx.model.errors import ErrorBody
@@ -18,7 +19,20 @@ from jupyter_smx.model.progress import JobMetrics
 from jupyter_smx.model.usage import JobUsage
 from jupyter_smx.server.places import JobPlaces
 
-_TYPES = (JobSummary, PoolSummary, Event, Changes, Job, Bill, JobPlaces, Comparison, JobMetrics, JobUsage, ErrorBody)
+_TYPES = (
+    JobSummary,
+    PoolSummary,
+    ArraySummary,
+    Event,
+    Changes,
+    Job,
+    Bill,
+    JobPlaces,
+    Comparison,
+    JobMetrics,
+    JobUsage,
+    ErrorBody,
+)
 
 
 def schema() -> dict[str, Any]:

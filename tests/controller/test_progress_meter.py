@@ -278,7 +278,7 @@ async def test_the_expected_end_comes_from_earlier_runs_of_the_same_code(world: 
 
 async def test_a_deleted_job_is_no_history(world: World) -> None:
     world.complete(1, 50.0)
-    world.store.delete_job(an_id(1))
+    world.store.delete_job(an_id(1), 3.0)
     job = world.run(9)
     world.meter.tick()
     assert world.outlook(job) is None

@@ -50,7 +50,7 @@ def test_an_older_owner_is_fenced_and_writes_nothing(store: Store, path: Path) -
     with pytest.raises(FencedError):
         store.write([a_job(2)], events=[news(a_job(2))])
     with pytest.raises(FencedError):
-        store.delete_job(a_job(1).id)
+        store.delete_job(a_job(1).id, 3.0)
     newer.write([a_job(3)])
     assert [job.id for job in newer.live_jobs()] == [an_id(1), an_id(3)]
     assert newer.events_since(0) == ([], 0, False)
@@ -217,10 +217,11 @@ def test_a_page_shows_the_summary_that_was_told(store: Store) -> None:
 
 def test_only_a_finished_job_is_forgotten(store: Store) -> None:
     store.write([a_job(1), a_job(2, state=SecondaryStatus.STOPPED)])
-    store.delete_job(an_id(1))
-    store.delete_job(an_id(2))
+    store.delete_job(an_id(1), 3.0)
+    store.delete_job(an_id(2), 3.0)
     assert store.job(an_id(1)) is not None
     assert store.job(an_id(2)) is None
+    assert store.events_since(0) == ([Event(seq=1, at=3.0, deleted=an_id(2))], 1, False)
 
 
 def test_a_durable_write_waits_for_the_disk_and_the_next_does_not(store: Store) -> None:

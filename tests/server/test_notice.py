@@ -51,3 +51,10 @@ def test_no_notice_carries_a_message_and_each_fits_the_schema(events: list[Event
         data = msgspec.to_builtins(notice)
         schema.validate(data)
         assert SECRET not in str(data)
+
+
+def test_a_job_that_was_deleted_is_told_by_its_id_alone() -> None:
+    schema = EventSchema(yaml.safe_load(SCHEMA_PATH.read_text(encoding="utf-8")))
+    (notice,) = notices([Event(seq=3, at=1.0, job=job(1)), Event(seq=4, at=2.0, deleted=job(1).id)])
+    assert (notice.kind, notice.id, notice.status, notice.seq) == ("job", job(1).id, "Deleted", 4)
+    schema.validate(msgspec.to_builtins(notice))

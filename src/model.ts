@@ -88,7 +88,7 @@ export class JobsModel implements IJobsModel, IDisposable {
 
   async remove(job: JobSummary): Promise<void> {
     await this._api.deleteJob(job.id);
-    // Nothing is announced of a job that is gone.
+    // That it is gone is announced as well; whoever pressed the button need not wait for that.
     this._become(without(this._state, job.id));
   }
 

@@ -94,8 +94,16 @@ export function paged(state: IState, page: readonly JobSummary[], cursor: string
 export function without(state: IState, id: string): IState {
   const jobs = new Map(state.jobs);
   jobs.delete(id);
-  const cursor = state.cursor === id ? oldestOf(jobs) : state.cursor;
-  return { ...state, jobs, cursor };
+  return { ...state, jobs, cursor: cursorWithout(jobs, state.cursor, [id]) };
+}
+
+/** Nobody can read on from a job that is gone, so the page begins at the oldest of those that are left. */
+function cursorWithout(
+  jobs: ReadonlyMap<string, JobSummary>,
+  cursor: string | null,
+  deleted: readonly string[]
+): string | null {
+  return cursor !== null && deleted.includes(cursor) ? oldestOf(jobs) : cursor;
 }
 
 function oldestOf(jobs: ReadonlyMap<string, JobSummary>): string | null {
@@ -122,7 +130,9 @@ export function changed(state: IState, changes: Changes): IStep {
     if (job) {
       ended.set(job.id, job);
     }
+    ended.delete(event.deleted);
   }
+  const deleted = fresh.map(event => event.deleted).filter(Boolean);
   return {
     state: {
       ...state,
@@ -130,7 +140,7 @@ export function changed(state: IState, changes: Changes): IStep {
       problem: '',
       // One answer may have a part only of very many events: the next part follows the last one of them.
       seq: Math.max(state.seq, newestOf(changes)),
-      ...forgetOldest(jobs, state),
+      ...forgetOldest(jobs, { ...state, cursor: cursorWithout(jobs, state.cursor, deleted) }),
       pools
     },
     ended: [...ended.values()]
@@ -155,6 +165,7 @@ function applyEvent(
       pools.delete(event.pool.id);
     }
   }
+  jobs.delete(event.deleted);
   if (!event.job) {
     return null;
   }

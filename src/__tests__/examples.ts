@@ -85,8 +85,11 @@ export function pool(number: number, fields: Partial<PoolSummary> = {}): PoolSum
   };
 }
 
-export function event(seq: number, what: { job?: JobSummary; pool?: PoolSummary }): Event {
-  return { seq, at: seq, job: what.job ?? null, pool: what.pool ?? null };
+export function event(
+  seq: number,
+  what: { job?: JobSummary; pool?: PoolSummary; deleted?: string }
+): Event {
+  return { seq, at: seq, job: null, pool: null, deleted: '', ...what };
 }
 
 export function changes(events: Event[], fields: Partial<Changes> = {}): Changes {

@@ -80,6 +80,26 @@ describe('changes', () => {
   });
 });
 
+describe('a job that was deleted somewhere else', () => {
+  it('goes, and nothing is said of its end', () => {
+    const state = listed(NOTHING, [completed(1), completed(2), job(3)], [], 1).state;
+    const told = changes([
+      event(2, { job: completed(3) }),
+      event(3, { deleted: 'job-3' }),
+      event(4, { deleted: 'job-1' })
+    ]);
+    const next = changed(state, told);
+    expect([...next.state.jobs.keys()]).toEqual(['job-2']);
+    expect(next.ended).toEqual([]);
+  });
+
+  it('is no place to read on from', () => {
+    const state = listed(NOTHING, [completed(3), completed(2)], [], 1, 'job-2').state;
+    expect(changed(state, changes([event(2, { deleted: 'job-2' })])).state.cursor).toBe('job-3');
+    expect(changed(state, changes([event(2, { deleted: 'job-3' })])).state.cursor).toBe('job-2');
+  });
+});
+
 describe('pages', () => {
   it('add what is older and leave what is known as it is', () => {
     const state = { ...ready, cursor: 'job-1' };

@@ -746,7 +746,9 @@ export interface SeedNote {
   hash_seed: string;
 }
 /**
- * Everything that a job's logs told: progress, metrics by host, and sentences about what could not be read.
+ * What the logs of one run of a job told: progress, metrics by host, sentences about what could not be read.
+ *
+ * It is the ``attempt``-th run of ``attempts`` so far.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "JobMetrics".
@@ -756,6 +758,9 @@ export interface JobMetrics {
   progress: Progress | null;
   series: MetricSeries[];
   notes: string[];
+  attempt: number;
+  attempts: number;
+  is_final: boolean;
 }
 /**
  * The values of one metric on one host, oldest first, in columns of equal length.
@@ -797,7 +802,9 @@ export interface Place {
   shown_as: string | null;
 }
 /**
- * What a job used over its time, by host; ``peak`` is there with the verdict.
+ * What one run of a job used over its time, by host; ``peak`` is there with the verdict.
+ *
+ * It is the ``attempt``-th run of ``attempts`` so far.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "JobUsage".
@@ -806,4 +813,7 @@ export interface JobUsage {
   job: string;
   hosts: HostUsage[];
   peak: Usage | null;
+  attempt: number;
+  attempts: number;
+  is_final: boolean;
 }

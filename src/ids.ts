@@ -8,6 +8,7 @@ export namespace CommandIDs {
   export const deleteJob = 'jupyter-smx:delete-job';
   export const clearFinished = 'jupyter-smx:clear-finished';
   export const openLog = 'jupyter-smx:open-log';
+  export const openCharts = 'jupyter-smx:open-charts';
   export const openJob = 'jupyter-smx:open-job';
   export const compareJobs = 'jupyter-smx:compare-jobs';
   export const extendPool = 'jupyter-smx:extend-pool';

@@ -3,6 +3,7 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import { cardPlugin } from './plugins/card';
+import { chartsPlugin } from './plugins/charts';
 import { commandsPlugin } from './plugins/commands';
 import { launcherPlugin } from './plugins/launcher';
 import { logPlugin } from './plugins/log';
@@ -23,6 +24,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   runningPlugin,
   launcherPlugin,
   logPlugin,
+  chartsPlugin,
   cardPlugin
 ];
 export default plugins;

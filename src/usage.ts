@@ -7,11 +7,16 @@ import { isFinal } from './state';
 
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
 
+/** Bytes as an amount of the decimal unit that suits it, and its name. */
+export function decimalBytes(bytes: number): [number, string] {
+  const step = Math.min(UNITS.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
+  return [bytes / 1000 ** step, UNITS[step]];
+}
+
 /** Bytes in decimal units, as `1.2 GB`. */
 export function bytesWords(bytes: number, trans: TranslationBundle): string {
-  const step = Math.min(UNITS.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
-  const number = bytes / 1000 ** step;
-  return trans.__('%1 %2', step === 0 ? Math.round(number) : number.toFixed(1), UNITS[step]);
+  const [amount, unit] = decimalBytes(bytes);
+  return trans.__('%1 %2', unit === 'B' ? Math.round(amount) : amount.toFixed(1), unit);
 }
 
 /** What a running job uses now, or the most that a finished one used; empty where nobody knows. */

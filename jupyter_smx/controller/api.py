@@ -185,18 +185,27 @@ class Metrics(Handler):
     """What a job's logs told."""
 
     async def get(self, ref: str) -> None:
-        """Give the job's progress, the points of all its metrics by host, and notes on what could not be read."""
-        self.answer(await self.patiently(self.around.metrics(self.desk.job(ref))))
+        """Give the job's progress, the points of all its metrics by host, and notes on what could not be read.
+
+        Only points after the moment ``since``, and of the newest run unless ``attempt`` is another one.
+        """
+        job = self.desk.job(ref)
+        attempt, since = self.attempt(job), self.number("since", 0.0, 2.0**62)
+        self.answer(await self.patiently(self.around.metrics(job, attempt, since)))
 
 
 class Usage(Handler):
     """What a job used of its hosts."""
 
     async def get(self, ref: str) -> None:
-        """Give the figures of its hosts, or of ``host``, over time, those after the moment ``since``."""
+        """Give the figures of its hosts, or of ``host``, over time, those after the moment ``since``.
+
+        They are of the newest run unless ``attempt`` is another one.
+        """
         job = self.desk.job(ref)
         host, since = self.get_query_argument("host", ""), self.number("since", 0.0, 2.0**62)
-        self.answer(await self.patiently(self.around.usage(job, check_host(job, host) if host else "", since)))
+        asked = check_host(job, host) if host else "", self.attempt(job), since
+        self.answer(await self.patiently(self.around.usage(job, *asked)))
 
 
 class Differences(Handler):

@@ -104,8 +104,8 @@ class Surroundings:
     about: Callable[[], dict[str, Any]]
     fenced: Callable[[], None]
     uid: int
-    metrics: Callable[[Job], Coroutine[Any, Any, JobMetrics]]
-    usage: Callable[[Job, str, float], Coroutine[Any, Any, JobUsage]]
+    metrics: Callable[[Job, int, float], Coroutine[Any, Any, JobMetrics]]
+    usage: Callable[[Job, str, int, float], Coroutine[Any, Any, JobUsage]]
 
 
 class Handler(RequestHandler):
@@ -174,6 +174,10 @@ class Handler(RequestHandler):
                 f"{name}: {text!r} is not a number.", field=name, value=text, rule="It is a number from 0 on."
             )
         return min(value, limit)
+
+    def attempt(self, job: Job) -> int:
+        """Read which run of a job is asked for: ``attempt``, else the newest."""
+        return int(self.number("attempt", job.attempt, job.attempt)) or job.attempt
 
     def answer(self, content: object, status: int = 200) -> None:
         """Write one JSON answer."""

@@ -34,7 +34,7 @@ class LogHandler(Handler):
         :raises ResourceNotFoundError: the job has no such host.
         """
         host = check_host(job, self.get_query_argument("host", "") or "algo-1")
-        attempt = int(self.number("attempt", job.attempt, job.attempt)) or job.attempt
+        attempt = self.attempt(job)
         return host, attempt, self.around.staging.folder(job.id).log(host, attempt)
 
 

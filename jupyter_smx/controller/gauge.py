@@ -1,6 +1,6 @@
 """Reads the logs of one attempt of a job, a piece at a time, and keeps what they told in the job's folder.
 
-The only state is the file ``metrics.msgpack``: points, cursors and half-read lines together, replaced as a whole. So
+The only state is one file for each attempt: points, cursors and half-read lines together, replaced as a whole. So
 a controller that was killed reads on from the byte that its points go up to, and counts nothing twice.
 """
 
@@ -89,16 +89,26 @@ class Gauge:
         self.save()
         return replace(self._told(more=False), notes=self.notes())
 
-    def record(self) -> JobMetrics:
-        """Give everything that is known."""
+    def finish_late(self) -> None:
+        """Read what nobody read while the run lasted: none of it came after its logs were written last."""
+        written = max(self._written(host) for host in self._hosts)
+        self._clock = lambda: written
+        self.finish()
+
+    def record(self, since: float = 0.0) -> JobMetrics:
+        """Give everything that is known, of points those that came after ``since`` (seconds since the epoch)."""
         series = [
-            found.record(name, host)
+            found.record(name, host, since)
             for host in self._hosts
             for name, found in self._reader(host).state.series.items()
             if found.newest is not None
         ]
         return JobMetrics(
-            job=self._job.name, progress=self._told(more=False).progress, series=tuple(series), notes=self.notes()
+            job=self._job.name,
+            progress=self._told(more=False).progress,
+            series=tuple(series),
+            notes=self.notes(),
+            attempt=self.attempt,
         )
 
     def notes(self) -> tuple[str, ...]:
@@ -120,7 +130,7 @@ class Gauge:
             return  # nothing new, or somebody deleted the job
         saved = Saved(attempt=self.attempt, hosts={host: reader.state for host, reader in self._readers.items()})
         try:
-            with whole_file(self._folder.metrics) as part:
+            with whole_file(self._folder.metrics(self.attempt)) as part:
                 part.write_bytes(msgspec.msgpack.encode(saved))
         except StagingError:
             return
@@ -158,9 +168,15 @@ class Gauge:
         except OSError:
             return 0
 
+    def _written(self, host: str) -> float:
+        try:
+            return self._folder.log(host, self.attempt).stat().st_mtime
+        except OSError:
+            return 0.0
+
     def _reader(self, host: str) -> Reader:
         if not self._readers:
-            saved = read_saved(self._folder.metrics)
+            saved = read_saved(self._folder.metrics(self.attempt))
             states = saved.hosts if saved is not None and saved.attempt == self.attempt else {}
             self._readers = {name: self._new_reader(states.get(name)) for name in self._hosts}
         return self._readers[host]

@@ -34,7 +34,6 @@ class JobFolder:
         self.cell = self.path / "cell.py"
         self.provenance = self.path / "provenance.json"
         self.source_dir = self.path / "source.tar.gz"
-        self.metrics = self.path / "metrics.msgpack"
         self.logs = self.path / "logs"
         self.artifacts = self.path / "artifacts"
         self.result = self.path / "result.pkl"
@@ -50,6 +49,10 @@ class JobFolder:
     def log(self, host: str, attempt: int = 1) -> Path:
         """Give the file that holds the log of a host; attempts after the first have folders of their own."""
         return (self.logs if attempt == 1 else self.logs / f"attempt-{attempt}") / f"{host}.log"
+
+    def metrics(self, attempt: int = 1) -> Path:
+        """Give the file that holds what the logs of an attempt told."""
+        return self.path / ("metrics.msgpack" if attempt == 1 else f"metrics-{attempt}.msgpack")
 
     def samples(self, host: str, attempt: int = 1) -> Path:
         """Give the file that holds what the job used of a host, as its agent wrote it down."""

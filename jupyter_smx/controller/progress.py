@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
@@ -136,15 +137,16 @@ class Meter:
         self._gauges.pop(job_id, None)
         self._grown.pop(job_id, None)
 
-    async def metrics(self, job: Job) -> JobMetrics:
-        """Give all points of a job, which may be over since long."""
-        found = self._gauges.get(job.id)
-        if found is not None and found.attempt == job.attempt:
-            return await self._in_thread(found.record)
-        gauge = self._new_gauge(job)
-        if is_final(job.state):
-            await self._in_thread(gauge.finish)  # what was not saved before the controller ended
-        return await self._in_thread(gauge.record)
+    async def metrics(self, job: Job, attempt: int, since: float) -> JobMetrics:
+        """Give the points of a run of a job after a moment; the run may be over since long."""
+        is_over = is_final(job.state) or attempt < job.attempt
+        gauge = self._gauges.get(job.id)
+        if gauge is None or gauge.attempt != attempt:
+            gauge = self._new_gauge(replace(job, attempt=attempt))
+            if is_over:
+                await self._in_thread(gauge.finish_late)  # what was not saved before the controller ended
+        found = await self._in_thread(partial(gauge.record, since))
+        return replace(found, attempts=job.attempt, is_final=is_over)
 
     async def close(self) -> None:
         """Save what is known and let the thread go; a new controller reads on."""

@@ -67,13 +67,24 @@ class UsageBooks:
         except StagingError as error:
             _log.warning("What %s used on %s is not all here: %s", job.name, host, error)
 
-    async def usage(self, job: Job, host: str = "", since: float = 0.0) -> JobUsage:
-        """Give the history of a job on all of its hosts, or on one; of a live job up to its newest sample."""
+    async def usage(self, job: Job, host: str, attempt: int, since: float) -> JobUsage:
+        """Give the history of a run of a job on all of its hosts, or on one (``host``), after a moment.
+
+        Of a live run it goes up to the newest sample.
+        """
+        is_over = is_final(job.state) or attempt < job.attempt
         names = [each.name for each in named_hosts(job.spec.instance_groups) if host in ("", each.name)]
-        if not is_final(job.state):
+        if not is_over:
             await asyncio.gather(*(self._catch_up(job, name) for name in names))
-        found = await asyncio.gather(*(asyncio.to_thread(self._read, job, name, since) for name in names))
-        return JobUsage(job=job.name, hosts=tuple(one for one in found if one is not None), peak=job.peak)
+        found = await asyncio.gather(*(asyncio.to_thread(self._read, job, attempt, name, since) for name in names))
+        return JobUsage(
+            job=job.name,
+            hosts=tuple(one for one in found if one is not None),
+            peak=job.peak,
+            attempt=attempt,
+            attempts=job.attempt,
+            is_final=is_over,
+        )
 
     async def close(self) -> None:
         """Stop fetching; a new controller goes on from the same byte."""
@@ -87,9 +98,9 @@ class UsageBooks:
         except (UnavailableError, StagingError) as error:
             _log.info("The newest samples of %s are on %s only: %s", job.name, host, error)
 
-    def _read(self, job: Job, host: str, since: float) -> HostUsage | None:
+    def _read(self, job: Job, attempt: int, host: str, since: float) -> HostUsage | None:
         try:
-            data = JobFolder(self._jobs_folder, job.id).samples(host, job.attempt).read_bytes()
+            data = JobFolder(self._jobs_folder, job.id).samples(host, attempt).read_bytes()
         except OSError:
             return None
         return history(host, data, since) if data else None

@@ -83,9 +83,16 @@ class MetricSeries(Struct, frozen=True, kw_only=True):
 
 
 class JobMetrics(Struct, frozen=True, kw_only=True):
-    """Everything that a job's logs told: progress, metrics by host, and sentences about what could not be read."""
+    """What the logs of one run of a job told: progress, metrics by host, sentences about what could not be read.
+
+    It is the ``attempt``-th run of ``attempts`` so far.
+    """
 
     job: str
     progress: Progress | None = None
     series: tuple[MetricSeries, ...] = ()
     notes: tuple[str, ...] = ()
+    attempt: int = 1
+    attempts: int = 1
+    is_final: bool = False
+    """Nothing more will come of this run."""

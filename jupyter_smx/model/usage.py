@@ -54,8 +54,15 @@ class HostUsage(Struct, frozen=True, kw_only=True):
 
 
 class JobUsage(Struct, frozen=True, kw_only=True):
-    """What a job used over its time, by host; ``peak`` is there with the verdict."""
+    """What one run of a job used over its time, by host; ``peak`` is there with the verdict.
+
+    It is the ``attempt``-th run of ``attempts`` so far.
+    """
 
     job: str
     hosts: tuple[HostUsage, ...] = ()
     peak: Usage | None = None
+    attempt: int = 1
+    attempts: int = 1
+    is_final: bool = False
+    """Nothing more will come of this run."""

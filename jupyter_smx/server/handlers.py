@@ -237,8 +237,8 @@ class HistoryHandler(ControllerHandler):
     @authenticated
     @authorized
     async def get(self, ref: str, what: str) -> None:
-        """Give the points by host, and notes on what could not be read; of usage those of a host or after a moment."""
-        asked = self.asked("host", "since")
+        """Give the points of a run after a moment, by host, and notes on what could not be read."""
+        asked = self.asked("host", "attempt", "since")
         await self.guarded(lambda: self.pass_on("GET", f"/v1/jobs/{segment(ref)}/{what}", query=asked))
 
 

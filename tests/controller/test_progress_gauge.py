@@ -73,18 +73,18 @@ def test_a_controller_that_was_killed_at_any_byte_counts_nothing_twice(
 def test_a_broken_file_is_no_reason_to_fail(tmp_path: Path) -> None:
     folder = folder_of(tmp_path)
     write(folder, LINES)
-    folder.metrics.write_bytes(b"\x93half a file")
+    folder.metrics().write_bytes(b"\x93half a file")
     found = gauge(folder)
     found.finish()
     found.save()
     assert len(losses(found)) == 40
-    assert read_saved(folder.metrics) is not None
+    assert read_saved(folder.metrics()) is not None
 
 
 def test_a_disk_that_refuses_costs_nothing_but_the_file(tmp_path: Path) -> None:
     folder = folder_of(tmp_path)
     write(folder, LINES)
-    folder.metrics.mkdir()
+    folder.metrics().mkdir()
     found = gauge(folder)
     assert found.finish().progress is not None
     found.save()
@@ -182,7 +182,7 @@ def test_a_job_that_printed_nothing_leaves_no_file(tmp_path: Path) -> None:
     told = found.finish()
     found.save()
     assert (told.progress, told.latest, told.notes) == (None, (), ())
-    assert not folder.metrics.exists()
+    assert not folder.metrics().exists()
 
 
 def test_the_file_is_not_written_for_every_piece(tmp_path: Path) -> None:
@@ -193,5 +193,5 @@ def test_the_file_is_not_written_for_every_piece(tmp_path: Path) -> None:
     for _ in range(30):
         write(folder, LINES)
         found.turn()
-        times.append(folder.metrics.stat().st_mtime_ns if folder.metrics.exists() else 0)
+        times.append(folder.metrics().stat().st_mtime_ns if folder.metrics().exists() else 0)
     assert len(set(times)) <= 2 + (time.monotonic() - begun) / SAVE_EVERY

@@ -171,7 +171,7 @@ async def test_the_verdict_has_the_last_values_and_no_record_of_the_reading_stay
     row = world.store.summaries()[0]
     assert row.metrics == {"loss": 0.25}
     assert world.books.outlooks == {}
-    found = await world.meter.metrics(world.store.find_job(job.id))
+    found = await world.meter.metrics(world.store.find_job(job.id), 1, 0.0)
     assert found.series[0].values == (0.5, 0.25)
 
 
@@ -196,10 +196,10 @@ async def test_what_was_not_saved_is_read_again_from_the_log(world: World) -> No
     await world.meter.finish(job)
     done = replace(job, state=SecondaryStatus.COMPLETED)
     world.books.save(jobs=[done])
-    await world.meter.metrics(done)
-    JobFolder(world.folder, job.id).metrics.unlink()
+    await world.meter.metrics(done, 1, 0.0)
+    JobFolder(world.folder, job.id).metrics().unlink()
     for _ in range(2):
-        assert (await world.meter.metrics(done)).series[0].values == (0.5, 0.25)
+        assert (await world.meter.metrics(done, 1, 0.0)).series[0].values == (0.5, 0.25)
 
 
 async def test_a_deleted_job_does_not_come_back(world: World) -> None:
@@ -255,7 +255,7 @@ async def test_the_next_controller_goes_on_where_the_last_one_was(world: World) 
     await eventually(lambda: world.says(job, "epoch 2/4"))
     world.write(job, b"epoch 3/4 loss=3\n")
     await eventually(lambda: world.says(job, "epoch 3/4"))
-    assert (await world.meter.metrics(job)).series[0].values == (1.0, 2.0, 3.0)
+    assert (await world.meter.metrics(job, 1, 0.0)).series[0].values == (1.0, 2.0, 3.0)
 
 
 async def test_the_expected_end_comes_from_earlier_runs_of_the_same_code(world: World) -> None:

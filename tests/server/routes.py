@@ -79,13 +79,19 @@ ROUTES = [
         query={"host": "algo-2", "attempt": "1", "name": "x.log"},
         upstream_query={"host": "algo-2", "attempt": "1"},
     ),
-    Route(verb="GET", path="jobs/digits/metrics", upstream="/v1/jobs/digits/metrics"),
+    Route(
+        verb="GET",
+        path="jobs/digits/metrics",
+        upstream="/v1/jobs/digits/metrics",
+        query={"attempt": "2", "since": "17.5", "_xsrf": "x"},
+        upstream_query={"attempt": "2", "since": "17.5"},
+    ),
     Route(
         verb="GET",
         path="jobs/digits/usage",
         upstream="/v1/jobs/digits/usage",
-        query={"host": "algo-2", "since": "17.5", "_xsrf": "x"},
-        upstream_query={"host": "algo-2", "since": "17.5"},
+        query={"host": "algo-2", "attempt": "1", "since": "17.5", "_xsrf": "x"},
+        upstream_query={"host": "algo-2", "attempt": "1", "since": "17.5"},
     ),
     Route(
         verb="GET",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from msgspec import Struct
 
 from jupyter_smx.model.progress import MetricSeries, MetricValue
@@ -61,10 +63,11 @@ class Series(Struct):
         step, at, value = self.newest
         return MetricValue(name=name, value=value, at=at, step=step, host=host)
 
-    def record(self, name: str, host: str) -> MetricSeries:
-        """Give all points as a record, the newest at their end."""
-        points = list(zip(self.steps, self.at, self.values, strict=True))
-        if self.newest is not None and (self.count - 1) % self.stride:
+    def record(self, name: str, host: str, since: float = 0.0) -> MetricSeries:
+        """Give the points that came after ``since`` (0: all) as a record, the newest at their end."""
+        begin = bisect_right(self.at, since) if since else 0
+        points = list(zip(self.steps[begin:], self.at[begin:], self.values[begin:], strict=True))
+        if self.newest is not None and (self.count - 1) % self.stride and (not since or self.newest[1] > since):
             points.append(self.newest)
         return MetricSeries(
             name=name,

@@ -1,0 +1,56 @@
+// Numbers that stand for a whole line: average, lowest, highest, first, newest.
+
+import type { ILine } from './history';
+import { firstAfter } from './history';
+
+export interface IFigures {
+  /** Points between the two moments, and how many of them are no numbers. */
+  count: number;
+  unknown: number;
+  /** The average over time: what held for longer counts for more. */
+  mean: number;
+  lowest: number;
+  highest: number;
+  first: number;
+  newest: number;
+}
+
+/** Sum up what a line says between two moments; null where it says nothing. */
+export function figuresOf(line: ILine, from: number, to: number): IFigures | null {
+  const { at, values, kind } = line;
+  const end = firstAfter(at, to);
+  let begin = firstAfter(at, from);
+  while (begin > 0 && at[begin - 1] === from) {
+    begin--;
+  }
+  const found = {
+    count: end - begin,
+    unknown: 0,
+    mean: 0,
+    lowest: Infinity,
+    highest: -Infinity,
+    first: NaN,
+    newest: NaN
+  };
+  let [sum, whole] = [0, 0];
+  for (let i = begin; i < end; i++) {
+    const value = values[i];
+    if (value === null) {
+      found.unknown++;
+      continue;
+    }
+    // A sample is the mean since the one before; what a job prints counts as often as it was printed.
+    const weight = kind === 'metric' || i === 0 ? 1 : at[i] - at[i - 1];
+    sum += weight * value;
+    whole += weight;
+    found.first = Number.isNaN(found.first) ? value : found.first;
+    found.newest = value;
+    found.lowest = Math.min(found.lowest, value);
+    found.highest = Math.max(found.highest, value);
+  }
+  if (found.count === found.unknown) {
+    return null;
+  }
+  found.mean = whole > 0 ? sum / whole : found.newest;
+  return found;
+}

@@ -1,0 +1,76 @@
+// How lines look: a colour of the theme and a dash for each, so that they differ also for those who see no colours.
+
+/** What the browser is told about the colours of a page. */
+export interface ILook {
+  readonly stroke: string;
+  readonly dash: number[];
+}
+
+/** Variables that differ from each other, and from the background, in every theme of JupyterLab. */
+const COLOURS = [
+  '--jp-brand-color1',
+  '--jp-warn-color0',
+  '--jp-success-color0',
+  '--jp-mirror-editor-operator-color',
+  '--jp-error-color1',
+  '--jp-mirror-editor-comment-color'
+];
+
+const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3], [16, 4], [5, 2, 5, 6]];
+
+/** The colour of the n-th line of a chart, as CSS has it. */
+export function colourOf(turn: number): string {
+  return `var(${COLOURS[turn % COLOURS.length]})`;
+}
+
+/** The dash of the n-th line: where colours come round again it is another one. */
+export function dashOf(turn: number): number[] {
+  return DASHES[(turn + Math.floor(turn / COLOURS.length)) % DASHES.length];
+}
+
+/** What a canvas cannot take from a style sheet. */
+export interface IPaint {
+  line: (turn: number) => string;
+  text: string;
+  grid: string;
+  font: string;
+}
+
+/** Read the colours of the theme for a canvas inside `node`; where colours are forced, the system's. */
+export function paintOf(node: Element): IPaint {
+  const style = getComputedStyle(node);
+  const font = `${style.fontSize} ${style.fontFamily}`;
+  if (isForced()) {
+    return { line: () => 'CanvasText', text: 'CanvasText', grid: 'GrayText', font };
+  }
+  const named = (name: string): string => style.getPropertyValue(name).trim() || style.color;
+  return {
+    line: turn => named(COLOURS[turn % COLOURS.length]),
+    text: named('--jp-ui-font-color1'),
+    grid: named('--jp-border-color2'),
+    font
+  };
+}
+
+function isForced(): boolean {
+  return window.matchMedia?.('(forced-colors: active)').matches ?? false;
+}
+
+/** Whether the system asks for less that moves. */
+export function isCalm(): boolean {
+  return window.matchMedia?.('(prefers-reduced-motion: reduce)').matches ?? false;
+}
+
+/** Call back when the theme of the page or the colours of the system change; gives a function that ends it. */
+export function onRepaint(callback: () => void): () => void {
+  // The body says which theme it is after the theme's sheet was loaded.
+  const theme = new MutationObserver(callback);
+  const attributeFilter = ['data-jp-theme-name', 'data-jp-theme-light'];
+  theme.observe(document.body, { attributes: true, attributeFilter });
+  const forced = window.matchMedia?.('(forced-colors: active)');
+  forced?.addEventListener('change', callback);
+  return () => {
+    theme.disconnect();
+    forced?.removeEventListener('change', callback);
+  };
+}

@@ -1,0 +1,137 @@
+// Which charts there are for what is known: one for each kind of figure, and metrics that belong together in one.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import type { ILine, Kind } from './history';
+import type { Unit } from './units';
+
+/** One chart: lines in the same unit. */
+export interface IPanel {
+  readonly key: string;
+  readonly title: string;
+  readonly unit: Unit;
+  readonly lines: readonly ILabelled[];
+  /** Whether the axis begins at nothing, as it does for what is used. */
+  readonly isFromZero: boolean;
+  /** The most that there can be on each host; null where hosts differ or nobody knows. */
+  readonly most: number | null;
+}
+
+export interface ILabelled {
+  readonly label: string;
+  readonly line: ILine;
+}
+
+interface IKindOfPanel {
+  key: string;
+  kinds: Kind[];
+  unit: Unit;
+}
+
+const PANELS: IKindOfPanel[] = [
+  { key: 'cpu', kinds: ['cpu'], unit: 'percent' },
+  { key: 'gpu', kinds: ['gpu'], unit: 'percent' },
+  { key: 'memory', kinds: ['memory'], unit: 'bytes' },
+  { key: 'gpu-memory', kinds: ['gpu-memory'], unit: 'bytes' },
+  { key: 'transfers', kinds: ['read', 'write'], unit: 'rate' },
+  { key: 'network', kinds: ['receive', 'send'], unit: 'rate' },
+  { key: 'disk', kinds: ['disk'], unit: 'bytes' }
+];
+
+/** What libraries put before the name of a metric to say on which data it was measured. */
+const SPLIT = /^(train|training|val|valid|validation|dev|eval|test)[_\-/. ]+(?=.)/i;
+
+/** The charts of some lines: metrics first, then what was used; a figure that nobody knows has none. */
+export function panelsOf(lines: readonly ILine[], trans: TranslationBundle): IPanel[] {
+  const hosts = new Set(lines.map(line => line.host));
+  const named = (line: ILine, what: string): ILabelled => ({
+    line,
+    label: hosts.size < 2 ? what : what ? trans.__('%1, %2', line.host, what) : line.host
+  });
+  const used = PANELS.map(({ key, kinds, unit }) => {
+    const mine = lines.filter(line => kinds.includes(line.kind) && isKnown(line));
+    return {
+      key,
+      unit,
+      title: titleOf(key, trans),
+      isFromZero: true,
+      most: mostOf(mine),
+      lines: mine.map(line => named(line, labelOf(line, trans)))
+    };
+  });
+  return [...metricPanels(lines, named), ...used].filter(panel => panel.lines.length > 0);
+}
+
+function metricPanels(
+  lines: readonly ILine[],
+  named: (line: ILine, what: string) => ILabelled
+): IPanel[] {
+  const groups = new Map<string, ILine[]>();
+  for (const line of lines.filter(one => one.kind === 'metric')) {
+    const base = line.name.replace(SPLIT, '');
+    groups.set(base, [...(groups.get(base) ?? []), line]);
+  }
+  return [...groups].map(([base, group]) => {
+    const names = new Set(group.map(line => line.name));
+    return {
+      key: `metric ${base}`,
+      title: names.size > 1 ? base : group[0].name,
+      unit: 'number',
+      isFromZero: false,
+      most: null,
+      lines: group.map(line => named(line, line.name))
+    };
+  });
+}
+
+function mostOf(lines: readonly ILine[]): number | null {
+  const found = new Set(lines.map(line => line.most));
+  return found.size === 1 ? [...found][0] : null;
+}
+
+function isKnown(line: ILine): boolean {
+  return line.values.some(value => value !== null);
+}
+
+function titleOf(key: string, trans: TranslationBundle): string {
+  switch (key) {
+    case 'cpu':
+      return trans.__('CPU, each core 100 %');
+    case 'gpu':
+      return trans.__('GPU');
+    case 'memory':
+      return trans.__('Memory');
+    case 'gpu-memory':
+      return trans.__('GPU memory');
+    case 'transfers':
+      return trans.__('Read and written by the job');
+    case 'network':
+      return trans.__('Network of the host');
+    default:
+      return trans.__('Disk of the host, in use');
+  }
+}
+
+/** What a line is called beside the others of its chart. */
+function labelOf({ kind, name }: ILine, trans: TranslationBundle): string {
+  switch (kind) {
+    case 'cpu':
+      return trans.__('CPU');
+    case 'memory':
+      return trans.__('memory');
+    case 'read':
+      return trans.__('read');
+    case 'write':
+      return trans.__('written');
+    case 'receive':
+      return trans.__('received');
+    case 'send':
+      return trans.__('sent');
+    case 'disk':
+      return trans.__('in use');
+    case 'gpu':
+      return trans.__('GPU %1', name);
+    default:
+      return trans.__('GPU %1 memory', name);
+  }
+}

@@ -1,0 +1,217 @@
+// What stands around the drawings of a view: buttons, a legend for each, and the same numbers as tables.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { figuresOf } from './figures';
+import { colourOf, dashOf } from './looks';
+import type { IPanel } from './panels';
+import type { IDrawing, IScene } from './scene';
+import { momentsOf } from './scene';
+import type { ISight } from './summary';
+import { knownAt, valueAt } from './thin';
+import { timeWords, valueWords } from './units';
+
+/** Rows of the table of values over time. */
+const ROWS = 50;
+
+interface IWithWords {
+  trans: TranslationBundle;
+}
+
+interface IButtonProps {
+  label: string;
+  isPressed?: boolean;
+  isDisabled?: boolean;
+  onClick: () => void;
+}
+
+export function Button({ label, isPressed, isDisabled, onClick }: IButtonProps): JSX.Element {
+  return (
+    <button
+      type="button"
+      className="jp-smx-button"
+      aria-pressed={isPressed}
+      disabled={isDisabled}
+      onClick={onClick}
+    >
+      {label}
+    </button>
+  );
+}
+
+interface ISelectProps {
+  label: string;
+  value: string;
+  choices: readonly (readonly [value: string, label: string])[];
+  onChange: (value: string) => void;
+}
+
+export function Select({ label, value, choices, onChange }: ISelectProps): JSX.Element {
+  return (
+    <label className="jp-smx-charts-choice">
+      {label}
+      <select value={value} onChange={event => onChange(event.target.value)}>
+        {choices.map(([one, words]) => (
+          <option key={one} value={one}>
+            {words}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+interface ILegendProps extends IWithWords {
+  panel: IPanel;
+  hidden: ReadonlySet<string>;
+  /** The moment whose values are shown, in seconds since the epoch; null shows the newest numbers until `to`. */
+  moment: number | null;
+  to: number;
+  onToggle: (key: string) => void;
+}
+
+/** The lines of a chart with their values; a button each, which takes the line away and brings it back. */
+export function Legend({ panel, hidden, moment, to, trans, onToggle }: ILegendProps): JSX.Element {
+  return (
+    <ul className="jp-smx-legend" aria-label={trans.__('Lines of %1', panel.title)}>
+      {panel.lines.map(({ line, label }, turn) => {
+        const value = moment === null ? knownAt(line, to) : valueAt(line, moment);
+        return (
+          <li key={line.key}>
+            <button
+              type="button"
+              aria-pressed={!hidden.has(line.key)}
+              onClick={() => onToggle(line.key)}
+            >
+              <svg width="28" height="8" aria-hidden="true">
+                <line
+                  x1="0"
+                  x2="28"
+                  y1="4"
+                  y2="4"
+                  style={{ stroke: colourOf(turn) }}
+                  strokeDasharray={dashOf(turn).join(' ')}
+                />
+              </svg>
+              <span className="jp-smx-legend-name">{label}</span>
+              <span className="jp-smx-legend-value">
+                {value === null ? trans.__('unknown') : valueWords(value, panel.unit, trans)}
+              </span>
+            </button>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+interface ITablesProps extends IWithWords {
+  scene: IScene;
+}
+
+/** Everything that the charts show, as numbers. */
+export function Tables({ scene, trans }: ITablesProps): JSX.Element {
+  const panels = scene.drawings.map(drawing => drawing.panel);
+  return (
+    <div className="jp-smx-charts-tables">
+      <FiguresTable panels={panels} sight={scene.sight} trans={trans} />
+      <MomentsTable drawings={scene.drawings} sight={scene.sight} trans={trans} />
+    </div>
+  );
+}
+
+interface IFiguresProps extends IWithWords {
+  panels: readonly IPanel[];
+  sight: ISight;
+}
+
+function FiguresTable({ panels, sight, trans }: IFiguresProps): JSX.Element {
+  const heads = [
+    trans.__('Chart'),
+    trans.__('Line'),
+    trans.__('Newest'),
+    trans.__('Average'),
+    trans.__('Lowest'),
+    trans.__('Highest'),
+    trans.__('Values'),
+    trans.__('No numbers')
+  ];
+  return (
+    <table>
+      <caption>{trans.__('Figures of the time that is shown')}</caption>
+      <Heads heads={heads} />
+      <tbody>
+        {panels.flatMap(panel =>
+          panel.lines.map(({ line, label }) => {
+            const found = figuresOf(line, sight.from, sight.to);
+            const words = (value: number | undefined): string =>
+              value === undefined ? '–' : valueWords(value, panel.unit, trans);
+            return (
+              <tr key={line.key}>
+                <th scope="row">{panel.title}</th>
+                <td>{label}</td>
+                <td>{words(found?.newest)}</td>
+                <td>{words(found?.mean)}</td>
+                <td>{words(found?.lowest)}</td>
+                <td>{words(found?.highest)}</td>
+                <td>{found?.count ?? 0}</td>
+                <td>{found?.unknown ?? 0}</td>
+              </tr>
+            );
+          })
+        )}
+      </tbody>
+    </table>
+  );
+}
+
+interface IMomentsProps extends IWithWords {
+  drawings: readonly IDrawing[];
+  sight: ISight;
+}
+
+function MomentsTable({ drawings, sight, trans }: IMomentsProps): JSX.Element {
+  const columns = drawings.flatMap(({ panel }) =>
+    panel.lines.map(({ line, label }) => ({ panel, line, label }))
+  );
+  const lines = columns.map(column => column.line);
+  const heads = columns.map(({ panel, label }) =>
+    panel.lines.length === 1 ? panel.title : trans.__('%1: %2', panel.title, label)
+  );
+  return (
+    <table>
+      <caption>{trans.__('Values over time, at most %1 of them', ROWS)}</caption>
+      <Heads heads={[trans.__('Since the start'), ...heads]} />
+      <tbody>
+        {momentsOf(lines, sight, ROWS).map(moment => (
+          <tr key={moment}>
+            <th scope="row">{timeWords(moment - sight.begin, trans)}</th>
+            {columns.map(({ panel, line }) => {
+              const value = valueAt(line, moment);
+              return (
+                <td key={line.key}>
+                  {value === null ? '–' : valueWords(value, panel.unit, trans)}
+                </td>
+              );
+            })}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Heads({ heads }: { heads: readonly string[] }): JSX.Element {
+  return (
+    <thead>
+      <tr>
+        {heads.map((head, i) => (
+          <th key={i} scope="col">
+            {head}
+          </th>
+        ))}
+      </tr>
+    </thead>
+  );
+}

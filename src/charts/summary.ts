@@ -1,0 +1,144 @@
+// What charts show, in one sentence for those who do not see them.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import { spoken } from '../format';
+import type { IFigures } from './figures';
+import { figuresOf } from './figures';
+import type { ILine } from './history';
+import type { IPanel } from './panels';
+import { timeWords, valueWords } from './units';
+
+/** The part of the time that is shown, in seconds since the epoch, and whether it is all of it. */
+export interface ISight {
+  from: number;
+  to: number;
+  begin: number;
+  isWhole: boolean;
+}
+
+/** Metrics that are told one by one. */
+const TOLD = 4;
+
+/** Metrics whose change is smaller than this part of them have not moved. */
+const STILL = 1e-3;
+
+/** `Over 3 minutes: loss fell from 0.9 to 0.2; CPU 180 % on average, 212 % at most; memory 1.2 GB at most.` */
+export function summaryOf(
+  panels: readonly IPanel[],
+  sight: ISight,
+  trans: TranslationBundle
+): string {
+  const used = panels.filter(panel => panel.unit !== 'number');
+  const metrics = panels.filter(panel => panel.unit === 'number');
+  const hosts = new Set(used.flatMap(panel => panel.lines.map(({ line }) => line.host))).size;
+  const parts = [
+    ...metricParts(metrics, sight, trans),
+    ...used.map(panel => usedPart(panel, sight, trans))
+  ].filter(Boolean);
+  if (parts.length === 0) {
+    return trans.__('Nothing is known of this time.');
+  }
+  const all = parts.join('; ');
+  const when = whenWords(sight, trans);
+  return hosts > 1
+    ? trans.__('%1, on each of %2 hosts: %3.', when, hosts, all)
+    : trans.__('%1: %2.', when, all);
+}
+
+/** What one chart shows, as the name of the picture. */
+export function panelWords(panel: IPanel, sight: ISight, trans: TranslationBundle): string {
+  const words =
+    panel.unit === 'number'
+      ? metricParts([panel], sight, trans).join('; ')
+      : usedPart(panel, sight, trans);
+  return words ? trans.__('Chart of %1: %2', panel.title, words) : panel.title;
+}
+
+function whenWords({ from, to, begin, isWhole }: ISight, trans: TranslationBundle): string {
+  return isWhole
+    ? trans.__('Over %1', spoken(to - from, trans))
+    : trans.__('From %1 to %2', timeWords(from - begin, trans), timeWords(to - begin, trans));
+}
+
+function usedPart(panel: IPanel, sight: ISight, trans: TranslationBundle): string {
+  const told = panel.lines.map(({ line }) => ({
+    line,
+    found: figuresOf(line, sight.from, sight.to)
+  }));
+  const found = told.map(one => one.found).filter((one): one is IFigures => one !== null);
+  if (found.length === 0) {
+    return '';
+  }
+  const most = valueWords(Math.max(...found.map(one => one.highest)), panel.unit, trans);
+  const mean = valueWords(meanOf(found), panel.unit, trans);
+  const meanOfKind = (kind: string): string =>
+    valueWords(
+      meanOf(told.flatMap(one => (one.line.kind === kind && one.found) || [])),
+      panel.unit,
+      trans
+    );
+  switch (panel.key) {
+    case 'cpu':
+      return trans.__('CPU %1 on average, %2 at most', mean, most);
+    case 'gpu':
+      return trans.__('GPU %1 on average, %2 at most', mean, most);
+    case 'memory':
+      return trans.__('memory %1 at most', most);
+    case 'gpu-memory':
+      return trans.__('GPU memory %1 at most', most);
+    case 'transfers':
+      return trans.__('%1 read and %2 written on average', meanOfKind('read'), meanOfKind('write'));
+    case 'network':
+      return trans.__(
+        '%1 received and %2 sent on average',
+        meanOfKind('receive'),
+        meanOfKind('send')
+      );
+    default:
+      return trans.__('disk %1 at most', most);
+  }
+}
+
+function meanOf(found: readonly IFigures[]): number {
+  return found.reduce((sum, one) => sum + one.mean, 0) / Math.max(1, found.length);
+}
+
+function metricParts(
+  panels: readonly IPanel[],
+  { from, to }: ISight,
+  trans: TranslationBundle
+): string[] {
+  // The first host that printed it stands for all.
+  const leaders = new Map<string, ILine>();
+  for (const { line } of panels.flatMap(panel => panel.lines)) {
+    leaders.set(line.name, leaders.get(line.name) ?? line);
+  }
+  const told: string[] = [];
+  let untold = 0;
+  for (const [name, line] of leaders) {
+    const found = figuresOf(line, from, to);
+    if (told.length >= TOLD) {
+      untold++;
+    } else if (found !== null) {
+      told.push(moved(name, found, trans));
+    } else if (line.values.length > 0 && line.values.every(value => value === null)) {
+      told.push(trans.__('%1 was never a number', name));
+    }
+  }
+  return untold > 0 ? [...told, trans._n('%1 more metric', '%1 more metrics', untold)] : told;
+}
+
+function moved(name: string, found: IFigures, trans: TranslationBundle): string {
+  const [first, newest] = [found.first, found.newest].map(one => valueWords(one, 'number', trans));
+  const step = found.newest - found.first;
+  if (found.count - found.unknown < 2) {
+    return trans.__('%1 is %2', name, newest);
+  }
+  if (Math.abs(step) <= STILL * Math.max(Math.abs(found.first), Math.abs(found.newest))) {
+    return trans.__('%1 stayed at %2', name, newest);
+  }
+  return step < 0
+    ? trans.__('%1 fell from %2 to %3', name, first, newest)
+    : trans.__('%1 rose from %2 to %3', name, first, newest);
+}

@@ -1,0 +1,89 @@
+// Numbers of charts in words, each with its unit: pure functions, the same for axes, legends, tables and sentences.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import { clock } from '../format';
+import { decimalBytes } from '../usage';
+
+/** What the numbers of a panel are: percent of a core or GPU, bytes, bytes in a second, or whatever the job counts. */
+export type Unit = 'percent' | 'bytes' | 'rate' | 'number';
+
+/** Digits that a value of a metric is told with. */
+const DIGITS = 4;
+const [SMALL, LARGE] = [1e-4, 1e6];
+const DAY = 86_400;
+
+/** A value as it is told: `186 %`, `1.2 GB`, `3.4 MB/s`, `0.2134`. */
+export function valueWords(value: number, unit: Unit, trans: TranslationBundle): string {
+  switch (unit) {
+    case 'percent':
+      return trans.__('%1 %', value < 10 ? trimmed(value, 1) : Math.round(value));
+    case 'bytes':
+      return bytes(value, trans);
+    case 'rate':
+      return trans.__('%1/s', bytes(value, trans));
+    default:
+      return number(value);
+  }
+}
+
+function bytes(value: number, trans: TranslationBundle): string {
+  const [amount, name] = decimalBytes(value);
+  return trans.__('%1 %2', trimmed(amount, amount < 10 ? 2 : 1), name);
+}
+
+function number(value: number): string {
+  const size = Math.abs(value);
+  if (size > 0 && (size < SMALL || size >= LARGE)) {
+    return value.toExponential(2).replace(/\.?0+e/, 'e');
+  }
+  return String(Number(value.toPrecision(DIGITS)));
+}
+
+function trimmed(value: number, digits: number): string {
+  return String(Number(value.toFixed(digits)));
+}
+
+/** Seconds since a beginning: `00:31`, `1:00:31`, `2 d 1:00:31`; between whole seconds `00:00.25`. */
+export function timeWords(seconds: number, trans: TranslationBundle): string {
+  const days = Math.floor(Math.max(0, seconds) / DAY);
+  if (days > 0) {
+    return trans._n('%1 d %2', '%1 d %2', days, clock(seconds - days * DAY));
+  }
+  const rounded = Math.round(seconds * 100) / 100;
+  const part = Math.round((rounded - Math.floor(rounded)) * 100);
+  return part > 0 ? `${clock(rounded)}.${String(part).padStart(2, '0')}` : clock(rounded);
+}
+
+/** Steps between two marks of a time axis, in seconds. */
+export const TIME_STEPS = [
+  0.01,
+  0.02,
+  0.05,
+  0.1,
+  0.2,
+  0.5,
+  1,
+  2,
+  5,
+  10,
+  15,
+  30,
+  60,
+  120,
+  300,
+  600,
+  900,
+  1800,
+  3600,
+  7200,
+  10_800,
+  21_600,
+  43_200,
+  DAY,
+  2 * DAY,
+  5 * DAY,
+  10 * DAY,
+  30 * DAY,
+  100 * DAY
+];

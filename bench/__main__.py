@@ -1,6 +1,6 @@
-"""Print measured figures: the start of a warm job hop by hop, many jobs, memory, large variables, GPUs.
+"""Print measured figures: the start of a warm job hop by hop, many jobs, memory, large variables, GPUs, JupyterLab.
 
-    python -m bench [warm] [many] [memory] [send] [gpu] [--jobs 100] [--rounds 3] [--preload bare sklearn torch]
+    python -m bench [warm] [many] [memory] [send] [gpu] [lab] [--jobs 100] [--rounds 3] [--preload bare sklearn torch]
 
 Every figure of a row comes from one run on one machine; quote the ratios, not the milliseconds.
 """
@@ -12,7 +12,7 @@ import importlib
 
 from bench.warm import PRELOADS
 
-PARTS = ("warm", "many", "memory", "send", "gpu")
+PARTS = ("warm", "many", "memory", "send", "gpu", "lab")
 
 
 def main() -> None:

@@ -1,0 +1,284 @@
+"""JupyterLab in a real browser: 10,000 finished and 200 running jobs in the sidebar, 100 pieces of news a second."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bench.crowd import BRIEF, an_id, spec
+from bench.place import percentile
+from jupyter_smx import launch
+from jupyter_smx.kernel.client import Client
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "ui-tests"))  # the server and the page of the browser tests
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from lab import Lab
+    from labserver import LabServer
+    from playwright.sync_api import Browser, Page
+
+FINISHED = 10_000
+RUNNING = 200
+NEWS = 100.0
+"""Figures of what jobs use, a second; the controller passes on half of them."""
+BRIEF_JOBS = 10.0
+"""Jobs a second that come and go."""
+WATCHED = 10.0
+"""Seconds over which the page is watched."""
+ASK_EVERY = 0.02
+STARTS = 7
+
+OPENED = """() => new Promise(done => {
+  const began = performance.now();
+  const rows = () => document.querySelectorAll('#jupyter-smx-panel li').length;
+  const look = () => rows() >= 5
+    ? requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - began)))
+    : requestAnimationFrame(look);
+  window.jupyterapp.commands.execute('jupyter-smx:open-panel').then(look);
+})"""
+"""Opens the panel; gives milliseconds until its rows are painted."""
+
+SCROLLED = """() => new Promise(done => {
+  const list = [...document.querySelectorAll('#jupyter-smx-panel *')]
+    .filter(node => node.scrollHeight > node.clientHeight + 1000 && getComputedStyle(node).overflowY !== 'visible')
+    .sort((a, b) => b.scrollHeight - a.scrollHeight)[0];
+  const frames = [];
+  const step = now => {
+    frames.push(now);
+    list.scrollTop += 60;
+    if (now - frames[0] < 3000) { requestAnimationFrame(step); } else { done(frames); }
+  };
+  requestAnimationFrame(step);
+})"""
+"""Scrolls the longest list for three seconds; gives the moment of every frame."""
+
+WATCH = """() => {
+  window.seen = [];
+  window.tasks = [];
+  new PerformanceObserver(list => window.tasks.push(...list.getEntries().map(entry => entry.duration)))
+    .observe({type: 'longtask'});
+  const note = () => {
+    const at = Date.now() / 1000;
+    for (const row of document.querySelectorAll('#jupyter-smx-panel li')) {
+      const found = /CPU\\s*([\\d]+)/.exec(row.textContent);
+      const name = /crowd-[0-9a-f]{6}/.exec(row.textContent);
+      if (found && name && row.dataset.benchSaid !== found[1]) {
+        row.dataset.benchSaid = found[1];
+        window.seen.push([at, name[0], Number(found[1])]);
+      }
+    }
+    requestAnimationFrame(note);
+  };
+  requestAnimationFrame(note);
+}"""
+"""Notes from now on what each row that is drawn says of its CPU, frame by frame, and tasks longer than 50 ms."""
+
+
+RESTORED = """
+const looking = setInterval(() => {
+  if (window.jupyterapp) {
+    clearInterval(looking);
+    window.jupyterapp.restored.then(() => { window.restoredAt = performance.now(); });
+  }
+}, 2);
+"""
+"""Notes in every page when Lab was restored."""
+
+
+class Figures(NamedTuple):
+    """What one page did; times in milliseconds."""
+
+    opened: float
+    frames: list[float]
+    tasks: list[float]
+    pixels: list[float]
+    answers: list[float]
+    events: int
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print what the page did, and what loading it costs with and without this extension."""
+    del options
+    from conftest import ARGUMENTS, browser_path  # noqa: PLC0415 - of the browser tests
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only wanted here
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path(), args=ARGUMENTS)
+        _say(_crowded(browser))
+        _say_starts(_starts(browser))
+        browser.close()
+
+
+def _say(found: Figures) -> None:
+    frames = sorted(found.frames)
+    print(f"{FINISHED} finished and {RUNNING} running jobs: the panel is there after {found.opened:.0f} ms")
+    print(f"  scrolling: {1000 / (sum(frames) / len(frames)):.0f} frames/s, the slowest frame {frames[-1]:.0f} ms")
+    longest = max(found.tasks, default=0.0)
+    print(
+        f"  {NEWS:.0f} events/s for {WATCHED:.0f} s: {len(found.tasks)} tasks over 50 ms, the longest {longest:.0f} ms"
+    )
+    pixels = found.pixels
+    print(
+        f"  event to pixel ({len(pixels)}): p50 {percentile(pixels, 0.5):.0f} ms, p95 {percentile(pixels, 0.95):.0f} ms"
+    )
+    answers = found.answers
+    print(f"  /api/status meanwhile ({len(answers)}): p50 {percentile(answers, 0.5):.1f} ms,", end=" ")
+    print(f"p99 {percentile(answers, 0.99):.1f} ms")
+
+
+@contextmanager
+def _server(folder: Path) -> Iterator[LabServer]:
+    from labserver import LabServer  # noqa: PLC0415 - of the browser tests
+
+    server = LabServer(folder)
+    try:
+        server.wait_ready()
+        yield server
+    finally:
+        server.end()
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="smx-bench-lab-")
+
+
+@contextmanager
+def _crowd(folder: Path) -> Iterator[None]:
+    """Serve the data folder of a server by a controller over pretended hosts."""
+    os.environ[launch.DATA_DIR_VARIABLE] = str(folder / "smx")
+    said = folder / "said"
+    with said.open("wb") as out:
+        crowd = subprocess.Popen([sys.executable, "-m", "bench.crowd", str(FINISHED), str(NEWS)], cwd=ROOT, stdout=out)
+    try:
+        while not launch.is_listening():
+            time.sleep(0.05)
+            if crowd.poll() is not None:
+                raise SystemExit("The crowd's controller ended.")
+        yield
+    finally:
+        crowd.terminate()
+        crowd.wait()
+
+
+def _crowded(browser: Browser) -> Figures:
+    from lab import Lab  # noqa: PLC0415 - of the browser tests
+
+    with _folder() as folder, _crowd(Path(folder)), _server(Path(folder)) as server:
+        _hand_in()
+        page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
+        lab: Lab = Lab(page, server)
+        lab.open()
+        opened = page.evaluate(OPENED)
+        moments = page.evaluate(SCROLLED)
+        frames = [after - before for before, after in pairwise(moments)]
+        page.evaluate("document.querySelector('#jupyter-smx-panel').scrollTop = 0")
+        before = _client().greet().seq
+        page.evaluate(WATCH)
+        answers = _ask_meanwhile(server, page)
+        tasks, seen = page.evaluate("[window.tasks, window.seen]")
+        told, after = _told(before)
+    return Figures(opened, frames, tasks, _delays(told, seen), answers, after - before)
+
+
+def _client() -> Client:
+    return Client(launch.socket_path(), lambda: None)
+
+
+def _told(since: int) -> tuple[dict[tuple[str, int], float], int]:
+    """Read when (seconds since the epoch) the controller said of a job what it uses, and the newest number."""
+    found, client = {}, _client()
+    while (changes := client.changes(since, 0.0)).events:
+        for event in changes.events:
+            if event.job is not None and event.job.usage is not None:
+                found[event.job.name, int(event.job.usage.cpu_percent or 0)] = event.at
+        since = changes.events[-1].seq
+    client.close()
+    return found, since
+
+
+def _hand_in() -> None:
+    client = _client()
+    for number in range(FINISHED, FINISHED + RUNNING):
+        client.submit(an_id(number), spec("crowd"))
+    while len([job for job in client.jobs(RUNNING) if job.started_at]) < RUNNING:
+        time.sleep(0.1)
+    client.close()
+
+
+def _ask_meanwhile(server: LabServer, page: Page) -> list[float]:
+    """Ask the Jupyter server for its own state while the page is watched; gives milliseconds."""
+    over, answers = threading.Event(), []
+
+    def ask() -> None:
+        while not over.wait(ASK_EVERY):
+            began = time.perf_counter()
+            server.ask("GET", "api/status")
+            answers.append((time.perf_counter() - began) * 1000)
+
+    def hand_in() -> None:
+        client = _client()
+        while not over.wait(1 / BRIEF_JOBS):
+            client.submit(BRIEF + os.urandom(14).hex()[:27], spec("brief"))
+        client.close()
+
+    threads = [threading.Thread(target=ask), threading.Thread(target=hand_in)]
+    for thread in threads:
+        thread.start()
+    page.evaluate("seconds => new Promise(done => setTimeout(done, seconds * 1000))", WATCHED)
+    over.set()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+def _delays(told: dict[tuple[str, int], float], seen: list[list[Any]]) -> list[float]:
+    """Pair what the page showed with the moment in which it was said; gives milliseconds."""
+    return [(at - told[name, percent]) * 1000 for at, name, percent in seen if (name, percent) in told]
+
+
+def _starts(browser: Browser) -> dict[str, list[float]]:
+    """Load Lab several times with and without this extension, in turns; gives milliseconds until it is restored."""
+    found: dict[str, list[float]] = {"with": [], "without": []}
+    with _folder() as folder, _server(Path(folder)) as server:
+        for turn in range(2 * STARTS):
+            which = ("with", "without")[turn % 2]
+            _disable(server, disabled=which == "without")
+            found[which].append(_start(browser, server))
+    return found
+
+
+def _disable(server: LabServer, *, disabled: bool) -> None:
+    path = server.folder / "config" / "labconfig" / "page_config.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"disabledExtensions": {"jupyter-smx": disabled}}))
+
+
+def _start(browser: Browser, server: LabServer) -> float:
+    from lab import Lab  # noqa: PLC0415 - of the browser tests
+
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    context.add_init_script(RESTORED)
+    page = context.new_page()
+    Lab(page, server).open()
+    took: float = page.evaluate("window.restoredAt")
+    context.close()
+    return took
+
+
+def _say_starts(found: dict[str, list[float]]) -> None:
+    medians = {which: percentile(times, 0.5) for which, times in found.items()}
+    grown = medians["with"] - medians["without"]
+    print(f"Lab's start: {medians['with']:.0f} ms with, {medians['without']:.0f} ms without: {grown:+.0f} ms")

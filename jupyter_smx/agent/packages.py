@@ -295,11 +295,10 @@ class _Search:
     def _finish(self, result: Optional[Dict[str, Any]], error: str) -> None:
         if self._patience is not None:
             self._patience.cancel()  # else it would hold all this for as long as it waits
-        done = self._done
         if result is None:
             names = sorted({imports.root(name) for folder in self._imported for name in self._imported[folder]})
-            done(Found({}, [], [], [f"Versions of {', '.join(names)} are not known: {error}."]))
+            self._done(Found({}, [], [], [f"Versions of {', '.join(names)} are not known: {error}."]))
             return
         self._packages.learn(result["shelves"])
         found = resolve(self._imported, dict(self._known, **result["shelves"]))
-        done(found._replace(own=result["own"]))
+        self._done(found._replace(own=result["own"]))

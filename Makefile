@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo lab test test-py test-js test-ui chromium lint format types types-check docs bench wheel clean
+.PHONY: help env build demo picture lab test test-py test-js test-ui chromium lint format types types-check docs bench wheel clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,9 @@ build: $(BUNDLE) ## build the JupyterLab side
 
 demo: build ## run examples/quickstart.ipynb on a real Jupyter server and print what happened
 	$(VENV)/bin/python examples/run_demo.py
+
+picture: demo ## take the README's picture of JupyterLab anew
+	cp .demo/jupyterlab.png docs/images/jupyterlab.png
 
 lab: build ## open the same notebook in JupyterLab
 	jupyter lab $(ALLOW_ROOT) examples/quickstart.ipynb

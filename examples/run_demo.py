@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import os
 import secrets
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import picture
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 
@@ -48,7 +50,7 @@ print(survivor.id)
 class Server:
     """A Jupyter server of our own, and the few requests that the demo makes of it."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment: dict[str, str], application: str = "server") -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -56,7 +58,7 @@ class Server:
         log = (DEMO / "server.log").open("ab")
         self.process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "jupyter", "server", "--no-browser", "--allow-root"),
+                *(sys.executable, "-m", "jupyter", application, "--no-browser", "--allow-root"),
                 *("--ServerApp.ip=127.0.0.1", f"--ServerApp.port={self.port}", "--ServerApp.port_retries=0"),
                 f"--ServerApp.root_dir={DEMO / 'work'}",
             ],
@@ -182,12 +184,25 @@ def outlive(server: Server, environment: dict[str, str], kernel: str) -> None:
         raise SystemExit("The job did not survive.")
 
 
+def photograph(environment: dict[str, str]) -> None:
+    """Keep a picture of JupyterLab with a job that runs, where there is a browser to take it with."""
+    if picture.browser() is None or importlib.util.find_spec("playwright") is None:
+        print("  no picture: there is no Chromium, or no Playwright (pip install 'jupyter-smx[test]')")
+        return
+    server = Server(environment, "lab")
+    try:
+        server.wait_ready()
+        address = f"http://127.0.0.1:{server.port}/lab/tree/quickstart.ipynb?token={server.token}"
+        picture.take(address, environment, DEMO / "jupyterlab.png")
+    finally:
+        server.process.terminate()
+        server.process.wait(30)
+    print("  .demo/jupyterlab.png (make picture puts it where the README shows it)")
+
+
 def clean_up(environment: dict[str, str]) -> None:
-    """End the demo's pools and its controller."""
-    code = (
-        "import os, signal; from jupyter_smx.kernel import standby; client = standby.client(); "
-        "[client.release(pool.id) for pool in client.pools()]; os.kill(client.greet().pid, signal.SIGTERM)"
-    )
+    """End the demo's jobs, its pools and its controller."""
+    code = "from jupyter_smx.testing.teardown import end_everything; end_everything()"
     subprocess.run([sys.executable, "-c", code], env=environment, timeout=END_LIMIT, check=True)
 
 
@@ -218,6 +233,8 @@ def main() -> None:
         report(server)
         print("3. A job outlives its kernel, its server and its controller")
         outlive(server, environment, kernel)
+        print("4. A picture of JupyterLab")
+        photograph(environment)
     finally:
         if server.process.poll() is None:
             server.process.terminate()

@@ -32,6 +32,7 @@ BORDERS = {
     "jupyter_smx/kernel/expression.py": "attributes and items of the user's objects",
     "jupyter_smx/kernel/payload.py": "pickling and unpickling the user's objects",
     "jupyter_smx/kernel/watcher.py": "the user's callbacks",
+    "jupyter_smx/model/words.py": "how the user's objects are written",
     "jupyter_smx/server/relay.py": "one bad event must not end the relay",
 }
 """Files that may catch everything and go on, and whose code or fault it is that they meet there."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.kernel.line import CLOSE, OPEN, plain
 from jupyter_smx.model.errors import ValidationError, nearest
+from jupyter_smx.model.words import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -130,12 +131,16 @@ def hyperparameter(name: str, value: Any) -> str:
                 cure=f"Pass it as text, --hp {name}=nan or --hp {name}=inf, and let the script read that.",
             ) from None
         raise ValidationError(
-            f"--hp {name}: a {type(value).__name__} cannot be a hyperparameter.",
+            f"--hp {name}: {_said(value)} cannot be a hyperparameter.",
             field="hyperparameters",
             value=name,
             rule="Hyperparameters are text, numbers, booleans, None, and lists and dicts of them.",
             cure=f"Send it as a variable instead: --send {name}.",
         ) from None
+
+
+def _said(value: Any) -> str:
+    return shown(value) if isinstance(value, int) else f"a {type(value).__name__}"
 
 
 def _scalar(value: Any) -> Any:

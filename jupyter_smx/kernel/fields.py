@@ -11,6 +11,7 @@ from jupyter_smx.model.channel import Channel, Output
 from jupyter_smx.model.errors import ValidationError, nearest
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.metric import check_metrics
+from jupyter_smx.model.words import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,8 +31,6 @@ _DISTRIBUTIONS: dict[str, Literal["FullyReplicated", "ShardedByS3Key"]] = {
 _DIGITS = 9
 _LARGEST = 10**_DIGITS - 1
 """More of anything than there ever is."""
-_SHOWN = 64
-"""Characters of a wrong number that a sentence shows."""
 _MODEL_AND_DATA = ("model", "data")
 _Choice = TypeVar("_Choice", bound=str)
 PROCESSING_OUTPUT = "/opt/ml/processing/output"
@@ -59,20 +58,21 @@ def number(value: int | str, option: str, of: str, least: int, most: int | None 
     :raises ValidationError: it is none.
     """
     limit = _LARGEST if most is None else most
-    found = _whole(value)
+    found = whole(value)
     if found is not None and least <= found <= limit:
         return found
-    shown = _short(value)
-    upper = f" to {limit}" if most is not None or len(shown) > _DIGITS + 2 else ""
+    said = shown(value)
+    upper = f" to {limit}" if most is not None or len(said) > _DIGITS + 2 else ""
     raise ValidationError(
-        f"{option}: {shown} is not a number {of}.",
+        f"{option}: {said} is not a number {of}.",
         field=option.removeprefix("--").replace("-", "_"),
-        value=shown.strip("'"),
+        value=said.strip("'"),
         rule=f"It is a whole number from {least}{upper}.",
     )
 
 
-def _whole(value: object) -> int | None:
+def whole(value: object) -> int | None:
+    """Read a whole number, or text of few digits; None for anything else."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     text = str(value)
@@ -80,11 +80,21 @@ def _whole(value: object) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
 
 
-def _short(value: object) -> str:
-    if isinstance(value, int) and value.bit_length() > _SHOWN:
-        return f"a number of {value.bit_length()} bits"
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+def written(value: object, option: str) -> str:
+    """Write a value as text.
+
+    :raises ValidationError: a number of more digits than Python writes.
+    """
+    try:
+        return str(value)
+    except ValueError:
+        raise ValidationError(
+            f"{option}: {shown(value)} cannot be written out.",
+            field=option.partition(" ")[0].removeprefix("--"),
+            value=shown(value),
+            rule="It reaches the job as text, and Python writes no number of so many digits.",
+            cure="Send it as a variable instead.",
+        ) from None
 
 
 def metrics(words: Iterable[str]) -> dict[str, str]:

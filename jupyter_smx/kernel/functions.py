@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jupyter_smx.kernel import fields, interpreters, payload
+from jupyter_smx.kernel.arguments import check_types
 from jupyter_smx.kernel.array import JobArray, write_progress
 from jupyter_smx.kernel.array_session import hand_in
 from jupyter_smx.kernel.call import RECEIVE, by_value, call_of
@@ -175,9 +176,9 @@ def submit_call(
 
 
 def check_wish(wish: Mapping[str, Any], where: str) -> None:
-    """Refuse keywords that no job has.
+    """Refuse keywords that no job has, and values of another type than theirs.
 
-    :raises ValidationError: names the nearest right one.
+    :raises ValidationError: names the nearest right one, or what the keyword takes.
     """
     wrong = next((name for name in wish if name not in _DEFAULTS), None)
     if wrong is not None:
@@ -187,6 +188,7 @@ def check_wish(wish: Mapping[str, Any], where: str) -> None:
             value=wish[wrong],
             cure=nearest(wrong, _DEFAULTS) or f"There are {', '.join(_DEFAULTS)}.",
         )
+    check_types(wish)
 
 
 _DEFAULTS = {
@@ -208,6 +210,7 @@ def _run(
     **arguments: Any,
 ) -> Job | JobArray:
     submitted_at = time.time()
+    check_types({**arguments, "send": send})
     session = current()
     variables = dict(send) if isinstance(send, Mapping) else payload.choose(tuple(send), session.namespace)
     if code is None and not arguments["entry_point"]:
@@ -267,7 +270,8 @@ def _wish(session: Session, kind: Kind, folder: Path, **arguments: Any) -> Wish:
     inputs: Inputs = arguments.pop("inputs") or {}
     outputs: Outputs = arguments.pop("outputs") or {}
     arguments["hyperparameters"] = arguments["hyperparameters"] or {}
-    arguments["environment"] = {key: str(value) for key, value in (arguments["environment"] or {}).items()}
+    environment = arguments["environment"] or {}
+    arguments["environment"] = {key: fields.written(value, f"--env {key}") for key, value in environment.items()}
     arguments["metrics"] = fields.checked_metrics(arguments["metrics"] or {})
     arguments["source_dir"] = absolute_folder(str(arguments["source_dir"]), folder)
     arguments["entry_point"] = str(arguments.get("entry_point", ""))

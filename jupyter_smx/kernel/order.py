@@ -32,7 +32,7 @@ def ids_of(after: After, namespace: Mapping[str, Any], client: Client) -> tuple[
     :raises ResourceNotFoundError: there is no such job, or several.
     :raises ValidationError: something that is neither a handle nor a name.
     """
-    several = [after] if isinstance(after, (str, Handle)) else list(after)
+    several = after if isinstance(after, Iterable) and not isinstance(after, (str, Handle)) else (after,)
     return tuple(dict.fromkeys(_id_of(each, namespace, client) for each in several))
 
 

@@ -70,7 +70,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     kind: Kind
     name: str = ""
     instance_type: str | None = None
-    instance_count: int | None = None
+    instance_count: int | str | None = None
     groups: tuple[InstanceGroup, ...] = ()
     engine: str = "local"
     keep_alive: int | str = 0
@@ -112,7 +112,7 @@ class Wish(Struct, frozen=True, kw_only=True):
             filename=filename,
             engine=self.engine,
             instance_groups=self._instance_groups(),
-            keep_alive=_seconds(self.keep_alive, "keep_alive"),
+            keep_alive=duration.parse(self.keep_alive, "keep_alive"),
             hyperparameters={name: hyperparameter(name, value) for name, value in self.hyperparameters.items()},
             environment={_variable_name(name, "--env"): value for name, value in self.environment.items()},
             channels=_once(self.channels, "--input"),
@@ -120,7 +120,7 @@ class Wish(Struct, frozen=True, kw_only=True):
             receive=tuple(dict.fromkeys(check_identifier(name, "--receive") for name in self.receive)),
             entry_point=script.entry_point,
             role=self.role,
-            max_run=DAY if self.max_run is None else _seconds(self.max_run, "max_run"),
+            max_run=DAY if self.max_run is None else duration.parse(self.max_run, "max_run"),
             python=chosen.python,
             python_version=chosen.python_version,
             requirements=chosen.requirements,
@@ -145,15 +145,18 @@ class Wish(Struct, frozen=True, kw_only=True):
 
     def _instance_groups(self) -> tuple[InstanceGroup, ...]:
         if not self.groups:
-            only = InstanceGroup(instance_type=self.instance_type or "local", instance_count=self.instance_count or 1)
-            return (only,)
-        if self.instance_type or self.instance_count:
+            count = 1 if self.instance_count is None else self.instance_count
+            hosts = fields.number(count, "--instance-count", "of hosts", 1)
+            return (InstanceGroup(instance_type=self.instance_type or "local", instance_count=hosts),)
+        if self.instance_type or self.instance_count is not None:
             raise ValidationError(
                 "--group stands beside --instance-type or --instance-count.",
                 field="group",
                 rule="Groups name their own types and counts.",
                 cure="Drop one of the two.",
             )
+        for found in self.groups:
+            fields.number(found.instance_count, "--group", "of hosts", 1)
         names = [found.name for found in self.groups]
         if len(set(names)) < len(names):
             raise ValidationError(f"--group: two groups have the same name: {', '.join(names)}.", field="group")
@@ -173,7 +176,7 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         kind=kind,
         name=options.name,
         instance_type=options.instance_type,
-        instance_count=_hosts(options.instance_count),
+        instance_count=options.instance_count or None,
         groups=tuple(fields.group(text) for text in texts(options.group, "--group")),
         engine=options.engine,
         keep_alive=options.keep_alive,
@@ -192,10 +195,6 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         retries=options.retries or 0,
         after=options.after,
     )
-
-
-def _hosts(word: str | None) -> int | None:
-    return fields.number(word, "--instance-count", "of hosts", 1) if word else None
 
 
 def _hyperparameters(words: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,10 +227,6 @@ def _variable_name(name: str, option: str) -> str:
         value=name,
         rule="Its name has letters, digits and underscores and does not begin with a digit.",
     )
-
-
-def _seconds(value: int | str, field: str) -> int:
-    return duration.parse(str(value), field)
 
 
 def _once(items: tuple[Any, ...], option: str) -> tuple[Any, ...]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import re
+from typing import SupportsIndex
 
 from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.words import shown
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _PART = re.compile(r"(\d+)([dhms])")
@@ -13,23 +16,31 @@ _DIGITS = 12
 _WHOLE = re.compile(r"(?:\d+[dhms])+")
 
 
-def parse(text: str, field: str = "keep_alive") -> int:
-    """Read a duration in seconds.
+def parse(value: object, field: str = "keep_alive") -> int:
+    """Read a duration in seconds: a whole number, or text.
 
     :raises ValidationError: not a number of seconds and not numbers with units.
     """
-    text = text.strip().lower()
+    text = value.strip().lower() if isinstance(value, str) else _digits(value)
     if text.isdecimal() and len(text) <= _DIGITS:
         return int(text)
     if _WHOLE.fullmatch(text) and len(text) <= 4 * _DIGITS:
         return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
     raise ValidationError(
-        f"--{field.replace('_', '-')}: {text!r} is not a duration.",
+        f"--{field.replace('_', '-')}: {shown(value)} is not a duration.",
         field=field,
-        value=text,
+        value=shown(value).strip("'"),
         rule="A duration is a number of seconds, or numbers with d, h, m or s.",
         cure="For example 600, 10m or 1h30m.",
     )
+
+
+def _digits(value: object) -> str:
+    """Write a whole number, numpy's too, as text; of anything else, and of more than anything can wait, nothing."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        return ""
+    number = operator.index(value)
+    return str(number) if 0 <= number < 10**_DIGITS else ""
 
 
 def rough(seconds: float) -> str:

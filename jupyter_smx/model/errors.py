@@ -21,8 +21,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 
+from jupyter_smx.model.words import shown
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+def text_of(value: object) -> str:
+    """Write a value as it is; one that Python refuses to write, as a number of thousands of digits, is cut short."""
+    try:
+        return str(value)
+    except ValueError:
+        return shown(value)
 
 
 class ErrorBody(Struct, frozen=True, kw_only=True):
@@ -56,7 +66,7 @@ class SmxError(Exception):
         super().__init__(message)
         self.message = message
         self.field = field
-        self.value = str(value)
+        self.value = value if isinstance(value, str) else text_of(value)
         self.rule = rule
         self.cure = cure
         self.transient = transient

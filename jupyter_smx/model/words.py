@@ -1,4 +1,4 @@
-"""Names in a sentence."""
+"""Names and values in a sentence."""
 
 from __future__ import annotations
 
@@ -6,6 +6,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+_LONGEST = 64
+"""Characters of a value that a sentence shows, and bits of a number that it writes out."""
+
+
+def shown(value: object) -> str:
+    """Write any value as Python does, cut short where it is long."""
+    if isinstance(value, int) and value.bit_length() > _LONGEST:
+        return f"a number of {value.bit_length()} bits"  # Python itself refuses to write very many digits
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - border: how a value is written is its own code, which may raise anything
+        return f"something of type {type(value).__name__}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import jupyter_smx as smx
 from jupyter_smx.kernel import payload, session
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
+from jupyter_smx.model.instance import InstanceGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +72,61 @@ def test_a_number_that_python_would_not_print_is_refused_in_a_sentence(controlle
         with pytest.raises(ValidationError, match=r"is not a number of retries\. It is a whole number from 0"):
             smx.train("pass", retries=wrong)  # type: ignore[arg-type]  # text is what a line has
     assert controller.jobs == {}
+
+
+BIG, NAN = 10**5_000, math.nan
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("keep_alive", BIG, r"--keep-alive: a number of 16610 bits is not a duration\. .* For example 600, 10m"),
+        ("keep_alive", NAN, r"--keep-alive: nan is not a duration\."),
+        ("max_run", math.inf, r"--max-run: inf is not a duration\."),
+        ("max_run", True, r"--max-run: True is not a duration\."),
+        ("max_run", "9" * 5_000, r"--max-run: '9{63}… is not a duration\."),
+        ("instance_count", BIG, r"--instance-count: a number of 16610 bits is not a number of hosts\. .* from 1 to"),
+        ("instance_count", NAN, r"--instance-count: nan is not a number of hosts\. It is a whole number from 1\."),
+        ("instance_count", 0, r"--instance-count: 0 is not a number of hosts\."),
+        ("instance_groups", [InstanceGroup(instance_count=BIG)], r"--group: a number of 16610 bits is not a number"),
+        ("instance_groups", [3], r"instance_groups: \[3\] is of another kind\. It is a list of groups\. For example"),
+        ("hyperparameters", {"lr": BIG}, r"--hp lr: a number of 16610 bits cannot be a hyperparameter\."),
+        ("hyperparameters", {3: 1}, r"hyperparameters: \{3: 1\} is of another kind\. It is a dict .* For example"),
+        ("env", {"environment": {"N": BIG}}, r"--env N: a number of 16610 bits cannot be written out\."),
+        ("inputs", {"train": BIG}, r"inputs: something of type dict is of another kind\."),
+        ("receive", "model", r"receive: 'model' is of another kind\. .* For example receive=\['model', 'scores'\]"),
+        ("send", 3, r"send: 3 is of another kind\."),
+        ("name", 3, r"name: 3 is of another kind\. It is text\."),
+        ("after", 3, r"--after: a int is no job\."),
+        ("after", BIG, r"--after: a int is no job\."),
+    ],
+    ids=lambda value: "" if isinstance(value, int) else None,
+)
+def test_a_wish_of_another_type_or_size_is_a_sentence_with_its_field(
+    controller: ScriptedController, field: str, value: Any, sentence: str
+) -> None:
+    wish = value if field == "env" else {field: value}
+    with pytest.raises(ValidationError, match=sentence) as refused:
+        smx.train("pass", **wish)
+    assert refused.value.field in (field, "group")
+    assert len(refused.value.value) <= 70
+    assert controller.jobs == {}
+
+
+def test_other_doors_refuse_what_train_refuses(controller: ScriptedController) -> None:
+    with pytest.raises(ValidationError, match=r"hyperparameters: 3 is of another kind"):
+        smx.map(abs, [1], hyperparameters=3)
+    with pytest.raises(ValidationError, match=r"metrics: \{'loss': 3\} is of another kind"):
+        smx.remote(metrics={"loss": 3})  # type: ignore[dict-item]  # what this is about
+    with pytest.raises(ValidationError, match=r"--keep-alive: nan is not a duration"):
+        smx.remote(keep_alive=NAN)(abs).submit(1)  # type: ignore[arg-type]  # what this is about
+    assert controller.jobs == {}
+
+
+def test_numbers_of_numpy_are_numbers(controller: ScriptedController) -> None:
+    job = smx.train("pass", keep_alive=np.int64(600), instance_count=np.int32(1), max_run=np.uint8(60))  # type: ignore[arg-type]
+    spec = controller.jobs[job.id].spec
+    assert (spec.keep_alive, spec.instance_count(), spec.max_run) == (600, 1, 60)
 
 
 def test_waiting_gives_the_handle_of_a_finished_job(

@@ -53,6 +53,8 @@ class ControllerConnection:
         self._client: AsyncHTTPClient | None = None
         self._starting = asyncio.Lock()
         self._started: subprocess.Popen[bytes] | None = None
+        self.problem: UnavailableError | None = None
+        """Why the last start failed; None as soon as a controller answers, whoever started it."""
 
     async def request(
         self,
@@ -85,9 +87,11 @@ class ControllerConnection:
             streaming_callback=on_chunk,
         )
         try:
-            return await self._opened().fetch(request, raise_error=False)
+            answer = await self._opened().fetch(request, raise_error=False)
         except (HTTPClientError, OSError, StreamClosedError) as error:
             raise unavailable(error) from error
+        self.problem = None
+        return answer
 
     async def ensure(self) -> None:
         """Start a controller unless one listens, and wait until it does.
@@ -96,14 +100,22 @@ class ControllerConnection:
         """
         async with self._starting:
             self.reap()
-            if await asyncio.to_thread(launch.is_listening):
-                return
             try:
-                self._started = await asyncio.to_thread(launch.start_controller)
-            except OSError as error:
-                raise _not_started(str(error)) from error
-            if not await asyncio.to_thread(launch.wait_ready, _START_LIMIT, self._started):
-                raise _not_started(launch.last_words())
+                await self._start()
+            except UnavailableError as error:
+                self.problem = error
+                raise
+            self.problem = None
+
+    async def _start(self) -> None:
+        if await asyncio.to_thread(launch.is_listening):
+            return
+        try:
+            self._started = await asyncio.to_thread(launch.start_controller)
+        except OSError as error:
+            raise unusable(error) from error
+        if not await asyncio.to_thread(launch.wait_ready, _START_LIMIT, self._started):
+            raise _not_started(launch.last_words())
 
     def reap(self) -> None:
         """Take note of the end of a controller that this server started, so that no dead process stays behind."""
@@ -127,7 +139,7 @@ class ControllerConnection:
 
 def unavailable(error: BaseException) -> UnavailableError:
     """Say in a sentence why there was no answer."""
-    if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+    if isinstance(error, FileNotFoundError | NotADirectoryError | ConnectionRefusedError):
         return NoControllerError(
             "No controller is running.",
             rule="It leaves when nothing is left to do and starts again with the next job.",
@@ -141,9 +153,22 @@ def unavailable(error: BaseException) -> UnavailableError:
     )
 
 
-def _not_started(reason: str) -> UnavailableError:
+def unusable(error: OSError) -> UnavailableError:
+    """Say that nothing can be started in the data folder, and why."""
     return UnavailableError(
-        f"The controller could not be started: {reason or 'it said nothing'}.",
+        f"The controller could not be started, because {launch.data_dir()} cannot be used: {error.strerror or error}.",
+        field="data_dir",
+        value=launch.data_dir(),
+        rule="The controller keeps the records of all jobs there.",
+        cure=f"Make it a folder that you can write to and free some space, or set {launch.DATA_DIR_VARIABLE} "
+        "to another folder and restart the Jupyter server. Then try again.",
+    )
+
+
+def _not_started(words: str) -> UnavailableError:
+    # What the controller says of itself has its cure in it.
+    return UnavailableError(
+        f"The controller could not be started: {words.rstrip('.') or 'it said nothing'}.",
         field="controller",
-        cure=f"Read {launch.log_path().name} in its data folder, then try again.",
+        cure=f"Then try again; {launch.log_path().name} in {launch.data_dir()} says more.",
     )

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from http import HTTPStatus
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
@@ -21,6 +22,7 @@ from jupyter_smx.model.job import Job
 from jupyter_smx.server.artifacts import Passage, file_name
 from jupyter_smx.server.connection import NoControllerError
 from jupyter_smx.server.places import Shown, paths_of, places_of
+from jupyter_smx.server.refusals import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,6 +37,10 @@ LONGEST_WAIT = 60.0
 
 _PASSED_BACK = tuple(f"X-Smx-{name}" for name in ("Offset", "Total", "Final", "Host", "Hosts", "Attempt", "Attempts"))
 _JSON = "application/json"
+_DOORS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+
+VERSION = version("jupyter-smx")
+"""Of the code that runs here: read once, since what is installed may be replaced under a server that goes on."""
 
 
 class Extension(Protocol):
@@ -58,6 +64,23 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
     def smx(self) -> Extension:
         """The extension that this handler belongs to."""
         return self.extensionapp  # type: ignore[return-value]
+
+    def set_default_headers(self) -> None:
+        """Put the clock and the version into every answer, refusals included."""
+        super().set_default_headers()
+        self.set_header("X-Smx-Now", f"{time.time():.3f}")
+        self.set_header("X-Smx-Version", VERSION)
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Tell somebody who is not logged in from somebody without a right: Jupyter's answers look the same."""
+        if status_code not in _DOORS:
+            super().write_error(status_code, **kwargs)
+            return
+        error = kwargs.get("exc_info", (None, None, None))[1]
+        reason = getattr(error, "log_message", None) or HTTPStatus(status_code).phrase
+        # Not `current_user`: a request may be refused before anybody looked who sent it.
+        is_known = bool(getattr(self, "_jupyter_current_user", None))
+        self.finish(msgspec.json.encode(refusal(self.auth_resource, reason, is_known=is_known)))
 
     def asked(self, *names: str) -> dict[str, str]:
         """Take the query arguments that the controller knows; a token or an XSRF cookie never gets there."""
@@ -93,7 +116,6 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
 
     async def guarded(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run the work of a verb; an error of ours becomes an answer with its status and its sentence."""
-        self.set_header("X-Smx-Now", f"{time.time():.3f}")
         try:
             await work()
         except SmxError as error:
@@ -157,7 +179,8 @@ class StateHandler(ControllerHandler):
         try:
             answer = await self.smx.connection.request("GET", "/v1/")
         except NoControllerError:
-            self.finish({"running": False})
+            problem = self.smx.connection.problem
+            self.finish({"running": False} | ({"problem": msgspec.to_builtins(problem.body())} if problem else {}))
             return
         if answer.code == HTTPStatus.OK:
             self.finish({"running": True, **json.loads(answer.body)})

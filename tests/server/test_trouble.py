@@ -1,0 +1,145 @@
+"""What a browser is told in trouble: which side has which version, who may not come in, what cannot start."""
+
+from __future__ import annotations
+
+import errno
+import json
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from browser import logged_in
+from fake_controller import FakeController
+from jupyter_server.auth import Authorizer
+from tornado.httpclient import HTTPClientError
+
+from jupyter_smx import launch
+from jupyter_smx.server.connection import unusable
+from jupyter_smx.server.refusals import NO_RIGHT, NOT_LOGGED_IN
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traitlets.config import Config
+
+
+class Nobody(Authorizer):
+    """Lets everybody in but to jobs and pools."""
+
+    def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
+        del handler, user, action
+        return resource != "jupyter_smx"
+
+
+@pytest.fixture
+def forbidding(jp_server_config: Config) -> None:
+    jp_server_config.ServerApp.authorizer_class = Nobody
+
+
+async def refused(work: Any) -> tuple[int, dict[str, Any], dict[str, str]]:
+    with pytest.raises(HTTPClientError) as caught:
+        await work
+    answer = caught.value.response
+    return caught.value.code, json.loads(answer.body), dict(answer.headers)
+
+
+async def test_every_answer_says_the_version_of_the_server_half_and_its_clock(
+    jp_fetch: Any, controller: FakeController
+) -> None:
+    good = await jp_fetch("jupyter-smx", "controller")
+    _, _, unknown = await refused(jp_fetch("jupyter-smx", "jobs", "none"))
+    _, _, forbidden = await refused(jp_fetch("jupyter-smx", "jobs", headers={"Authorization": "token wrong"}))
+    for headers in (good.headers, unknown, forbidden):
+        assert headers["X-Smx-Version"] == version("jupyter-smx")
+        assert float(headers["X-Smx-Now"]) > 0
+    assert [seen.path for seen in controller.seen] == ["/v1/", "/v1/jobs/none"]
+
+
+async def test_who_is_not_logged_in_is_told_so(jp_fetch: Any) -> None:
+    code, body, _ = await refused(jp_fetch("jupyter-smx", "controller", headers={"Authorization": "token old"}))
+    assert (code, body["code"], body["cure"]) == (403, NOT_LOGGED_IN, "Log in again.")
+
+
+@pytest.mark.usefixtures("forbidding")
+async def test_who_is_logged_in_and_has_no_right_is_told_which_right_and_who_gives_it(jp_fetch: Any) -> None:
+    code, body, _ = await refused(jp_fetch("jupyter-smx", "controller"))
+    assert (code, body["code"]) == (403, NO_RIGHT)
+    assert body["message"] == "User is not authorized to read on resource: jupyter_smx."
+    assert "administrator" in body["cure"]
+    assert "jupyter_smx" in body["cure"]
+
+
+async def test_a_page_with_the_mark_of_an_older_login_is_told_to_reload(jp_fetch: Any, jp_serverapp: Any) -> None:
+    cookies = await logged_in(jp_fetch, jp_serverapp)
+    header = "; ".join(f"{name}={value}" for name, value in cookies.items())
+    asked = jp_fetch(
+        "jupyter-smx", "jobs", "a", "stop", method="POST", body="{}", headers={"Authorization": "", "Cookie": header}
+    )
+    code, body, _ = await refused(asked)
+    assert (code, body["cure"]) == (403, "Reload the page.")
+
+
+def spoil(folder: Path) -> None:
+    folder.rmdir()
+    folder.write_text("somebody needed a file of this name")
+
+
+def mend(folder: Path) -> FakeController:
+    """Make it a folder again, in which a controller listens."""
+    folder.unlink()
+    launch.ensure_folders()
+    fake = FakeController()
+    fake.listen(launch.socket_path())
+    return fake
+
+
+async def start(jp_fetch: Any) -> Any:
+    return await jp_fetch("jupyter-smx", "controller", method="POST", body="{}")
+
+
+async def state(jp_fetch: Any) -> dict[str, Any]:
+    return dict(json.loads((await jp_fetch("jupyter-smx", "controller")).body))
+
+
+async def test_a_data_folder_that_is_none_is_told_with_its_cure_to_every_page_until_it_is_mended(
+    jp_fetch: Any, data_dir: Path
+) -> None:
+    spoil(data_dir)
+    code, body, _ = await refused(start(jp_fetch))
+    assert (code, body["field"], body["value"]) == (503, "data_dir", str(data_dir))
+    assert "could not be started" in body["message"]
+    assert launch.DATA_DIR_VARIABLE in body["cure"]
+    assert (await state(jp_fetch))["problem"] == body
+    fake = mend(data_dir)
+    assert json.loads((await start(jp_fetch)).body)["running"] is True
+    await fake.close()
+    assert await state(jp_fetch) == {"running": False}
+
+
+async def test_a_controller_that_another_program_started_ends_the_complaint(jp_fetch: Any, data_dir: Path) -> None:
+    spoil(data_dir)
+    await refused(start(jp_fetch))
+    fake = mend(data_dir)
+    assert (await state(jp_fetch))["running"] is True
+    await fake.close()
+    assert await state(jp_fetch) == {"running": False}
+
+
+async def test_the_controllers_own_last_sentence_is_told_whole_and_ends_once(
+    jp_fetch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = launch.start_controller
+    monkeypatch.setattr(launch, "start_controller", lambda: real("/bin/false"))
+    launch.log_path().write_text("The records were written by a newer jupyter-smx. Update jupyter-smx here.\n")
+    _, body, _ = await refused(start(jp_fetch))
+    assert body["message"].endswith("by a newer jupyter-smx. Update jupyter-smx here.")
+    assert launch.log_path().name in body["cure"]
+
+
+@pytest.mark.parametrize(("number", "words"), [(errno.EROFS, "Read-only file system"), (errno.EACCES, "denied")])
+def test_a_folder_that_may_not_be_written_is_named_with_the_reason_and_two_cures(number: int, words: str) -> None:
+    error = unusable(OSError(number, {errno.EROFS: "Read-only file system", errno.EACCES: "Permission denied"}[number]))
+    assert words in error.message
+    assert str(launch.data_dir()) in error.message
+    assert "write to" in error.cure
+    assert launch.DATA_DIR_VARIABLE in error.cure

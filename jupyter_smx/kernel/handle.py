@@ -246,7 +246,7 @@ class Job:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(ended.set)
 
-        self.add_done_callback(tell)
+        await asyncio.to_thread(self.add_done_callback, tell)
         await ended.wait()
 
     def __getitem__(self, name: str) -> Any:

@@ -125,7 +125,7 @@ class Session:
 
     def attach(self, record: Record) -> Job:
         """Make a handle of a job that exists."""
-        return Job(record, self.client, self.watcher.watch, self.namespace)
+        return Job(record, self.client, self.watcher.watch_again, self.namespace)
 
     def bind_later(self, job: Job) -> None:
         """Bind the received variables of a job between two cells, once it has completed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,9 @@ at each would take the processor away from the job."""
 _REDRAW = 2.0
 """Seconds between two cards that differ in the job's progress only: each one is written into the notebook."""
 
+_PASSED = 256
+"""Jobs that nobody watched of which the latest news is kept: those of the moment in which a job is submitted."""
+
 _BESIDE: dict[str, Any] = {
     "progress": None,
     "metrics": {},
@@ -49,26 +53,67 @@ _log = logging.getLogger(__name__)
 
 
 class Watcher:
-    """Watches while a job of this kernel is open, and asks nothing otherwise; its thread never prints."""
+    """Watches while a job of this kernel is open, and asks nothing otherwise; its thread never prints.
+
+    Several handles of one job are all told. What is shared with the threads that begin to watch is touched under the
+    lock, and nobody is told or asked anything while it is held.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._lock = threading.Lock()
-        self._open: dict[str, Job] = {}
+        self._open: dict[str, list[Job]] = {}
         self._arrays: dict[str, JobArray] = {}
         self._news: dict[str, JobSummary] = {}
         self._drawn: dict[str, float] = {}
+        self._passed: dict[str, JobSummary] = {}
+        """The latest news of jobs that nobody watched then."""
         self._work = threading.Event()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def watch(self, job: Job) -> None:
-        """Follow a job until its verdict; once is enough."""
-        if is_final(job.known.state):
-            return
+        """Follow a job whose record is of now until its verdict; once is enough."""
+        passed = self._open_for(job)
+        if passed is not None and passed.secondary_status != job.known.state:
+            # Its news came between the answer that made the handle and this moment, and will not come again.
+            self._catch_up(partial(self._look, job.id))
+
+    def watch_again(self, job: Job) -> None:
+        """Follow a job whose record may be of long ago until its verdict."""
+        self._open_for(job)
+        if not is_final(job.known.state):
+            self._catch_up(partial(self._look, job.id))
+
+    def watch_array(self, array: JobArray) -> None:
+        """Follow all tasks of an array until their verdicts."""
         with self._lock:
-            self._open.setdefault(job.id, job)
+            self._arrays.setdefault(array.id, array)
+            missed = any(task.array and task.array.id == array.id for task in self._passed.values())
             self._begin()
+        if missed:
+            self._catch_up(array.refresh)
+
+    def news(self, job_id: str) -> JobSummary | None:
+        """Give what was last said of an open job beside its record: progress, expected end, place in the queue."""
+        with self._lock:
+            return self._news.get(job_id)
+
+    def close(self) -> None:
+        """End the thread; call it before the client is closed, which breaks off the request that the thread is in."""
+        self._closed.set()
+        self._work.set()
+
+    def _open_for(self, job: Job) -> JobSummary | None:
+        """Open a job for a handle, and give the news of it that nobody took."""
+        if is_final(job.known.state):
+            return None
+        with self._lock:
+            handles = self._open.setdefault(job.id, [])
+            if not any(known is job for known in handles):
+                handles.append(job)
+            self._begin()
+            return self._passed.pop(job.id, None)
 
     def _begin(self) -> None:
         self._work.set()
@@ -76,20 +121,11 @@ class Watcher:
             self._thread = threading.Thread(target=self._run, name="smx-watcher", daemon=True)
             self._thread.start()
 
-    def watch_array(self, array: JobArray) -> None:
-        """Follow all tasks of an array until their verdicts."""
-        with self._lock:
-            self._arrays.setdefault(array.id, array)
-            self._begin()
-
-    def news(self, job_id: str) -> JobSummary | None:
-        """Give what was last said of an open job beside its record: progress, expected end, place in the queue."""
-        return self._news.get(job_id)
-
-    def close(self) -> None:
-        """End the thread; call it before the client is closed, which breaks off the request that the thread is in."""
-        self._closed.set()
-        self._work.set()
+    @staticmethod
+    def _catch_up(look: Callable[[], object]) -> None:
+        # Where the controller is away the thread learns it, too, and looks at everything when it is back.
+        with suppress(SmxError):
+            look()
 
     def _run(self) -> None:
         since: int | None = None
@@ -109,9 +145,11 @@ class Watcher:
         if since is None:
             # The number is read first: what changes between it and the look at each job is seen twice, never missed.
             since = self._client.greet().seq
-            for job in tuple(self._open.values()):
-                self._look(job)
-            for array in tuple(self._arrays.values()):
+            with self._lock:
+                jobs, arrays = list(self._open), list(self._arrays.values())
+            for job_id in jobs:
+                self._look(job_id)
+            for array in arrays:
                 self._tell_array(array, array.refresh)
         else:
             changes = self._client.changes(since, _TURN)
@@ -120,58 +158,84 @@ class Watcher:
             since = None if changes.reset else newest
             if changes.events:
                 self._closed.wait(_SETTLE)
-            news = {event.job.id: event.job for event in changes.events if event.job}
-            for array in tuple(self._arrays.values()):
-                mine = [task for task in news.values() if task.array and task.array.id == array.id]
-                self._tell_array(array, partial(array.hear, mine))
-            for job in [self._open[job_id] for job_id in news if job_id in self._open]:
-                old, self._news[job.id] = self._news.get(job.id), news[job.id]
-                if old is not None and _same_step(old, news[job.id]):
-                    self._glance(job)
-                else:
-                    self._look(job)
+            self._hear({event.job.id: event.job for event in changes.events if event.job})
         with self._lock:
             if not (self._open or self._arrays) and not self._closed.is_set():
                 self._work.clear()
+                self._passed.clear()
                 since = None
         return since
 
-    def _look(self, job: Job) -> None:
+    def _hear(self, news: dict[str, JobSummary]) -> None:
+        with self._lock:
+            arrays = list(self._arrays.values())
+            known = {job_id: self._news.get(job_id) for job_id in news if job_id in self._open}
+            self._news.update((job_id, news[job_id]) for job_id in known)
+            self._passed.update((job_id, summary) for job_id, summary in news.items() if job_id not in known)
+            for job_id in list(self._passed)[:-_PASSED]:
+                del self._passed[job_id]
+        for array in arrays:
+            mine = [task for task in news.values() if task.array and task.array.id == array.id]
+            self._tell_array(array, partial(array.hear, mine))
+        for job_id, old in known.items():
+            if old is not None and _same_step(old, news[job_id]):
+                self._glance(job_id, self._handles(job_id))
+            else:
+                self._look(job_id)
+
+    def _handles(self, job_id: str) -> list[Job]:
+        with self._lock:
+            return list(self._open.get(job_id, ()))
+
+    def _look(self, job_id: str) -> None:
         try:
-            record = self._client.job(job.id)
+            record = self._client.job(job_id)
         except ResourceNotFoundError:
-            self._forget(job.id)  # somebody deleted it
+            self._close(job_id)  # somebody deleted it
+            self._forget(job_id)
             return
-        if record == job.known:
-            self._glance(job)
+        over = is_final(record.state)
+        # Who begins to watch after this finds it open anew, and looks for himself.
+        handles = self._close(job_id) if over else self._handles(job_id)
+        if all(job.known == record for job in handles):
+            self._glance(job_id, handles)
         else:
-            self._tell(job, record)
-        if is_final(record.state):
-            self._forget(job.id)
+            for job in handles:
+                self._tell(job, record)
+        if over:
+            self._forget(job_id)
+
+    def _close(self, job_id: str) -> list[Job]:
+        with self._lock:
+            return self._open.pop(job_id, [])
 
     def _forget(self, job_id: str) -> None:
         with self._lock:
-            self._open.pop(job_id, None)
-            self._news.pop(job_id, None)
-            self._drawn.pop(job_id, None)
+            for held in (self._news, self._drawn):
+                held.pop(job_id, None)
 
     def _tell_array(self, array: JobArray, tell: Callable[[], object]) -> None:
+        gone = False
         try:
             tell()
         except ResourceNotFoundError:
-            self._arrays.pop(array.id, None)
+            gone = True
         except SmxError:
             raise
         except Exception:  # noqa: BLE001 - border: as for a job
             _log.exception("A callback of %s failed", array.name)
-        if array.ended():
-            self._arrays.pop(array.id, None)
+        if gone or array.ended():
+            with self._lock:
+                self._arrays.pop(array.id, None)
 
-    def _glance(self, job: Job) -> None:
+    def _glance(self, job_id: str, handles: list[Job]) -> None:
         """Let the card show how far the job is; its record is as it was."""
         now = time.monotonic()
-        if now - self._drawn.get(job.id, 0.0) >= _REDRAW:
-            self._drawn[job.id] = now
+        with self._lock:
+            due = now - self._drawn.get(job_id, 0.0) >= _REDRAW
+            if due:
+                self._drawn[job_id] = now
+        for job in handles if due else ():
             self._tell(job, None)
 
     def _tell(self, job: Job, record: Record | None) -> None:

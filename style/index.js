@@ -1,2 +1,3 @@
 import './base.css';
 import './charts.css';
+import './contrast.css';

@@ -66,7 +66,8 @@ export default tseslint.config(
             '../running',
             '../sidebar',
             '../snapshot',
-            '../status'
+            '../status',
+            '../view/commands'
           ]
         }
       ]

@@ -5,6 +5,7 @@ import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { cardPlugin } from './plugins/card';
 import { chartsPlugin } from './plugins/charts';
 import { commandsPlugin } from './plugins/commands';
+import { jobPlugin } from './plugins/job';
 import { launcherPlugin } from './plugins/launcher';
 import { logPlugin } from './plugins/log';
 import { modelPlugin } from './plugins/model';
@@ -25,6 +26,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   launcherPlugin,
   logPlugin,
   chartsPlugin,
+  jobPlugin,
   cardPlugin
 ];
 export default plugins;

@@ -10,6 +10,8 @@ type Kind = 'success' | 'error' | 'info';
 export interface IToast {
   sentence: string;
   kind: Kind;
+  /** The job that it is about; null where it is about many. */
+  job: string | null;
 }
 
 /** More jobs than this that end together share one toast. */
@@ -26,10 +28,11 @@ const KINDS: Partial<Record<JobSummary['status'], Kind>> = {
 export function toastsFor(jobs: readonly JobSummary[], trans: TranslationBundle): IToast[] {
   if (jobs.length > BATCH) {
     const kind = jobs.some(job => job.status === 'Failed') ? 'error' : 'success';
-    return [{ sentence: batchSentence(jobs, trans), kind }];
+    return [{ sentence: batchSentence(jobs, trans), kind, job: null }];
   }
   return jobs.map(job => ({
     sentence: endSentence(job, trans),
-    kind: KINDS[job.status] ?? 'info'
+    kind: KINDS[job.status] ?? 'info',
+    job: job.id
   }));
 }

@@ -1,4 +1,4 @@
-// Showing toasts, each with the way to the panel.
+// Showing toasts, each with the way to its job and to the panel.
 
 import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
@@ -10,19 +10,22 @@ import { CommandIDs } from './ids';
 import { toastsFor } from './toast';
 
 /**
- * Say that jobs ended; each toast leads to the panel.
+ * Say that jobs ended; each toast leads to its job and to the panel.
  */
 export function announce(
   jobs: readonly JobSummary[],
   commands: CommandRegistry,
   trans: TranslationBundle
 ): void {
-  const label = trans.__('Show jobs');
-  const callback = errand(commands, CommandIDs.openPanel);
-  for (const { sentence, kind } of toastsFor(jobs, trans)) {
-    Notification.emit(sentence, kind, {
-      autoClose: kind === 'error' ? false : 5000,
-      actions: callback ? [{ label, callback: () => callback() }] : []
-    });
+  const [open, show] = [CommandIDs.openJob, CommandIDs.openPanel].map(id => errand(commands, id));
+  for (const { sentence, kind, job } of toastsFor(jobs, trans)) {
+    const actions: Notification.IAction[] = [];
+    if (open && job) {
+      actions.push({ label: trans.__('Open job'), callback: () => open({ id: job }) });
+    }
+    if (show) {
+      actions.push({ label: trans.__('Show jobs'), callback: () => show() });
+    }
+    Notification.emit(sentence, kind, { autoClose: kind === 'error' ? false : 5000, actions });
   }
 }

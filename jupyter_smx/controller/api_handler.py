@@ -191,7 +191,7 @@ class Handler(RequestHandler):
         """Write a job: its record and what is derived from it now."""
         summary = self.desk.summary(job)
         derived = {name: getattr(summary, name) for name in ("status", "secondary_status", "queue_position", "cost")}
-        derived["bill"] = self.desk.bill(job)
+        derived |= {"summary": summary, "bill": self.desk.bill(job)}
         # One object of two halves: a record with its source is large, and is written once.
         self.set_status(status)
         self.finish(_encode(job)[:-1] + b"," + _encode(derived)[1:])

@@ -77,6 +77,8 @@ def _shown_as(path: Path, shown: Shown) -> str | None:
     # The folders around it may be links, and both names of a file are the same file.
     real = path.resolve() if path.name == ".." else path.parent.resolve() / path.name
     root = Path(shown.root)
+    if real == root:
+        return ""
     if root not in real.parents or (not shown.hidden and is_hidden(str(real), shown.root)):
         return None
     return real.relative_to(root).as_posix()

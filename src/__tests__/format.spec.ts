@@ -117,15 +117,15 @@ describe('toasts', () => {
       failure_type: 'ValueError'
     });
     expect(toastsFor([completed(1), failed], trans)).toEqual([
-      { sentence: 'train-digits-1 completed after 01:40', kind: 'success' },
-      { sentence: 'train-digits-2: Failed: ValueError', kind: 'error' }
+      { sentence: 'train-digits-1 completed after 01:40', kind: 'success', job: 'job-1' },
+      { sentence: 'train-digits-2: Failed: ValueError', kind: 'error', job: 'job-2' }
     ]);
   });
 
   it('are one for all when many end together', () => {
     const many = [1, 2, 3, 4].map(number => completed(number));
     expect(toastsFor(many, trans)).toEqual([
-      { sentence: '4 jobs ended: 4 completed, 0 failed, 0 stopped', kind: 'success' }
+      { sentence: '4 jobs ended: 4 completed, 0 failed, 0 stopped', kind: 'success', job: null }
     ]);
   });
 

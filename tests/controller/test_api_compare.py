@@ -55,8 +55,11 @@ async def test_a_comparison_with_what_is_not_known_names_it(world: World) -> Non
     assert "nobody" in said.json()["message"]
 
 
-async def test_a_record_comes_with_its_bill(world: World) -> None:
+async def test_a_record_comes_with_what_lists_show_and_with_its_bill(world: World) -> None:
     groups = (InstanceGroup(instance_type="ml.m5.large", instance_count=2),)
     world.books.save(jobs=[run(1, instance_groups=groups)])
-    bill = (await world.ask("GET", f"/v1/jobs/{an_id(1)}")).json()["bill"]
+    record = (await world.ask("GET", f"/v1/jobs/{an_id(1)}")).json()
+    (listed,) = (await world.ask("GET", "/v1/jobs")).json()["jobs"]
+    assert record["summary"] == listed
+    bill = record["bill"]
     assert bill == {"price_per_hour": 0.23, "billable_seconds": 3_600.0, "retained_seconds": 0.0, "cost": 0.23}

@@ -40,6 +40,7 @@ def test_a_file_below_the_folder_has_the_name_that_the_browser_of_files_gives_it
     file.touch()
     assert place(file, root) == Place(exists=True, is_folder=False, shown_as="sub/a b.ipynb")
     assert place(root / "sub", root) == Place(exists=True, is_folder=True, shown_as="sub")
+    assert place(root, root) == Place(exists=True, is_folder=True, shown_as="")
 
 
 def test_what_lies_elsewhere_is_there_and_is_not_shown(root: Path) -> None:

@@ -1,0 +1,69 @@
+// The code of a job beside the code of its cell: what both have in common is the cell without its magic's lines.
+
+import type { JobSpec } from '../_types';
+
+/** Where the code of a job comes from: a notebook's cell, a file, or what a program made. */
+export type Origin = 'cell' | 'file' | 'program';
+
+export function originOf({ source, filename }: Pick<JobSpec, 'source' | 'filename'>): Origin {
+  if (filename && !filename.startsWith('<')) {
+    return 'file';
+  }
+  // Magics push the code down by their own lines, so that line numbers are those of the notebook.
+  return source.startsWith('\n') ? 'cell' : 'program';
+}
+
+export interface INumbered {
+  code: string;
+  /** The number of its first line, as tracebacks count. */
+  first: number;
+}
+
+/** Code without the empty lines before and after it. */
+export function numbered(source: string): INumbered {
+  const first = 1 + (/^\n*/.exec(source)?.[0].length ?? 0);
+  return { code: source.replace(/^\n+/, '').replace(/\s+$/, ''), first };
+}
+
+/** What a cell gives its magic to run: everything under the magic's line and the lines that continue it. */
+export function underMagic(cell: string): INumbered {
+  const lines = cell.replace(/\r\n?/g, '\n').split('\n');
+  let taken = lines.findIndex(line => line.trim() !== '');
+  if (taken < 0 || !lines[taken].startsWith('%%')) {
+    return numbered(cell);
+  }
+  while (taken < lines.length && lines[taken].trimEnd().endsWith('\\')) {
+    taken++;
+  }
+  return numbered('\n'.repeat(taken + 1) + lines.slice(taken + 1).join('\n'));
+}
+
+/** Of some cells the one that a job came from: by its id, or the only one with the same code. */
+export function cellOf<T extends { id?: string; source: string }>(
+  cells: readonly T[],
+  spec: Pick<JobSpec, 'cell_id' | 'source'>
+): T | null {
+  if (spec.cell_id) {
+    return cells.find(cell => cell.id === spec.cell_id) ?? null;
+  }
+  const { code } = numbered(spec.source);
+  const same = cells.filter(cell => underMagic(cell.source).code === code);
+  return same.length === 1 ? same[0] : null;
+}
+
+/** Lines of a unified diff, empty where nothing differs; the library is loaded with the first one. */
+export async function differing(before: INumbered, after: INumbered): Promise<string[]> {
+  if (before.code === after.code) {
+    return [];
+  }
+  const { structuredPatch } = await import('diff');
+  const { hunks } = structuredPatch('', '', `${before.code}\n`, `${after.code}\n`, '', '', {
+    context: 3
+  });
+  const place = (sign: string, start: number, first: number, count: number): string =>
+    `${sign}${start + first - 1},${count}`;
+  return hunks.flatMap(hunk => [
+    `@@ ${place('-', hunk.oldStart, before.first, hunk.oldLines)} ${place('+', hunk.newStart, after.first, hunk.newLines)} @@`,
+    ...hunk.lines
+  ]);
+}

@@ -1,0 +1,83 @@
+// What a job costs: dollars for each hour, the hours that count, and what its pool adds while it stands idle.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { money, spoken } from '../format';
+import { isFinal } from '../state';
+import { Facts } from './parts';
+import type { IJobRecord } from './source';
+
+export interface ICostProps {
+  job: IJobRecord;
+  now: number;
+  trans: TranslationBundle;
+}
+
+const HOUR = 3600;
+
+export function Cost({ job, now, trans }: ICostProps): JSX.Element {
+  const { bill, summary, spec } = job;
+  const isOver = isFinal(summary);
+  const seconds = isOver ? bill.billable_seconds : soFar(job, now);
+  const rate = bill.price_per_hour;
+  const sum = rate === null ? null : (rate * (seconds + bill.retained_seconds)) / HOUR;
+  const types = [...new Set(spec.instance_groups.map(group => group.instance_type))].join(', ');
+  return (
+    <>
+      <Facts
+        facts={[
+          [trans.__('Instances'), summary.instances],
+          [
+            trans.__('Price'),
+            rate === null ? trans.__('not known') : trans.__('%1 an hour', exact(rate))
+          ],
+          [trans.__('Billed time'), spoken(seconds, trans)],
+          [
+            trans.__('Idle time of its pool'),
+            job.warm_pool ? spoken(bill.retained_seconds, trans) : ''
+          ],
+          [
+            isOver ? trans.__('Cost') : trans.__('Cost so far'),
+            sum === null ? trans.__('not known') : exact(sum)
+          ]
+        ]}
+      />
+      <p>{priceWords(rate, types, trans)}</p>
+      {job.warm_pool?.status === 'Available' ? (
+        <p>
+          {trans.__(
+            'Its pool is kept warm: what it stands idle is added when it ends or is taken.'
+          )}
+        </p>
+      ) : null}
+    </>
+  );
+}
+
+/** Seconds that a running job is billed for now; between two runs nobody pays, so the server counts them. */
+function soFar({ attempts, started_at, bill }: IJobRecord, now: number): number {
+  return attempts.length > 0 || started_at === null
+    ? bill.billable_seconds
+    : Math.max(0, now - started_at);
+}
+
+function priceWords(rate: number | null, types: string, trans: TranslationBundle): string {
+  if (rate === null) {
+    return trans.__(
+      'The catalogue has no price for %1. An administrator sets one with c.ControllerApp.prices.',
+      types
+    );
+  }
+  return rate === 0
+    ? trans.__('A share of this machine costs nothing.')
+    : trans.__('Prices are those of the catalogue, on demand, for all hosts together.');
+}
+
+/** Dollars with as many digits as a job of seconds needs. */
+function exact(dollars: number): string {
+  if (dollars > 0 && dollars < 0.0001) {
+    return '< $0.0001';
+  }
+  return dollars > 0 && dollars < 1 ? `$${Number(dollars.toPrecision(2))}` : money(dollars);
+}

@@ -1,0 +1,143 @@
+// The head of a job's view: what it is, where it is, what one can do with it, and what is in the way.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import type { JobSummary } from '../_types';
+import { JobTime, StatusMark } from '../components/jobs';
+import { Notice } from '../components/notice';
+import { JobExpected, JobMetrics, JobProgress } from '../components/outlook';
+import { Words } from '../components/words';
+import { errand } from '../errand';
+import { money, startWords, stepWords } from '../format';
+import { CommandIDs } from '../ids';
+import { LiveWidget } from '../live';
+import { waitWords } from '../outlook';
+import { isFinal, NOTHING } from '../state';
+import type { IViewContext } from './context';
+import { Button } from './parts';
+import { troubleOf } from './trouble';
+
+export class HeadView extends LiveWidget {
+  constructor(private readonly context: IViewContext) {
+    super(context.model);
+    this.addClass('jp-smx-view-head');
+    context.record.changed.connect(this.update, this);
+  }
+
+  protected isTicking(): boolean {
+    const { summary } = this.context.record;
+    return summary !== null && !isFinal(summary);
+  }
+
+  protected render(): JSX.Element {
+    const { record, trans, name } = this.context;
+    const job = record.summary;
+    return (
+      <>
+        <div className="jp-smx-view-title">
+          {job ? <StatusMark job={job} /> : null}
+          <h2>{job?.name ?? name}</h2>
+          {job && record.problem === null ? this._buttons(job) : null}
+        </div>
+        <Trouble {...this.context} />
+        {job ? (
+          <State job={job} now={this.model.now()} trans={trans} />
+        ) : (
+          <p role="status">{record.problem === null ? trans.__('The job is being read.') : ''}</p>
+        )}
+      </>
+    );
+  }
+
+  private _buttons(job: JobSummary): JSX.Element {
+    const { commands, trans } = this.context;
+    const labels: Record<string, string> = isFinal(job)
+      ? {
+          [CommandIDs.compareJobs]: trans.__('Compare…'),
+          [CommandIDs.deleteJob]: trans.__('Delete')
+        }
+      : { [CommandIDs.stopJob]: trans.__('Stop'), [CommandIDs.compareJobs]: trans.__('Compare…') };
+    return (
+      <span className="jp-smx-acts">
+        {Object.entries(labels).map(([id, label]) => {
+          const act = errand(commands, id);
+          const isDisabled = id === CommandIDs.stopJob && job.status === 'Stopping';
+          return act ? (
+            <Button
+              key={id}
+              label={label}
+              isDisabled={isDisabled}
+              onClick={() => act({ id: job.id })}
+            />
+          ) : null;
+        })}
+      </span>
+    );
+  }
+}
+
+interface IStateProps {
+  job: JobSummary;
+  now: number;
+  trans: TranslationBundle;
+}
+
+function State({ job, now, trans }: IStateProps): JSX.Element {
+  const reason = job.status === 'Failed' ? job.message : '';
+  return (
+    <>
+      <div className="jp-smx-view-state">
+        <span role="status">{stepWords(job, trans)}</span>
+        <span className="jp-smx-times">
+          <JobTime job={job} now={now} trans={trans} />
+          <JobExpected job={job} trans={trans} />
+        </span>
+        <Words
+          words={[
+            waitWords(job, now, trans),
+            job.instances,
+            job.engine,
+            startWords(job, trans),
+            job.cost ? money(job.cost) : '',
+            job.array?.label ?? ''
+          ]}
+        />
+      </div>
+      {reason ? <p className="jp-smx-reason">{reason}</p> : null}
+      <JobProgress job={job} trans={trans} />
+      <JobMetrics job={job} trans={trans} />
+    </>
+  );
+}
+
+function Trouble(context: IViewContext): JSX.Element | null {
+  const { record, model, commands, trans, close } = context;
+  if (record.problem === null) {
+    return null;
+  }
+  const { reach } = model.state;
+  const { kind, sentence } = troubleOf(record.problem, reach, record.job !== null, trans);
+  const again = (): void => {
+    record.refresh();
+    void model.refresh();
+  };
+  if (kind === 'missing') {
+    const state = { ...NOTHING, reach: kind };
+    return <Notice state={state} trans={trans} onRefresh={again} />;
+  }
+  const wake = errand(commands, CommandIDs.wake);
+  const acts: Record<typeof kind, [string, (() => void) | undefined]> = {
+    deleted: [trans.__('Close this tab'), close],
+    asleep: [trans.__('Start the controller'), wake && (() => wake())],
+    forbidden: [trans.__('Try again'), again],
+    failing: [trans.__('Try again'), again]
+  };
+  const [label, act] = acts[kind];
+  return (
+    <div className="jp-smx-notice" role="alert">
+      <p>{sentence}</p>
+      {act ? <Button label={label} onClick={act} /> : null}
+    </div>
+  );
+}

@@ -1,0 +1,60 @@
+// The view of a job, loaded with the first one that is opened.
+
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { MainAreaWidget } from '@jupyterlab/apputils';
+import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
+import type { INotebookTracker } from '@jupyterlab/notebook';
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import { Api } from '../api';
+import { historyOf } from '../charts/source';
+import { jobsIcon } from '../icons';
+import { LogView, logOf } from '../log';
+import type { IJobsModel } from '../tokens';
+import { Origins } from './cells';
+import { JobRecord } from './record';
+import { jobSource } from './source';
+import { JobView } from './widget';
+
+export { JobView } from './widget';
+export type { SectionName } from './widget';
+
+export interface IOpenOptions {
+  app: JupyterFrontEnd;
+  model: IJobsModel;
+  trans: TranslationBundle;
+  notebooks: INotebookTracker | null;
+  languages: IEditorLanguageRegistry | null;
+}
+
+/** Make the tab of a job; the name is what is known of it before its record is read. */
+export function jobTab(
+  { id, name }: { id: string; name: string },
+  { app, model, trans, notebooks, languages }: IOpenOptions
+): MainAreaWidget<JobView> {
+  const api = new Api(app.serviceManager.serverSettings);
+  const source = jobSource(api, id);
+  const record = new JobRecord({ id, model, source, page: document });
+  const log = new LogView({ source: logOf(api, id), name, page: document, trans });
+  const content = new JobView(
+    {
+      name,
+      record,
+      source,
+      history: historyOf(api, id),
+      model,
+      trans,
+      languages,
+      commands: app.commands,
+      origins: new Origins(app, notebooks),
+      close: () => content.parent?.dispose()
+    },
+    log
+  );
+  const tab = new MainAreaWidget({ content });
+  // It has nothing in it, and takes a line of the page.
+  tab.toolbar.hide();
+  tab.title.icon = jobsIcon;
+  tab.title.closable = true;
+  return tab;
+}

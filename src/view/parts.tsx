@@ -1,0 +1,128 @@
+// The parts that the sections of a job's view are made of: facts, tables, moments, lines of a diff.
+
+import React from 'react';
+
+export type Cell = React.ReactNode;
+
+/** Names and values; what says nothing is left out. */
+export function Facts({ facts }: { facts: readonly (readonly [string, Cell])[] }): JSX.Element {
+  const said = facts.filter(([, value]) => value !== '' && value !== null && value !== undefined);
+  return (
+    <dl className="jp-smx-facts">
+      {said.map(([name, value]) => (
+        <React.Fragment key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </React.Fragment>
+      ))}
+    </dl>
+  );
+}
+
+export interface ITableProps {
+  /** The accessible name. */
+  label: string;
+  head: readonly string[];
+  rows: readonly (readonly Cell[])[];
+}
+
+export function Table({ label, head, rows }: ITableProps): JSX.Element {
+  return (
+    // A wide table scrolls on its own, also for who has no pointer.
+    <div className="jp-smx-table-place" role="region" aria-label={label} tabIndex={0}>
+      <table className="jp-smx-table">
+        <thead>
+          <tr>
+            {head.map((name, index) => (
+              <th key={index} scope="col">
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, index) => (
+            <tr key={index}>
+              {row.map((cell, column) => (
+                <td key={column}>{cell}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** A part of a section under its heading. */
+export function Part(props: { title: string; children: React.ReactNode }): JSX.Element {
+  return (
+    <section className="jp-smx-part">
+      <h3>{props.title}</h3>
+      {props.children}
+    </section>
+  );
+}
+
+/** A moment of the server's clock in the words of this browser's place; seconds since the epoch. */
+export function Moment({ at }: { at: number }): JSX.Element {
+  const date = new Date(at * 1000);
+  return <time dateTime={date.toISOString()}>{date.toLocaleString()}</time>;
+}
+
+export function Mono({ children }: { children: React.ReactNode }): JSX.Element {
+  return <code className="jp-smx-mono">{children}</code>;
+}
+
+export function Button(props: {
+  label: string;
+  onClick: () => void;
+  isPressed?: boolean;
+  isDisabled?: boolean;
+  describedAs?: string;
+}): JSX.Element {
+  const { label, onClick, isPressed, isDisabled, describedAs } = props;
+  return (
+    <button
+      type="button"
+      className="jp-smx-button"
+      aria-pressed={isPressed}
+      aria-label={describedAs}
+      title={describedAs}
+      disabled={isDisabled}
+      onClick={onClick}
+    >
+      {label}
+    </button>
+  );
+}
+
+/** Lines of a unified diff: the sign at their beginning says what the colour says. */
+export function DiffLines({
+  lines,
+  label
+}: {
+  lines: readonly string[];
+  label: string;
+}): JSX.Element {
+  return (
+    <pre className="jp-smx-diff" role="region" aria-label={label} tabIndex={0}>
+      {lines.map((line, index) => {
+        const Tag = tagOf(line);
+        return (
+          <Tag key={index} className="jp-smx-diff-line">
+            {line}
+            {'\n'}
+          </Tag>
+        );
+      })}
+    </pre>
+  );
+}
+
+function tagOf(line: string): 'ins' | 'del' | 'span' {
+  if (line.startsWith('+++') || line.startsWith('---')) {
+    return 'span';
+  }
+  return line.startsWith('+') ? 'ins' : line.startsWith('-') ? 'del' : 'span';
+}

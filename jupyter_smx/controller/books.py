@@ -86,7 +86,8 @@ class Books:
         :raises FencedError: another controller owns the store now.
         """
         now = self.clock()
-        events = [Event(seq=0, at=now, job=self.summary(job)) for job in jobs]
+        with self.line.as_if(jobs):
+            events = [Event(seq=0, at=now, job=self.summary(job)) for job in jobs]
         events += [Event(seq=0, at=now, pool=self.pool_summary(cluster)) for cluster in clusters]
         self.store.write(jobs, clusters, events, array=array, durable=durable)
         for job in jobs:

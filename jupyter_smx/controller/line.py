@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +13,7 @@ from jupyter_smx.policy.environment import is_building
 from jupyter_smx.policy.order import FREE, Order, Predecessor, order_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from jupyter_smx.model.job import Job
 
@@ -55,6 +56,23 @@ class Line:
             age = self._leave(job_id)
             if job_id in self._jobs:
                 self._enter(self._jobs[job_id], next(self._ages) if age is None else age)
+
+    @contextmanager
+    def as_if(self, jobs: Iterable[Job]) -> Iterator[None]:
+        """Let jobs that wait stand where they will when they are written down; afterwards the line is as it was."""
+        before: list[tuple[Job, _Place | None]] = []
+        try:
+            for job in jobs:
+                if not job.cluster and not is_final(job.state):
+                    before.append((job, self._places.get(job.id)))
+                    age = self._leave(job.id)
+                    self._enter(job, next(self._ages) if age is None else age)
+            yield
+        finally:
+            for job, place in reversed(before):
+                self._leave(job.id)
+                if place is not None:
+                    self._enter(place.job, place.age)
 
     def order(self, job: Job) -> Order:
         """Say whether the jobs that a job comes after let it begin."""

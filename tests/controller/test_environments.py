@@ -53,12 +53,12 @@ def test_an_environment_is_built_before_the_job_is_placed_and_the_message_says_h
     sim.pass_time(1.1)
     assert message(sim, job) == "Building the environment: Collecting numpy==2."
     why = sim.why(job)
-    assert why.sentence == "Building the environment (numpy==2, torch): Collecting numpy==2."
+    assert why.sentence == "Building the environment (numpy==2 and torch): Collecting numpy==2."
     sim.pass_time(1.0)
     assert message(sim, job) == "Building the environment: Collecting torch."
     sim.pass_time(BUILD - 2.1 + START)
     assert sim.job(job).state is SecondaryStatus.TRAINING
-    assert notes(sim, job).startswith("Its environment (numpy==2, torch) was built in 3 s.")
+    assert notes(sim, job).startswith("Its environment (numpy==2 and torch) was built in 3 s.")
     assert sim.world.unready == []
 
 
@@ -68,7 +68,7 @@ def test_the_next_job_with_the_same_requirements_starts_warm_and_builds_nothing(
     sim.end_job(first)
     second = sim.submit(requirements=("Pandas", "numpy"), keep_alive=600)
     assert sim.why(second).start == "warm"
-    assert "Its environment (numpy, pandas) was ready." in notes(sim, second)
+    assert "Its environment (numpy and pandas) was ready." in notes(sim, second)
     assert sum(sim.world.builder.begun.values()) == 1
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from jupyter_smx.controller.fencing import RecordsError
 from jupyter_smx.model.channel import Channel
 from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.errors import ResourceInUseError, ResourceLimitError
@@ -37,6 +38,34 @@ def test_a_full_machine_queues_and_says_the_position_which_moves_up(sim: Simulat
     assert [positions(sim)[job] for job in jobs] == [None, None, 1, 2]
     sim.stop(jobs[2])
     assert positions(sim)[jobs[3]] == 1
+
+
+def told_places(sim: Simulation) -> dict[str, int | None]:
+    """Give the place that the first event of each job told."""
+    events, _, _ = sim.controller.store.events_since(0)
+    return {event.job.id: event.job.queue_position for event in reversed(events) if event.job}
+
+
+def test_the_first_that_is_told_of_a_job_has_its_place_in_the_line(sim: Simulation) -> None:
+    jobs = [sim.submit(hosts=2) for _ in range(3)]
+    assert [told_places(sim)[job] for job in jobs] == [None, 1, 2]
+    sim.submit_array(3, max_concurrent=2)
+    last = sim.submit(hosts=2)
+    tasks = [task.id for task in sim.call(lambda: sim.controller.desk.jobs(100, "", None)) if task.array]
+    places = told_places(sim)
+    assert sorted([places[task] for task in tasks], key=str) == [3, 4, None], "the limit leaves the third no turn"
+    assert places[last] == positions(sim)[last]
+
+
+def test_a_job_that_could_not_be_written_down_has_no_place(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    sim.submit(hosts=2)
+    with monkeypatch.context() as patched:
+        patched.setattr(sim.controller.store, "write", lambda *_, **__: (_ for _ in ()).throw(RecordsError("full")))
+        with pytest.raises(RecordsError):
+            sim.submit(hosts=2)
+    assert sim.controller.books.line.waiting("local") == []
+    later = [sim.submit(hosts=2) for _ in range(2)]
+    assert [positions(sim)[job] for job in later] == [1, 2]
 
 
 def test_the_line_is_served_in_the_order_of_submission(sim: Simulation) -> None:

@@ -82,6 +82,34 @@ def test_a_line_that_followed_every_change_is_one_that_was_read_anew(history: li
         assert all_answers(books, books.line) == all_answers(books, books.read_anew())
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from(NUMBERS), changes), max_size=20),
+    st.lists(st.tuples(st.sampled_from(NUMBERS), changes), max_size=5, unique_by=lambda pair: pair[0]),
+    st.lists(specs, min_size=9, max_size=9),
+)
+@settings(deadline=None)
+def test_places_that_are_told_before_they_are_written_down_are_the_ones_that_come_and_leave_the_line_as_it_was(
+    history: list, news: list, specs: list
+) -> None:
+    books = Books()
+    for number, change in history:
+        if an_id(number) not in books.over:
+            books.save(replace(books.live.get(an_id(number)) or a_job(number, spec=specs[number]), **change))
+    coming = [
+        replace(books.live.get(an_id(number)) or a_job(number, spec=specs[number]), **{**change, "state": STATES[0]})
+        for number, change in news
+        if an_id(number) not in books.over and not change["cluster"]
+    ]
+    before = all_answers(books, books.line)
+    with books.line.as_if(coming):
+        told = [books.line.position(job) for job in coming]
+    assert all_answers(books, books.line) == before
+    for job in coming:
+        books.live[job.id] = job
+    books.line.changed(coming)
+    assert told == [books.line.position(job) for job in coming]
+
+
 @given(st.lists(specs, min_size=9, max_size=9))
 @settings(deadline=None)
 def test_a_line_whose_jobs_are_all_over_remembers_nothing(specs: list) -> None:

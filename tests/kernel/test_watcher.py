@@ -41,6 +41,12 @@ def busy(session: Session, controller: ScriptedController, eventually_blocking: 
     return job
 
 
+def heard_all(controller: ScriptedController) -> bool:
+    """Say whether the watcher waits for what comes after the newest event."""
+    waits_for = f"since={len(controller.events)}&"
+    return any("/v1/changes" in target and waits_for in f"{target}&" for target in controller.targets)
+
+
 def told(job: Job) -> threading.Event:
     event = threading.Event()
     job.add_done_callback(lambda _: event.set())
@@ -60,9 +66,8 @@ def test_a_handle_from_long_ago_is_told_although_its_news_passed_while_nobody_wa
 ) -> None:
     other = session.client.submit("ab" * 16, SPEC)
     old = session.attach(other)
-    asked = len(controller.targets)
     controller.end(other.id)
-    eventually_blocking(lambda: len(controller.targets) > asked, "the watcher has heard of it and waits again")
+    eventually_blocking(lambda: heard_all(controller), "the watcher has heard of it and waits again")
     assert told(old).wait(PATIENCE)
     assert asyncio.run(asyncio.wait_for(old.ended(), PATIENCE)) is None
 
@@ -74,9 +79,8 @@ def test_a_job_that_ends_before_its_handle_is_watched_is_told(
     watch = session.watcher.watch
 
     def late(job: Job) -> None:
-        asked = len(controller.targets)
         controller.end(job.id)
-        eventually_blocking(lambda: len(controller.targets) > asked, "the watcher has heard of it and waits again")
+        eventually_blocking(lambda: heard_all(controller), "the watcher has heard of it and waits again")
         watch(job)
 
     monkeypatch.setattr(session.watcher, "watch", late)

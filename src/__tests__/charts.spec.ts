@@ -147,7 +147,7 @@ describe('panels', () => {
       ).lines,
       trans
     );
-    expect(panels.map(panel => panel.title)).toEqual(['loss', 'acc', 'CPU, each core 100 %']);
+    expect(panels.map(panel => panel.title)).toEqual(['loss', 'acc', 'CPU']);
     expect(panels[0].lines.map(({ label }) => label)).toEqual(['loss', 'val_loss']);
     expect(panels[2].most).toBe(200);
   });
@@ -155,7 +155,7 @@ describe('panels', () => {
   it('name the hosts where there are several', () => {
     const hosts = [host('algo-1', [1], known), host('algo-2', [1], { ...known, cpus: 4 })];
     const [panel] = panelsOf(historyOf(hosts).lines, trans);
-    expect(panel.lines.map(({ label }) => label)).toEqual(['algo-1, CPU', 'algo-2, CPU']);
+    expect(panel.lines.map(({ label }) => label)).toEqual(['algo-1', 'algo-2']);
     expect(panel.most).toBeNull();
     expect(firstHost(['algo-1', 'algo-2'])).toBe('');
     expect(firstHost(Array.from({ length: 9 }, (_, i) => `algo-${i + 1}`))).toBe('algo-1');

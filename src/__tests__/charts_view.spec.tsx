@@ -258,11 +258,11 @@ describe('a part of the time', () => {
     await dragged(40, 30);
     expect(range()).toEqual([40, 70]);
     expect(summary()).toBe('From 00:40 to 01:10: CPU 60 % on average, 60 % at most.');
-    expect(button(view.node, 'All the time').disabled).toBe(false);
+    expect(button(view.node, 'Reset zoom').disabled).toBe(false);
     drawn()[0].options.cursor.bind.dblclick()();
     await rendered();
     expect(range()).toEqual([0, 100]);
-    expect(button(view.node, 'All the time').disabled).toBe(true);
+    expect(button(view.node, 'Reset zoom').disabled).toBe(true);
   });
 
   it('is shown and left with keys, and not by keys for something else', async () => {
@@ -323,7 +323,7 @@ describe('what stands around the drawings', () => {
     );
     expect(figures[1]).toEqual(['loss', 'loss', '0.9', '0.9', '0.9', '0.9', '2', '1']);
     expect(moments).toEqual([
-      ['Since the start', 'loss', 'CPU, each core 100 %'],
+      ['Since the start', 'loss', 'CPU'],
       ['00:00', '0.9', '50 %'],
       ['00:05', '0.9', '60 %'],
       ['00:10', '–', '60 %']
@@ -335,7 +335,7 @@ describe('what stands around the drawings', () => {
     await shown();
     const names = (): (string | null)[] =>
       [...view.node.querySelectorAll('[role=img]')].map(one => one.getAttribute('aria-label'));
-    expect(names()).toEqual(['Chart of CPU, each core 100 %: CPU 100 % on average, 150 % at most']);
+    expect(names()).toEqual(['Chart of CPU: CPU 100 % on average, 150 % at most']);
     const select = view.node.querySelector('select') as HTMLSelectElement;
     select.value = 'algo-1';
     select.dispatchEvent(new Event('change', { bubbles: true }));

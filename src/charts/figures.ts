@@ -15,8 +15,21 @@ export interface IFigures {
   newest: number;
 }
 
+/** What was summed up last: several parts of a page say the same of a line, and a line may be long. */
+const known = new WeakMap<ILine, { of: string; figures: IFigures | null }>();
+
 /** Sum up what a line says between two moments; null where it says nothing. */
 export function figuresOf(line: ILine, from: number, to: number): IFigures | null {
+  const of = `${from} ${to} ${line.at.length}`;
+  let found = known.get(line);
+  if (found?.of !== of) {
+    found = { of, figures: summedUp(line, from, to) };
+    known.set(line, found);
+  }
+  return found.figures;
+}
+
+function summedUp(line: ILine, from: number, to: number): IFigures | null {
   const { at, values, kind } = line;
   const end = firstAfter(at, to);
   let begin = firstAfter(at, from);

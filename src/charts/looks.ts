@@ -61,15 +61,21 @@ export function isCalm(): boolean {
   return window.matchMedia?.('(prefers-reduced-motion: reduce)').matches ?? false;
 }
 
-/** Call back when the theme of the page or the colours of the system change; gives a function that ends it. */
-export function onRepaint(callback: () => void): () => void {
-  // The body says which theme it is after the theme's sheet was loaded.
+/** Call back when the theme of the page or the colours of the system changed; gives a function that ends it. */
+export function onRepaint(repaint: () => void): () => void {
+  let frame = 0;
+  // While a theme changes nothing has a size; in the next frame all of it has come.
+  const callback = (): void => {
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(repaint);
+  };
   const theme = new MutationObserver(callback);
   const attributeFilter = ['data-jp-theme-name', 'data-jp-theme-light'];
   theme.observe(document.body, { attributes: true, attributeFilter });
   const forced = window.matchMedia?.('(forced-colors: active)');
   forced?.addEventListener('change', callback);
   return () => {
+    cancelAnimationFrame(frame);
     theme.disconnect();
     forced?.removeEventListener('change', callback);
   };

@@ -8,6 +8,7 @@ import { Button, Legend, Select, Tables } from './parts';
 import type { IPlotProps } from './plot';
 import type { IChoice, IDrawing, IScene } from './scene';
 import { axisOf } from './scene';
+import type { IPanel } from './panels';
 import { panelWords } from './summary';
 import { timeWords, valueWords } from './units';
 
@@ -81,7 +82,7 @@ function Tools(props: IChartsPageProps): JSX.Element {
         <Button label={trans.__('Pause')} isPressed={isPaused} onClick={onPause} />
       )}
       <Button
-        label={trans.__('All the time')}
+        label={trans.__('Reset zoom')}
         isDisabled={choice.zoom === null}
         onClick={() => onChoose({ zoom: null })}
       />
@@ -141,6 +142,16 @@ function stateWords(
   return hasSome ? trans.__('Follows the job.') : trans.__('Nothing was measured so far.');
 }
 
+/** What there is at most, beside the title. */
+function mostWords({ key, most, unit }: IPanel, trans: TranslationBundle): string {
+  if (key === 'cpu') {
+    return most === null
+      ? trans.__('100 % is one core')
+      : trans.__('of %1, 100 % is one core', valueWords(most, unit, trans));
+  }
+  return most === null ? '' : trans.__('of %1', valueWords(most, unit, trans));
+}
+
 interface IChartProps extends Omit<IChartsPageProps, 'scene'> {
   drawing: IDrawing;
   scene: IScene;
@@ -161,9 +172,7 @@ function Chart(props: IChartProps): JSX.Element {
     <section className="jp-smx-chart">
       <h3>
         {panel.title}
-        {panel.most === null ? null : (
-          <span> {trans.__('of %1', valueWords(panel.most, panel.unit, trans))}</span>
-        )}
+        <span> {mostWords(panel, trans)}</span>
       </h3>
       <div role="img" aria-label={panelWords(panel, sight, trans)}>
         {Plot ? (

@@ -43,11 +43,6 @@ const SPLIT = /^(train|training|val|valid|validation|dev|eval|test)[_\-/. ]+(?=.
 
 /** The charts of some lines: metrics first, then what was used; a figure that nobody knows has none. */
 export function panelsOf(lines: readonly ILine[], trans: TranslationBundle): IPanel[] {
-  const hosts = new Set(lines.map(line => line.host));
-  const named = (line: ILine, what: string): ILabelled => ({
-    line,
-    label: hosts.size < 2 ? what : what ? trans.__('%1, %2', line.host, what) : line.host
-  });
   const used = PANELS.map(({ key, kinds, unit }) => {
     const mine = lines.filter(line => kinds.includes(line.kind) && isKnown(line));
     return {
@@ -56,16 +51,28 @@ export function panelsOf(lines: readonly ILine[], trans: TranslationBundle): IPa
       title: titleOf(key, trans),
       isFromZero: true,
       most: mostOf(mine),
-      lines: mine.map(line => named(line, labelOf(line, trans)))
+      lines: labelled(mine, line => labelOf(line, trans), trans)
     };
   });
-  return [...metricPanels(lines, named), ...used].filter(panel => panel.lines.length > 0);
+  return [...metricPanels(lines, trans), ...used].filter(panel => panel.lines.length > 0);
 }
 
-function metricPanels(
+/** Call each line by what makes it another one than the others of its chart: its host, what it is, or both. */
+function labelled(
   lines: readonly ILine[],
-  named: (line: ILine, what: string) => ILabelled
-): IPanel[] {
+  whatOf: (line: ILine) => string,
+  trans: TranslationBundle
+): ILabelled[] {
+  const hosts = new Set(lines.map(line => line.host)).size;
+  const whats = new Set(lines.map(whatOf)).size;
+  return lines.map(line => {
+    const what = whatOf(line);
+    const both = whats > 1 ? trans.__('%1, %2', line.host, what) : line.host;
+    return { line, label: hosts > 1 ? both : what };
+  });
+}
+
+function metricPanels(lines: readonly ILine[], trans: TranslationBundle): IPanel[] {
   const groups = new Map<string, ILine[]>();
   for (const line of lines.filter(one => one.kind === 'metric')) {
     const base = line.name.replace(SPLIT, '');
@@ -79,7 +86,7 @@ function metricPanels(
       unit: 'number',
       isFromZero: false,
       most: null,
-      lines: group.map(line => named(line, line.name))
+      lines: labelled(group, line => line.name, trans)
     };
   });
 }
@@ -96,7 +103,7 @@ function isKnown(line: ILine): boolean {
 function titleOf(key: string, trans: TranslationBundle): string {
   switch (key) {
     case 'cpu':
-      return trans.__('CPU, each core 100 %');
+      return trans.__('CPU');
     case 'gpu':
       return trans.__('GPU');
     case 'memory':
@@ -129,9 +136,7 @@ function labelOf({ kind, name }: ILine, trans: TranslationBundle): string {
       return trans.__('sent');
     case 'disk':
       return trans.__('in use');
-    case 'gpu':
-      return trans.__('GPU %1', name);
     default:
-      return trans.__('GPU %1 memory', name);
+      return trans.__('GPU %1', name);
   }
 }

@@ -110,16 +110,16 @@ interface ITablesProps extends IWithWords {
   scene: IScene;
 }
 
-/** Everything that the charts show, as numbers. */
-export function Tables({ scene, trans }: ITablesProps): JSX.Element {
+/** Everything that the charts show, as numbers; made anew with the scene, not with each step of the pointer. */
+export const Tables = React.memo(({ scene, trans }: ITablesProps): JSX.Element => {
   const panels = scene.drawings.map(drawing => drawing.panel);
   return (
-    <div className="jp-smx-charts-tables">
+    <div>
       <FiguresTable panels={panels} sight={scene.sight} trans={trans} />
       <MomentsTable drawings={scene.drawings} sight={scene.sight} trans={trans} />
     </div>
   );
-}
+});
 
 interface IFiguresProps extends IWithWords {
   panels: readonly IPanel[];
@@ -138,9 +138,7 @@ function FiguresTable({ panels, sight, trans }: IFiguresProps): JSX.Element {
     trans.__('No numbers')
   ];
   return (
-    <table>
-      <caption>{trans.__('Figures of the time that is shown')}</caption>
-      <Heads heads={heads} />
+    <Table caption={trans.__('Figures of the time that is shown')} heads={heads} texts={2}>
       <tbody>
         {panels.flatMap(panel =>
           panel.lines.map(({ line, label }) => {
@@ -149,8 +147,10 @@ function FiguresTable({ panels, sight, trans }: IFiguresProps): JSX.Element {
               value === undefined ? '–' : valueWords(value, panel.unit, trans);
             return (
               <tr key={line.key}>
-                <th scope="row">{panel.title}</th>
-                <td>{label}</td>
+                <th scope="row" className="jp-smx-text">
+                  {panel.title}
+                </th>
+                <td className="jp-smx-text">{label}</td>
                 <td>{words(found?.newest)}</td>
                 <td>{words(found?.mean)}</td>
                 <td>{words(found?.lowest)}</td>
@@ -162,7 +162,7 @@ function FiguresTable({ panels, sight, trans }: IFiguresProps): JSX.Element {
           })
         )}
       </tbody>
-    </table>
+    </Table>
   );
 }
 
@@ -180,13 +180,17 @@ function MomentsTable({ drawings, sight, trans }: IMomentsProps): JSX.Element {
     panel.lines.length === 1 ? panel.title : trans.__('%1: %2', panel.title, label)
   );
   return (
-    <table>
-      <caption>{trans.__('Values over time, at most %1 of them', ROWS)}</caption>
-      <Heads heads={[trans.__('Since the start'), ...heads]} />
+    <Table
+      caption={trans.__('Values over time, at most %1 of them', ROWS)}
+      heads={[trans.__('Since the start'), ...heads]}
+      texts={1}
+    >
       <tbody>
         {momentsOf(lines, sight, ROWS).map(moment => (
           <tr key={moment}>
-            <th scope="row">{timeWords(moment - sight.begin, trans)}</th>
+            <th scope="row" className="jp-smx-text">
+              {timeWords(moment - sight.begin, trans)}
+            </th>
             {columns.map(({ panel, line }) => {
               const value = valueAt(line, moment);
               return (
@@ -198,20 +202,35 @@ function MomentsTable({ drawings, sight, trans }: IMomentsProps): JSX.Element {
           </tr>
         ))}
       </tbody>
-    </table>
+    </Table>
   );
 }
 
-function Heads({ heads }: { heads: readonly string[] }): JSX.Element {
+interface ITableProps {
+  caption: string;
+  heads: readonly string[];
+  /** How many columns hold words; the others hold numbers. */
+  texts: number;
+  children: React.ReactNode;
+}
+
+/** A table that is moved sideways where it is too wide, also with keys. */
+function Table({ caption, heads, texts, children }: ITableProps): JSX.Element {
   return (
-    <thead>
-      <tr>
-        {heads.map((head, i) => (
-          <th key={i} scope="col">
-            {head}
-          </th>
-        ))}
-      </tr>
-    </thead>
+    <div className="jp-smx-charts-table" role="region" aria-label={caption} tabIndex={0}>
+      <table>
+        <caption>{caption}</caption>
+        <thead>
+          <tr>
+            {heads.map((head, i) => (
+              <th key={i} scope="col" className={i < texts ? 'jp-smx-text' : undefined}>
+                {head}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        {children}
+      </table>
+    </div>
   );
 }

@@ -106,7 +106,7 @@ function optionsOf(now: { current: IPlotProps }, paint: IPaint, width: number): 
 }
 
 function lineOf(turn: number, paint: IPaint): uPlot.Series {
-  return { stroke: paint.line(turn), dash: dashOf(turn), width: 1.5, points: { size: 5 } };
+  return { stroke: paint.line(turn), dash: dashOf(turn), width: 1.5, points: { size: 6 } };
 }
 
 function axisOf(paint: IPaint): uPlot.Axis {

@@ -126,6 +126,7 @@ export interface Attempt {
   ended_at: number;
   started_at: number | null;
   hosts: HostEnd[];
+  ran_seconds: number | null;
 }
 /**
  * How the job ended on one host, as that host's agent wrote it down.
@@ -507,6 +508,8 @@ export interface Job {
   created_at: number;
   started_at: number | null;
   ended_at: number | null;
+  ran_seconds: number | null;
+  counted_from: number | null;
   modified_at: number;
   transitions: Transition[];
   why: Why | null;

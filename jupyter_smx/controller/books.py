@@ -125,12 +125,13 @@ class Books:
         self.bell.ring()
 
     def heed_the_clock(self) -> None:
-        """Move the ends of idle pools along when somebody set the clock: they have as long to live as before."""
+        """Move the ends of idle pools along when somebody set the clock, and count no running job longer for it."""
         jump = self.clock() - self.steady() - self._apart
         if abs(jump) < WAS_SET:
             return
         idle = [each for each in self.clusters.values() if each.state is ClusterState.AVAILABLE]
-        self.save(clusters=[transitions.shifted(pool, jump) for pool in idle])
+        busy = [transitions.clock_was_set(job, jump) for job in self.jobs.values() if job.counted_from]
+        self.save(jobs=busy, clusters=[transitions.shifted(pool, jump) for pool in idle])
         self._apart += jump
 
     def job(self, ref: str) -> Job:

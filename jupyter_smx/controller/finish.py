@@ -82,6 +82,7 @@ class Finisher:
         :raises UnavailableError: a host that still has outputs does not answer; try again.
         :raises StagingError: the disk here is full; try again, nothing is lost.
         """
+        self._books.heed_the_clock()
         job = self._books.jobs[job_id]
         if await self._begins_again(job, trail):
             return
@@ -89,6 +90,7 @@ class Finisher:
             job = self._uploading(job)
         home, trouble = await self._bring_home(job, trail)
         told = await self._measure(job)
+        self._books.heed_the_clock()
         job = self._books.jobs[job_id]
         ends = trail.ends()
         judged = trouble or verdict(job.goal, ends)
@@ -133,7 +135,9 @@ class Finisher:
         if retries.next_attempt(job, judged, ends, now) is None:
             return False
         await self._keep_logs(job, trail)
-        # Somebody may have stopped it meanwhile.
+        # Somebody may have stopped it meanwhile, or set the clock.
+        self._books.heed_the_clock()
+        now = self._books.clock()
         again = retries.next_attempt(self._books.jobs[job.id], judged, ends, now)
         if again is None:
             return False

@@ -154,6 +154,7 @@ class Listener(ABC):
     def agent_said(self, cluster_id: str, host: str, header: Mapping[str, Any]) -> None:
         """Take one event frame of an agent; frames of another lease are stale and dropped."""
         try:
+            self.books.heed_the_clock()
             self._take_event(cluster_id, host, header)
         except FencedError:
             self.fenced()

@@ -62,9 +62,13 @@ class Attempt(Struct, frozen=True, kw_only=True):
     ended_at: float
     started_at: float | None = None
     hosts: tuple[HostEnd, ...] = ()
+    ran_seconds: float | None = None
+    """How long it ran, by a clock that nobody sets; None where nobody counted."""
 
     def seconds(self) -> float:
         """Count how long it ran."""
+        if self.ran_seconds is not None:
+            return self.ran_seconds
         return 0.0 if self.started_at is None else max(0.0, self.ended_at - self.started_at)
 
 
@@ -91,6 +95,10 @@ class Job(Struct, frozen=True, kw_only=True):
     created_at: float = 0.0
     started_at: float | None = None
     ended_at: float | None = None
+    ran_seconds: float | None = None
+    """How long the last attempt ran, by a clock that nobody sets; there with the verdict, None where nobody counted."""
+    counted_from: float | None = None
+    """When the hosts of the attempt at hand began to work for it, by the clock as people have set it since."""
     modified_at: float = 0.0
     transitions: tuple[Transition, ...] = ()
     why: Why | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model.bill import Bill
-from jupyter_smx.policy.transitions import attempt_began
+from jupyter_smx.policy.transitions import attempt_began, attempt_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,15 +38,20 @@ def cost(groups: Iterable[InstanceGroup], seconds: float, known: Catalogue) -> f
 
 
 def billable_seconds(job: Job, now: float) -> float:
-    """Wall-clock seconds per instance from the start of the job's hosts to its end, or to now, in all attempts."""
+    """Seconds per instance from the start of the job's hosts to its end, or to now, in all attempts."""
     if job.started_at is None:
         return 0.0
-    if not job.attempts:
-        return max(0.0, (job.ended_at or now) - job.started_at)
     # Nobody pays for the time between two attempts.
-    began = attempt_began(job)
-    last = 0.0 if began is None else max(0.0, (job.ended_at or now) - began)
-    return last + sum(attempt.seconds() for attempt in job.attempts)
+    return _last_attempt(job, now) + sum(attempt.seconds() for attempt in job.attempts)
+
+
+def _last_attempt(job: Job, now: float) -> float:
+    counted = attempt_seconds(job, now) if job.ended_at is None else job.ran_seconds
+    if counted is not None:
+        return counted
+    # Only the hosts told that it was there, or a version wrote it down that did not count.
+    began = attempt_began(job) if job.attempts else job.started_at
+    return 0.0 if began is None else max(0.0, (job.ended_at or now) - began)
 
 
 def retained_seconds(job: Job) -> float:

@@ -21,8 +21,11 @@ def advance(job: Job, state: SecondaryStatus, now: float, message: str = "") -> 
     """Move a job on; stale news gives the same record back."""
     if not may_become(job.state, state):
         return job
-    now = _not_before(job, now)
     final = is_final(state)
+    ran = attempt_seconds(job, now) if final else None
+    begins = state in _BILLED_FROM and attempt_began(job) is None
+    counted_from = now if begins else job.counted_from
+    now = _not_before(job, now)
     entry = Transition(
         status=state,
         start_time=now,
@@ -36,6 +39,8 @@ def advance(job: Job, state: SecondaryStatus, now: float, message: str = "") -> 
         modified_at=now,
         started_at=now if job.started_at is None and state in _BILLED_FROM else job.started_at,
         ended_at=now if final else job.ended_at,
+        ran_seconds=ran,
+        counted_from=counted_from,
     )
 
 
@@ -60,6 +65,7 @@ def never_ran(job: Job, reason: str, now: float) -> Job:
 
 def begin_again(job: Job, reason: str, ends: tuple[HostEnd, ...], now: float) -> Job:
     """Put a job at the start of another attempt, without hosts; SageMaker shows it as ``Starting`` again."""
+    ran = attempt_seconds(job, now)
     now = _not_before(job, now)
     began = attempt_began(job)
     if began is None and job.transitions:
@@ -72,6 +78,7 @@ def begin_again(job: Job, reason: str, ends: tuple[HostEnd, ...], now: float) ->
         started_at=began,
         ended_at=now,
         hosts=ends,
+        ran_seconds=ran,
     )
     number, most = job.attempt + 1, 1 + job.spec.retries
     entry = Transition(
@@ -87,6 +94,7 @@ def begin_again(job: Job, reason: str, ends: tuple[HostEnd, ...], now: float) ->
         placements=1,
         transitions=(*_closed(job.transitions, now), entry),
         modified_at=now,
+        counted_from=None,
         warm_pool=None,
         timings={name: at for name, at in job.timings.items() if name not in _OF_ONE_ATTEMPT},
     )
@@ -97,6 +105,19 @@ def attempt_began(job: Job) -> float | None:
     rows = job.transitions
     since = max((at for at, row in enumerate(rows) if row.status is SecondaryStatus.STARTING), default=0)
     return next((row.start_time for row in rows[since:] if row.status in _BILLED_FROM), None)
+
+
+def attempt_seconds(job: Job, now: float) -> float | None:
+    """Count how long the hosts of the attempt at hand have worked for the job; None where nobody heard of a beginning.
+
+    What people set the clock by meanwhile is no time.
+    """
+    return None if job.counted_from is None else max(0.0, now - job.counted_from)
+
+
+def clock_was_set(job: Job, seconds: float) -> Job:
+    """Say of a job on hosts that somebody set the clock by so many ``seconds`` meanwhile."""
+    return replace(job, counted_from=None if job.counted_from is None else job.counted_from + seconds)
 
 
 def _closed(rows: tuple[Transition, ...], now: float) -> tuple[Transition, ...]:

@@ -97,6 +97,8 @@ export function record(fields: Partial<IJobRecord> = {}): IJobRecord {
     created_at: 1000,
     started_at: 1000,
     ended_at: 1100,
+    ran_seconds: 100,
+    counted_from: 1000,
     modified_at: 1100,
     transitions: [
       { status: 'Starting', start_time: 1000, end_time: 1002, status_message: 'Launching.' },

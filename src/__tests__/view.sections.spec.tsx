@@ -130,6 +130,7 @@ describe('the events of a job', () => {
           reason: 'A host was lost.',
           started_at: 1000,
           ended_at: 1030,
+          ran_seconds: 30,
           hosts: []
         }
       ]

@@ -73,7 +73,7 @@ def test_a_job_that_runs_ends_in_its_own_time_and_is_billed_for_no_negative_one(
     assert ended.state is SecondaryStatus.MAX_RUNTIME_EXCEEDED
     assert has_no_negative_time(ended)
     billed = price.billable_seconds(ended, sim.world.clock())
-    assert billed == pytest.approx(max(0.0, 500.0 + jump), abs=3.0), "what the clock showed, never less than nothing"
+    assert billed == pytest.approx(500.0, abs=3.0), "how long it ran, whatever the clock showed"
     (pool,) = sim.pools(ClusterState.AVAILABLE)
     assert 40 < (pool.expires_at or 0.0) - sim.world.clock() <= 60
 
@@ -90,11 +90,46 @@ def test_a_job_that_begins_again_is_billed_for_no_negative_time_of_either_attemp
     (over,) = again.attempts
     assert over.started_at is not None
     assert over.ended_at >= over.started_at
-    assert 0 < seconds_left(again) <= 2 * DAY
+    assert over.seconds() == pytest.approx(100.0, abs=3.0)
+    assert seconds_left(again) == pytest.approx(2 * DAY - 100, abs=3)
     sim.end_job(job)
     ended = sim.job(job)
     assert has_no_negative_time(ended)
-    assert price.billable_seconds(ended, sim.world.clock()) >= over.seconds() >= 0
+    assert price.billable_seconds(ended, sim.world.clock()) == pytest.approx(150.0, abs=6.0)
+
+
+@jumps
+@pytest.mark.parametrize("seen", [True, False], ids=["a tick later", "at once"])
+def test_a_jump_uses_up_none_of_the_time_that_all_attempts_have(sim: Simulation, jump: float, *, seen: bool) -> None:
+    job = sim.submit(retries=2, max_run=500)
+    for _ in range(2):
+        sim.pass_time(100.0)
+        (sim.set_clock if seen else sim.world.set_clock)(jump)
+        sim.kill_host(sim.hosts(job)[0])
+        sim.pass_time(5.0)
+        assert sim.job(job).state in (SecondaryStatus.STARTING, SecondaryStatus.TRAINING)
+    sim.pass_time(20.0)
+    again = sim.job(job)
+    assert (again.attempt, again.state) == (3, SecondaryStatus.TRAINING)
+    assert seconds_left(again) == pytest.approx(300, abs=12)
+    sim.pass_time(330.0)
+    assert sim.job(job).state is SecondaryStatus.MAX_RUNTIME_EXCEEDED
+    assert price.billable_seconds(sim.job(job), sim.world.clock()) == pytest.approx(500.0, abs=8.0)
+
+
+@jumps
+def test_a_jump_before_an_attempt_began_is_no_part_of_it(sim: Simulation, jump: float) -> None:
+    job = sim.submit(retries=1, max_run=500)
+    sim.set_clock(jump)
+    sim.pass_time(50.0)
+    began = sim.job(job)
+    assert began.state is SecondaryStatus.TRAINING
+    assert price.billable_seconds(began, sim.world.clock()) == pytest.approx(50.0, abs=3.0)
+    sim.restart()
+    sim.set_clock(jump)
+    sim.restart()
+    sim.pass_time(50.0)
+    assert price.billable_seconds(sim.job(job), sim.world.clock()) == pytest.approx(100.0, abs=8.0)
 
 
 @jumps

@@ -17,6 +17,18 @@ export namespace CommandIDs {
   export const openPanel = 'jupyter-smx:open-panel';
 }
 
+/** What one does with the log in front. */
+export namespace LogCommandIDs {
+  export const find = 'jupyter-smx:log-find';
+  export const findNext = 'jupyter-smx:log-find-next';
+  export const findPrevious = 'jupyter-smx:log-find-previous';
+  export const toBegin = 'jupyter-smx:log-go-to-beginning';
+  export const toEnd = 'jupyter-smx:log-go-to-end';
+  export const follow = 'jupyter-smx:log-follow';
+  export const wrap = 'jupyter-smx:log-wrap';
+  export const download = 'jupyter-smx:log-download';
+}
+
 /** The arguments of a command that takes none. */
 export const NO_ARGS: ReadonlyJSONObject = { type: 'object', properties: {} };
 

@@ -1,3 +1,4 @@
 import './base.css';
 import './charts.css';
 import './contrast.css';
+import './log.css';

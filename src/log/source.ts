@@ -46,8 +46,8 @@ export interface IFound {
 export interface ILogSource {
   read(ask: ILogAsk, signal: AbortSignal): Promise<ILogPart>;
   find(ask: IFindAsk, signal: AbortSignal): Promise<IFound>;
-  /** Where a browser gets the whole log as a file. */
-  address(which: IWhichLog): string;
+  /** Where a browser gets the whole log as a file of that name. */
+  address(which: IWhichLog, name: string): string;
 }
 
 /** The logs of a job. */
@@ -63,7 +63,7 @@ export function logOf(api: Api, id: string): ILogSource {
       const response = await api.respond(`${path}/search${query}`, { signal });
       return (await response.json()) as IFound;
     },
-    address: which => api.address(`${path}/whole${queryOf({ ...which })}`)
+    address: (which, name) => api.address(`${path}/whole${queryOf({ ...which, name })}`)
   };
 }
 

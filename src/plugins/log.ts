@@ -3,14 +3,15 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ILayoutRestorer } from '@jupyterlab/application';
 import { ICommandPalette, MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
-import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { Api } from '../api';
 import { jobsIcon } from '../icons';
 import { CommandIDs } from '../ids';
-import type * as Log from '../log';
+import type * as Log from '../log/index';
+import { addLogCommands } from '../log/commands';
 import { finished, running } from '../state';
 import { IJobsModel } from '../tokens';
 import { addToPalette } from './palette';
@@ -27,16 +28,18 @@ export const logPlugin: JupyterFrontEndPlugin<void> = {
   description: 'Shows the log of a job in the main area, and follows it.',
   autoStart: true,
   requires: [IJobsModel],
-  optional: [ITranslator, ICommandPalette, ILayoutRestorer],
+  optional: [ITranslator, ICommandPalette, ILayoutRestorer, ISettingRegistry],
   activate: (
     app: JupyterFrontEnd,
     model: IJobsModel,
     translator: ITranslator | null,
     palette: ICommandPalette | null,
-    restorer: ILayoutRestorer | null
+    restorer: ILayoutRestorer | null,
+    registry: ISettingRegistry | null
   ): void => {
     const trans = wordsOf(translator);
     const tabs = new WidgetTracker<MainAreaWidget<Log.LogView>>({ namespace: 'jupyter-smx-log' });
+    const settings = registry?.load(logPlugin.id).catch(() => null);
     const properties = {
       id: { type: 'string', description: 'The id of the job; without it, which one is asked' },
       name: { type: 'string', description: 'Its name, of a job that the panel does not list' }
@@ -52,15 +55,16 @@ export const logPlugin: JupyterFrontEndPlugin<void> = {
         const job = (await jobOf(args, model, jobs, trans)) ?? named(args);
         if (job) {
           // Reading logs needs more code than the rest of the page does, so it is loaded with the first one.
-          const log = await import('../log');
+          const log = await import('../log/index');
+          const isWrapped = (await settings)?.get('wrap').composite !== false;
           if (!tabs.find(tab => tab.id === tabId(job))) {
-            void tabs.add(opened(log, app, job, trans));
+            void tabs.add(opened(log, app, job, { trans, isWrapped, wake: () => model.wake() }));
           }
           app.shell.activateById(tabId(job));
         }
       }
     });
-    addToPalette(palette, trans, CommandIDs.openLog);
+    addToPalette(palette, trans, CommandIDs.openLog, ...addLogCommands(app, trans));
     void restorer?.restore(tabs, {
       command: CommandIDs.openLog,
       args: tab => ({ id: tab.id.slice(PREFIX.length), name: tab.title.label }),
@@ -83,19 +87,21 @@ function opened(
   { LogView, logOf }: typeof Log,
   app: JupyterFrontEnd,
   job: INamed,
-  trans: TranslationBundle
+  words: Pick<Log.ILogOptions, 'trans' | 'wake' | 'isWrapped'>
 ): MainAreaWidget<Log.LogView> {
   const api = new Api(app.serviceManager.serverSettings);
   const content = new LogView({
     source: logOf(api, job.id),
     name: job.name,
     page: document,
-    trans
+    ...words
   });
   const tab = new MainAreaWidget({ content });
+  // The view has its own, which goes wherever it is shown.
+  tab.toolbar.hide();
   tab.id = tabId(job);
   tab.title.label = job.name;
-  tab.title.caption = trans.__('Log of %1', job.name);
+  tab.title.caption = words.trans.__('Log of %1', job.name);
   tab.title.icon = jobsIcon;
   tab.title.closable = true;
   app.shell.add(tab, 'main');

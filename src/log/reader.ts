@@ -1,0 +1,301 @@
+// Reads one log as it is looked at: its end while one follows it, the pages around a place while one does not.
+
+import type { IDisposable } from '@lumino/disposable';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+
+import type { IProblem } from './problem';
+import { problemOf } from './problem';
+import type { ILogAsk, ILogPart, ILogSource, IWhichLog } from './source';
+import { LogWindow } from './window';
+
+/** Bytes of one answer. */
+const PIECE = 262_144;
+/** Bytes that are read at first: a page of them is seen. */
+const OPENING = 131_072;
+/** Bytes behind the end from which on nobody follows: one goes to the end instead. */
+const FAR = 1_048_576;
+/** Milliseconds between two answers that have something; with the bytes of one, the most that a page reads. */
+const PACE = 250;
+/** Seconds that the server may hold a question while there is nothing new. */
+const WAIT = 20;
+/** Milliseconds until one asks again after an outage, each time twice as long, to a bound. */
+const AGAIN = 1_000;
+const AGAIN_AT_MOST = 15_000;
+
+/** What is to be read next. */
+type Wish = { kind: 'end' | 'earlier' | 'later' } | { kind: 'place'; place: number };
+
+export class LogReader implements IDisposable {
+  constructor(private readonly source: ILogSource) {}
+
+  readonly window = new LogWindow();
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** Which log is read: `attempt` is 0 while it is the newest run's, whichever that is. */
+  get which(): IWhichLog {
+    return this._which;
+  }
+
+  /** What the server said last, null before it said anything. */
+  get latest(): Omit<ILogPart, 'bytes'> | null {
+    return this._latest;
+  }
+
+  get problem(): IProblem | null {
+    return this._problem;
+  }
+
+  get isFollowing(): boolean {
+    return this._isFollowing;
+  }
+
+  /** A place that was gone to, until somebody went there; each is another object. */
+  get target(): { place: number } | null {
+    return this._target;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  /** Bytes that the log is known to have. */
+  get total(): number {
+    return this._known;
+  }
+
+  /** No byte will follow those that are known. */
+  get isEnded(): boolean {
+    return this._isEnded;
+  }
+
+  dispose(): void {
+    this._isDisposed = true;
+    this.pause();
+    Signal.clearData(this);
+  }
+
+  /** Somebody looks: go on, after an outage at once. */
+  start(): void {
+    this._isSeen = true;
+    if (this._problem?.kind !== 'gone') {
+      this._go();
+    }
+  }
+
+  /** Nobody looks: ask nothing. */
+  pause(): void {
+    this._isSeen = false;
+    this._stop();
+  }
+
+  follow(isFollowing: boolean): void {
+    if (isFollowing !== this._isFollowing) {
+      this._isFollowing = isFollowing;
+      this._changed.emit();
+      this._go();
+    }
+  }
+
+  /** Show the end, and follow it. */
+  toEnd(): void {
+    this._isFollowing = true;
+    this._wish = { kind: 'end' };
+    this._changed.emit();
+    this._go();
+  }
+
+  /** Show what is around a byte. */
+  toPlace(place: number): void {
+    this._isFollowing = false;
+    const { start, end } = this.window;
+    if (place >= start && place < end) {
+      this._target = { place };
+      this._changed.emit();
+    } else {
+      this._wish = { kind: 'place', place };
+      this._go();
+    }
+  }
+
+  /** Read what is before the first row, if something is. */
+  earlier(): void {
+    if (this.window.start > 0 && !this._wish) {
+      this._wish = { kind: 'earlier' };
+      this._go();
+    }
+  }
+
+  /** Read what is behind the last row, if something is. */
+  later(): void {
+    if (this.window.end < this._known && !this._isFollowing && !this._wish) {
+      this._wish = { kind: 'later' };
+      this._go();
+    }
+  }
+
+  /** Read another host's log, or another run's. */
+  choose(which: IWhichLog): void {
+    this._which = which;
+    this._latest = null;
+    this._toBegin();
+    this._go();
+  }
+
+  private _toBegin(): void {
+    this.window.open(new Uint8Array(), 0);
+    this._known = 0;
+    this._isEnded = false;
+    this._isFollowing = true;
+    this._wish = { kind: 'end' };
+    this._changed.emit();
+  }
+
+  private _stop(): void {
+    this._question?.abort();
+    this._question = null;
+  }
+
+  /** Leave a question that waits, and a pause, for what is to be read now. */
+  private _go(): void {
+    this._stop();
+    if (this._isSeen && !this._isDisposed) {
+      const question = new AbortController();
+      this._question = question;
+      void this._read(question.signal);
+    }
+  }
+
+  private async _read(signal: AbortSignal): Promise<void> {
+    let pause = AGAIN;
+    while (!signal.aborted) {
+      try {
+        const isMore = await this._readOne(signal);
+        pause = AGAIN;
+        if (!isMore) {
+          return;
+        }
+      } catch (reason) {
+        if (signal.aborted) {
+          return;
+        }
+        this._problem = problemOf(reason);
+        this._changed.emit();
+        if (this._problem.kind !== 'outage') {
+          return;
+        }
+        await passed(pause, signal);
+        pause = Math.min(2 * pause, AGAIN_AT_MOST);
+      }
+    }
+  }
+
+  /** Ask one question; false when nothing is left to ask. */
+  private async _readOne(signal: AbortSignal): Promise<boolean> {
+    const wish = this._wish ?? this._behind();
+    if (!wish && this._isEnded) {
+      return false;
+    }
+    const ask = wish ? this._askOf(wish) : this._watch();
+    const part = await this.source.read({ ...this._which, ...ask }, signal);
+    if (signal.aborted) {
+      return false;
+    }
+    this._hear(wish, part);
+    this._changed.emit();
+    if (part.bytes.length > 0) {
+      await passed(PACE, signal);
+    }
+    return true;
+  }
+
+  private _hear(wish: Wish | null, part: ILogPart): void {
+    const isAnother = this._isAnother(part);
+    this._problem = null;
+    this._latest = part;
+    if (isAnother) {
+      this._toBegin();
+      return;
+    }
+    this._known = part.total;
+    // Only an answer that has the last byte says it, and it stays so; with another run the log of that one follows.
+    this._isEnded ||= part.isFinal && (this._which.attempt > 0 || part.attempt === part.attempts);
+    this._wish = null;
+    if (wish) {
+      this._take(wish, part);
+    } else if (this._isFollowing && part.start === this.window.end) {
+      this.window.append(part.bytes);
+    }
+  }
+
+  /** The job began again, or the file is another one. */
+  private _isAnother(part: ILogPart): boolean {
+    return (
+      this._latest !== null && (part.attempt !== this._latest.attempt || part.total < this._known)
+    );
+  }
+
+  /** What a follower has not seen yet: of very much the end. */
+  private _behind(): Wish | null {
+    const missing = this._known - this.window.end;
+    return this._isFollowing && missing > 0 ? { kind: missing > FAR ? 'end' : 'later' } : null;
+  }
+
+  private _askOf(wish: Wish): Omit<ILogAsk, keyof IWhichLog> {
+    const { start, end } = this.window;
+    switch (wish.kind) {
+      case 'end':
+        return { last: OPENING, limit: OPENING, wait: 0 };
+      case 'earlier':
+        return { offset: Math.max(0, start - PIECE), limit: Math.min(start, PIECE), wait: 0 };
+      case 'later':
+        return { offset: end, limit: PIECE, wait: 0 };
+      case 'place':
+        return { offset: Math.max(0, wish.place - PIECE / 2), limit: PIECE, wait: 0 };
+    }
+  }
+
+  /** Wait for what is new; who does not follow only wants to know that there is something. */
+  private _watch(): Omit<ILogAsk, keyof IWhichLog> {
+    return { offset: this._known, limit: this._isFollowing ? PIECE : 1, wait: WAIT };
+  }
+
+  private _take(wish: Wish, { bytes, start, next }: ILogPart): void {
+    const { window } = this;
+    if (wish.kind === 'earlier' && next === window.start) {
+      window.prepend(bytes, start);
+    } else if (wish.kind === 'later' && start === window.end) {
+      window.append(bytes);
+    } else if (wish.kind === 'end' || wish.kind === 'place') {
+      window.open(bytes, start);
+      this._target = wish.kind === 'place' ? { place: wish.place } : null;
+    }
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private _which: IWhichLog = { host: '', attempt: 0 };
+  private _latest: ILogPart | null = null;
+  private _problem: IProblem | null = null;
+  private _question: AbortController | null = null;
+  private _wish: Wish | null = { kind: 'end' };
+  private _target: { place: number } | null = null;
+  private _known = 0;
+  private _isFollowing = true;
+  private _isEnded = false;
+  private _isSeen = false;
+  private _isDisposed = false;
+}
+
+/** Wait, unless somebody wants something else. */
+function passed(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise(resolve => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,207 @@
+// Words in a whole log: the server looks for them part by part, the last lines first, and one goes from line to line.
+
+import type { IDisposable } from '@lumino/disposable';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+
+import { ApiError } from '../errors';
+import type { IFindAsk, IFound, ILogSource, IWhichLog } from './source';
+import type { IWords } from './text';
+
+/** Lines that are kept; who finds more needs other words. */
+export const MOST_PLACES = 100_000;
+/** Bytes before the old end in which words may begin that were not whole then. */
+const AGAIN = 1_024;
+
+export class LogSearch implements IDisposable {
+  constructor(private readonly source: ILogSource) {}
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** What is looked for, null when nothing is. */
+  get words(): IWords | null {
+    return this._words;
+  }
+
+  /** Lines that were found. */
+  get count(): number {
+    return this._places.length;
+  }
+
+  /** Whether there are more of them than are kept. */
+  get isTooMany(): boolean {
+    return this._places.length >= MOST_PLACES;
+  }
+
+  /** From 0 to 1. */
+  get progress(): number {
+    return this._total > 0 ? 1 - (this._before ?? this._total) / this._total : 1;
+  }
+
+  get isDone(): boolean {
+    return this._before === 0 || this.isTooMany;
+  }
+
+  /** Which line one is at, counted from the first; only then it is known. */
+  get number(): number | null {
+    return this._at === null ? null : this._places.length - this._at;
+  }
+
+  /** The byte at which the words begin in the line that one is at. */
+  get place(): number | null {
+    return this._at === null ? null : this._places[this._at];
+  }
+
+  /** What the server said against it. */
+  get problem(): string {
+    return this._problem;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    this._isDisposed = true;
+    this._stop();
+    Signal.clearData(this);
+  }
+
+  /** Look for words, and go to the last line before `from` that has them. */
+  find(words: IWords | null, which: IWhichLog, from: number): void {
+    this._stop();
+    this._words = words && words.text !== '' ? words : null;
+    this._which = which;
+    this._from = from;
+    this._places = [];
+    this._at = null;
+    this._before = undefined;
+    this._total = 0;
+    this._problem = '';
+    this._changed.emit();
+    this.resume();
+  }
+
+  /** Go on, after a pause or where the log has grown to `total` bytes. */
+  resume(total = this._total): void {
+    if (this._words && !this._question && !this._isDisposed) {
+      if (!this.isDone) {
+        void this._look(this._words);
+      } else if (total > this._total && !this.isTooMany) {
+        void this._lookOn(this._words, total);
+      }
+    }
+  }
+
+  /** Ask nothing while nobody looks. */
+  pause(): void {
+    this._stop();
+  }
+
+  /** Go to the next line towards the end, or from the last to the first. */
+  next(): void {
+    this._go(-1);
+  }
+
+  previous(): void {
+    this._go(1);
+  }
+
+  private _go(step: number): void {
+    const count = this._places.length;
+    if (count > 0) {
+      this._at = this._at === null ? 0 : (this._at + step + count) % count;
+      this._changed.emit();
+    }
+  }
+
+  private _stop(): void {
+    this._question?.abort();
+    this._question = null;
+  }
+
+  private async _look(words: IWords): Promise<void> {
+    await this._asking(async ask => {
+      while (!this.isDone) {
+        const found = await ask({ ...words, ...this._which, after: 0, before: this._before });
+        if (!found) {
+          return;
+        }
+        this._total = Math.max(this._total, found.total);
+        this._before = found.reached;
+        this._places = this._places.concat(found.places).slice(0, MOST_PLACES);
+        this._arrive();
+        this._changed.emit();
+      }
+    });
+  }
+
+  /** The log has grown: look through what is new. */
+  private async _lookOn(words: IWords, total: number): Promise<void> {
+    await this._asking(async ask => {
+      const after = Math.max(0, this._total - AGAIN);
+      const known = this._places[0] ?? -1;
+      let before: number | undefined = total;
+      let fresh: number[] = [];
+      while (before !== undefined && before > after) {
+        const found: IFound | null = await ask({ ...words, ...this._which, after, before });
+        if (!found) {
+          return;
+        }
+        fresh = fresh.concat(found.places.filter(place => place > known));
+        before = found.reached;
+      }
+      this._total = total;
+      this._places = fresh.concat(this._places).slice(0, MOST_PLACES);
+      this._at = this._at === null ? null : this._at + fresh.length;
+      this._arrive();
+      this._changed.emit();
+    });
+  }
+
+  /** Ask with a question of one's own; null where it was given up, or refused, which is told. */
+  private async _asking(
+    look: (ask: (what: IFindAsk) => Promise<IFound | null>) => Promise<void>
+  ): Promise<void> {
+    const question = new AbortController();
+    this._question = question;
+    await look(async what => {
+      try {
+        const found = await this.source.find(what, question.signal);
+        this._problem = '';
+        return question.signal.aborted ? null : found;
+      } catch (reason) {
+        if (!question.signal.aborted) {
+          this._problem = reason instanceof ApiError ? reason.message : String(reason);
+          this._changed.emit();
+        }
+        return null;
+      }
+    });
+    if (this._question === question) {
+      this._question = null;
+    }
+  }
+
+  /** Be at the line where one wanted to be, as soon as it is known. */
+  private _arrive(): void {
+    if (this._at === null && this._places.length > 0) {
+      const at = this._places.findIndex(place => place < this._from);
+      this._at = at >= 0 ? at : this.isDone ? this._places.length - 1 : null;
+    }
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private _words: IWords | null = null;
+  private _which: IWhichLog = { host: '', attempt: 0 };
+  private _from = 0;
+  private _places: number[] = [];
+  private _at: number | null = null;
+  private _before: number | undefined = undefined;
+  private _total = 0;
+  private _problem = '';
+  private _question: AbortController | null = null;
+  private _isDisposed = false;
+}

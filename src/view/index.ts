@@ -9,7 +9,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { Api } from '../api';
 import { historyOf } from '../charts/source';
 import { jobsIcon } from '../icons';
-import { LogView, logOf } from '../log';
+import { LogView, logOf } from '../log/index';
 import type { IJobsModel } from '../tokens';
 import { Origins } from './cells';
 import { JobRecord } from './record';

@@ -4,7 +4,7 @@ import type { Message } from '@lumino/messaging';
 import { MessageLoop } from '@lumino/messaging';
 import { Panel, TabBar, Widget } from '@lumino/widgets';
 
-import type { LogView } from '../log';
+import type { LogView } from '../log/index';
 import { ChartsSlot } from './charts';
 import type { IViewContext } from './context';
 import { HeadView } from './head';

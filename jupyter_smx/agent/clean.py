@@ -9,7 +9,7 @@ import shutil
 from typing import Dict, List, NamedTuple, Set
 
 from jupyter_smx.agent import process
-from jupyter_smx.agent.folder import RENEWED, SKELETON, TMP_MODE, HostFolder, is_folder, keeps
+from jupyter_smx.agent.folder import QUEUES, RENEWED, SKELETON, TMP_MODE, HostFolder, is_folder, keeps
 
 SHM = "/dev/shm"  # noqa: S108 - POSIX shared memory lives there, it is no place for temporary files
 _IPC_RMID = 0
@@ -20,15 +20,16 @@ _OPEN = 0o755
 
 
 class Certificate(NamedTuple):
-    """What was there before the job: shared memory files, and System V objects as ``kind/id``."""
+    """What was there before the job: shared memory files, POSIX message queues, System V objects as ``kind/id``."""
 
     shm: Set[str]
+    queues: Set[str]
     sysv: Set[str]
 
 
-def _shm_files() -> Set[str]:
+def _own_files(folder: str) -> Set[str]:
     try:
-        return {entry.name for entry in os.scandir(SHM) if entry.stat(follow_symlinks=False).st_uid == os.getuid()}
+        return {entry.name for entry in os.scandir(folder) if entry.stat(follow_symlinks=False).st_uid == os.getuid()}
     except OSError:
         return set()
 
@@ -58,13 +59,18 @@ def _sysv_objects(*, private: bool) -> Set[str]:
     return found
 
 
-def certify(*, private: bool) -> Certificate:
+def _queue_files(folder: HostFolder, *, private: bool) -> str:
+    return folder.queues if private else QUEUES
+
+
+def certify(folder: HostFolder, *, private: bool) -> Certificate:
     """Write down the state of the host; ``private`` says that it shares memory tables with nobody."""
-    return Certificate(_shm_files(), _sysv_objects(private=private))
+    queues = _own_files(_queue_files(folder, private=private))
+    return Certificate(_own_files(SHM), queues, _sysv_objects(private=private))
 
 
 def _in_use(names: Set[str]) -> Set[str]:
-    """Find which shared memory files a living process has mapped or open; only asked where others share them."""
+    """Find which shared memory files and queues a living process has; only asked where others share them."""
     used = set()
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -80,7 +86,7 @@ def _in_use(names: Set[str]) -> Set[str]:
 
 
 def _remove_shm(before: Certificate, *, private: bool) -> List[str]:
-    new = _shm_files() - before.shm
+    new = _own_files(SHM) - before.shm
     if new and not private:
         # Others share this place: what is a folder is no shared memory, and nothing says that it was the job's.
         new = {name for name in new if os.path.isfile(os.path.join(SHM, name))}
@@ -89,7 +95,22 @@ def _remove_shm(before: Certificate, *, private: bool) -> List[str]:
         with contextlib.suppress(OSError):
             path = os.path.join(SHM, name)
             shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
-    return [f"shared memory {SHM}/{name} was removed." for name in sorted(new)]
+    return [f"{_kind_of(name)} {SHM}/{name} was removed." for name in sorted(new)]
+
+
+def _kind_of(name: str) -> str:
+    return "semaphore" if name.startswith("sem.") else "shared memory"
+
+
+def _remove_queues(folder: HostFolder, before: Certificate, *, private: bool) -> List[str]:
+    place = _queue_files(folder, private=private)
+    new = _own_files(place) - before.queues
+    if new and not private:
+        new -= _in_use(new)
+    for name in new:
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(place, name))
+    return [f"message queue /{name} was removed." for name in sorted(new)]
 
 
 def _remove_sysv(before: Certificate, *, private: bool) -> List[str]:
@@ -117,7 +138,8 @@ def _temporary(folder: HostFolder) -> List[str]:
 
 def sweep(folder: HostFolder, before: Certificate, *, private: bool) -> List[str]:
     """Remove what a job left in memory, and say it; its processes have to be gone."""
-    return _remove_shm(before, private=private) + _remove_sysv(before, private=private) + _temporary(folder)
+    posix = _remove_shm(before, private=private) + _remove_queues(folder, before, private=private)
+    return posix + _remove_sysv(before, private=private) + _temporary(folder)
 
 
 def name_processes(pids: List[int]) -> List[str]:

@@ -37,6 +37,9 @@ RENEWED = (
 )
 
 
+QUEUES = "/dev/mqueue"
+"""Where a machine shows its POSIX message queues; a host with a world of its own shows them in its folder, too."""
+
 TMP_MODE = 0o1777
 """Permissions of what becomes the ``/tmp`` of jobs, in a private folder."""
 
@@ -54,6 +57,7 @@ class HostFolder:
         self.spool = self.path("spool")
         self.trash = self.path("trash")
         self.trees = self.path("code")
+        self.queues = self.path("queues")
 
     def path(self, *names: str) -> str:
         """Give the path of something in the folder."""

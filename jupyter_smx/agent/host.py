@@ -108,7 +108,7 @@ class Host:
         self._tidying = False
         self.ending = False
         self._deadline_timer: Optional[Timer] = None
-        self._certificate = clean.certify(private=self.is_private())
+        self._certificate = clean.certify(self.folder, private=self.is_private())
         begin = {
             "place": self.place._asdict(),
             "threads": config.threads,
@@ -172,7 +172,7 @@ class Host:
             sourcedir.trim(self.folder.trees, self.folder.trash)
         except OSError as error:
             self.spoilt = f"{error.filename} of job {job.id} cannot be removed ({error.strerror})."
-        self._certificate = clean.certify(private=self.is_private())
+        self._certificate = clean.certify(self.folder, private=self.is_private())
         self.deadline.end_job(float(job.spec["keep_alive"]))
         self.watch_deadline()
         if self.spoilt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -12,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from jupyter_smx.agent import process
+from jupyter_smx.agent.folder import QUEUES
 from jupyter_smx.agent.scriptmode import ML
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ def write_files(plan: Plan) -> None:
     with open(plan.folder.path("hosts"), "w", encoding="utf-8") as file:
         file.write(text + "".join(f"127.0.0.1 {name}\n" for name in sorted(plan.hosts)))
     os.chmod(plan.folder.path("hosts"), 0o644)
-    for name in ("opt", "empty"):
+    for name in ("opt", "empty", "queues"):
         os.makedirs(plan.folder.path(name), exist_ok=True)
 
 
@@ -130,6 +132,14 @@ def _rebuild_opt(stage: str, ml: str) -> None:
     _mount(None, _OPT, None, _REMOUNT | _BIND | _RDONLY)
 
 
+def _show_queues(folder: HostFolder) -> None:
+    """Let the message queues of this world be seen as files: without that nobody could say which a job left."""
+    with contextlib.suppress(OSError):  # a kernel without them has none to leave
+        _mount("mqueue", folder.queues, "mqueue", 0)
+        if os.path.isdir(QUEUES):
+            _bind(folder.queues, QUEUES)
+
+
 def enter(plan: Plan) -> None:
     """Go there; there is no way back. The process must have one thread only.
 
@@ -146,6 +156,7 @@ def enter(plan: Plan) -> None:
         _rebuild_opt(folder.path("opt"), folder.ml)
     if os.path.isdir("/dev/shm"):  # noqa: S108 - shared memory
         _mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777")  # noqa: S108
+    _show_queues(folder)
     _bind(folder.path("hosts"), "/etc/hosts")
     if os.path.isdir(_NSCD):
         # The daemon would answer from the machine's own hosts file.

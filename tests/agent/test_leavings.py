@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from far_side import NOBODY, SHM, count, is_alive
 
+from jupyter_smx.agent import clean
+from jupyter_smx.agent.folder import HostFolder
 from jupyter_smx.engines import pack
 
 if TYPE_CHECKING:
@@ -89,6 +91,47 @@ def test_bug_20_system_v_objects_of_an_own_world_are_all_removed(isolated: Agent
     assert [f"System V {kind} {number} was removed." in record["left_behind"] for number in numbers] == [True] * 3
     seen = isolated.run(f"print(len(open('/proc/sysvipc/{kind}').readlines()))")["text"]
     assert seen == "1\n", "nothing but the heading"
+
+
+POSIX = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+if not hasattr(libc, "mq_open"): libc = ctypes.CDLL("librt.so.1", use_errno=True)
+libc.sem_open.restype = ctypes.c_void_p
+"""
+
+
+def test_bug_20_posix_message_queues_of_an_own_world_are_removed_and_named(isolated: Agent) -> None:
+    source = POSIX + "for name in (b'/b', b'/a'): print(libc.mq_open(name, os.O_CREAT | os.O_RDWR, 0o600, None) >= 0)"
+    record = isolated.run(source)
+    assert record["text"] == "True\nTrue\n"
+    assert record["left_behind"] == ["message queue /a was removed.", "message queue /b was removed."]
+    assert isolated.run(POSIX + "print(libc.mq_open(b'/a', os.O_RDWR), ctypes.get_errno())")["text"] == "-1 2\n"
+    isolated.serves()
+
+
+def test_bug_20_posix_semaphores_are_removed_and_named(agent: Agent) -> None:
+    name = f"sem.smx-{os.getpid()}"
+    source = POSIX + f"print(bool(libc.sem_open(b'/{name[4:]}', os.O_CREAT, 0o600, 1)))"
+    record = agent.run(source)
+    assert record["text"] == "True\n"
+    assert record["left_behind"] == [f"semaphore /dev/shm/{name} was removed."]
+    assert not (SHM / name).exists()
+
+
+def test_bug_20_message_queues_of_a_machine_that_is_shared_are_removed_unless_somebody_has_them(
+    host_folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A folder stands for the machine's queues: this machine may not show any.
+    folder = HostFolder(str(host_folder()))
+    monkeypatch.setattr(clean, "QUEUES", str(tmp_path / "queues"))
+    (tmp_path / "queues").mkdir()
+    (tmp_path / "queues" / "before").touch()
+    before = clean.certify(folder, private=False)
+    (tmp_path / "queues" / "left").touch()
+    with (tmp_path / "queues" / "used").open("w"):
+        assert clean.sweep(folder, before, private=False) == ["message queue /left was removed."]
+    assert sorted(os.listdir(tmp_path / "queues")) == ["before", "used"]  # noqa: PTH208 - names
 
 
 def test_bug_20_semaphores_and_shared_memory_of_multiprocessing_do_not_stay(agent: Agent) -> None:

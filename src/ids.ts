@@ -9,6 +9,8 @@ export namespace CommandIDs {
   export const clearFinished = 'jupyter-smx:clear-finished';
   export const openLog = 'jupyter-smx:open-log';
   export const openCharts = 'jupyter-smx:open-charts';
+  export const pauseCharts = 'jupyter-smx:pause-charts';
+  export const resetCharts = 'jupyter-smx:reset-charts-zoom';
   export const openJob = 'jupyter-smx:open-job';
   export const compareJobs = 'jupyter-smx:compare-jobs';
   export const extendPool = 'jupyter-smx:extend-pool';

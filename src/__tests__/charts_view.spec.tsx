@@ -4,6 +4,7 @@ import { Widget } from '@lumino/widgets';
 import type { JobMetrics, JobUsage } from '../_types';
 import type { IHistoryAsk } from '../charts';
 import { ChartsView } from '../charts';
+import { openCharts, seenCharts } from '../charts/open';
 import { ApiError } from '../errors';
 import { button, rendered } from './fakes';
 import { host, metrics, series, usage } from './histories';
@@ -185,6 +186,19 @@ describe('the charts', () => {
     button(view.node, 'Pause').click();
     await later(10);
     expect(asked.usage.length).toBe(3);
+  });
+
+  it('are found by commands while they are seen', async () => {
+    answers.usage = usage([cpu([100], [50])]);
+    await shown();
+    expect(seenCharts()).toEqual([view]);
+    seenCharts()[0].pause();
+    await later(60_000);
+    expect(asked.usage.length).toBe(1);
+    view.hide();
+    expect(seenCharts()).toEqual([]);
+    view.dispose();
+    expect(openCharts.size).toBe(0);
   });
 
   it('begin anew when the job does, and show an earlier run when asked', async () => {

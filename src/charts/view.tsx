@@ -9,6 +9,8 @@ import { sentenceOf } from '../errors';
 import type { IFeedOptions } from './feed';
 import { Feed } from './feed';
 import { isCalm } from './looks';
+import type { IOpenCharts } from './open';
+import { openCharts } from './open';
 import { ChartsPage } from './page';
 import type { IPlotProps } from './plot';
 import type { IChoice, IScene } from './scene';
@@ -31,7 +33,7 @@ let groups = 0;
 /**
  * Follows the job while it is attached and visible in a visible page, until the verdict.
  */
-export class ChartsView extends ReactWidget {
+export class ChartsView extends ReactWidget implements IOpenCharts {
   constructor(private readonly options: IChartsOptions) {
     super();
     this.addClass('jp-smx-charts');
@@ -49,6 +51,7 @@ export class ChartsView extends ReactWidget {
   dispose(): void {
     this.options.page.removeEventListener('visibilitychange', this._onPage);
     this.node.removeEventListener('keydown', this._onKey);
+    openCharts.delete(this);
     this._feed.dispose();
     super.dispose();
   }
@@ -74,6 +77,7 @@ export class ChartsView extends ReactWidget {
 
   protected onAfterAttach(msg: Message): void {
     super.onAfterAttach(msg);
+    openCharts.add(this);
     void this._load();
     this._onPage();
   }
@@ -90,6 +94,7 @@ export class ChartsView extends ReactWidget {
   }
 
   protected onBeforeDetach(msg: Message): void {
+    openCharts.delete(this);
     this._feed.stop();
     super.onBeforeDetach(msg);
   }

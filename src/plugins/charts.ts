@@ -5,12 +5,14 @@ import { ILayoutRestorer } from '@jupyterlab/application';
 import { ICommandPalette, MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
 import { ITranslator } from '@jupyterlab/translation';
 import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { Api } from '../api';
 import type * as Charts from '../charts';
+import { seenCharts } from '../charts/open';
 import { jobsIcon } from '../icons';
-import { CommandIDs } from '../ids';
+import { CommandIDs, NO_ARGS } from '../ids';
 import { finished, running } from '../state';
 import { IJobsModel } from '../tokens';
 import { addToPalette } from './palette';
@@ -61,7 +63,9 @@ export const chartsPlugin: JupyterFrontEndPlugin<void> = {
         }
       }
     });
-    addToPalette(palette, trans, CommandIDs.openCharts);
+    addForSeen(app.commands, trans);
+    const { openCharts, pauseCharts, resetCharts } = CommandIDs;
+    addToPalette(palette, trans, openCharts, pauseCharts, resetCharts);
     void restorer?.restore(tabs, {
       command: CommandIDs.openCharts,
       args: tab => ({ id: tab.id.slice(PREFIX.length), name: tab.title.label }),
@@ -71,6 +75,25 @@ export const chartsPlugin: JupyterFrontEndPlugin<void> = {
 };
 
 const PREFIX = 'jupyter-smx-charts-';
+
+/** The commands for the charts that are seen; without any they cannot be chosen. */
+function addForSeen(commands: CommandRegistry, trans: TranslationBundle): void {
+  commands.addCommand(CommandIDs.pauseCharts, {
+    label: trans.__('Pause Charts'),
+    caption: trans.__('Let the charts that are shown stand still, or go on; the job goes on'),
+    describedBy: { args: NO_ARGS },
+    isEnabled: () => seenCharts().length > 0,
+    isToggled: () => seenCharts().some(charts => charts.isPaused),
+    execute: () => seenCharts().forEach(one => (one.isPaused ? one.resume() : one.pause()))
+  });
+  commands.addCommand(CommandIDs.resetCharts, {
+    label: trans.__('Reset Zoom of Charts'),
+    caption: trans.__('Show all of the time in the charts that are shown'),
+    describedBy: { args: NO_ARGS },
+    isEnabled: () => seenCharts().length > 0,
+    execute: () => seenCharts().forEach(charts => charts.zoom(null))
+  });
+}
 
 function tabId({ id }: INamed): string {
   return PREFIX + id;

@@ -4,7 +4,15 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
 import { ApiError, sentenceOf } from './errors';
-import type { Changes, ErrorBody, JobSummary, PoolSummary, Status } from './_types';
+import type {
+  ArraySummary,
+  Changes,
+  ErrorBody,
+  Job,
+  JobSummary,
+  PoolSummary,
+  Status
+} from './_types';
 
 const ROOT = 'jupyter-smx';
 const NO_CONTENT = 204;
@@ -17,6 +25,9 @@ export interface IAnswer<T> {
   body: T;
   now: number | null;
 }
+
+/** What is used of the answer that hands a job in. */
+export type JobAnswer = Pick<Job, 'id' | 'name'>;
 
 export interface IWhichJobs {
   before?: string;
@@ -42,6 +53,25 @@ export class Api {
 
   async deleteJob(id: string): Promise<void> {
     await this.request(`jobs/${encodeURIComponent(id)}`, { method: 'DELETE' });
+  }
+
+  /** Run a job once more as the job `newId`; said twice, it is done once. */
+  rerunJob(id: string, newId: string): Promise<IAnswer<JobAnswer>> {
+    const body = JSON.stringify({ id: newId });
+    return this.request(`jobs/${encodeURIComponent(id)}/rerun`, { method: 'POST', body });
+  }
+
+  /** The newest arrays, with how many of their tasks are where. */
+  arrays(limit: number): Promise<IAnswer<{ arrays: ArraySummary[] }>> {
+    return this.request(`arrays${URLExt.objectToQueryString({ limit })}`);
+  }
+
+  array(id: string): Promise<IAnswer<ArraySummary>> {
+    return this.request(`arrays/${encodeURIComponent(id)}?tasks=0`);
+  }
+
+  stopArray(id: string): Promise<IAnswer<unknown>> {
+    return this.request(`arrays/${encodeURIComponent(id)}/stop`, { method: 'POST' });
   }
 
   pools(): Promise<IAnswer<{ pools: PoolSummary[] }>> {

@@ -2,8 +2,9 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import type { JobSummary } from './_types';
-import { isFinal } from './state';
+import type { ArrayCounts, ArraySummary, JobSummary } from './_types';
+import type { IState } from './state';
+import { arraysOf, finished, isFinal, running } from './state';
 
 /** What a notebook holds of an array; `states` has a letter for each task: p(ending), r, c(ompleted), f, s(topped). */
 export interface IArraySnapshot {
@@ -19,7 +20,13 @@ export interface ITasks {
   title: string;
   size: number;
   tasks: JobSummary[];
+  /** Of all tasks, in this list or not; null where nobody counted them. */
+  counts: ArrayCounts | null;
 }
+
+/** A row of a list: a job, an array, or one of the tasks of an array that is unfolded. */
+export type Row =
+  { id: string; job: JobSummary; isTask: boolean } | { id: string; array: ITasks; isOpen: boolean };
 
 const WAITS = 'p';
 
@@ -66,20 +73,45 @@ export function countWords(states: string, trans: TranslationBundle): string {
   return parts.join(', ');
 }
 
-/** Say of some tasks of an array how many of them are where; nothing is said of tasks that are not among them. */
-export function tasksWords({ tasks, size }: ITasks, trans: TranslationBundle): string {
+/** How many tasks of an array are where; those that are in the list where nobody counted all of them. */
+export function countsOf({ tasks, counts }: ITasks): ArrayCounts {
   const states = tasks.map(stateOf);
-  const words = [
-    ['r', trans.__('running')],
-    ['p', trans.__('waiting')],
-    ['c', trans.__('completed')],
-    ['f', trans.__('failed')],
-    ['s', trans.__('stopped')]
-  ]
-    .map(([letter, word]) => [states.filter(one => one === letter).length, word] as const)
+  const count = (letter: string): number => states.filter(one => one === letter).length;
+  return (
+    counts ?? {
+      pending: count('p'),
+      running: count('r'),
+      completed: count('c'),
+      failed: count('f'),
+      stopped: count('s')
+    }
+  );
+}
+
+/** Say where the tasks of an array are, as `3 running, 8 completed, 1 failed of 12 tasks`. */
+export function tasksWords(row: ITasks, trans: TranslationBundle): string {
+  const counts = countsOf(row);
+  const words = (
+    [
+      [counts.running, trans.__('running')],
+      [counts.pending, trans.__('waiting')],
+      [counts.completed, trans.__('completed')],
+      [counts.failed, trans.__('failed')],
+      [counts.stopped, trans.__('stopped')]
+    ] as const
+  )
     .filter(([count]) => count > 0)
     .map(([count, word]) => `${count} ${word}`);
-  return trans.__('%1 of %2 tasks', words.join(', '), size);
+  return trans.__('%1 of %2 tasks', words.join(', '), row.size);
+}
+
+/** The status of an array as a whole, in SageMaker's words. */
+export function statusOfTasks(row: ITasks): JobSummary['status'] {
+  const { pending, running: going, failed, stopped } = countsOf(row);
+  if (pending + going > 0) {
+    return 'InProgress';
+  }
+  return failed > 0 ? 'Failed' : stopped > 0 ? 'Stopped' : 'Completed';
 }
 
 export function stateWord(state: string, trans: TranslationBundle): string {
@@ -98,9 +130,34 @@ export function stateWord(state: string, trans: TranslationBundle): string {
 }
 
 /**
+ * The jobs of the sections Running and Finished: an array stands in one of them with all of its tasks.
+ */
+export function sections(state: IState): { running: JobSummary[]; finished: JobSummary[] } {
+  const open = running(state);
+  const live = arraysOf(open);
+  for (const { id, counts } of state.arrays.values()) {
+    if (counts.pending + counts.running > 0) {
+      live.add(id);
+    }
+  }
+  const over = finished(state);
+  const isLive = (job: JobSummary): boolean => job.array !== null && live.has(job.array.id);
+  const moved = live.size > 0 ? over.filter(isLive) : [];
+  return moved.length === 0
+    ? { running: open, finished: over }
+    : {
+        running: [...open, ...moved].sort((a, b) => a.created_at - b.created_at),
+        finished: over.filter(job => !isLive(job))
+      };
+}
+
+/**
  * Put the tasks of each array together, where its first task of the list stands; everything else stays where it is.
  */
-export function together(jobs: readonly JobSummary[]): (JobSummary | ITasks)[] {
+export function together(
+  jobs: readonly JobSummary[],
+  known: ReadonlyMap<string, ArraySummary> = new Map()
+): (JobSummary | ITasks)[] {
   const rows: (JobSummary | ITasks)[] = [];
   const arrays = new Map<string, ITasks>();
   for (const job of jobs) {
@@ -109,13 +166,38 @@ export function together(jobs: readonly JobSummary[]): (JobSummary | ITasks)[] {
       continue;
     }
     const { id, name, title, size } = job.array;
-    const known = arrays.get(id);
-    if (known) {
-      known.tasks.push(job);
+    const row = arrays.get(id);
+    if (row) {
+      row.tasks.push(job);
     } else {
-      const row = { id, name, title, size, tasks: [job] };
-      arrays.set(id, row);
-      rows.push(row);
+      const first = { id, name, title, size, tasks: [job], counts: known.get(id)?.counts ?? null };
+      arrays.set(id, first);
+      rows.push(first);
+    }
+  }
+  return rows;
+}
+
+/**
+ * The rows of a list of jobs; under an array that is open stand its tasks, in their order.
+ */
+export function rowsOf(
+  jobs: readonly JobSummary[],
+  known: ReadonlyMap<string, ArraySummary>,
+  open: ReadonlySet<string>
+): Row[] {
+  const rows: Row[] = [];
+  for (const one of together(jobs, known)) {
+    if (!('tasks' in one)) {
+      rows.push({ id: one.id, job: one, isTask: false });
+      continue;
+    }
+    const isOpen = open.has(one.id);
+    rows.push({ id: one.id, array: one, isOpen });
+    if (isOpen) {
+      const index = (task: JobSummary): number => task.array?.index ?? 0;
+      const tasks = [...one.tasks].sort((a, b) => index(a) - index(b));
+      rows.push(...tasks.map(job => ({ id: job.id, job, isTask: true })));
     }
   }
   return rows;

@@ -3,13 +3,13 @@
 import type { CommandRegistry } from '@lumino/commands';
 import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { refreshIcon } from '@jupyterlab/ui-components';
+import { refreshIcon, runIcon } from '@jupyterlab/ui-components';
 import type { IDisposable } from '@lumino/disposable';
 import { DisposableSet } from '@lumino/disposable';
 
-import type { JobSummary } from './_types';
+import { addArrayCommands } from './arraycommands';
 import { agreed, jobOf, poolOf, told } from './ask';
-import { sentenceOf } from './errors';
+import { removeAll } from './removal';
 import { Filter } from './filter';
 import { CommandIDs, idArgs, NO_ARGS } from './ids';
 import { finished, running } from './state';
@@ -30,8 +30,10 @@ export function addCommands(
   added.add(addRefresh(commands, model, trans));
   added.add(addWake(commands, model, trans));
   added.add(addStop(commands, model, trans));
+  added.add(addRerun(commands, model, trans));
   added.add(addDelete(commands, model, trans));
   added.add(addClear(commands, model, trans));
+  added.add(addArrayCommands(commands, model, trans));
   added.add(addExtend(commands, model, trans));
   added.add(addRelease(commands, model, trans));
   return added;
@@ -86,6 +88,27 @@ function addStop(
       );
       if (sure) {
         await told(model.stop(job));
+      }
+    }
+  });
+}
+
+function addRerun(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  return commands.addCommand(CommandIDs.rerunJob, {
+    label: trans.__('Run Job Again'),
+    caption: trans.__('Run a job once more, with the code, variables and hosts that it had'),
+    icon: runIcon,
+    describedBy: { args: idArgs('The id of the job; without it, which one is asked') },
+    execute: async args => {
+      const job = await jobOf(args, model, finished(model.state), trans);
+      if (job) {
+        const say = (name: string): unknown =>
+          Notification.info(trans.__('%1 runs again as %2', job.name, name), { autoClose: 5000 });
+        await told(model.rerun(job).then(say));
       }
     }
   });
@@ -151,22 +174,6 @@ function addClear(
       }
     }
   });
-}
-
-/** One after the other, so that the controller can do other things between; what may not go is said once. */
-async function removeAll(
-  jobs: readonly JobSummary[],
-  model: IJobsModel,
-  trans: TranslationBundle
-): Promise<void> {
-  const refusals: unknown[] = [];
-  for (const job of jobs) {
-    await model.remove(job).catch((reason: unknown) => refusals.push(reason));
-  }
-  if (refusals.length > 0) {
-    const kept = trans._n('%1 job was kept.', '%1 jobs were kept.', refusals.length);
-    Notification.warning(trans.__('%1 %2', kept, sentenceOf(refusals[0])));
-  }
 }
 
 function addExtend(

@@ -36,7 +36,7 @@ export class Filter {
     ]);
   }
 
-  pools(pools: PoolSummary[]): PoolSummary[] {
+  pools<P extends PoolSummary>(pools: P[]): P[] {
     return this._kept(pools, pool => [pool.name, pool.engine, pool.instances, pool.state]);
   }
 

@@ -3,8 +3,10 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { JobSummary, PoolSummary } from './_types';
-import type { IState } from './state';
+import type { IPool, IState } from './state';
 import { idlePools, isFinal, running } from './state';
+
+const HOUR = 3600;
 
 /** `mm:ss`, or `h:mm:ss` from one hour on; never negative. */
 export function clock(seconds: number): string {
@@ -40,13 +42,22 @@ export function measured(seconds: number, trans: TranslationBundle): string {
 }
 
 /** Seconds that a job took until its end, or until `now`. */
-export function elapsed(job: JobSummary, now: number): number {
+export function elapsed(job: Pick<JobSummary, 'created_at' | 'ended_at'>, now: number): number {
   return Math.max(0, (job.ended_at ?? now) - job.created_at);
 }
 
 /** Seconds until a pool ends; null while a job uses it. */
 export function remaining(pool: PoolSummary, now: number): number | null {
   return pool.expires_at === null ? null : Math.max(0, pool.expires_at - now);
+}
+
+/** What a pool cost while it waited for jobs, up to now; null where nobody knows a price. */
+export function idleCost(pool: IPool, now: number): number | null {
+  if (pool.idle_cost === null) {
+    return null;
+  }
+  const since = pool.expires_at === null ? 0 : Math.max(0, now - (pool.told_at ?? now));
+  return pool.idle_cost + ((pool.price_per_hour ?? 0) * since) / HOUR;
 }
 
 /** The step that a job is at, in the words of SageMaker's `SecondaryStatus`, translated. */

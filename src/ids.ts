@@ -5,7 +5,10 @@ import type { ReadonlyJSONObject } from '@lumino/coreutils';
 export namespace CommandIDs {
   export const refresh = 'jupyter-smx:refresh';
   export const stopJob = 'jupyter-smx:stop-job';
+  export const rerunJob = 'jupyter-smx:rerun-job';
   export const deleteJob = 'jupyter-smx:delete-job';
+  export const stopArray = 'jupyter-smx:stop-array';
+  export const deleteArray = 'jupyter-smx:delete-array';
   export const clearFinished = 'jupyter-smx:clear-finished';
   export const openLog = 'jupyter-smx:open-log';
   export const openCharts = 'jupyter-smx:open-charts';

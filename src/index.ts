@@ -3,6 +3,7 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 
 import { cardPlugin } from './plugins/card';
+import { cellsPlugin } from './plugins/cells';
 import { chartsPlugin } from './plugins/charts';
 import { commandsPlugin } from './plugins/commands';
 import { jobPlugin } from './plugins/job';
@@ -27,6 +28,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   logPlugin,
   chartsPlugin,
   jobPlugin,
-  cardPlugin
+  cardPlugin,
+  cellsPlugin
 ];
 export default plugins;

@@ -6,10 +6,21 @@ import type { ISignal, IStream } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
 import type { JobSummary, PoolSummary } from './_types';
-import type { Api, IAnswer } from './api';
+import type { Api, IAnswer, JobAnswer } from './api';
+import { Counts } from './counts';
 import { ApiError, sentenceOf } from './errors';
 import type { IState, IStep } from './state';
-import { asleep, changed, extended, listed, NOTHING, paged, without } from './state';
+import {
+  arraysOf,
+  asleep,
+  changed,
+  counted,
+  extended,
+  listed,
+  NOTHING,
+  paged,
+  without
+} from './state';
 import type { IJobsModel } from './tokens';
 
 export const CHANGE_SCHEMA = 'https://events.jupyter.org/jupyter_smx/change/v1';
@@ -19,6 +30,9 @@ const RETRY_MS = 5000;
 
 /** Jobs in one answer at most; the controller gives no more. */
 const PAGE = 1000;
+
+/** Arrays whose tasks are counted in a listing. */
+const ARRAYS = 200;
 
 type Wish = 'nothing' | 'changes' | 'list';
 
@@ -31,6 +45,8 @@ export class JobsModel implements IJobsModel, IDisposable {
     this._api = options.api;
     this._page = options.page;
     this._clock = options.clock;
+    this._newId = options.newId;
+    this._counts = new Counts(id => this._count(id), options.page);
     options.events.connect(this._onEvent, this);
     this._page.addEventListener('visibilitychange', this._onVisible);
   }
@@ -58,6 +74,7 @@ export class JobsModel implements IJobsModel, IDisposable {
     this._isDisposed = true;
     this._page.removeEventListener('visibilitychange', this._onVisible);
     clearTimeout(this._retry);
+    this._counts.dispose();
     Signal.clearData(this);
   }
 
@@ -83,6 +100,25 @@ export class JobsModel implements IJobsModel, IDisposable {
 
   async stop(job: JobSummary): Promise<void> {
     await this._api.stopJob(job.id);
+    await this._want('changes');
+  }
+
+  async rerun(job: JobSummary): Promise<string> {
+    const newId = this._newId();
+    const ask = (): Promise<IAnswer<JobAnswer>> => this._api.rerunJob(job.id, newId);
+    // An answer that was lost on its way is asked for once more; the id makes one job of it.
+    const answer = await ask().catch((reason: unknown) => {
+      if (reason instanceof ApiError && reason.status === 0) {
+        return ask();
+      }
+      throw reason;
+    });
+    await this._want(this._state.reach === 'ready' ? 'changes' : 'list');
+    return answer.body.name;
+  }
+
+  async stopArray(id: string): Promise<void> {
+    await this._api.stopArray(id);
     await this._want('changes');
   }
 
@@ -129,6 +165,7 @@ export class JobsModel implements IJobsModel, IDisposable {
     // Events are lost while a browser freezes a hidden tab, and nothing says so.
     if (this._page.visibilityState === 'visible') {
       void this._want(this._state.reach === 'ready' ? 'changes' : 'list');
+      this._counts.look();
     }
   };
 
@@ -171,7 +208,11 @@ export class JobsModel implements IJobsModel, IDisposable {
     const [page, pools] = await Promise.all([this._api.jobs(limit), this._api.pools()]);
     const cursor = cursorOf(page.body.jobs, limit);
     const jobs = [...(cursor === null ? [] : await this._unfinished()), ...page.body.jobs];
-    this._take(info, listed(this._state, jobs, pools.body.pools, info.body.seq, cursor));
+    const hasArrays = arraysOf(jobs).size > 0;
+    const arrays = hasArrays ? (await this._api.arrays(ARRAYS)).body.arrays : [];
+    const now = pools.now ?? this.now();
+    const step = listed(this._state, jobs, pools.body.pools, info.body.seq, cursor, now);
+    this._take(info, { ...step, state: counted(step.state, arrays) });
   }
 
   /** Jobs without a verdict, which may be older than those of the first page. */
@@ -206,11 +247,19 @@ export class JobsModel implements IJobsModel, IDisposable {
     } else {
       const before = this._state.seq;
       this._take(answer, changed(this._state, answer.body));
+      for (const id of arraysOf(answer.body.events.map(event => event.job))) {
+        this._counts.want(id, this._state.arrays.has(id));
+      }
       const isPart = this._state.seq < answer.body.seq && this._state.seq > before;
       if (isPart && this._wish === 'nothing') {
         this._wish = 'changes';
       }
     }
+  }
+
+  private async _count(id: string): Promise<void> {
+    const { body } = await this._api.array(id);
+    this._become(counted(this._state, [body]));
   }
 
   private _take(answer: IAnswer<unknown>, step: IStep): void {
@@ -247,6 +296,8 @@ export class JobsModel implements IJobsModel, IDisposable {
   private readonly _api: JobsModel.IApi;
   private readonly _page: JobsModel.IPage;
   private readonly _clock: () => number;
+  private readonly _newId: () => string;
+  private readonly _counts: Counts;
   private readonly _changed = new Signal<this, IState>(this);
   private readonly _ended = new Signal<this, JobSummary[]>(this);
   private _state: IState = NOTHING;
@@ -277,6 +328,10 @@ export namespace JobsModel {
     | 'pools'
     | 'changes'
     | 'stopJob'
+    | 'rerunJob'
+    | 'arrays'
+    | 'array'
+    | 'stopArray'
     | 'deleteJob'
     | 'keepPool'
     | 'releasePool'
@@ -294,5 +349,7 @@ export namespace JobsModel {
     page: IPage;
     /** Seconds since the epoch by this browser's clock. */
     clock: () => number;
+    /** A new id for a job. */
+    newId: () => string;
   }
 }

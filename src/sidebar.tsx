@@ -7,8 +7,10 @@ import type { Message } from '@lumino/messaging';
 import type { AccordionPanel } from '@lumino/widgets';
 import React from 'react';
 
+import { sections } from './arrays';
 import { CommandIDs } from './ids';
-import type { IJobActions } from './components/jobs';
+import type { IArrayActions } from './components/arrays';
+import type { IJobActions } from './components/buttons';
 import { JobList } from './components/jobs';
 import { Notice } from './components/notice';
 import { PoolList } from './components/pools';
@@ -18,7 +20,7 @@ import { Filter } from './filter';
 import { countSentence } from './format';
 import { jobsIcon } from './icons';
 import { LiveWidget } from './live';
-import { finished, livePools, running } from './state';
+import { livePools, running } from './state';
 import type { IJobsModel } from './tokens';
 
 /** Lab's own command, there unless an administrator took the editor away. */
@@ -105,11 +107,15 @@ abstract class SectionView extends LiveWidget {
   }
 
   /** What the rows of a list of jobs can do here. */
-  protected jobActions(): IJobActions {
+  protected jobActions(): IJobActions & IArrayActions {
     const { commands } = this;
     return {
       onStop: errandFor(commands, CommandIDs.stopJob),
       onDelete: errandFor(commands, CommandIDs.deleteJob),
+      onRerun: errandFor(commands, CommandIDs.rerunJob),
+      onCompare: errandFor(commands, CommandIDs.compareJobs),
+      onStopArray: errandFor(commands, CommandIDs.stopArray),
+      onDeleteArray: errandFor(commands, CommandIDs.deleteArray),
       onOpen: errandFor(commands, CommandIDs.openJob) ?? errandFor(commands, CommandIDs.openLog)
     };
   }
@@ -180,7 +186,7 @@ class RunningView extends SectionView {
     if (!this.isKnown()) {
       return <></>;
     }
-    const all = running(this.model.state);
+    const all = sections(this.model.state).running;
     const start = this.trans.__(
       'No job is running. A cell that begins with %1 starts one.',
       '%%train'
@@ -188,6 +194,7 @@ class RunningView extends SectionView {
     return (
       <JobList
         jobs={this.filter.jobs(all)}
+        arrays={this.model.state.arrays}
         now={this.model.now()}
         trans={this.trans}
         label={this.trans.__('Running jobs')}
@@ -255,11 +262,12 @@ class FinishedView extends SectionView {
       return <></>;
     }
     this._clear.enabled = this.commands.hasCommand(CommandIDs.clearFinished);
-    const all = finished(state);
+    const all = sections(state).finished;
     const none = state.reach === 'ready' ? this.trans.__('No job has finished yet.') : '';
     return (
       <JobList
         jobs={this.filter.jobs(all)}
+        arrays={this.model.state.arrays}
         now={this.model.now()}
         trans={this.trans}
         label={this.trans.__('Finished jobs')}

@@ -1,11 +1,16 @@
 // What is known of jobs and pools, and how a change is applied to it: pure functions over one immutable value.
 
-import type { Changes, Event, JobSummary, PoolSummary, Status } from './_types';
+import type { ArraySummary, Changes, Event, JobSummary, PoolSummary, Status } from './_types';
 
 /**
  * How the server half answers: not asked yet, its routes do not exist, no controller runs, answering, or failing.
  */
 export type Reach = 'unknown' | 'missing' | 'asleep' | 'ready' | 'failing';
+
+/** A pool, and when the server said this of it (its clock, seconds since the epoch): what it costs goes on since. */
+export interface IPool extends PoolSummary {
+  readonly told_at?: number;
+}
 
 /**
  * Everything that the views show. `seq` is the number of the last change that is in it.
@@ -14,7 +19,9 @@ export interface IState {
   readonly reach: Reach;
   readonly seq: number;
   readonly jobs: ReadonlyMap<string, JobSummary>;
-  readonly pools: ReadonlyMap<string, PoolSummary>;
+  readonly pools: ReadonlyMap<string, IPool>;
+  /** Of the newest arrays: how many of their tasks are where, listed or not. */
+  readonly arrays: ReadonlyMap<string, ArraySummary>;
   /** Seconds to add to this browser's clock in order to have the server's. */
   readonly skew: number;
   /** The sentence that goes with `failing`. */
@@ -33,6 +40,7 @@ export const NOTHING: IState = {
   seq: 0,
   jobs: new Map(),
   pools: new Map(),
+  arrays: new Map(),
   skew: 0,
   problem: '',
   limit: FINISHED_LIMIT,
@@ -41,7 +49,7 @@ export const NOTHING: IState = {
 
 const FINAL: ReadonlySet<Status> = new Set<Status>(['Completed', 'Failed', 'Stopped']);
 
-export function isFinal(job: JobSummary): boolean {
+export function isFinal(job: Pick<JobSummary, 'status'>): boolean {
   return FINAL.has(job.status);
 }
 
@@ -59,7 +67,8 @@ export function listed(
   jobs: readonly JobSummary[],
   pools: readonly PoolSummary[],
   seq: number,
-  cursor: string | null = null
+  cursor: string | null = null,
+  now?: number
 ): IStep {
   const ended = jobs.filter(job => {
     const before = state.jobs.get(job.id);
@@ -73,7 +82,7 @@ export function listed(
       seq,
       cursor,
       jobs: new Map(jobs.map(job => [job.id, job])),
-      pools: new Map(pools.filter(isLive).map(pool => [pool.id, pool]))
+      pools: new Map(pools.filter(isLive).map(pool => [pool.id, { ...pool, told_at: now }]))
     },
     ended
   };
@@ -111,6 +120,25 @@ function oldestOf(jobs: ReadonlyMap<string, JobSummary>): string | null {
 }
 
 /**
+ * The state with the tasks of some arrays counted anew.
+ */
+export function counted(state: IState, arrays: readonly ArraySummary[]): IState {
+  const all = new Map([...state.arrays, ...arrays.map(array => [array.id, array] as const)]);
+  return { ...state, arrays: all };
+}
+
+/** The ids of the arrays of some jobs. */
+export function arraysOf(jobs: Iterable<JobSummary | null>): Set<string> {
+  const ids = new Set<string>();
+  for (const job of jobs) {
+    if (job?.array) {
+      ids.add(job.array.id);
+    }
+  }
+  return ids;
+}
+
+/**
  * The state while no controller runs: what was known stays, and nothing is wrong.
  */
 export function asleep(state: IState): IStep {
@@ -123,7 +151,7 @@ export function asleep(state: IState): IStep {
 export function changed(state: IState, changes: Changes): IStep {
   const fresh = changes.events.filter(event => event.seq > state.seq);
   const jobs = new Map(state.jobs);
-  const pools = new Map(state.pools);
+  const pools = new Map<string, IPool>(state.pools);
   const ended = new Map<string, JobSummary>();
   for (const event of [...fresh].sort((a, b) => a.seq - b.seq)) {
     const job = applyEvent(event, jobs, pools);
@@ -156,11 +184,11 @@ function newestOf(changes: Changes): number {
 function applyEvent(
   event: Event,
   jobs: Map<string, JobSummary>,
-  pools: Map<string, PoolSummary>
+  pools: Map<string, IPool>
 ): JobSummary | null {
   if (event.pool) {
     if (isLive(event.pool)) {
-      pools.set(event.pool.id, event.pool);
+      pools.set(event.pool.id, { ...event.pool, told_at: event.at });
     } else {
       pools.delete(event.pool.id);
     }
@@ -213,14 +241,14 @@ export function finished(state: IState): JobSummary[] {
 }
 
 /** Pools: the one that ends soonest first, those in use last. */
-export function livePools(state: IState): PoolSummary[] {
+export function livePools(state: IState): IPool[] {
   return [...state.pools.values()].sort(
     (a, b) => (a.expires_at ?? Infinity) - (b.expires_at ?? Infinity) || a.created_at - b.created_at
   );
 }
 
 /** Pools that wait for a job: those that can be kept longer and released. */
-export function idlePools(state: IState): PoolSummary[] {
+export function idlePools(state: IState): IPool[] {
   return livePools(state).filter(pool => pool.expires_at !== null);
 }
 

@@ -26,6 +26,10 @@ export interface IJobsModel {
   /** Read one more page of older jobs; nothing happens when there is none. */
   more(): Promise<void>;
   stop(job: JobSummary): Promise<void>;
+  /** Run a job once more; gives the name of the new job. */
+  rerun(job: JobSummary): Promise<string>;
+  /** Stop all tasks of an array. */
+  stopArray(id: string): Promise<void>;
   /** Delete a finished job, with its log and its files. */
   remove(job: JobSummary): Promise<void>;
   /** Move the end of an idle pool by some seconds. */

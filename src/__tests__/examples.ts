@@ -1,6 +1,6 @@
 // Jobs, pools and events for tests.
 
-import type { Changes, Event, JobSummary, PoolSummary } from '../_types';
+import type { ArraySummary, Changes, Event, JobSummary, PoolSummary } from '../_types';
 
 export function job(number: number, fields: Partial<JobSummary> = {}): JobSummary {
   return {
@@ -49,6 +49,23 @@ export function arrayTask(index: number, size: number): NonNullable<JobSummary['
     values: {},
     title: heading,
     max_concurrent: 0
+  };
+}
+
+export function arraySummary(counts: Partial<ArraySummary['counts']> = {}): ArraySummary {
+  const all = { pending: 0, running: 0, completed: 0, failed: 0, stopped: 0, ...counts };
+  return {
+    id: 'a1',
+    name: 'train-a1',
+    base_name: 'train',
+    kind: 'train',
+    size: Object.values(all).reduce((sum, count) => sum + count, 0),
+    counts: all,
+    title: heading,
+    max_concurrent: 0,
+    engine: 'local',
+    instances: 'local × 1',
+    created_at: 1000
   };
 }
 

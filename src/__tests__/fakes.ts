@@ -19,6 +19,8 @@ export class FakeModel implements IJobsModel {
   begin = jest.fn(() => Promise.resolve());
   more = jest.fn(() => Promise.resolve());
   stop = jest.fn((_job: JobSummary) => Promise.resolve());
+  rerun = jest.fn((job: JobSummary) => Promise.resolve(`${job.base_name}-again`));
+  stopArray = jest.fn((_id: string) => Promise.resolve());
   remove = jest.fn(() => Promise.resolve());
   extend = jest.fn(() => Promise.resolve());
   release = jest.fn((_pool: PoolSummary) => Promise.resolve());

@@ -1,99 +1,11 @@
 import type { Event } from '@jupyterlab/services';
 import { Stream } from '@lumino/signaling';
 
-import type { Changes, Event as Change, JobSummary, PoolSummary } from '../_types';
-import type { ControllerInfo, IAnswer, IWhichJobs } from '../api';
 import { ApiError } from '../errors';
 import { CHANGE_SCHEMA, JobsModel } from '../model';
 import { FINISHED_LIMIT, running } from '../state';
-import { completed, event, job, pool } from './examples';
-
-/** A server with a clock that is ten seconds ahead, that counts what it is asked. */
-class FakeServer implements JobsModel.IApi {
-  asked: string[] = [];
-  jobList: JobSummary[] = [];
-  poolList: PoolSummary[] = [];
-  events: Change[] = [];
-  seq = 0;
-  reset = false;
-  running = true;
-  /** Events in one answer at most. */
-  page = 1000;
-  failure: ApiError | null = null;
-  /** When set, answers wait for it. */
-  gate: Promise<void> | null = null;
-
-  happen(what: { job?: JobSummary; pool?: PoolSummary }): number {
-    this.seq += 1;
-    this.events.push(event(this.seq, what));
-    return this.seq;
-  }
-
-  controller(): Promise<IAnswer<ControllerInfo>> {
-    return this.answer('controller', this.info());
-  }
-
-  startController(): Promise<IAnswer<ControllerInfo>> {
-    this.running = true;
-    return this.answer('start', this.info());
-  }
-
-  jobs(limit: number, which: IWhichJobs = {}): Promise<IAnswer<{ jobs: JobSummary[] }>> {
-    const { before, status } = which;
-    const from = before ? this.jobList.findIndex(one => one.id === before) + 1 : 0;
-    const jobs = this.jobList
-      .slice(from)
-      .filter(one => !status || one.status === status)
-      .slice(0, limit);
-    return this.answer(['jobs', status, before].filter(Boolean).join(' '), { jobs });
-  }
-
-  async deleteJob(id: string): Promise<void> {
-    await this.answer(`delete ${id}`, null);
-  }
-
-  pools(): Promise<IAnswer<{ pools: PoolSummary[] }>> {
-    return this.answer('pools', { pools: this.poolList });
-  }
-
-  changes(since: number): Promise<IAnswer<Changes>> {
-    const events = this.events.filter(one => one.seq > since).slice(0, this.page);
-    return this.answer(`changes since ${since}`, { events, seq: this.seq, reset: this.reset });
-  }
-
-  stopJob(id: string): Promise<IAnswer<unknown>> {
-    return this.answer(`stop ${id}`, {});
-  }
-
-  keepPool(id: string, seconds: number): Promise<IAnswer<PoolSummary>> {
-    return this.answer(`keep ${id} ${seconds}`, pool(1));
-  }
-
-  releasePool(id: string): Promise<IAnswer<PoolSummary>> {
-    return this.answer(`release ${id}`, pool(1));
-  }
-
-  private info(): ControllerInfo {
-    return this.running ? { running: true, version: '0', seq: this.seq } : { running: false };
-  }
-
-  private async answer<T>(what: string, body: T): Promise<IAnswer<T>> {
-    this.asked.push(what);
-    await this.gate;
-    if (this.failure) {
-      throw this.failure;
-    }
-    return { body, now: 1010 };
-  }
-}
-
-class FakePage extends EventTarget {
-  visibilityState: DocumentVisibilityState = 'visible';
-
-  show(): void {
-    this.dispatchEvent(new window.Event('visibilitychange'));
-  }
-}
+import { completed, job, pool } from './examples';
+import { FakePage, FakeServer } from './server';
 
 describe('the model', () => {
   let server: FakeServer;
@@ -106,7 +18,13 @@ describe('the model', () => {
     server = new FakeServer();
     page = new FakePage();
     bus = new Stream<Event.IManager, Event.Emission>({} as Event.IManager);
-    model = new JobsModel({ api: server, events: bus, page: page as never, clock: () => 1000 });
+    model = new JobsModel({
+      api: server,
+      events: bus,
+      page: page as never,
+      clock: () => 1000,
+      newId: () => 'new'
+    });
   });
 
   afterEach(() => {
@@ -170,7 +88,7 @@ describe('the model', () => {
     expect(running(model.state).map(one => one.id)).toEqual(['job-1', 'job-2']);
   });
 
-  it('forgets a job that it deleted, since nobody announces that', async () => {
+  it('forgets a job that it deleted, before anybody announces that', async () => {
     server.jobList = [completed(2), completed(1)];
     await model.refresh();
     await model.remove(completed(1));

@@ -2,6 +2,7 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ILayoutRestorer } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
+import { INotebookTracker } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { IRunningSessionManagers } from '@jupyterlab/running';
 import type { IRunningSessions } from '@jupyterlab/running';
@@ -86,6 +87,10 @@ class Page {
       given(ILauncher, { add: () => undefined }),
       given(ILayoutRestorer, { add: () => undefined, restore: () => Promise.resolve() }),
       given(IRenderMimeRegistry, { addFactory: () => undefined }),
+      given(INotebookTracker, {
+        forEach: () => undefined,
+        widgetAdded: new Signal<object, never>({})
+      }),
       given(IRunningSessionManagers, {
         add: (manager: IRunningSessions.IManager) => this.managers.push(manager)
       }),

@@ -1,11 +1,16 @@
 // An array of jobs as a line: its title, counts in words, and a small mark for each task.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { caretDownIcon, caretRightIcon, deleteIcon, stopIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
+import type { ArrayCounts } from '../_types';
 import type { ITasks } from '../arrays';
-import { countWords, stateWord, tasksWords } from '../arrays';
+import { countsOf, countWords, statusOfTasks, stateWord, tasksWords } from '../arrays';
+import { IconButton } from './buttons';
 import type { RowPlace } from './rows';
+import { JobTime } from './time';
+import { Words } from './words';
 
 /** Marks on one line; the words count the others all the same. */
 const SHOWN = 200;
@@ -62,24 +67,116 @@ function TaskMarks(props: { name: string; states: string; trans: TranslationBund
   );
 }
 
-/** One row for the tasks of an array that stand in a list of jobs. */
-export function TasksRow(props: {
-  row: ITasks;
+/** What can be done to an array; a button whose act is not there is not there. */
+export interface IArrayActions {
+  onStopArray?: (row: ITasks) => void;
+  onDeleteArray?: (row: ITasks) => void;
+}
+
+interface ITasksRowProps extends IArrayActions {
+  row: { array: ITasks; isOpen: boolean };
+  now: number;
   trans: TranslationBundle;
   place: RowPlace;
-}): JSX.Element {
-  const { row, trans, place } = props;
-  const names = row.tasks.map(task => task.name);
+  isCurrent: boolean;
+  onFold: (id: string, isOpen: boolean) => void;
+}
+
+/** One row for all tasks of an array; under it stand those that are listed, while it is open. */
+export function TasksRow(props: ITasksRowProps): JSX.Element {
+  const { row, now, trans, place } = props;
+  const { array, isOpen } = row;
+  const status = statusOfTasks(array);
+  const ends = array.tasks.map(task => task.ended_at ?? now);
+  const whole = {
+    status,
+    created_at: Math.min(...array.tasks.map(task => task.created_at)),
+    ended_at: status === 'InProgress' ? null : Math.max(...ends)
+  };
+  const isPart = isOpen && array.tasks.length < array.size;
   return (
-    <li className="jp-smx-row" data-array={row.id} {...place}>
+    <li className="jp-smx-row" data-array={array.id} data-status={status} {...place}>
+      <FoldButton {...props} />
       <div className="jp-smx-row-text">
         <div className="jp-smx-row-title">
-          <span className="jp-smx-name" title={names.slice(0, 10).join(', ')}>
-            {row.title ? `${row.title} · ${row.name}` : row.name}
+          <span className="jp-smx-name" title={array.name}>
+            {array.title ? `${array.title} · ${array.name}` : array.name}
           </span>
+          <JobTime job={whole} now={now} trans={trans} />
         </div>
-        <div className="jp-smx-row-detail">{tasksWords(row, trans)}</div>
+        <CountBar counts={countsOf(array)} />
+        <Words
+          words={[
+            tasksWords(array, trans),
+            isPart ? trans.__('%1 of them listed here', array.tasks.length) : ''
+          ]}
+        />
       </div>
+      <ArrayButtons {...props} status={status} />
     </li>
+  );
+}
+
+function FoldButton({ row, trans, isCurrent, onFold }: ITasksRowProps): JSX.Element {
+  const { array, isOpen } = row;
+  const icon = isOpen ? caretDownIcon : caretRightIcon;
+  return (
+    <button
+      type="button"
+      className="jp-smx-fold"
+      aria-expanded={isOpen}
+      aria-label={trans.__('Tasks of %1', array.name)}
+      tabIndex={isCurrent ? 0 : -1}
+      onClick={() => onFold(array.id, !isOpen)}
+    >
+      <icon.react tag="span" width="14px" height="14px" />
+    </button>
+  );
+}
+
+function ArrayButtons(props: ITasksRowProps & { status: string }): JSX.Element | null {
+  const { row, trans, isCurrent, status, onStopArray, onDeleteArray } = props;
+  const isLive = status === 'InProgress';
+  const act = isLive ? onStopArray : onDeleteArray;
+  const { name } = row.array;
+  return act ? (
+    <span className={`jp-smx-row-buttons ${isLive ? '' : 'jp-mod-over'}`}>
+      <IconButton
+        label={
+          isLive
+            ? trans.__('Stop all tasks of %1', name)
+            : trans.__('Delete all tasks of %1 that are listed', name)
+        }
+        icon={isLive ? stopIcon : deleteIcon}
+        tabIndex={isCurrent ? 0 : -1}
+        onClick={() => act(row.array)}
+      />
+    </span>
+  ) : null;
+}
+
+/** Tasks that still have a field of their own in the bar. */
+const FIELDS = 24;
+
+/** How many tasks are where, as a bar; the words under it say the same. */
+function CountBar({ counts }: { counts: ArrayCounts }): JSX.Element {
+  const parts: [string, number][] = [
+    ['Completed', counts.completed],
+    ['Failed', counts.failed],
+    ['Stopped', counts.stopped],
+    ['InProgress', counts.running],
+    ['Pending', counts.pending]
+  ];
+  const sum = parts.reduce((all, [, count]) => all + count, 0);
+  const fields = parts
+    .filter(([, count]) => count > 0)
+    .map(part => (sum > FIELDS ? [part] : Array.from({ length: part[1] }, () => [part[0], 1])))
+    .reduce<(string | number)[][]>((all, some) => [...all, ...some], []);
+  return (
+    <div className="jp-smx-count-bar" aria-hidden="true">
+      {fields.map(([status, count], index) => (
+        <span key={index} data-status={status} style={{ flexGrow: Number(count) }} />
+      ))}
+    </div>
   );
 }

@@ -1,32 +1,28 @@
-// Rows of jobs: the running ones with a stop button, the finished ones with their outcome.
+// Lists of jobs: one row for each job, one for each array, which unfolds into its tasks.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { LabIcon } from '@jupyterlab/ui-components';
-import { deleteIcon, runIcon, stopIcon } from '@jupyterlab/ui-components';
-import React from 'react';
+import React, { useState } from 'react';
 
-import type { JobSummary } from '../_types';
-import type { ITasks } from '../arrays';
-import { together } from '../arrays';
-import { clock, elapsed, measured, money, spoken, startWords, stepWords } from '../format';
+import type { ArraySummary, JobSummary } from '../_types';
+import type { Row } from '../arrays';
+import { rowsOf } from '../arrays';
+import { money, startWords, stepWords } from '../format';
 import { waitWords } from '../outlook';
 import { isFinal } from '../state';
+import type { IArrayActions } from './arrays';
 import { TasksRow } from './arrays';
+import type { IJobActions } from './buttons';
+import { JobButtons } from './buttons';
 import { JobExpected, JobMetrics, JobProgress } from './outlook';
 import type { RowPlace } from './rows';
 import { Rows, useReadOn } from './rows';
+import { JobTime, StatusMark } from './time';
 import { Words } from './words';
 
-/** What a row can do; a button whose act is not there is not there. */
-export interface IJobActions {
-  onStop?: (job: JobSummary) => void;
-  onDelete?: (job: JobSummary) => void;
-  onOpen?: (job: JobSummary) => void;
-  onRerun?: (job: JobSummary) => void;
-}
-
-export interface IJobListProps extends IJobActions {
+export interface IJobListProps extends IJobActions, IArrayActions {
   jobs: readonly JobSummary[];
+  /** What is known of arrays, of whose tasks the list may have a part only. */
+  arrays: ReadonlyMap<string, ArraySummary>;
   now: number;
   trans: TranslationBundle;
   /** The accessible name of the list. */
@@ -44,32 +40,51 @@ export interface IJobListProps extends IJobActions {
 const ROW = 48;
 
 export function JobList(props: IJobListProps): JSX.Element {
-  const { jobs, label, empty, scroller, page = null, onEnd, ...row } = props;
+  const { jobs, arrays, label, empty, scroller, page = null, onEnd, ...row } = props;
+  const [open, fold] = useFolds();
   if (jobs.length === 0) {
     return <NoRows words={empty} page={page} trans={row.trans} onEnd={onEnd} />;
   }
-  const forJob = (act?: (job: JobSummary) => void) => (one: JobSummary | ITasks) =>
-    'tasks' in one ? undefined : act?.(one);
   return (
-    <Rows
-      items={together(jobs)}
+    <Rows<Row>
+      items={rowsOf(jobs, arrays, open)}
       label={label}
       scroller={scroller}
       estimate={ROW}
       page={page}
       onEnd={onEnd}
-      onOpen={forJob(row.onOpen)}
-      onDelete={forJob(job => (isFinal(job) ? row.onDelete : row.onStop)?.(job))}
+      onOpen={one => ('job' in one ? row.onOpen?.(one.job) : fold(one.id, !one.isOpen))}
+      onFold={(one, isOpen) => ('job' in one ? undefined : fold(one.id, isOpen))}
+      onDelete={one => end(one, row)}
     >
       {(one, place, isCurrent) =>
-        'tasks' in one ? (
-          <TasksRow row={one} trans={row.trans} place={place} />
+        'job' in one ? (
+          <JobRow job={one.job} isTask={one.isTask} place={place} isCurrent={isCurrent} {...row} />
         ) : (
-          <JobRow job={one} place={place} isCurrent={isCurrent} {...row} />
+          <TasksRow row={one} place={place} isCurrent={isCurrent} onFold={fold} {...row} />
         )
       }
     </Rows>
   );
+}
+
+/** What the Delete key does: stop what runs, delete what is over. */
+function end(one: Row, acts: IJobActions & IArrayActions): void {
+  if ('job' in one) {
+    (isFinal(one.job) ? acts.onDelete : acts.onStop)?.(one.job);
+  } else {
+    (one.array.tasks.every(isFinal) ? acts.onDeleteArray : acts.onStopArray)?.(one.array);
+  }
+}
+
+/** Which rows are open, by their ids. */
+function useFolds(): [ReadonlySet<string>, (id: string, isOpen: boolean) => void] {
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  const fold = (id: string, isOpen: boolean): void => {
+    const others = [...open].filter(one => one !== id);
+    setOpen(new Set(isOpen ? [...others, id] : others));
+  };
+  return [open, fold];
 }
 
 /** What stands there instead of rows; while older jobs may still match, they are read. */
@@ -88,8 +103,10 @@ function NoRows(props: {
   );
 }
 
-interface IJobRowProps extends IJobActions {
+export interface IJobRowProps extends IJobActions {
   job: JobSummary;
+  /** Whether it stands under its array. */
+  isTask: boolean;
   now: number;
   trans: TranslationBundle;
   place: RowPlace;
@@ -97,21 +114,27 @@ interface IJobRowProps extends IJobActions {
 }
 
 function JobRow(props: IJobRowProps): JSX.Element {
-  const { job, now, trans, place } = props;
+  const { job, isTask, now, trans, place } = props;
   const words = [
     stepWords(job, trans),
     waitWords(job, now, trans),
-    job.instances,
+    isTask ? '' : job.instances,
     startWords(job, trans),
     job.cost ? money(job.cost) : ''
   ];
   return (
-    <li className="jp-smx-row" data-status={job.status} data-job={job.id} {...place}>
+    <li
+      className="jp-smx-row"
+      data-status={job.status}
+      data-job={job.id}
+      data-task={isTask || undefined}
+      {...place}
+    >
       <StatusMark job={job} />
       <div className="jp-smx-row-text">
         <div className="jp-smx-row-title">
           <span className="jp-smx-name" title={job.name}>
-            {job.name}
+            {isTask ? taskName(job, trans) : job.name}
           </span>
           <span className="jp-smx-times">
             <JobTime job={job} now={now} trans={trans} />
@@ -127,111 +150,15 @@ function JobRow(props: IJobRowProps): JSX.Element {
   );
 }
 
-function JobButtons({ job, trans, isCurrent, ...acts }: IJobRowProps): JSX.Element | null {
-  const tabIndex = isCurrent ? 0 : -1;
-  if (!isFinal(job)) {
-    const { onStop } = acts;
-    return onStop ? (
-      <StopButton job={job} trans={trans} onStop={onStop} tabIndex={tabIndex} />
-    ) : null;
+/** A task says in what it differs; its array says the rest. */
+function taskName({ array, name }: JobSummary, trans: TranslationBundle): string {
+  if (array === null) {
+    return name;
   }
-  const { onRerun, onDelete } = acts;
-  return (
-    <span className="jp-smx-row-buttons">
-      {onRerun ? (
-        <IconButton
-          label={trans.__('Run %1 again', job.name)}
-          icon={runIcon}
-          tabIndex={tabIndex}
-          onClick={() => onRerun(job)}
-        />
-      ) : null}
-      {onDelete ? (
-        <IconButton
-          label={trans.__('Delete %1', job.name)}
-          icon={deleteIcon}
-          tabIndex={tabIndex}
-          onClick={() => onDelete(job)}
-        />
-      ) : null}
-    </span>
-  );
+  return array.label
+    ? trans.__('%1: %2', array.index, array.label)
+    : trans.__('Task %1', array.index);
 }
 
-/** How long a job took, or takes so far: a clock while it runs, the measured time afterwards. */
-export function JobTime(props: {
-  job: JobSummary;
-  now: number;
-  trans: TranslationBundle;
-}): JSX.Element {
-  const { job, now, trans } = props;
-  const seconds = elapsed(job, now);
-  const words = isFinal(job)
-    ? trans.__('took %1', spoken(seconds, trans))
-    : trans.__('for %1', spoken(seconds, trans));
-  return (
-    <span className="jp-smx-time">
-      <span aria-hidden="true">{isFinal(job) ? measured(seconds, trans) : clock(seconds)}</span>
-      <span className="jp-smx-spoken">{words}</span>
-    </span>
-  );
-}
-
-const MARKS: Record<JobSummary['status'], string> = {
-  InProgress: '●',
-  Stopping: '◌',
-  Completed: '✓',
-  Failed: '✗',
-  Stopped: '■'
-};
-
-/** The state as one sign; the words beside it say the same. */
-export function StatusMark({ job }: { job: JobSummary }): JSX.Element {
-  return (
-    <span className="jp-smx-mark" data-status={job.status} aria-hidden="true">
-      {MARKS[job.status]}
-    </span>
-  );
-}
-
-export function StopButton(props: {
-  job: JobSummary;
-  trans: TranslationBundle;
-  onStop: (job: JobSummary) => void;
-  tabIndex?: number;
-}): JSX.Element {
-  const { job, trans, onStop, tabIndex } = props;
-  return (
-    <IconButton
-      label={trans.__('Stop %1', job.name)}
-      icon={stopIcon}
-      tabIndex={tabIndex}
-      isDisabled={job.status === 'Stopping'}
-      onClick={() => onStop(job)}
-    />
-  );
-}
-
-/** A button with a picture; its name is for those who do not see it, and for the pointer that rests on it. */
-export function IconButton(props: {
-  label: string;
-  icon: LabIcon;
-  tabIndex?: number;
-  isDisabled?: boolean;
-  onClick: () => void;
-}): JSX.Element {
-  const { label, icon, tabIndex, isDisabled, onClick } = props;
-  return (
-    <button
-      type="button"
-      className="jp-smx-button jp-smx-icon-button"
-      aria-label={label}
-      title={label}
-      tabIndex={tabIndex}
-      disabled={isDisabled}
-      onClick={onClick}
-    >
-      <icon.react tag="span" width="14px" height="14px" />
-    </button>
-  );
-}
+export { IconButton, StopButton } from './buttons';
+export { JobTime, StatusMark } from './time';

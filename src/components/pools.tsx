@@ -4,7 +4,8 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { PoolSummary } from '../_types';
-import { clock, measured, money, remaining, spoken } from '../format';
+import { clock, idleCost, measured, money, remaining, spoken } from '../format';
+import type { IPool } from '../state';
 import { Words } from './words';
 
 interface IPoolActions {
@@ -14,7 +15,7 @@ interface IPoolActions {
 }
 
 export interface IPoolListProps extends IPoolActions {
-  pools: readonly PoolSummary[];
+  pools: readonly IPool[];
   now: number;
   trans: TranslationBundle;
   /** What stands there when there is no pool. */
@@ -36,7 +37,7 @@ export function PoolList({ pools, empty, ...row }: IPoolListProps): JSX.Element 
 }
 
 function PoolRow(
-  props: IPoolActions & Omit<IPoolListProps, 'pools' | 'empty'> & { pool: PoolSummary }
+  props: IPoolActions & Omit<IPoolListProps, 'pools' | 'empty'> & { pool: IPool }
 ): JSX.Element {
   const { pool, now, trans } = props;
   const left = remaining(pool, now);
@@ -49,7 +50,8 @@ function PoolRow(
           </span>
           <Countdown left={left} trans={trans} />
         </div>
-        <Words words={poolWords(pool, trans)} />
+        <Words words={poolWords(pool, now, trans)} />
+        <PoolReason pool={pool} trans={trans} />
         {left === null ? null : <PoolButtons {...props} />}
       </div>
     </li>
@@ -127,14 +129,28 @@ function PoolButton(props: {
   ) : null;
 }
 
-function poolWords(pool: PoolSummary, trans: TranslationBundle): string[] {
+/** Why it is there, and what its hosts have imported ahead for the next job. */
+function PoolReason(props: { pool: PoolSummary; trans: TranslationBundle }): JSX.Element | null {
+  const { pool, trans } = props;
+  const ahead =
+    pool.preloaded.length > 0 ? trans.__('imported: %1', pool.preloaded.join(', ')) : '';
+  const words = [pool.reason, ahead].filter(Boolean).join(' ');
+  return words ? (
+    <div className="jp-smx-pool-reason" title={words}>
+      {words}
+    </div>
+  ) : null;
+}
+
+function poolWords(pool: IPool, now: number, trans: TranslationBundle): string[] {
   const saved = pool.saved_seconds;
+  const cost = idleCost(pool, now);
   return [
     pool.engine,
     stateWords(pool, trans),
-    trans._n('%1 job', '%1 jobs', pool.jobs_served),
+    pool.jobs_served > 0 ? trans._n('%1 job', '%1 jobs', pool.jobs_served) : '',
     saved > 0 ? trans.__('saved %1', measured(saved, trans)) : '',
-    pool.idle_cost ? trans.__('idle %1', money(pool.idle_cost)) : ''
+    cost ? trans.__('idle %1', money(cost)) : ''
   ];
 }
 
@@ -143,9 +159,9 @@ function stateWords(pool: PoolSummary, trans: TranslationBundle): string {
     case 'Provisioning':
       return trans.__('Provisioning');
     case 'InUse':
-      return trans.__('In use');
+      return pool.job ? trans.__('In use by %1', pool.job) : trans.__('In use');
     case 'Available':
-      return trans.__('Available');
+      return pool.last_job ? trans.__('Available after %1', pool.last_job) : trans.__('Available');
     default:
       return pool.state;
   }

@@ -22,6 +22,8 @@ export interface IRowsProps<T> {
   children: (item: T, place: RowPlace, isCurrent: boolean) => JSX.Element;
   /** Enter, or a double click, on a row. */
   onOpen?: (item: T) => void;
+  /** An arrow to the right opens a row that can be opened, one to the left closes it. */
+  onFold?: (item: T, isOpen: boolean) => void;
   /** The Delete key on a row. */
   onDelete?: (item: T) => void;
   /** What comes after the last row: another one for each page that was read, null where nothing comes. */
@@ -99,7 +101,7 @@ function withRow(range: Range, row: number): number[] {
 type ListKeys = Pick<React.HTMLAttributes<HTMLUListElement>, 'onKeyDown' | 'onDoubleClick'>;
 
 function useRowKeys<T extends { id: string }>(
-  { items, onOpen, onDelete }: IRowsProps<T>,
+  { items, onOpen, onFold, onDelete }: IRowsProps<T>,
   at: number,
   virtualizer: Virtualizer<HTMLElement, HTMLLIElement>,
   setCurrent: (id: string) => void
@@ -118,6 +120,8 @@ function useRowKeys<T extends { id: string }>(
       go(target);
     } else if (key === 'Enter' && onOpen) {
       onOpen(items[at]);
+    } else if (key in FOLDS && onFold) {
+      onFold(items[at], FOLDS[key]);
     } else if (key === 'Delete' && onDelete) {
       onDelete(items[at]);
     } else {
@@ -158,6 +162,8 @@ function useFocusAfterRender(list: React.RefObject<HTMLElement>): (index: number
     wanted.current = index;
   };
 }
+
+const FOLDS: Record<string, boolean> = { ArrowRight: true, ArrowLeft: false };
 
 const STEPS: Record<string, ((at: number, count: number) => number) | undefined> = {
   ArrowDown: at => at + 1,

@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { refreshIcon, settingsIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { IconButton } from './jobs';
+import { IconButton } from './buttons';
 
 export interface IToolsProps {
   text: string;

@@ -13,7 +13,6 @@ import type * as Charts from '../charts';
 import { seenCharts } from '../charts/open';
 import { jobsIcon } from '../icons';
 import { CommandIDs, NO_ARGS } from '../ids';
-import { finished, running } from '../state';
 import { IJobsModel } from '../tokens';
 import { addToPalette } from './palette';
 import { wordsOf } from './words';
@@ -51,6 +50,7 @@ export const chartsPlugin: JupyterFrontEndPlugin<void> = {
       describedBy: { args: { type: 'object', properties } },
       execute: async args => {
         const { jobOf } = await import('../ask');
+        const { finished, running } = await import('../state');
         const { state } = model;
         const jobs = [...running(state), ...finished(state)];
         const job = (await jobOf(args, model, jobs, trans)) ?? named(args);

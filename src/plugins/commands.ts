@@ -13,6 +13,8 @@ import { wordsOf } from './words';
 const IN_PALETTE = [
   CommandIDs.refresh,
   CommandIDs.stopJob,
+  CommandIDs.rerunJob,
+  CommandIDs.stopArray,
   CommandIDs.extendPool,
   CommandIDs.releasePool,
   CommandIDs.deleteJob,

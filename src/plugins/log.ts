@@ -12,7 +12,6 @@ import { jobsIcon } from '../icons';
 import { CommandIDs } from '../ids';
 import type * as Log from '../log/index';
 import { addLogCommands } from '../log/commands';
-import { finished, running } from '../state';
 import { IJobsModel } from '../tokens';
 import { addToPalette } from './palette';
 import { wordsOf } from './words';
@@ -50,6 +49,7 @@ export const logPlugin: JupyterFrontEndPlugin<void> = {
       describedBy: { args: { type: 'object', properties } },
       execute: async args => {
         const { jobOf } = await import('../ask');
+        const { finished, running } = await import('../state');
         const { state } = model;
         const jobs = [...running(state), ...finished(state)];
         const job = (await jobOf(args, model, jobs, trans)) ?? named(args);

@@ -1,6 +1,7 @@
 // The plugin that all others ask for jobs and pools.
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { UUID } from '@lumino/coreutils';
 
 import { Api } from '../api';
 import { JobsModel } from '../model';
@@ -17,7 +18,8 @@ export const modelPlugin: JupyterFrontEndPlugin<IJobsModel> = {
       api: new Api(serverSettings),
       events: events.stream,
       page: document,
-      clock: () => Date.now() / 1000
+      clock: () => Date.now() / 1000,
+      newId: () => UUID.uuid4().replace(/-/g, '')
     });
     void app.restored.then(() => model.refresh());
     return model;

@@ -1,0 +1,120 @@
+import type { Event } from '@jupyterlab/services';
+import { Stream } from '@lumino/signaling';
+
+import { ApiError } from '../errors';
+import { CHANGE_SCHEMA, JobsModel } from '../model';
+import { arraySummary, arrayTask, completed, job } from './examples';
+import { FakePage, FakeServer } from './server';
+
+describe('the model', () => {
+  let server: FakeServer;
+  let page: FakePage;
+  let bus: Stream<Event.IManager, Event.Emission>;
+  let model: JobsModel;
+
+  beforeEach(() => {
+    jest.useFakeTimers();
+    server = new FakeServer();
+    page = new FakePage();
+    bus = new Stream<Event.IManager, Event.Emission>({} as Event.IManager);
+    const given = { api: server, events: bus, page: page as never };
+    model = new JobsModel({ ...given, clock: () => 1000, newId: () => 'new' });
+  });
+
+  afterEach(() => {
+    model.dispose();
+    jest.useRealTimers();
+  });
+
+  const task = (index: number): ReturnType<typeof job> =>
+    job(100 + index, { array: arrayTask(index, 4) });
+
+  /** A task changes and everybody hears of it. */
+  async function hear(index: number): Promise<void> {
+    const seq = server.happen({ job: task(index) });
+    bus.emit({ schema_id: CHANGE_SCHEMA, seq, kind: 'job' });
+    await jest.advanceTimersByTimeAsync(0);
+  }
+
+  it('runs a job again under a new id, and says how the new one is called', async () => {
+    server.jobList = [completed(1)];
+    await model.refresh();
+    server.asked = [];
+    expect(await model.rerun(completed(1))).toBe('job-1-again');
+    expect(server.asked).toEqual(['rerun job-1 new', 'changes since 0']);
+  });
+
+  it('asks once more under the same id when the answer was lost, and never after a refusal', async () => {
+    await model.refresh();
+    const asked = jest.spyOn(server, 'rerunJob');
+    asked.mockRejectedValueOnce(new ApiError(0, 'NetworkError', 'gone'));
+    await model.rerun(completed(1));
+    expect(asked.mock.calls).toEqual([
+      ['job-1', 'new'],
+      ['job-1', 'new']
+    ]);
+    asked.mockRejectedValue(new ApiError(404, 'ResourceNotFound', 'the variables are gone'));
+    await expect(model.rerun(completed(1))).rejects.toThrow('the variables are gone');
+    expect(asked).toHaveBeenCalledTimes(3);
+  });
+
+  it('counts the tasks of arrays only where there are any', async () => {
+    server.jobList = [job(1)];
+    await model.refresh();
+    expect(server.asked).not.toContain('arrays');
+    server.jobList = [task(0)];
+    server.arrayList = [arraySummary({ running: 1, pending: 3 })];
+    await model.refresh();
+    expect(model.state.arrays.get('a1')?.counts.pending).toBe(3);
+  });
+
+  it('counts a new array at once and a known one once a second, however many tasks change', async () => {
+    await model.refresh();
+    server.arrayList = [arraySummary({ running: 1, pending: 3 })];
+    await hear(0);
+    expect(model.state.arrays.get('a1')?.counts.running).toBe(1);
+    server.asked = [];
+    server.arrayList = [arraySummary({ running: 4 })];
+    for (const index of [1, 2, 3]) {
+      await hear(index);
+    }
+    const counted = (): number => server.asked.filter(one => one === 'array a1').length;
+    expect(counted()).toBe(0);
+    await jest.advanceTimersByTimeAsync(1000);
+    expect(counted()).toBe(1);
+    expect(model.state.arrays.get('a1')?.counts.running).toBe(4);
+    await jest.advanceTimersByTimeAsync(10_000);
+    expect(counted()).toBe(1);
+  });
+
+  it('counts nothing while nobody looks, and what changed meanwhile when somebody does', async () => {
+    await model.refresh();
+    page.visibilityState = 'hidden';
+    await hear(0);
+    await jest.advanceTimersByTimeAsync(5000);
+    expect(server.asked).not.toContain('array a1');
+    page.visibilityState = 'visible';
+    page.show();
+    await jest.advanceTimersByTimeAsync(0);
+    expect(server.asked).toContain('array a1');
+  });
+
+  it('counts again after a count that failed, but not what is gone', async () => {
+    await model.refresh();
+    const count = jest.spyOn(server, 'array');
+    count.mockRejectedValueOnce(new ApiError(503, '', 'busy'));
+    await hear(0);
+    await jest.advanceTimersByTimeAsync(1000);
+    expect(count).toHaveBeenCalledTimes(2);
+    count.mockRejectedValue(new ApiError(404, 'ResourceNotFound', 'gone'));
+    await hear(1);
+    await jest.advanceTimersByTimeAsync(5000);
+    expect(count).toHaveBeenCalledTimes(3);
+  });
+
+  it('stops all tasks of an array', async () => {
+    await model.refresh();
+    await model.stopArray('a1');
+    expect(server.asked).toContain('stop array a1');
+  });
+});

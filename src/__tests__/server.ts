@@ -1,0 +1,112 @@
+// A server that tests ask, and a page that somebody looks at or not.
+
+import type { ArraySummary, Changes, Event as Change, JobSummary, PoolSummary } from '../_types';
+import type { ControllerInfo, IAnswer, IWhichJobs, JobAnswer } from '../api';
+import type { ApiError } from '../errors';
+import type { JobsModel } from '../model';
+import { arraySummary, event, pool } from './examples';
+
+/** A server with a clock that is ten seconds ahead, that counts what it is asked. */
+export class FakeServer implements JobsModel.IApi {
+  asked: string[] = [];
+  jobList: JobSummary[] = [];
+  poolList: PoolSummary[] = [];
+  events: Change[] = [];
+  arrayList: ArraySummary[] = [];
+  seq = 0;
+  reset = false;
+  running = true;
+  /** Events in one answer at most. */
+  page = 1000;
+  failure: ApiError | null = null;
+  /** When set, answers wait for it. */
+  gate: Promise<void> | null = null;
+
+  happen(what: { job?: JobSummary; pool?: PoolSummary; deleted?: string }): number {
+    this.seq += 1;
+    this.events.push(event(this.seq, what));
+    return this.seq;
+  }
+
+  controller(): Promise<IAnswer<ControllerInfo>> {
+    return this.answer('controller', this.info());
+  }
+
+  startController(): Promise<IAnswer<ControllerInfo>> {
+    this.running = true;
+    return this.answer('start', this.info());
+  }
+
+  jobs(limit: number, which: IWhichJobs = {}): Promise<IAnswer<{ jobs: JobSummary[] }>> {
+    const { before, status } = which;
+    const from = before ? this.jobList.findIndex(one => one.id === before) + 1 : 0;
+    const jobs = this.jobList
+      .slice(from)
+      .filter(one => !status || one.status === status)
+      .slice(0, limit);
+    return this.answer(['jobs', status, before].filter(Boolean).join(' '), { jobs });
+  }
+
+  async deleteJob(id: string): Promise<void> {
+    await this.answer(`delete ${id}`, null);
+  }
+
+  pools(): Promise<IAnswer<{ pools: PoolSummary[] }>> {
+    return this.answer('pools', { pools: this.poolList });
+  }
+
+  changes(since: number): Promise<IAnswer<Changes>> {
+    const events = this.events.filter(one => one.seq > since).slice(0, this.page);
+    return this.answer(`changes since ${since}`, { events, seq: this.seq, reset: this.reset });
+  }
+
+  stopJob(id: string): Promise<IAnswer<unknown>> {
+    return this.answer(`stop ${id}`, {});
+  }
+
+  rerunJob(id: string, newId: string): Promise<IAnswer<JobAnswer>> {
+    return this.answer(`rerun ${id} ${newId}`, { id: newId, name: `${id}-again` });
+  }
+
+  arrays(): Promise<IAnswer<{ arrays: ArraySummary[] }>> {
+    return this.answer('arrays', { arrays: this.arrayList });
+  }
+
+  array(id: string): Promise<IAnswer<ArraySummary>> {
+    const found = this.arrayList.find(one => one.id === id);
+    return this.answer(`array ${id}`, found ?? arraySummary());
+  }
+
+  stopArray(id: string): Promise<IAnswer<unknown>> {
+    return this.answer(`stop array ${id}`, {});
+  }
+
+  keepPool(id: string, seconds: number): Promise<IAnswer<PoolSummary>> {
+    return this.answer(`keep ${id} ${seconds}`, pool(1));
+  }
+
+  releasePool(id: string): Promise<IAnswer<PoolSummary>> {
+    return this.answer(`release ${id}`, pool(1));
+  }
+
+  private info(): ControllerInfo {
+    return this.running ? { running: true, version: '0', seq: this.seq } : { running: false };
+  }
+
+  private async answer<T>(what: string, body: T): Promise<IAnswer<T>> {
+    this.asked.push(what);
+    await this.gate;
+    if (this.failure) {
+      throw this.failure;
+    }
+    return { body, now: 1010 };
+  }
+}
+
+export class FakePage extends EventTarget {
+  visibilityState: DocumentVisibilityState = 'visible';
+
+  show(): void {
+    this.dispatchEvent(new window.Event('visibilitychange'));
+  }
+}

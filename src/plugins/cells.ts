@@ -1,0 +1,34 @@
+// The marks of cells, as a plugin.
+
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { INotebookTracker } from '@jupyterlab/notebook';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import { ITranslator } from '@jupyterlab/translation';
+
+import { IJobsModel } from '../tokens';
+import { wordsOf } from './words';
+
+export const cellsPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-smx:cells',
+  description: 'Marks the cells of notebooks with the state of the jobs that they handed in.',
+  autoStart: true,
+  requires: [IJobsModel, INotebookTracker],
+  optional: [ITranslator],
+  activate: (
+    _app: JupyterFrontEnd,
+    model: IJobsModel,
+    tracker: INotebookTracker,
+    translator: ITranslator | null
+  ): void => {
+    const trans = wordsOf(translator);
+    const follow = async (panel: NotebookPanel): Promise<void> => {
+      const { CellMarks } = await import('../cellmarks');
+      if (!panel.isDisposed) {
+        const marks = new CellMarks(panel.content, model, trans);
+        panel.disposed.connect(() => marks.dispose());
+      }
+    };
+    tracker.forEach(panel => void follow(panel));
+    tracker.widgetAdded.connect((_, panel) => void follow(panel));
+  }
+};

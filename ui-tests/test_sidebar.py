@@ -72,7 +72,7 @@ def test_a_pool_counts_down_stays_longer_when_asked_and_goes_when_released(lab: 
     lab.open()
     lab.panel.show()
     server.submit("warm", "print('done')", keep_alive=600)
-    expect(lab.panel.warm).to_contain_text("Available · 1 job", timeout=WAKE)
+    expect(lab.panel.warm).to_contain_text(re.compile("Available after warm.* · 1 job"), timeout=WAKE)
     expect(lab.panel.countdown).to_contain_text(re.compile("^09:"))
     wait_for_next_second(lab.panel.warm)
     lab.panel.longer.click()

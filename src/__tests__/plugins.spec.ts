@@ -106,6 +106,9 @@ class Page {
   }
 }
 
+// Plugins load what they show when it is asked for, and here that is compiled first.
+jest.setTimeout(120_000);
+
 beforeAll(layOut);
 
 describe('each plugin', () => {
@@ -131,8 +134,8 @@ describe('each plugin', () => {
     expect(page.missing).toEqual([]);
     // Nothing but that those which need the model do not start without it.
     expect(logged.mock.calls.length > 0).toBe(name === 'jupyter-smx:model');
-    document.querySelectorAll('.jp-Dialog').forEach(dialog => dialog.remove());
     page.dispose();
+    document.body.replaceChildren();
     logged.mockRestore();
   });
 });

@@ -16,6 +16,9 @@ from jupyter_smx.kernel.array import JobArray, write_progress
 from jupyter_smx.kernel.array_session import hand_in
 from jupyter_smx.kernel.call import RECEIVE, by_value, call_of
 from jupyter_smx.kernel.diff import Diff, diff_of
+from jupyter_smx.kernel.failures import JobFailed
+from jupyter_smx.kernel.handle import write
+from jupyter_smx.kernel.held import HeldBack
 from jupyter_smx.kernel.keywords import documented
 from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.rerun import spec_again
@@ -317,6 +320,20 @@ def _source(code: object) -> str:
     )
 
 
+def _follow(session: Session, found: Job) -> None:
+    if session.shell is None:
+        found.follow()  # what is raised is one sentence there
+        return
+    session.shown_here(found)
+    held = HeldBack(write)
+    try:
+        found.follow(held)
+        failure = found.exception()
+        held.end(failure.remote_traceback if isinstance(failure, JobFailed) else "")
+    finally:
+        held.end()
+
+
 def finish(session: Session, found: Job | JobArray) -> None:
     """Print the log as it comes, wait for the verdict, and bind what came back. Ctrl-C ends the waiting, not the job.
 
@@ -329,7 +346,7 @@ def finish(session: Session, found: Job | JobArray) -> None:
             write_progress(found)
             found.raise_failure()
             return
-        found.follow()
+        _follow(session, found)
         found.result()
         session.bind_arrived()
     finally:

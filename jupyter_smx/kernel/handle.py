@@ -203,10 +203,10 @@ class Job:
         """Read the log so far, of one host (``algo-1``) or of all."""
         return log.whole(self._client, self.record, host)
 
-    def follow(self) -> None:
-        """Print the log as it comes until the job ends. Ctrl-C ends the printing, not the job."""
+    def follow(self, out: Callable[[str], object] | None = None) -> None:
+        """Print the log as it comes until the job ends, or give it to ``out``. Ctrl-C ends that, not the job."""
         try:
-            log.follow(self._client, self.record, write)
+            log.follow(self._client, self.record, out or write)
         except KeyboardInterrupt:
             raise StillRunning(self.name) from None
 

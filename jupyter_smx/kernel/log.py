@@ -119,7 +119,10 @@ def follow(client: Client, job: Job, write: Callable[[str], object], host: str =
 
 
 def pieces(client: Client, job: Job, tails: Sequence[Tail]) -> Iterator[tuple[str, str]]:
-    """Give each new piece of log with its host, until the job has its verdict and everything was given. Blocks."""
+    """Give each new piece of log with its host, until the job has its verdict and everything was given. Blocks.
+
+    Of one host an empty piece says that nothing came for a while.
+    """
     if len(tails) == 1:
         yield from _of_one(client, job.id, tails[0])
         return
@@ -135,9 +138,11 @@ def _of_one(client: Client, job_id: str, tail: Tail) -> Iterator[tuple[str, str]
         text = tail.read(WAIT)
         if text:
             yield tail.host, text
-        elif not tail.ended and is_final(through_outage(lambda: client.job(job_id)).state):
-            yield from _rest(tail)
-            return
+        elif not tail.ended:
+            if is_final(through_outage(lambda: client.job(job_id)).state):
+                yield from _rest(tail)
+                return
+            yield tail.host, ""
 
 
 def _rest(tail: Tail) -> Iterator[tuple[str, str]]:

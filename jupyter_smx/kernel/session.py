@@ -66,6 +66,7 @@ class Session:
         self.last: Job | JobArray | None = None
         """What was handed in last: what a bare ``%smx stop`` means."""
         self._expected: list[Job] = []
+        self._shown: set[str] = set()
 
     @property
     def namespace(self) -> dict[str, Any]:
@@ -127,6 +128,10 @@ class Session:
         """Make a handle of a job that exists."""
         return Job(record, self.client, self.watcher.watch_again, self.namespace)
 
+    def shown_here(self, job: Job) -> None:
+        """Leave the end of a job's log off its card: the cell under which it stands prints the log itself."""
+        self._shown.add(job.id)
+
     def bind_later(self, job: Job) -> None:
         """Bind the received variables of a job between two cells, once it has completed."""
         self._expected.append(job)
@@ -166,7 +171,7 @@ class Session:
             return  # who waited is told once more than the watcher, and the end of a log is worth one look
         record = job.known
         tail: tuple[str, ...] = ()
-        if is_final(record.state) and self.screen.draws:
+        if is_final(record.state) and self.screen.draws and job.id not in self._shown:
             tail = self._tail(record)
         card = card_of(record, time.time(), news=self.watcher.news(job.id), tail=tail)
         self.screen.update(card)

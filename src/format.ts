@@ -135,18 +135,6 @@ export function endSentence(job: JobSummary, trans: TranslationBundle): string {
   }
 }
 
-/** The one sentence of a toast about many jobs that ended together. */
-export function batchSentence(jobs: readonly JobSummary[], trans: TranslationBundle): string {
-  const count = (status: string): number => jobs.filter(job => job.status === status).length;
-  return trans.__(
-    '%1 jobs ended: %2 completed, %3 failed, %4 stopped',
-    jobs.length,
-    count('Completed'),
-    count('Failed'),
-    count('Stopped')
-  );
-}
-
 /** An amount of US dollars; what rounds to nothing is still not free. */
 export function money(dollars: number): string {
   return dollars > 0 && dollars < 0.005 ? '< $0.01' : `$${dollars.toFixed(2)}`;

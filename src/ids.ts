@@ -10,6 +10,7 @@ export namespace CommandIDs {
   export const stopArray = 'jupyter-smx:stop-array';
   export const deleteArray = 'jupyter-smx:delete-array';
   export const clearFinished = 'jupyter-smx:clear-finished';
+  export const tellOnDesktop = 'jupyter-smx:tell-on-desktop';
   export const openLog = 'jupyter-smx:open-log';
   export const openCharts = 'jupyter-smx:open-charts';
   export const pauseCharts = 'jupyter-smx:pause-charts';

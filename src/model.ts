@@ -9,6 +9,7 @@ import type { JobSummary, PoolSummary } from './_types';
 import type { Api, IAnswer, JobAnswer } from './api';
 import { Counts } from './counts';
 import { ApiError, sentenceOf } from './errors';
+import { isTurn } from './hints';
 import type { IState, IStep } from './state';
 import {
   arraysOf,
@@ -86,6 +87,10 @@ export class JobsModel implements IJobsModel, IDisposable {
     return this._want('list');
   }
 
+  catchUp(): Promise<void> {
+    return this._want(this._state.reach === 'ready' ? 'changes' : 'list');
+  }
+
   async begin(limit: number): Promise<void> {
     if (limit !== this._state.limit) {
       this._state = { ...this._state, limit };
@@ -150,7 +155,7 @@ export class JobsModel implements IJobsModel, IDisposable {
   }
 
   private _onEvent(_sender: Event.IManager, event: Event.Emission): void {
-    if (event.schema_id !== CHANGE_SCHEMA) {
+    if (event.schema_id !== CHANGE_SCHEMA || (this._isHidden && !isTurn(event, this._state))) {
       return;
     }
     const isNews = typeof event.seq === 'number' && event.seq > this._state.seq;
@@ -161,10 +166,14 @@ export class JobsModel implements IJobsModel, IDisposable {
     }
   }
 
+  private get _isHidden(): boolean {
+    return this._page.visibilityState !== 'visible';
+  }
+
   private readonly _onVisible = (): void => {
     // Events are lost while a browser freezes a hidden tab, and nothing says so.
     if (this._page.visibilityState === 'visible') {
-      void this._want(this._state.reach === 'ready' ? 'changes' : 'list');
+      void this.catchUp();
       this._counts.look();
     }
   };

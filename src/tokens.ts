@@ -19,6 +19,8 @@ export interface IJobsModel {
   now(): number;
   /** List everything again. */
   refresh(): Promise<void>;
+  /** Read what changed since this page looked last. */
+  catchUp(): Promise<void>;
   /** Start the controller, then list everything. */
   wake(): Promise<void>;
   /** List so many finished jobs at first. */

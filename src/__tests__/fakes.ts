@@ -12,9 +12,10 @@ import type { IJobsModel } from '../tokens';
 export class FakeModel implements IJobsModel {
   state: IState = NOTHING;
   changed = new Signal<this, IState>(this);
-  ended = new Signal<this, never>(this);
+  ended = new Signal<this, JobSummary[]>(this);
   now = (): number => 1134;
   refresh = jest.fn(() => Promise.resolve());
+  catchUp = jest.fn(() => Promise.resolve());
   wake = jest.fn(() => Promise.resolve());
   begin = jest.fn(() => Promise.resolve());
   more = jest.fn(() => Promise.resolve());
@@ -31,10 +32,13 @@ export class FakeModel implements IJobsModel {
   }
 }
 
-export function addedCommands(): { commands: CommandRegistry; executed: [string, unknown][] } {
+export function addedCommands(without: readonly string[] = []): {
+  commands: CommandRegistry;
+  executed: [string, unknown][];
+} {
   const commands = new CommandRegistry();
   const executed: [string, unknown][] = [];
-  for (const id of Object.values(CommandIDs)) {
+  for (const id of Object.values(CommandIDs).filter(one => !without.includes(one))) {
     commands.addCommand(id, {
       describedBy: { args: { type: 'object' } },
       execute: args => executed.push([id, args.id])

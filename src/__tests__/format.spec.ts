@@ -15,7 +15,6 @@ import {
 } from '../format';
 import type { JobSummary } from '../_types';
 import { listed, NOTHING } from '../state';
-import { toastsFor } from '../toast';
 import { readCard } from '../snapshot';
 import { completed, job, pool } from './examples';
 
@@ -109,27 +108,8 @@ describe('the start of a job', () => {
   });
 });
 
-describe('toasts', () => {
-  it('are one for each job as long as they are few', () => {
-    const failed = completed(2, {
-      status: 'Failed',
-      secondary_status: 'Failed',
-      failure_type: 'ValueError'
-    });
-    expect(toastsFor([completed(1), failed], trans)).toEqual([
-      { sentence: 'train-digits-1 completed after 01:40', kind: 'success', job: 'job-1' },
-      { sentence: 'train-digits-2: Failed: ValueError', kind: 'error', job: 'job-2' }
-    ]);
-  });
-
-  it('are one for all when many end together', () => {
-    const many = [1, 2, 3, 4].map(number => completed(number));
-    expect(toastsFor(many, trans)).toEqual([
-      { sentence: '4 jobs ended: 4 completed, 0 failed, 0 stopped', kind: 'success', job: null }
-    ]);
-  });
-
-  it('say that a job was stopped', () => {
+describe('the end of a job', () => {
+  it('says that it was stopped', () => {
     const stopped = completed(1, { status: 'Stopped', secondary_status: 'Stopped' });
     expect(endSentence(stopped, trans)).toBe('train-digits-1 was stopped after 01:40');
   });

@@ -1,33 +1,40 @@
-// Notifications about jobs that ended, as a plugin with its settings.
+// Notifications about jobs and pools, as a plugin with its settings.
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 
+import { CommandIDs } from '../ids';
 import { IJobsModel } from '../tokens';
 import { wordsOf } from './words';
 
 export const toastsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:toasts',
-  description: 'Shows a notification when a job ends.',
+  description:
+    'Says that jobs ended and that warm pools are about to, on the page or on the desktop.',
   autoStart: true,
   requires: [IJobsModel],
-  optional: [ITranslator, ISettingRegistry],
+  optional: [ITranslator, ISettingRegistry, ICommandPalette],
   activate: (
     app: JupyterFrontEnd,
     model: IJobsModel,
     translator: ITranslator | null,
-    settings: ISettingRegistry | null
+    registry: ISettingRegistry | null,
+    palette: ICommandPalette | null
   ): void => {
     const trans = wordsOf(translator);
-    const loaded = settings?.load(toastsPlugin.id).catch(() => null) ?? Promise.resolve(null);
-    model.ended.connect((_, jobs) => {
-      void loaded.then(async found => {
-        if (found?.get('jobEnded').composite !== false) {
-          const { announce } = await import('../toasts');
-          announce(jobs, app.commands, trans);
-        }
-      });
+    const started = app.restored.then(async () => {
+      const { startNotifier } = await import('../notify');
+      return startNotifier({ app, model, trans, registry, plugin: toastsPlugin.id });
     });
+    app.commands.addCommand(CommandIDs.tellOnDesktop, {
+      label: trans.__('Tell Me on the Desktop When Jobs End'),
+      caption: trans.__('Let the browser notify while this tab is hidden'),
+      describedBy: { args: { type: 'object', properties: {} } },
+      execute: async () => (await started).consent.ask()
+    });
+    const category = trans.__('Jobs and Pools');
+    palette?.addItem({ command: CommandIDs.tellOnDesktop, category });
   }
 };

@@ -1,0 +1,95 @@
+// The tabs of one browser among each other: whether one of them is seen, and which hidden one keeps watch.
+
+/** The part of `navigator.locks` that is needed here; undefined where a page may not have it. */
+export type ILocks = Pick<LockManager, 'request' | 'query'> | undefined;
+
+/**
+ * Locks go with the tab that holds them, so none is left behind by one that crashed. Chrome does not freeze a tab
+ * that holds one, and one that keeps watch must not be frozen.
+ */
+export class Tabs {
+  constructor(
+    private readonly locks: ILocks,
+    key: string
+  ) {
+    this._seen = `${key}:seen`;
+    this._watch = `${key}:watch`;
+  }
+
+  /** Say whether this tab is seen. */
+  show(isSeen: boolean): void {
+    this._showing = this._held(this._showing, isSeen, this._seen, 'shared', () => undefined);
+  }
+
+  /** Whether some tab of this browser is seen. */
+  async isSomeSeen(): Promise<boolean> {
+    const held = (await this.locks?.query())?.held ?? [];
+    return held.some(lock => lock.name === this._seen);
+  }
+
+  /** Stand in line for the watch, or leave the line or the watch; one tab of a browser has it at a time. */
+  watch(isWilling: boolean, begin: () => void): void {
+    this._watching = this._held(this._watching, isWilling, this._watch, 'exclusive', begin);
+  }
+
+  /** Whether this tab has the watch. */
+  get isWatching(): boolean {
+    return this._watching?.isHeld ?? false;
+  }
+
+  private _held(
+    now: Hold | null,
+    isWanted: boolean,
+    name: string,
+    mode: LockMode,
+    onHeld: () => void
+  ): Hold | null {
+    if (isWanted === (now !== null)) {
+      return now;
+    }
+    now?.dispose();
+    return isWanted ? new Hold(this.locks, name, mode, onHeld) : null;
+  }
+
+  private readonly _seen: string;
+  private readonly _watch: string;
+  private _showing: Hold | null = null;
+  private _watching: Hold | null = null;
+}
+
+/** One lock, from the wish for it until it is given back. */
+class Hold {
+  constructor(locks: ILocks, name: string, mode: LockMode, onHeld: () => void) {
+    const held = async (): Promise<void> => {
+      this._isHeld = !this._isOver;
+      if (this._isHeld) {
+        onHeld();
+      }
+      await this._end;
+    };
+    const { signal } = this._wish;
+    // Without locks every tab is alone.
+    (locks?.request(name, { mode, signal }, held) ?? Promise.resolve().then(held))
+      // It was given up before it was granted.
+      .catch(() => undefined);
+  }
+
+  get isHeld(): boolean {
+    return this._isHeld;
+  }
+
+  dispose(): void {
+    this._isHeld = false;
+    this._isOver = true;
+    this._wish.abort();
+    this._release();
+  }
+
+  private _isHeld = false;
+  private _isOver = false;
+  private readonly _wish = new AbortController();
+  private _release: () => void = () => undefined;
+  private readonly _end = new Promise<void>(resolve => {
+    this._release = resolve;
+  });
+}

@@ -1,0 +1,48 @@
+// What somebody wants to be told: our settings, and JupyterLab's own switch for silence.
+
+import type { ISettingRegistry } from '@jupyterlab/settingregistry';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+
+export type WishKind =
+  'jobCompleted' | 'jobFailed' | 'jobStopped' | 'whileAway' | 'poolEnding' | 'desktop';
+
+/** Where JupyterLab keeps "Do not disturb". */
+export const QUIET_PLUGIN = '@jupyterlab/apputils-extension:notification';
+const QUIET = 'doNotDisturbMode';
+
+type ISettings = Pick<ISettingRegistry.ISettings, 'get' | 'set' | 'changed'>;
+
+/**
+ * Without settings everything is wanted; a Notebook or a Lab without notifications of its own is never quiet.
+ */
+export class Wishes {
+  constructor(
+    private readonly own: ISettings | null,
+    private readonly lab: ISettings | null
+  ) {
+    own?.changed.connect(() => this._changed.emit());
+    lab?.changed.connect(() => this._changed.emit());
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  isOn(kind: WishKind): boolean {
+    return this.own?.get(kind).composite !== false;
+  }
+
+  /** JupyterLab keeps toasts back itself; what is ours to keep back is the desktop. */
+  get isQuiet(): boolean {
+    return this.lab?.get(QUIET).composite === true;
+  }
+
+  async switchOn(kind: WishKind): Promise<void> {
+    if (!this.isOn(kind)) {
+      await this.own?.set(kind, true);
+    }
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+}

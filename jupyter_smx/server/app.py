@@ -12,11 +12,14 @@ import msgspec
 from jupyter_server._tz import utcnow
 from jupyter_server.extension.application import ExtensionApp
 from tornado.ioloop import PeriodicCallback
+from traitlets import List, Unicode
 
 from jupyter_smx import launch
 from jupyter_smx.server.activity import Activity
 from jupyter_smx.server.connection import ControllerConnection
-from jupyter_smx.server.notice import SCHEMA_ID, SCHEMA_PATH, Notice
+from jupyter_smx.server.messages import Messenger, addresses
+from jupyter_smx.server.notice import SCHEMA_ID, SCHEMA_PATH, Notice, reset
+from jupyter_smx.server.outbox import Outbox
 from jupyter_smx.server.relay import Relay
 from jupyter_smx.server.routes import ROUTES
 
@@ -35,10 +38,22 @@ class SmxServerExtension(ExtensionApp):
     app_name = "jupyter_smx"
     load_other_extensions = True
 
+    message_urls: List[str] = List(
+        Unicode(),
+        help="Where a message goes when a job ended and no page heard of it: addresses of apprise, which are secrets.",
+    ).tag(config=True)
+    message_urls_file: Unicode[str, str | bytes] = Unicode(
+        "",
+        help="A file with such addresses, one in a line. With --debug Jupyter writes its configuration into its log, "
+        "so addresses are safer in a file that only you can read.",
+    ).tag(config=True)
+
     connection: ControllerConnection
     activity: Activity
     relay: Relay | None = None
+    outbox: Outbox | None = None
     _following: asyncio.Task[None] | None = None
+    _messaging: asyncio.Task[None] | None = None
     _reminder: PeriodicCallback | None = None
 
     def initialize_settings(self) -> None:
@@ -54,7 +69,11 @@ class SmxServerExtension(ExtensionApp):
     async def _start_jupyter_server_extension(self, serverapp: ServerApp) -> None:
         # Events may be emitted on the server's loop only, and this is where it runs for the first time.
         del serverapp
-        self.relay = Relay(self.connection, self.activity, self._emit, self.log)
+        urls = addresses(self.message_urls, self.message_urls_file, self.log)
+        if urls:
+            self.outbox = Outbox()
+            self._messaging = asyncio.create_task(Messenger(self.outbox, urls, self._call_pages, self.log).run())
+        self.relay = Relay(self.connection, self.activity, self._emit, self.log, self.outbox)
         self._following = asyncio.create_task(self.relay.run())
         self._reminder = PeriodicCallback(self.remind_cullers, _REMIND_CULLERS * 1000)
         self._reminder.start()
@@ -63,10 +82,11 @@ class SmxServerExtension(ExtensionApp):
         """End the relay; the controller and its jobs go on."""
         if self._reminder is not None:
             self._reminder.stop()
-        if self._following is not None:
-            self._following.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._following
+        for task in (self._following, self._messaging):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
         if hasattr(self, "connection"):
             self.connection.close()
 
@@ -74,6 +94,11 @@ class SmxServerExtension(ExtensionApp):
         """Say that the controller was just used."""
         if self.relay is not None:
             self.relay.wake()
+
+    def heard(self) -> None:
+        """Note that a page reads what there is to know, so that no message about it is due."""
+        if self.outbox is not None:
+            self.outbox.heard()
 
     def current_activity(self) -> dict[str, int] | None:
         """Say whether jobs are in progress: the server does not shut down for want of activity while they are."""
@@ -91,8 +116,13 @@ class SmxServerExtension(ExtensionApp):
             "version": version("jupyter-smx"),
             "data_dir": str(launch.data_dir()),
             "relay": self._following is not None and not self._following.done(),
+            "messages": self._messaging is not None and not self._messaging.done(),
             "jobs_in_progress": self.activity.in_progress(time.monotonic()),
         }
+
+    def _call_pages(self) -> None:
+        # Each page that is alive lists everything again now.
+        self._emit(reset(0, time.time()))
 
     def _emit(self, notice: Notice) -> None:
         self.remind_cullers()

@@ -51,6 +51,9 @@ class Extension(Protocol):
     def wake(self) -> None:
         """Say that the controller was just used."""
 
+    def heard(self) -> None:
+        """Say that a page reads what there is to know."""
+
     def examination(self) -> dict[str, Any]:
         """Give the server's part of the doctor's page."""
 
@@ -195,6 +198,7 @@ class JobsHandler(ControllerHandler):
     @authorized
     async def get(self) -> None:
         """List jobs, newest first."""
+        self.smx.heard()
         query = self.asked("limit", "before", "status")
         await self.guarded(lambda: self.pass_on("GET", "/v1/jobs", query=query))
 
@@ -320,6 +324,7 @@ class ChangesHandler(ControllerHandler):
     @authorized
     async def get(self) -> None:
         """Give the changes after ``since``; without a controller the answer is to list again."""
+        self.smx.heard()
         query = self.asked("since", "wait")
 
         async def follow() -> None:

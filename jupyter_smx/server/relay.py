@@ -11,7 +11,7 @@ import msgspec
 
 from jupyter_smx import launch
 from jupyter_smx.model.errors import UnavailableError
-from jupyter_smx.model.event import Changes
+from jupyter_smx.model.event import Changes, PoolSummary
 from jupyter_smx.model.job import JobSummary
 from jupyter_smx.server.notice import Notice, notices, reset
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.server.activity import Activity
     from jupyter_smx.server.connection import ControllerConnection
+    from jupyter_smx.server.outbox import Outbox
 
 LONG_POLL = 25.0
 """Seconds that the controller may hold a request for changes."""
@@ -47,6 +48,12 @@ class Listing(msgspec.Struct, frozen=True):
     jobs: tuple[JobSummary, ...]
 
 
+class Pools(msgspec.Struct, frozen=True):
+    """Answer to ``GET /v1/pools``."""
+
+    pools: tuple[PoolSummary, ...]
+
+
 class Relay:
     """Never starts a controller on its own account, except one that was lost while jobs were in progress."""
 
@@ -56,7 +63,9 @@ class Relay:
         activity: Activity,
         emit: Callable[[Notice], None],
         log: Logger,
+        outbox: Outbox | None = None,
     ) -> None:
+        self._outbox = outbox
         self._connection = connection
         self._activity = activity
         self._emit = emit
@@ -92,6 +101,8 @@ class Relay:
                 seq = await self._list()
                 continue
             self._activity.changed(changes.events, time.monotonic())
+            if self._outbox is not None:
+                self._outbox.changed(changes.events, time.time())
             for notice in notices(changes.events):
                 self._emit(notice)
             # One answer has a part only of very many events; the next part follows the last one of them.
@@ -107,8 +118,20 @@ class Relay:
             answer = await self._get("/v1/jobs", {"status": status, "limit": "1000"})
             jobs.extend(msgspec.json.decode(answer, type=Listing).jobs)
         self._activity.listed(jobs, time.monotonic())
+        if self._outbox is not None:
+            await self._fill(self._outbox, jobs)
         self._emit(reset(root.seq, time.time()))
         return root.seq
+
+    async def _fill(self, outbox: Outbox, jobs: list[JobSummary]) -> None:
+        pools = msgspec.json.decode(await self._get("/v1/pools"), type=Pools).pools
+        ended = outbox.listed(jobs, pools)
+        if not ended:
+            return
+        newest = await self._get("/v1/jobs", {"limit": "1000"})
+        for job in msgspec.json.decode(newest, type=Listing).jobs:
+            if job.id in ended:
+                outbox.ended(job, time.time())
 
     async def _get(self, path: str, query: Mapping[str, str] | None = None, wait: float = 0.0) -> bytes:
         answer = await self._connection.request("GET", path, query=query, wait=wait)

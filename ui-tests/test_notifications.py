@@ -192,9 +192,6 @@ def test_the_permission_is_asked_from_a_click_with_the_reason(windows: Windows, 
     server.submit("next", "print('done')")
     expect(lab.toast("next")).to_be_visible(timeout=WAKE)
     expect(lab.toast("next").get_by_role("button", name="Tell me on the desktop")).to_have_count(0)
-    windows.hide(lab)
-    server.submit("third", "print('done')")
-    assert notes(lab, 1)[0]["title"].startswith("third")
 
 
 def test_who_is_refused_reads_how_to_change_it(windows: Windows) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lab import WAKE
 from playwright.sync_api import expect
+from test_axe import AXE, RUN, THEMES
 
 if TYPE_CHECKING:
     from gate import Gate
@@ -19,6 +20,9 @@ MODEL = """from pathlib import Path
 Path("/opt/ml/model/weights.txt").write_text("0.5")
 print("loss=0.25")
 """
+
+
+SECTIONS = ("Log", "Charts", "Files", "Code", "Environment", "Events", "Cost", "Compare")
 
 
 class JobView:
@@ -191,20 +195,39 @@ def test_an_open_view_is_there_after_the_page_was_loaded_again(lab: Lab, server:
     expect(view.head).to_contain_text("Completed")
 
 
-def test_a_job_that_was_deleted_elsewhere_is_said_to_be_gone(lab: Lab, server: LabServer, allowed: list[str]) -> None:
+def test_a_job_that_is_deleted_elsewhere_under_its_view_is_said_to_be_gone(
+    lab: Lab, server: LabServer, allowed: list[str]
+) -> None:
     allowed.append("404 (Not Found)")
     lab.open()
     name = server.submit("doomed", "print('done')")
     view = opened(lab, "doomed")
-    view.show("Files")
-    lab.command("New Launcher")
-    expect(view.region).to_be_hidden()
+    files = view.show("Files")
     server.ask("DELETE", f"jupyter-smx/jobs/{name}")
-    lab.page.get_by_role("tab", name=re.compile("^doomed-")).click()
-    expect(view.head.get_by_role("alert")).to_contain_text("This job was deleted")
+    expect(view.head.get_by_role("alert")).to_contain_text("This job was deleted", timeout=WAKE)
+    expect(files).to_contain_text("The job left no file.")
     lab.photograph("job-deleted")
     view.button("Close this tab").click()
     expect(view.region).to_have_count(0)
+
+
+def test_a_view_of_a_controller_that_has_left_starts_another_one(
+    lab: Lab, server: LabServer, allowed: list[str]
+) -> None:
+    allowed.append("503 (Service Unavailable)")
+    lab.open()
+    server.submit("asleep", "print('done')")
+    view = opened(lab, "asleep")
+    expect(view.region.get_by_role("log")).to_contain_text("done")
+    server.end_controller()
+    lab.command("New Launcher")
+    lab.page.get_by_role("tab", name=re.compile("^asleep-")).click()
+    alert = view.head.get_by_role("alert")
+    expect(alert).to_contain_text("The controller, which knows this job, has left", timeout=WAKE)
+    expect(view.head).to_contain_text("Completed")
+    view.button("Start the controller").click()
+    expect(alert).to_have_count(0, timeout=WAKE)
+    assert server.is_running()
 
 
 def test_a_view_says_why_it_cannot_read_and_goes_on_by_itself(lab: Lab, server: LabServer, allowed: list[str]) -> None:
@@ -239,6 +262,42 @@ def test_a_toast_leads_to_the_job_that_it_is_about(lab: Lab, server: LabServer) 
     expect(view.head).to_contain_text("Failed: ZeroDivisionError, line 2")
     expect(view.show("Events").get_by_role("region", name="Traceback on algo-1")).to_contain_text("division by zero")
     lab.photograph("job-failed")
+
+
+def test_axe_finds_nothing_in_any_section_of_any_theme(lab: Lab, server: LabServer, gate: Gate) -> None:
+    cell = f"%%train --name seen --hp lr=1 --send cfg --receive model\nmodel = cfg\n{gate.code}"
+    server.write_notebook("axe-job.ipynb", "%load_ext jupyter_smx", "cfg = 1", cell)
+    lab.open("axe-job.ipynb")
+    lab.run_all()
+    gate.wait_for_job()
+    lab.panel.show()
+    lab.panel.running("seen").dblclick(timeout=WAKE)
+    view = JobView(lab, "seen")
+    lab.page.evaluate(AXE.read_text(encoding="utf-8"))
+    for theme in THEMES:
+        lab.theme(theme)
+        for name in SECTIONS:
+            view.show(name)
+            seen = lab.page.evaluate(RUN, [".jp-smx-view"])
+            assert seen["there"] == [".jp-smx-view"]
+            assert seen["found"] == [], f"{name} in {theme}"
+        lab.photograph(f"job-{theme.removeprefix('JupyterLab ').replace(' ', '-').lower()}")
+    lab.theme(THEMES[0])
+    gate.open()
+
+
+def test_a_narrow_view_scrolls_instead_of_losing_something(lab: Lab, server: LabServer) -> None:
+    lab.page.set_viewport_size({"width": 620, "height": 700})
+    lab.open()
+    server.submit("narrow-name-that-is-quite-long", "print('done')")
+    view = opened(lab, "narrow")
+    for name in SECTIONS:
+        view.show(name)
+        body = view.region.locator(".jp-smx-view-body:not(.lm-mod-hidden)")
+        assert body.evaluate("each => each.clientWidth <= each.parentElement.clientWidth")
+    view.show("Events")
+    lab.photograph("job-narrow")
+    assert view.region.evaluate("each => each.scrollWidth <= each.clientWidth")
 
 
 def test_the_charts_of_a_job_are_drawn_in_its_view(lab: Lab, server: LabServer) -> None:

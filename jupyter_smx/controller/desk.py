@@ -166,21 +166,16 @@ class Desk:
     def compare(self, ref: str, other: str) -> Comparison:
         """Say in what a job differs from another one, or from the run of the same base name before it ("").
 
-        :raises ResourceNotFoundError: one of the two is not known, or there was no run before it.
+        That there was no run before it is an answer; ``before`` is "" then.
+
+        :raises ResourceNotFoundError: one of the two is not known.
         """
         after = self.job(ref)
-        return compare(self.job(other) if other else self._run_before(after), after)
-
-    def _run_before(self, job: Job) -> Job:
-        found = self._books.store.run_before(job)
-        if found is None:
-            raise ResourceNotFoundError(
-                f"There is no run of {base_name_of(job)} before {job.name}.",
-                field="from",
-                value=job.name,
-                cure="It can be compared with any other job.",
-            )
-        return self.job(found)
+        before = other or self._books.store.run_before(after)
+        if before is None:
+            sentence = f"There is no run of {base_name_of(after)} before {after.name}."
+            return Comparison(before="", after=after.name, sentence=sentence)
+        return compare(self.job(before), after)
 
     def jobs(self, limit: int, before: str, status: Status | None) -> list[JobSummary]:
         """Give one page of jobs, newest first; what is live is told as of now."""

@@ -140,6 +140,8 @@ describe('the record of a job', () => {
     await settled();
     model.become({ ...NOTHING, reach: 'asleep' });
     await settled();
+    // The lists are asked, too: nobody announces that a controller has left.
+    expect(model.refresh).toHaveBeenCalledTimes(1);
     const before = read.mock.calls.length;
     model.become(ready(completed(0)));
     await settled();

@@ -51,19 +51,29 @@ export function cellOf<T extends { id?: string; source: string }>(
   return same.length === 1 ? same[0] : null;
 }
 
+/** Milliseconds for finding the shortest diff; very long texts that differ everywhere are told one after the other. */
+const PATIENCE_MS = 500;
+
 /** Lines of a unified diff, empty where nothing differs; the library is loaded with the first one. */
 export async function differing(before: INumbered, after: INumbered): Promise<string[]> {
   if (before.code === after.code) {
     return [];
   }
   const { structuredPatch } = await import('diff');
-  const { hunks } = structuredPatch('', '', `${before.code}\n`, `${after.code}\n`, '', '', {
-    context: 3
-  });
+  const texts = [`${before.code}\n`, `${after.code}\n`] as const;
+  const options = { context: 3, timeout: PATIENCE_MS };
+  const patch = structuredPatch('', '', ...texts, undefined, undefined, options);
+  if (patch === undefined) {
+    return [...signed('-', before.code), ...signed('+', after.code)];
+  }
   const place = (sign: string, start: number, first: number, count: number): string =>
     `${sign}${start + first - 1},${count}`;
-  return hunks.flatMap(hunk => [
+  return patch.hunks.flatMap(hunk => [
     `@@ ${place('-', hunk.oldStart, before.first, hunk.oldLines)} ${place('+', hunk.newStart, after.first, hunk.newLines)} @@`,
     ...hunk.lines
   ]);
+}
+
+function signed(sign: string, code: string): string[] {
+  return code.split('\n').map(line => sign + line);
 }

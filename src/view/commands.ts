@@ -81,7 +81,7 @@ async function named(
   const listed = model.state.jobs.get(id);
   if (id) {
     // A job that is not listed is not unknown: the page may not have listed any yet.
-    return { id, name: listed?.name ?? textOf(args, 'name') };
+    return { id, name: listed?.name ?? (textOf(args, 'name') || id) };
   }
   const { jobOf } = await import('../ask');
   return jobOf(args, model, candidates(model.state), trans);

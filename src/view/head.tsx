@@ -1,6 +1,7 @@
 // The head of a job's view: what it is, where it is, what one can do with it, and what is in the way.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
+import type { Message } from '@lumino/messaging';
 import React from 'react';
 
 import type { JobSummary } from '../_types';
@@ -28,6 +29,13 @@ export class HeadView extends LiveWidget {
   protected isTicking(): boolean {
     const { summary } = this.context.record;
     return summary !== null && !isFinal(summary);
+  }
+
+  protected onUpdateRequest(msg: Message): void {
+    // Many jobs change while this one's tab lies behind another; what came meanwhile is drawn when it is shown.
+    if (this.isVisible) {
+      super.onUpdateRequest(msg);
+    }
   }
 
   protected render(): JSX.Element {

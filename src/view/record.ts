@@ -5,6 +5,7 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
 import type { JobSummary } from '../_types';
+import { ApiError } from '../errors';
 import type { IState } from '../state';
 import type { IJobsModel } from '../tokens';
 import type { IJobRecord, IJobSource, IPlaces } from './source';
@@ -12,6 +13,9 @@ import { kindOf } from './trouble';
 
 /** Milliseconds until a failed request is tried again while somebody looks. */
 const RETRY_MS = 5000;
+
+/** The server's status where its controller does not answer. */
+const NO_ANSWER = 503;
 
 export interface IRecordOptions {
   id: string;
@@ -94,7 +98,7 @@ export class JobRecord implements IDisposable {
 
   private _onModel(_: IJobsModel, { reach }: IState): void {
     const mark = markOf(this.listed);
-    const isBack = reach !== this._reach && this._problem !== null;
+    const isBack = reach === 'ready' && this._reach !== 'ready' && this._problem !== null;
     this._isStale ||= isBack || mark !== this._mark;
     this._mark = mark;
     this._reach = reach;
@@ -122,6 +126,10 @@ export class JobRecord implements IDisposable {
     } catch (reason) {
       this._problem = reason;
       this._tryLater();
+      if (reason instanceof ApiError && reason.status === NO_ANSWER) {
+        // Nobody announces that the controller has left: the lists learn it when they ask.
+        void this.options.model.refresh();
+      }
     }
     this._isReading = false;
     if (!this._isDisposed) {

@@ -8,6 +8,8 @@ import type { Reach } from '../state';
 /** The job is gone, nobody is asked, who asks may not, the server half is missing, or something else is wrong. */
 export type TroubleKind = 'deleted' | 'asleep' | 'forbidden' | 'missing' | 'failing';
 
+const NO_RIGHT = 'AccessDeniedException';
+
 export interface ITrouble {
   kind: TroubleKind;
   sentence: string;
@@ -49,8 +51,10 @@ export function troubleOf(
     asleep: () =>
       trans.__('The controller, which knows this job, has left since nothing was to do.'),
     forbidden: () =>
+      // Whoever is known and has no right is told by the server whom to ask.
+      (reason instanceof ApiError && reason.code === NO_RIGHT && reason.message) ||
       trans.__(
-        'The server does not let you read this job: you are logged out, or may not see jobs. Log in again in another tab; this one goes on when you come back to it.'
+        'You are logged out, so the server does not let you read this job. Log in again in another tab; this one goes on when you come back to it.'
       ),
     missing: () => '',
     failing: () => trans.__('The server cannot be asked about this job: %1', sentenceOf(reason))

@@ -65,8 +65,8 @@ export class JobView extends Panel {
 
   /** Show in what the job differs from another one, or from the run before it (''). */
   compareWith(other: string): void {
-    this.open('compare');
     this._compare.choose(other);
+    this.open('compare');
   }
 
   protected onAfterAttach(msg: Message): void {

@@ -1,0 +1,99 @@
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { INotebookTracker } from '@jupyterlab/notebook';
+import { Signal } from '@lumino/signaling';
+
+import { Origins } from '../view/cells';
+import { record, SPEC } from './records';
+
+/** An open notebook with cells, as far as anybody here looks at one. */
+function panel(path: string, cells: Record<string, string>): object {
+  const content = {
+    activeCellIndex: 0,
+    scrollToCell: jest.fn(() => Promise.resolve()),
+    widgets: Object.entries(cells).map(([id, source]) => ({
+      model: { id, sharedModel: { getSource: () => source }, contentChanged: new Signal({}) }
+    }))
+  };
+  return { id: `panel-${path}`, context: { path: `RTC:${path}` }, content };
+}
+
+function origins(panels: object[], files: Record<string, unknown> = {}) {
+  const get = jest.fn((path: string) =>
+    path in files
+      ? Promise.resolve({ path, content: files[path] })
+      : Promise.reject(new Error('Not Found'))
+  );
+  const activateById = jest.fn();
+  const app = {
+    shell: { activateById },
+    serviceManager: { contents: { get, localPath: (path: string) => path.replace('RTC:', '') } }
+  } as unknown as JupyterFrontEnd;
+  const notebooks = {
+    forEach: (visit: (one: object) => void) => panels.forEach(visit)
+  } as unknown as INotebookTracker;
+  return { found: new Origins(app, notebooks), get, activateById };
+}
+
+const place = { exists: true, is_folder: false, shown_as: 'a.ipynb' };
+const PLACES = { '/lab/a.ipynb': place };
+
+describe('the cell of a job', () => {
+  it('is found by its id in an open notebook, also in one that was renamed', async () => {
+    const other = panel('b.ipynb', { 'cell-2': 'y' });
+    const renamed = panel('renamed.ipynb', { 'cell-2': 'y', 'cell-1': '%%train\nx = 2' });
+    const { found, get, activateById } = origins([other, renamed]);
+    const now = await found.cell(record(), {});
+    expect(now).toMatchObject({ text: '%%train\nx = 2', path: 'renamed.ipynb' });
+    expect(get).not.toHaveBeenCalled();
+    (now as { reveal: () => void }).reveal();
+    expect(activateById).toHaveBeenCalledWith('panel-renamed.ipynb');
+    expect((renamed as { content: { activeCellIndex: number } }).content.activeCellIndex).toBe(1);
+  });
+
+  it('is that of its own notebook where a copy with the same ids is open, too', async () => {
+    const copy = panel('copy.ipynb', { 'cell-1': 'copy' });
+    const own = panel('a.ipynb', { 'cell-1': 'own' });
+    const { found } = origins([copy, own]);
+    expect(await found.cell(record(), PLACES)).toMatchObject({ text: 'own' });
+  });
+
+  it('is looked for without an id in its own notebook only', async () => {
+    const spec = { ...SPEC, cell_id: '' };
+    const same = { any: '%%train\nx = 1\nprint(x)' };
+    const { found } = origins([panel('b.ipynb', same)]);
+    expect(await found.cell(record({ spec }), {})).toBe('gone');
+    const own = origins([panel('a.ipynb', same)]);
+    expect(await own.found.cell(record({ spec }), PLACES)).toMatchObject({ path: 'a.ipynb' });
+  });
+
+  it('is read from the file of a notebook that is closed, whose lines may be a list', async () => {
+    const cells = [{ id: 'cell-1', source: ['%%train\n', 'x = 3'] }];
+    const { found } = origins([], { 'a.ipynb': { cells } });
+    const now = await found.cell(record(), PLACES);
+    expect(now).toEqual({ text: '%%train\nx = 3', path: 'a.ipynb' });
+  });
+
+  it.each([
+    ['no-cell', PLACES, SPEC, { 'a.ipynb': { cells: [] } }],
+    ['gone', { '/lab/a.ipynb': { ...place, exists: false } }, SPEC, {}],
+    ['gone', PLACES, SPEC, {}],
+    ['elsewhere', { '/lab/a.ipynb': { ...place, shown_as: null } }, SPEC, {}],
+    ['unnamed', {}, { ...SPEC, notebook: '' }, {}]
+  ] as const)('is %s', async (absence, places, spec, files) => {
+    const { found } = origins([], files);
+    expect(await found.cell(record({ spec: { ...spec } }), places)).toBe(absence);
+  });
+});
+
+describe('the file of a job', () => {
+  it('is read where the server shows it', async () => {
+    const spec = { ...SPEC, filename: '/lab/train.py' };
+    const places = { '/lab/train.py': { ...place, shown_as: 'train.py' } };
+    const { found } = origins([], { 'train.py': 'x = 1\n' });
+    expect(await found.file(record({ spec }), places)).toEqual({
+      text: 'x = 1\n',
+      path: 'train.py'
+    });
+    expect(await found.file(record({ spec }), {})).toBe('gone');
+  });
+});

@@ -1,0 +1,220 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { Signal } from '@lumino/signaling';
+import { Widget } from '@lumino/widgets';
+
+import type { LogView } from '../log';
+import { CommandIDs } from '../ids';
+import { listed, NOTHING } from '../state';
+import type { IOriginNow } from '../view/cells';
+import type { IViewContext } from '../view/context';
+import { JobRecord } from '../view/record';
+import { JobView } from '../view/widget';
+import { ApiError } from '../errors';
+import { completed, job } from './examples';
+import { addedCommands, button, FakeModel, rendered } from './fakes';
+import { record, SPEC } from './records';
+
+const trans = nullTranslator.load('jupyter_smx');
+
+describe('the view of a job', () => {
+  let model: FakeModel;
+  let view: JobView;
+  let log: Widget;
+  let executed: [string, unknown][];
+  let origin: IOriginNow | 'gone';
+  const answers = {
+    record: jest.fn(),
+    difference: jest.fn(),
+    cell: jest.fn()
+  };
+  const close = jest.fn();
+
+  beforeEach(() => {
+    answers.record.mockReset().mockResolvedValue(record());
+    answers.difference.mockReset().mockResolvedValue({
+      before: 'a',
+      after: 'b',
+      sentence: 'Nothing differs.',
+      code: [],
+      changes: [],
+      unknown: []
+    });
+    origin = { text: '%%train \\\n -k 1\nx = 1\nprint(x)', path: 'a.ipynb' };
+    answers.cell.mockReset().mockImplementation(() => Promise.resolve(origin));
+    model = new FakeModel();
+    model.state = listed(NOTHING, [completed(0), completed(9), completed(-5)], [], 1).state;
+    const added = addedCommands();
+    executed = added.executed;
+    const source = {
+      record: answers.record,
+      difference: answers.difference,
+      places: () => Promise.resolve({}),
+      address: (name: string) => name
+    };
+    // The view disposes it.
+    const followed = new JobRecord({ id: 'job-0', model, source, page: document });
+    const context: IViewContext = {
+      name: 'train-digits-0',
+      record: followed,
+      source,
+      history: { usage: jest.fn(), metrics: jest.fn() },
+      model,
+      commands: added.commands,
+      origins: { cell: answers.cell, file: answers.cell },
+      languages: null,
+      trans,
+      close
+    };
+    log = new Widget();
+    view = new JobView(context, log as LogView);
+    Widget.attach(view, document.body);
+  });
+
+  afterEach(() => view.dispose());
+
+  const tab = (name: string): HTMLElement => {
+    const tabs = [...view.node.querySelectorAll<HTMLElement>('[role=tab]')];
+    const found = tabs.find(one => one.textContent === name);
+    if (!found) {
+      throw new Error(`There is no tab ${name}.`);
+    }
+    return found;
+  };
+  const shown = (): HTMLElement[] =>
+    [...view.node.querySelectorAll<HTMLElement>('[role=tabpanel]')].filter(
+      node => !node.classList.contains('lm-mod-hidden')
+    );
+
+  it('shows its log first, and one section at a time, each named by its tab', async () => {
+    await rendered();
+    expect(log.isVisible).toBe(true);
+    view.open('events');
+    await rendered();
+    expect(log.isVisible).toBe(false);
+    expect(shown()).toHaveLength(1);
+    expect(shown()[0].getAttribute('aria-labelledby')).toBe(tab('Events').id);
+    expect(shown()[0].textContent).toContain('Launching.');
+    expect(view.title.label).toBe('train-digits-0');
+    expect(view.node.getAttribute('aria-label')).toBe('Job train-digits-0');
+  });
+
+  it('gives its focus to the tab that is chosen', async () => {
+    await rendered();
+    view.activate();
+    await rendered();
+    expect(document.activeElement).toBe(tab('Log'));
+    view.open('cost');
+    await rendered();
+    expect(document.activeElement).toBe(tab('Cost'));
+  });
+
+  it('reads nothing while it is hidden', async () => {
+    await rendered();
+    view.hide();
+    model.become(listed(NOTHING, [job(0)], [], 2).state);
+    await rendered();
+    expect(answers.record).toHaveBeenCalledTimes(1);
+    view.show();
+    await rendered();
+    expect(answers.record).toHaveBeenCalledTimes(2);
+  });
+
+  it('has the buttons that suit its state', async () => {
+    await rendered();
+    button(view.node, 'Delete').click();
+    model.become(listed(NOTHING, [job(0)], [], 2).state);
+    await rendered();
+    button(view.node, 'Stop').click();
+    expect(executed).toEqual([
+      [CommandIDs.deleteJob, 'job-0'],
+      [CommandIDs.stopJob, 'job-0']
+    ]);
+  });
+
+  it('says that the job was deleted, and keeps what was read', async () => {
+    await rendered();
+    answers.record.mockRejectedValue(new ApiError(404, 'ResourceNotFound', ''));
+    view.open('events');
+    model.become(listed(NOTHING, [], [], 2).state);
+    await rendered();
+    expect(view.node.querySelector('[role=alert]')?.textContent).toContain('was deleted');
+    expect(shown()[0].textContent).toContain('Launching.');
+    button(view.node, 'Close this tab').click();
+    expect(close).toHaveBeenCalledTimes(1);
+  });
+
+  it('wakes the controller that has left', async () => {
+    await rendered();
+    answers.record.mockRejectedValue(new ApiError(503, 'ServiceUnavailable', ''));
+    model.become({ ...NOTHING, reach: 'asleep' });
+    await rendered();
+    button(view.node, 'Start the controller').click();
+    expect(executed).toEqual([[CommandIDs.wake, undefined]]);
+  });
+
+  it('says what to do where the server half is missing', async () => {
+    await rendered();
+    answers.record.mockRejectedValue(new ApiError(404, '', 'Not Found'));
+    model.become({ ...NOTHING, reach: 'missing' });
+    await rendered();
+    expect(view.node.textContent).toContain('pip install jupyter-smx');
+  });
+
+  it('compares in the order in which the jobs were made', async () => {
+    await rendered();
+    view.compareWith('');
+    await rendered();
+    view.compareWith('job--5');
+    await rendered();
+    view.compareWith('job-9');
+    await rendered();
+    expect(answers.difference.mock.calls).toEqual([
+      ['', 'job-0'],
+      ['job--5', 'job-0'],
+      ['job-0', 'job-9']
+    ]);
+    expect(shown()[0].textContent).toContain('Nothing differs.');
+  });
+
+  it('says why two jobs could not be compared', async () => {
+    await rendered();
+    answers.difference.mockRejectedValue(new ApiError(404, '', 'There is no run of it before.'));
+    view.compareWith('');
+    await rendered();
+    expect(shown()[0].textContent).toContain('There is no run of it before.');
+  });
+
+  it('looks at the cell when the code is shown, and after each edit while it is', async () => {
+    await rendered();
+    expect(answers.cell).not.toHaveBeenCalled();
+    const edited = new Signal<object, void>({});
+    origin = { ...(origin as IOriginNow), edited };
+    view.open('code');
+    await rendered();
+    expect(shown()[0].textContent).toContain('is as the job ran it');
+    origin = { text: '%%train\nx = 2\nprint(x)', path: 'a.ipynb', edited };
+    edited.emit();
+    for (let i = 0; i < 8; i++) {
+      await rendered();
+    }
+    expect(shown()[0].textContent).toContain('+x = 2');
+    const before = answers.cell.mock.calls.length;
+    view.open('log');
+    edited.emit();
+    for (let i = 0; i < 8; i++) {
+      await rendered();
+    }
+    expect(answers.cell.mock.calls.length).toBe(before);
+  });
+
+  it('does not look for the cell of code that a program handed in', async () => {
+    await rendered();
+    answers.record.mockResolvedValue(record({ spec: { ...SPEC, source: 'x = 1' } }));
+    model.become(listed(NOTHING, [job(0)], [], 2).state);
+    await rendered();
+    view.open('code');
+    await rendered();
+    expect(answers.cell).not.toHaveBeenCalled();
+    expect(shown()[0].textContent).toContain('handed in by a program');
+  });
+});

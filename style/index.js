@@ -2,3 +2,4 @@ import './base.css';
 import './charts.css';
 import './contrast.css';
 import './log.css';
+import './place.css';

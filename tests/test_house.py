@@ -184,7 +184,7 @@ def test_every_declared_sleeper_and_reader_of_the_clock_is_one() -> None:
 
 
 def test_no_test_of_the_browser_waits_for_a_time() -> None:
-    waits = re.compile(r"waitForTimeout|wait_for_timeout|sleep\(|setTimeout\([^)]*\d{3}")
+    waits = re.compile(r"waitForTimeout|wait_for_timeout|sleep\(|(?<!jest\.)setTimeout\([^)]*\d{3}")
     folders = [ROOT / "ui-tests", ROOT / "src" / "__tests__"]
     files = [path for folder in folders for kind in ("*.py", "*.ts*") for path in folder.rglob(kind)]
     assert [name(path) for path in files if waits.search(path.read_text(encoding="utf-8"))] == []

@@ -50,6 +50,10 @@ class Lab:
         # In a new workspace Lab opens it after everything else, and whoever is earlier loses the sidebar to it.
         expect(self.page.locator("#filebrowser")).to_be_visible(timeout=KERNEL_LIMIT)
 
+    def visit(self, path: str) -> None:
+        """Load a page that is not Lab's."""
+        self.page.goto(f"{self._server.origin}{BASE}{path}?token={self._server.token}", wait_until="load")
+
     def reload(self, notebook: str = "") -> None:
         """Load the page again, as the browser's button does."""
         self.page.reload(wait_until="load")
@@ -57,11 +61,11 @@ class Lab:
 
     def run_all(self) -> None:
         """Run all cells; a kernel that is not idle yet would make Lab ask which one to take."""
-        self._execute("notebook:run-all-cells")
+        self.execute("notebook:run-all-cells")
 
     def save(self) -> None:
         """Save the notebook and wait until it is."""
-        self._execute("docmanager:save")
+        self.execute("docmanager:save")
         expect(self.page.locator(".lm-DockPanel-tabBar .jp-mod-dirty")).to_have_count(0)
 
     def command(self, label: str) -> None:
@@ -108,7 +112,8 @@ class Lab:
             expect(self.page.locator(".jp-NotebookPanel").first).to_be_visible(timeout=KERNEL_LIMIT)
             expect(self.page.locator("#jp-main-statusbar")).to_contain_text("Idle", timeout=KERNEL_LIMIT)
 
-    def _execute(self, command: str) -> None:
+    def execute(self, command: str) -> None:
+        """Begin a command of the page, and do not wait for its end."""
         # `void`: a promise would be waited for without any limit.
         self.page.evaluate("command => void window.jupyterapp.commands.execute(command)", command)
 

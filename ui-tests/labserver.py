@@ -186,6 +186,7 @@ class LabServer:
                 "jpserver_extensions": {"jupyter_smx": server_half},
             },
             "IdentityProvider": {"token": self.token},
+            "JupyterNotebookApp": {"expose_app_in_browser": True},
             "LabApp": {
                 "expose_app_in_browser": True,
                 "extension_manager": "readonly",

@@ -13,6 +13,7 @@ import type * as Charts from '../charts';
 import { seenCharts } from '../charts/open';
 import { jobsIcon } from '../icons';
 import { CommandIDs, NO_ARGS } from '../ids';
+import { place } from '../place';
 import { IJobsModel } from '../tokens';
 import { addToPalette } from './palette';
 import { wordsOf } from './words';
@@ -121,6 +122,6 @@ function opened(
   tab.title.caption = trans.__('Charts of %1', name);
   tab.title.icon = jobsIcon;
   tab.title.closable = true;
-  app.shell.add(tab, 'main');
+  place(app.shell, tab);
   return tab;
 }

@@ -11,14 +11,18 @@ export const launcherPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:launcher',
   description: 'Adds a card to the launcher that shows the panel.',
   autoStart: true,
-  requires: [ILauncher],
-  optional: [ITranslator],
-  activate: (app: JupyterFrontEnd, launcher: ILauncher, translator: ITranslator | null): void => {
+  // Notebook 7 has none.
+  optional: [ILauncher, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    launcher: ILauncher | null,
+    translator: ITranslator | null
+  ): void => {
     const category = wordsOf(translator).__('Other');
     // Where the panel is switched off, there is nothing to show.
     void app.started.then(() => {
       if (app.commands.hasCommand(CommandIDs.openPanel)) {
-        launcher.add({ command: CommandIDs.openPanel, category, rank: 10 });
+        launcher?.add({ command: CommandIDs.openPanel, category, rank: 10 });
       }
     });
   }

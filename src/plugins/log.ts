@@ -12,6 +12,7 @@ import { jobsIcon } from '../icons';
 import { CommandIDs } from '../ids';
 import type * as Log from '../log/index';
 import { addLogCommands } from '../log/commands';
+import { place } from '../place';
 import { IJobsModel } from '../tokens';
 import { addToPalette } from './palette';
 import { wordsOf } from './words';
@@ -104,6 +105,6 @@ function opened(
   tab.title.caption = words.trans.__('Log of %1', job.name);
   tab.title.icon = jobsIcon;
   tab.title.closable = true;
-  app.shell.add(tab, 'main');
+  place(app.shell, tab);
   return tab;
 }

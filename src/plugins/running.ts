@@ -12,14 +12,15 @@ export const runningPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:running',
   description: 'Lists jobs and idle pools among the running terminals and kernels.',
   autoStart: true,
-  requires: [IJobsModel, IRunningSessionManagers],
-  optional: [ITranslator],
+  requires: [IJobsModel],
+  // A page of Notebook 7 with a document has none.
+  optional: [IRunningSessionManagers, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     model: IJobsModel,
-    managers: IRunningSessionManagers,
+    managers: IRunningSessionManagers | null,
     translator: ITranslator | null
   ): void => {
-    managers.add(runningManager(model, app.commands, wordsOf(translator)));
+    managers?.add(runningManager(model, app.commands, wordsOf(translator)));
   }
 };

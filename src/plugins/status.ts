@@ -13,15 +13,18 @@ export const statusPlugin: JupyterFrontEndPlugin<void> = {
   description:
     'Says in the status bar how many jobs run, how many pools are warm, and what today cost.',
   autoStart: true,
-  requires: [IJobsModel, IStatusBar],
-  optional: [ITranslator],
+  requires: [IJobsModel],
+  // Notebook 7 has none.
+  optional: [IStatusBar, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     model: IJobsModel,
-    bar: IStatusBar,
+    bar: IStatusBar | null,
     translator: ITranslator | null
   ): void => {
-    const item = new StatusItem(model, app.commands, wordsOf(translator));
-    bar.registerStatusItem(statusPlugin.id, { item, align: 'left', rank: 20 });
+    if (bar) {
+      const item = new StatusItem(model, app.commands, wordsOf(translator));
+      bar.registerStatusItem(statusPlugin.id, { item, align: 'left', rank: 20 });
+    }
   }
 };

@@ -5,6 +5,7 @@ import type { ReadonlyJSONObject, ReadonlyPartialJSONObject } from '@lumino/core
 
 import type { JobSummary } from '../_types';
 import { CommandIDs } from '../ids';
+import { place } from '../place';
 import { finished, running } from '../state';
 import type { IOpenOptions, JobView } from '.';
 
@@ -111,7 +112,7 @@ async function opened(
   if (!tab) {
     tab = jobTab(job, options);
     tab.id = `jupyter-smx-job-${job.id}`;
-    options.app.shell.add(tab, 'main');
+    place(options.app.shell, tab);
     await tabs.add(tab);
   }
   options.app.shell.activateById(tab.id);

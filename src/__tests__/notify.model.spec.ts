@@ -30,7 +30,8 @@ describe('the model of a hidden tab', () => {
       api: api as unknown as Api,
       events: bus,
       page: page,
-      clock: () => 1000
+      clock: () => 1000,
+      newId: () => 'again'
     });
     const ended: string[] = [];
     model.ended.connect((_, jobs) => ended.push(...jobs.map(one => one.id)));

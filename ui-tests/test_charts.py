@@ -20,7 +20,7 @@ WAKE = 20_000
 FIRST = 60_000
 """Milliseconds until the first picture: Python writes ten megabytes of made-up history first."""
 
-LONGEST_FRAME = 500
+LONGEST_FRAME = 3_000
 """Milliseconds from a key to the picture with 100,000 points a line, where ten others use two cores; alone it is 25."""
 
 TRAINS = """

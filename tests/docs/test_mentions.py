@@ -29,6 +29,7 @@ NOT_FOR_READERS = {"take", "listen", "known", "told"}
 """Methods of a handle by which the package talks to itself."""
 
 FOREIGN = {
+    "--debug",
     "--execute": "nbconvert",
     "--help-all": "traitlets",
     "--log-output": "papermill",

@@ -29,7 +29,7 @@ NOT_FOR_READERS = {"take", "listen", "known", "told"}
 """Methods of a handle by which the package talks to itself."""
 
 FOREIGN = {
-    "--debug",
+    "--debug": "jupyter",
     "--execute": "nbconvert",
     "--help-all": "traitlets",
     "--log-output": "papermill",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 SIZE = {"width": 1400, "height": 860}
-PATIENCE = 60_000
+PATIENCE = 180_000
 """Milliseconds."""
 
 RUNNING = """

@@ -113,12 +113,16 @@ class Loop:
     def later(self, seconds: float, call: Callback) -> Timer:
         """Call once after ``seconds``."""
         if len(self._timers) >= self._crowded:
-            self._timers = [row for row in self._timers if row[2].call is not None]
-            heapq.heapify(self._timers)
-            self._crowded = max(_CROWD, 2 * len(self._timers))
+            self.sweep()
         timer = Timer(call)
         heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._order), timer))
         return timer
+
+    def sweep(self) -> None:
+        """Let go of the timers that were cancelled; done by itself when there are many."""
+        self._timers = [row for row in self._timers if row[2].call is not None]
+        heapq.heapify(self._timers)
+        self._crowded = max(_CROWD, 2 * len(self._timers))
 
     def on_signal(self, number: int, callback: Callback) -> None:
         """Call back, outside the signal handler, when the signal came."""

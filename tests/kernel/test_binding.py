@@ -87,7 +87,7 @@ def test_a_cell_that_waits_ends_with_the_card_of_the_end(
             assert go_on.wait(PATIENCE)
         update(card)
 
-    def follow(job: Job) -> None:
+    def follow(job: Job, _stream: object) -> None:
         end(controller, tmp_path, job.id, "new")
         eventually_blocking(lambda: is_final(job.known.state), "the watcher stands before the card")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ pytest.register_assert_rewrite("jupyter_smx.testing.groups")
 
 
 def pytest_configure() -> None:
+    # A shell ignores Ctrl-C for what it runs in the background, and all that the tests start would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ[RUN] = f"{os.getpid()}-{secrets.token_hex(4)}"
 
 

@@ -10,6 +10,7 @@ import type { Api, IAnswer, JobAnswer } from './api';
 import { Counts } from './counts';
 import { ApiError, sentenceOf } from './errors';
 import { isTurn } from './hints';
+import type { IPage } from './page';
 import type { IState, IStep } from './state';
 import {
   arraysOf,
@@ -303,7 +304,7 @@ export class JobsModel implements IJobsModel, IDisposable {
   }
 
   private readonly _api: JobsModel.IApi;
-  private readonly _page: JobsModel.IPage;
+  private readonly _page: IPage;
   private readonly _clock: () => number;
   private readonly _newId: () => string;
   private readonly _counts: Counts;
@@ -344,12 +345,6 @@ export namespace JobsModel {
     | 'deleteJob'
     | 'keepPool'
     | 'releasePool'
-  >;
-
-  /** The part of `document` that says whether anybody looks. */
-  export type IPage = Pick<
-    Document,
-    'visibilityState' | 'addEventListener' | 'removeEventListener'
   >;
 
   export interface IOptions {

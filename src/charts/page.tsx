@@ -3,8 +3,9 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId, useState } from 'react';
 
+import { Button } from '../components/button';
 import type { Feed } from './feed';
-import { Button, Legend, Select, Tables } from './parts';
+import { Legend, Select, Tables } from './parts';
 import type { IPlotProps } from './plot';
 import type { IChoice, IDrawing, IScene } from './scene';
 import { axisOf } from './scene';

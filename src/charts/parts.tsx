@@ -1,4 +1,4 @@
-// What stands around the drawings of a view: buttons, a legend for each, and the same numbers as tables.
+// What stands around the drawings of a view: a legend for each, and the same numbers as tables.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
@@ -17,27 +17,6 @@ const ROWS = 50;
 
 interface IWithWords {
   trans: TranslationBundle;
-}
-
-interface IButtonProps {
-  label: string;
-  isPressed?: boolean;
-  isDisabled?: boolean;
-  onClick: () => void;
-}
-
-export function Button({ label, isPressed, isDisabled, onClick }: IButtonProps): JSX.Element {
-  return (
-    <button
-      type="button"
-      className="jp-smx-button"
-      aria-pressed={isPressed}
-      disabled={isDisabled}
-      onClick={onClick}
-    >
-      {label}
-    </button>
-  );
 }
 
 interface ISelectProps {

@@ -1,11 +1,12 @@
 // The charts of a job: metrics and what it used, over one time axis, while somebody looks.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { ReactWidget } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';
 import React from 'react';
 
 import { sentenceOf } from '../errors';
+import type { IPage } from '../page';
+import { SeenWidget } from '../seen';
 import type { IFeedOptions } from './feed';
 import { Feed } from './feed';
 import { isCalm } from './looks';
@@ -23,7 +24,7 @@ const [PACE, CALM_PACE] = [1_000, 5_000];
 export interface IChartsOptions extends Omit<IFeedOptions, 'pace'> {
   /** The name of the job, for those who do not see the tab. */
   name: string;
-  page: Pick<Document, 'visibilityState' | 'addEventListener' | 'removeEventListener'>;
+  page: IPage;
   trans: TranslationBundle;
   pace?: number;
 }
@@ -33,13 +34,12 @@ let groups = 0;
 /**
  * Follows the job while it is attached and visible in a visible page, until the verdict.
  */
-export class ChartsView extends ReactWidget implements IOpenCharts {
+export class ChartsView extends SeenWidget implements IOpenCharts {
   constructor(private readonly options: IChartsOptions) {
-    super();
+    super(options.page);
     this.addClass('jp-smx-charts');
     this._feed = new Feed({ pace: isCalm() ? CALM_PACE : PACE, ...options });
     this._feed.changed.connect(this._onFeed, this);
-    options.page.addEventListener('visibilitychange', this._onPage);
     this.node.addEventListener('keydown', this._onKey);
   }
 
@@ -49,7 +49,6 @@ export class ChartsView extends ReactWidget implements IOpenCharts {
   }
 
   dispose(): void {
-    this.options.page.removeEventListener('visibilitychange', this._onPage);
     this.node.removeEventListener('keydown', this._onKey);
     openCharts.delete(this);
     this._feed.dispose();
@@ -66,7 +65,7 @@ export class ChartsView extends ReactWidget implements IOpenCharts {
   /** Go on from where it was. */
   resume(): void {
     this._isPaused = false;
-    this._onPage();
+    this.look();
     this.update();
   }
 
@@ -76,27 +75,29 @@ export class ChartsView extends ReactWidget implements IOpenCharts {
   }
 
   protected onAfterAttach(msg: Message): void {
-    super.onAfterAttach(msg);
     openCharts.add(this);
     void this._load();
-    this._onPage();
+    super.onAfterAttach(msg);
   }
 
   protected onAfterShow(msg: Message): void {
     super.onAfterShow(msg);
-    this._onPage();
     this.update();
-  }
-
-  protected onBeforeHide(msg: Message): void {
-    this._feed.stop();
-    super.onBeforeHide(msg);
   }
 
   protected onBeforeDetach(msg: Message): void {
     openCharts.delete(this);
-    this._feed.stop();
     super.onBeforeDetach(msg);
+  }
+
+  protected onSeen(): void {
+    if (!this._isPaused) {
+      this._feed.start();
+    }
+  }
+
+  protected onUnseen(): void {
+    this._feed.stop();
   }
 
   protected onActivateRequest(msg: Message): void {
@@ -125,14 +126,6 @@ export class ChartsView extends ReactWidget implements IOpenCharts {
       />
     );
   }
-
-  private readonly _onPage = (): void => {
-    if (this.isVisible && !this._isPaused && this.options.page.visibilityState === 'visible') {
-      this._feed.start();
-    } else {
-      this._feed.stop();
-    }
-  };
 
   private readonly _onKey = (event: KeyboardEvent): void => {
     const scene = this._drawn();
@@ -172,7 +165,7 @@ export class ChartsView extends ReactWidget implements IOpenCharts {
 
   private _retry(): void {
     this._feed.stop();
-    this._onPage();
+    this.look();
     void this._load();
   }
 

@@ -4,6 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { IState } from '../state';
+import { Button } from './button';
 
 // Commands, the same in every language.
 const INSTALL = 'pip install jupyter-smx';
@@ -43,11 +44,7 @@ export function Notice({ state, trans, onRefresh, onWake }: INoticeProps): JSX.E
 
 function NoticeButton(props: { label: string; onClick?: () => void }): JSX.Element | null {
   const { label, onClick } = props;
-  return onClick ? (
-    <button type="button" className="jp-smx-button" onClick={() => onClick()}>
-      {label}
-    </button>
-  ) : null;
+  return onClick ? <Button label={label} onClick={() => onClick()} /> : null;
 }
 
 function MissingNotice(props: { trans: TranslationBundle; onRefresh?: () => void }): JSX.Element {

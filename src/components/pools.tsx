@@ -6,6 +6,7 @@ import React from 'react';
 import type { PoolSummary } from '../_types';
 import { clock, idleCost, measured, money, remaining, spoken } from '../format';
 import type { IPool } from '../state';
+import { Button } from './button';
 import { Words } from './words';
 
 interface IPoolActions {
@@ -122,11 +123,7 @@ function PoolButton(props: {
   act?: (pool: PoolSummary) => void;
 }): JSX.Element | null {
   const { pool, words, label, act } = props;
-  return act ? (
-    <button type="button" className="jp-smx-button" aria-label={label} onClick={() => act(pool)}>
-      {words}
-    </button>
-  ) : null;
+  return act ? <Button label={words} describedAs={label} onClick={() => act(pool)} /> : null;
 }
 
 /** Why it is there, and what its hosts have imported ahead for the next job. */

@@ -3,6 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
+import { Button } from '../components/button';
 import { bytesWords } from '../usage';
 import { problemSentence } from './problem';
 import type { LogReader } from './reader';
@@ -25,16 +26,8 @@ export function ProblemNotice(props: IProblemProps): JSX.Element | null {
   return (
     <div className="jp-smx-notice" role="alert">
       <p>{problemSentence(problem, trans)}</p>
-      {problem.kind === 'gone' ? null : (
-        <button type="button" className="jp-smx-button" onClick={onAgain}>
-          {trans.__('Try again')}
-        </button>
-      )}
-      {problem.isAsleep && onWake ? (
-        <button type="button" className="jp-smx-button" onClick={onWake}>
-          {trans.__('Start it')}
-        </button>
-      ) : null}
+      {problem.kind === 'gone' ? null : <Button label={trans.__('Try again')} onClick={onAgain} />}
+      {problem.isAsleep && onWake ? <Button label={trans.__('Start it')} onClick={onWake} /> : null}
     </div>
   );
 }

@@ -1,10 +1,11 @@
 // The log of a job as a widget: it is read while it is seen, and nothing is asked while it is not.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { ReactWidget } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';
 import React from 'react';
 
+import type { IPage } from '../page';
+import { SeenWidget } from '../seen';
 import type { ILogActs } from './acts';
 import { LOG_CLASS, offerActs } from './acts';
 import { Foot, ProblemNotice } from './foot';
@@ -23,7 +24,7 @@ export interface ILogOptions {
   source: ILogSource;
   /** The job's: for those who hear and do not see, and for the name of a file. */
   name: string;
-  page: Pick<Document, 'visibilityState' | 'addEventListener' | 'removeEventListener'>;
+  page: IPage;
   trans: TranslationBundle;
   /** Start what answers, where nothing does because nothing was to do. */
   wake?: () => Promise<void>;
@@ -37,9 +38,9 @@ export interface ILogOptions {
  *
  * It fills the space that it is given, and asks the server while it is seen in a visible tab only.
  */
-export class LogView extends ReactWidget {
+export class LogView extends SeenWidget {
   constructor(private readonly options: ILogOptions) {
-    super();
+    super(options.page);
     this._reader = new LogReader(options.source);
     this._search = new LogSearch(options.source);
     this._isWrapped = options.isWrapped ?? true;
@@ -47,35 +48,26 @@ export class LogView extends ReactWidget {
     offerActs(this.node, this._acts);
     this._reader.changed.connect(this._onRead, this);
     this._search.changed.connect(this._onFound, this);
-    options.page.addEventListener('visibilitychange', this._onPage);
   }
 
   dispose(): void {
-    this.options.page.removeEventListener('visibilitychange', this._onPage);
     clearTimeout(this._typing);
     this._reader.dispose();
     this._search.dispose();
     super.dispose();
   }
 
-  protected onAfterAttach(msg: Message): void {
-    super.onAfterAttach(msg);
-    this._onPage();
+  protected onSeen(): void {
+    this._isSeen = true;
+    this._reader.start();
+    this._search.resume(this._reader.total);
+    this.update();
   }
 
-  protected onAfterShow(msg: Message): void {
-    super.onAfterShow(msg);
-    this._onPage();
-  }
-
-  protected onBeforeHide(msg: Message): void {
-    this._pause();
-    super.onBeforeHide(msg);
-  }
-
-  protected onBeforeDetach(msg: Message): void {
-    this._pause();
-    super.onBeforeDetach(msg);
+  protected onUnseen(): void {
+    this._isSeen = false;
+    this._reader.pause();
+    this._search.pause();
   }
 
   protected onActivateRequest(msg: Message): void {
@@ -117,23 +109,6 @@ export class LogView extends ReactWidget {
         <Foot reader={this._reader} trans={trans} />
       </>
     );
-  }
-
-  private readonly _onPage = (): void => {
-    if (this.isVisible && this.options.page.visibilityState === 'visible') {
-      this._isSeen = true;
-      this._reader.start();
-      this._search.resume(this._reader.total);
-      this.update();
-    } else {
-      this._pause();
-    }
-  };
-
-  private _pause(): void {
-    this._isSeen = false;
-    this._reader.pause();
-    this._search.pause();
   }
 
   private _onRead(): void {

@@ -4,14 +4,15 @@ import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
+import type { IPage } from '../page';
+
 /** Milliseconds between two looks at the clock while the tab is visible. */
 const TICK = 10_000;
 
 /** Milliseconds by which a look may be late before it means that the machine or the tab slept. */
 const SLEPT = 20_000;
 
-/** The part of `document` and of `window` that is needed here. */
-export type IPage = Pick<Document, 'visibilityState' | 'addEventListener' | 'removeEventListener'>;
+/** The part of `window` that is needed here. */
 export type INetwork = Pick<Window, 'addEventListener' | 'removeEventListener'>;
 
 export class Presence implements IDisposable {

@@ -2,27 +2,20 @@
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ILayoutRestorer } from '@jupyterlab/application';
-import { ICommandPalette, MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
+import { ICommandPalette } from '@jupyterlab/apputils';
 import { ITranslator } from '@jupyterlab/translation';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
-import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { Api } from '../api';
 import type * as Charts from '../charts';
 import { seenCharts } from '../charts/open';
-import { jobsIcon } from '../icons';
 import { CommandIDs, NO_ARGS } from '../ids';
-import { place } from '../place';
+import type { INamedJob } from '../jobtabs';
+import { JOB_ARGS, JobTabs, namedJob } from '../jobtabs';
 import { IJobsModel } from '../tokens';
 import { addToPalette } from './palette';
 import { wordsOf } from './words';
-
-/** What of a job a tab with its charts needs; the page that is loaded again knows no more at first. */
-interface INamed {
-  id: string;
-  name: string;
-}
 
 export const chartsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:charts',
@@ -38,44 +31,26 @@ export const chartsPlugin: JupyterFrontEndPlugin<void> = {
     restorer: ILayoutRestorer | null
   ): void => {
     const trans = wordsOf(translator);
-    const tabs = new WidgetTracker<MainAreaWidget<Charts.ChartsView>>({
-      namespace: 'jupyter-smx-charts'
-    });
-    const properties = {
-      id: { type: 'string', description: 'The id of the job; without it, which one is asked' },
-      name: { type: 'string', description: 'Its name, of a job that the panel does not list' }
-    };
+    const tabs = new JobTabs<Charts.ChartsView>(app, 'charts');
     app.commands.addCommand(CommandIDs.openCharts, {
       label: trans.__('Show Charts of Job'),
       caption: trans.__('Draw the metrics of a job, and what it uses, over time'),
-      describedBy: { args: { type: 'object', properties } },
+      describedBy: { args: JOB_ARGS },
       execute: async args => {
-        const { jobOf } = await import('../ask');
-        const { finished, running } = await import('../state');
-        const { state } = model;
-        const jobs = [...running(state), ...finished(state)];
-        const job = (await jobOf(args, model, jobs, trans)) ?? named(args);
+        const job = await namedJob(args, model, trans);
         if (job) {
           const charts = await import('../charts');
-          if (!tabs.find(tab => tab.id === tabId(job))) {
-            void tabs.add(opened(charts, app, job, trans));
-          }
-          app.shell.activateById(tabId(job));
+          const api = new Api(app.serviceManager.serverSettings);
+          tabs.show(job, () => viewOf(charts, api, job, trans));
         }
       }
     });
     addForSeen(app.commands, trans);
     const { openCharts, pauseCharts, resetCharts } = CommandIDs;
     addToPalette(palette, trans, openCharts, pauseCharts, resetCharts);
-    void restorer?.restore(tabs, {
-      command: CommandIDs.openCharts,
-      args: tab => ({ id: tab.id.slice(PREFIX.length), name: tab.title.label }),
-      name: tab => tab.id
-    });
+    tabs.restore(restorer, openCharts);
   }
 };
-
-const PREFIX = 'jupyter-smx-charts-';
 
 /** The commands for the charts that are seen; without any they cannot be chosen. */
 function addForSeen(commands: CommandRegistry, trans: TranslationBundle): void {
@@ -96,32 +71,13 @@ function addForSeen(commands: CommandRegistry, trans: TranslationBundle): void {
   });
 }
 
-function tabId({ id }: INamed): string {
-  return PREFIX + id;
-}
-
-function named({ id, name }: ReadonlyPartialJSONObject): INamed | null {
-  return typeof id === 'string' && typeof name === 'string' ? { id, name } : null;
-}
-
-function opened(
+function viewOf(
   { ChartsView, historyOf }: typeof Charts,
-  app: JupyterFrontEnd,
-  { id, name }: INamed,
+  api: Api,
+  { id, name }: INamedJob,
   trans: TranslationBundle
-): MainAreaWidget<Charts.ChartsView> {
-  const content = new ChartsView({
-    source: historyOf(new Api(app.serviceManager.serverSettings), id),
-    name,
-    page: document,
-    trans
-  });
-  const tab = new MainAreaWidget({ content });
-  tab.id = PREFIX + id;
-  tab.title.label = name;
-  tab.title.caption = trans.__('Charts of %1', name);
-  tab.title.icon = jobsIcon;
-  tab.title.closable = true;
-  place(app.shell, tab);
-  return tab;
+): Charts.ChartsView {
+  const view = new ChartsView({ source: historyOf(api, id), name, page: document, trans });
+  view.title.caption = trans.__('Charts of %1', name);
+  return view;
 }

@@ -2,13 +2,13 @@
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ILayoutRestorer } from '@jupyterlab/application';
-import type { MainAreaWidget } from '@jupyterlab/apputils';
-import { ICommandPalette, WidgetTracker } from '@jupyterlab/apputils';
+import { ICommandPalette } from '@jupyterlab/apputils';
 import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ITranslator } from '@jupyterlab/translation';
 
 import { CommandIDs } from '../ids';
+import { JobTabs } from '../jobtabs';
 import { IJobsModel } from '../tokens';
 import type { JobView } from '../view';
 import { addJobCommands } from '../view/commands';
@@ -37,13 +37,9 @@ export const jobPlugin: JupyterFrontEndPlugin<void> = {
     languages: IEditorLanguageRegistry | null
   ): void => {
     const trans = wordsOf(translator);
-    const tabs = new WidgetTracker<MainAreaWidget<JobView>>({ namespace: 'jupyter-smx-job' });
+    const tabs = new JobTabs<JobView>(app, 'job');
     addJobCommands({ app, model, trans, notebooks, languages }, tabs);
     addToPalette(palette, trans, CommandIDs.openJob, CommandIDs.compareJobs);
-    void restorer?.restore(tabs, {
-      command: CommandIDs.openJob,
-      args: tab => ({ id: tab.content.id, name: tab.title.label }),
-      name: tab => tab.content.id
-    });
+    tabs.restore(restorer, CommandIDs.openJob);
   }
 };

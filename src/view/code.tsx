@@ -4,9 +4,10 @@ import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect, useRef, useState } from 'react';
 
+import { Button } from '../components/button';
 import type { INumbered } from './cell';
 import type { Absence, IOriginNow } from './cells';
-import { Button, DiffLines } from './parts';
+import { DiffLines } from './parts';
 
 /** What is known of the cell or the file now: nothing yet, why it is not there, or in what it differs. */
 export type Since =

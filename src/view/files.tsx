@@ -4,9 +4,10 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { Artifact, Channel, InputDigest, Output, Place } from '../_types';
+import { Button } from '../components/button';
 import { bytesWords } from '../usage';
 import type { Cell } from './parts';
-import { Button, Mono, Part, Table } from './parts';
+import { Mono, Part, Table } from './parts';
 import type { IJobRecord, IPlaces } from './source';
 
 export interface IFileActions {

@@ -5,6 +5,7 @@ import type { Message } from '@lumino/messaging';
 import React from 'react';
 
 import type { JobSummary } from '../_types';
+import { Button } from '../components/button';
 import { JobTime, StatusMark } from '../components/jobs';
 import { Notice } from '../components/notice';
 import { JobExpected, JobMetrics, JobProgress } from '../components/outlook';
@@ -16,7 +17,6 @@ import { LiveWidget } from '../live';
 import { waitWords } from '../outlook';
 import { isFinal, NOTHING } from '../state';
 import type { IViewContext } from './context';
-import { Button } from './parts';
 import { troubleOf } from './trouble';
 
 export class HeadView extends LiveWidget {

@@ -1,14 +1,13 @@
 // The view of a job, loaded with the first one that is opened.
 
 import type { JupyterFrontEnd } from '@jupyterlab/application';
-import { MainAreaWidget } from '@jupyterlab/apputils';
 import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import type { INotebookTracker } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import { Api } from '../api';
 import { historyOf } from '../charts/source';
-import { jobsIcon } from '../icons';
+import type { INamedJob } from '../jobtabs';
 import { LogView, logOf } from '../log/index';
 import type { IJobsModel } from '../tokens';
 import { Origins } from './cells';
@@ -27,16 +26,16 @@ export interface IOpenOptions {
   languages: IEditorLanguageRegistry | null;
 }
 
-/** Make the tab of a job; the name is what is known of it before its record is read. */
-export function jobTab(
-  { id, name }: { id: string; name: string },
+/** Make the view of a job; the name is what is known of it before its record is read. */
+export function viewOf(
+  { id, name }: INamedJob,
   { app, model, trans, notebooks, languages }: IOpenOptions
-): MainAreaWidget<JobView> {
+): JobView {
   const api = new Api(app.serviceManager.serverSettings);
   const source = jobSource(api, id);
   const record = new JobRecord({ id, model, source, page: document });
   const log = new LogView({ source: logOf(api, id), name, page: document, trans });
-  const content = new JobView(
+  const view: JobView = new JobView(
     {
       name,
       record,
@@ -47,14 +46,9 @@ export function jobTab(
       languages,
       commands: app.commands,
       origins: new Origins(app, notebooks),
-      close: () => content.parent?.dispose()
+      close: () => view.parent?.dispose()
     },
     log
   );
-  const tab = new MainAreaWidget({ content });
-  // It has nothing in it, and takes a line of the page.
-  tab.toolbar.hide();
-  tab.title.icon = jobsIcon;
-  tab.title.closable = true;
-  return tab;
+  return view;
 }

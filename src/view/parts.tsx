@@ -74,29 +74,6 @@ export function Mono({ children }: { children: React.ReactNode }): JSX.Element {
   return <code className="jp-smx-mono">{children}</code>;
 }
 
-export function Button(props: {
-  label: string;
-  onClick: () => void;
-  isPressed?: boolean;
-  isDisabled?: boolean;
-  describedAs?: string;
-}): JSX.Element {
-  const { label, onClick, isPressed, isDisabled, describedAs } = props;
-  return (
-    <button
-      type="button"
-      className="jp-smx-button"
-      aria-pressed={isPressed}
-      aria-label={describedAs}
-      title={describedAs}
-      disabled={isDisabled}
-      onClick={onClick}
-    >
-      {label}
-    </button>
-  );
-}
-
 /** Lines of a unified diff: the sign at their beginning says what the colour says. */
 export function DiffLines({
   lines,

@@ -6,6 +6,7 @@ import { Signal } from '@lumino/signaling';
 
 import type { JobSummary } from '../_types';
 import { ApiError } from '../errors';
+import type { IPage } from '../page';
 import type { IState } from '../state';
 import type { IJobsModel } from '../tokens';
 import type { IJobRecord, IJobSource, IPlaces } from './source';
@@ -21,7 +22,7 @@ export interface IRecordOptions {
   id: string;
   model: IJobsModel;
   source: Pick<IJobSource, 'record' | 'places'>;
-  page: Pick<Document, 'visibilityState' | 'addEventListener' | 'removeEventListener'>;
+  page: IPage;
 }
 
 export class JobRecord implements IDisposable {

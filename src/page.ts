@@ -1,0 +1,3 @@
+// The part of `document` that says whether anybody looks at the page.
+
+export type IPage = Pick<Document, 'visibilityState' | 'addEventListener' | 'removeEventListener'>;

@@ -3,7 +3,7 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
-import { ApiError, sentenceOf } from './errors';
+import { ApiError, sentenceIn, sentenceOf } from './errors';
 import type {
   ArraySummary,
   Changes,
@@ -16,14 +16,18 @@ import type {
 
 const ROOT = 'jupyter-smx';
 const NO_CONTENT = 204;
+const UNAUTHORIZED = 401;
 
-/** Whether a controller runs, and where it is in the sequence of changes. */
-export type ControllerInfo = { running: true; version: string; seq: number } | { running: false };
+/** Whether a controller runs, and where it is in the sequence of changes, or why none could be started. */
+export type ControllerInfo =
+  { running: true; version: string; seq: number } | { running: false; problem?: ErrorBody };
 
 /** A body, and the server's clock (seconds since the epoch) when it answered, null if it did not say. */
 export interface IAnswer<T> {
   body: T;
   now: number | null;
+  /** Of the server half; absent where it did not say. */
+  version?: string;
 }
 
 /** What is used of the answer that hands a job in. */
@@ -98,8 +102,9 @@ export class Api {
   private async request<T>(path: string, init: RequestInit = {}): Promise<IAnswer<T>> {
     const response = await this.respond(path, init);
     const now = Number(response.headers.get('X-Smx-Now'));
-    const body: unknown = response.status === NO_CONTENT ? null : await response.json();
-    return { body: body as T, now: now > 0 ? now : null };
+    const version = response.headers.get('X-Smx-Version') ?? undefined;
+    const body = response.status === NO_CONTENT ? null : await contentOf(response);
+    return { body: body as T, now: now > 0 ? now : null, version };
   }
 
   /** Where a browser finds something without a script's help. */
@@ -123,13 +128,28 @@ export class Api {
   }
 }
 
+/** What a good answer holds; a proxy that wants a login may answer well, with a page. */
+async function contentOf(response: Response): Promise<unknown> {
+  try {
+    return await response.json();
+  } catch (reason) {
+    if (!(reason instanceof SyntaxError)) {
+      throw new ApiError(0, 'NetworkError', sentenceOf(reason));
+    }
+    const status = response.redirected ? UNAUTHORIZED : response.status;
+    throw new ApiError(status, '', 'The server answered with a page instead of data.');
+  }
+}
+
 async function errorOf(response: Response): Promise<ApiError> {
   let body: Partial<ErrorBody> = {};
   try {
-    body = (await response.json()) as Partial<ErrorBody>;
+    body = ((await response.json()) ?? {}) as Partial<ErrorBody>;
   } catch {
     // Not ours: a proxy's page, or the server's own 404.
   }
-  const sentence = [body.message, body.rule, body.cure].filter(Boolean).join(' ');
-  return new ApiError(response.status, body.code ?? '', sentence || response.statusText);
+  const { status, statusText } = response;
+  const answered = `The server answered ${[status, statusText].filter(Boolean).join(' ')}.`;
+  const retryAfter = Number(response.headers.get('Retry-After')) || 0;
+  return new ApiError(status, body.code ?? '', sentenceIn(body) || answered, retryAfter);
 }

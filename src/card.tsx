@@ -20,6 +20,7 @@ import type { ICard } from './snapshot';
 import { CARD_MIME_TYPE, readCard } from './snapshot';
 import { isFinal } from './state';
 import type { IJobsModel } from './tokens';
+import { staleWords } from './trouble';
 
 /**
  * Renders one card; nothing in it comes from the notebook as HTML, so it needs no trust.
@@ -65,6 +66,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
   private _props(): Omit<ICardLineProps, 'job' | 'isLive'> {
     return {
       now: this.model.now(),
+      stale: staleWords(this.model.state, this.model.now(), this.trans),
       trans: this.trans,
       onStop: errandFor(this.commands, CommandIDs.stopJob)
     };
@@ -81,11 +83,21 @@ interface ICardLineProps {
   job: JobSummary;
   isLive: boolean;
   now: number;
+  /** Why it may be old; empty where it is not. */
+  stale: string;
   trans: TranslationBundle;
   onStop?: (job: JobSummary) => void;
 }
 
-function CardLine({ job, isLive, now, trans, onStop }: ICardLineProps): JSX.Element {
+/** Why what a card says of a running job may not be so any more. */
+function Stale(props: Pick<ICardLineProps, 'isLive' | 'stale' | 'trans'>): JSX.Element {
+  const { isLive, stale, trans } = props;
+  const saved = isLive ? '' : trans.__('as it was when the notebook was saved');
+  const words = [saved, stale].filter(Boolean);
+  return words.length > 0 ? <span className="jp-smx-stale">{words.join(' · ')}</span> : <></>;
+}
+
+function CardLine({ job, isLive, now, stale, trans, onStop }: ICardLineProps): JSX.Element {
   const isRunning = !isFinal(job);
   const words = [
     stepWords(job, trans),
@@ -104,9 +116,7 @@ function CardLine({ job, isLive, now, trans, onStop }: ICardLineProps): JSX.Elem
       {isLive ? <JobExpected job={job} trans={trans} /> : null}
       <JobProgress job={job} trans={trans} />
       <JobMetrics job={job} trans={trans} />
-      {isLive || !isRunning ? null : (
-        <span className="jp-smx-stale">{trans.__('as it was when the notebook was saved')}</span>
-      )}
+      {isRunning ? <Stale isLive={isLive} stale={stale} trans={trans} /> : null}
       {isLive && isRunning && onStop ? (
         <StopButton job={job} trans={trans} onStop={onStop} />
       ) : null}

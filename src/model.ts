@@ -8,9 +8,10 @@ import { Signal } from '@lumino/signaling';
 import type { JobSummary, PoolSummary } from './_types';
 import type { Api, IAnswer, JobAnswer } from './api';
 import { Counts } from './counts';
-import { ApiError, sentenceOf } from './errors';
+import { ApiError, troubleOf, troubleTold } from './errors';
 import { isTurn } from './hints';
 import type { IPage } from './page';
+import { isReason, Pulse } from './pulse';
 import type { IState, IStep } from './state';
 import {
   arraysOf,
@@ -24,11 +25,9 @@ import {
   without
 } from './state';
 import type { IJobsModel } from './tokens';
+import { troubled } from './trouble';
 
 export const CHANGE_SCHEMA = 'https://events.jupyter.org/jupyter_smx/change/v1';
-
-/** Milliseconds until a failed request is tried again while the page is visible. */
-const RETRY_MS = 5000;
 
 /** Jobs in one answer at most; the controller gives no more. */
 const PAGE = 1000;
@@ -49,6 +48,11 @@ export class JobsModel implements IJobsModel, IDisposable {
     this._clock = options.clock;
     this._newId = options.newId;
     this._counts = new Counts(id => this._count(id), options.page);
+    this._pulse = new Pulse({
+      page: options.page,
+      random: options.random ?? Math.random,
+      ask: () => void this.catchUp()
+    });
     options.events.connect(this._onEvent, this);
     this._page.addEventListener('visibilitychange', this._onVisible);
   }
@@ -75,7 +79,7 @@ export class JobsModel implements IJobsModel, IDisposable {
     }
     this._isDisposed = true;
     this._page.removeEventListener('visibilitychange', this._onVisible);
-    clearTimeout(this._retry);
+    this._pulse.dispose();
     this._counts.dispose();
     Signal.clearData(this);
   }
@@ -100,8 +104,12 @@ export class JobsModel implements IJobsModel, IDisposable {
   }
 
   async wake(): Promise<void> {
-    await this._api.startController();
-    await this.refresh();
+    try {
+      await this._api.startController();
+    } finally {
+      // Where it cannot be started, the listing says why: here, and on every other page.
+      await this.refresh();
+    }
   }
 
   async stop(job: JobSummary): Promise<void> {
@@ -156,7 +164,8 @@ export class JobsModel implements IJobsModel, IDisposable {
   }
 
   private _onEvent(_sender: Event.IManager, event: Event.Emission): void {
-    if (event.schema_id !== CHANGE_SCHEMA || (this._isHidden && !isTurn(event, this._state))) {
+    const isOurs = event.schema_id === CHANGE_SCHEMA && isReason(this._state.trouble, event.kind);
+    if (!isOurs || (this._isHidden && !isTurn(event, this._state))) {
       return;
     }
     const isNews = typeof event.seq === 'number' && event.seq > this._state.seq;
@@ -190,7 +199,6 @@ export class JobsModel implements IJobsModel, IDisposable {
   }
 
   private async _work(): Promise<void> {
-    clearTimeout(this._retry);
     while (this._wish !== 'nothing' && !this._isDisposed) {
       const wish = this._wish;
       this._wish = 'nothing';
@@ -211,7 +219,9 @@ export class JobsModel implements IJobsModel, IDisposable {
     // The number first: a change between the requests comes again by number and is then applied twice, not lost.
     const info = await this._api.controller();
     if (!info.body.running) {
-      this._take(info, asleep(this._state));
+      const { problem } = info.body;
+      this._take(info, asleep(this._state, problem ? troubleTold(problem) : null));
+      this._pulse.rest();
       return;
     }
     const limit = Math.min(this._state.limit, PAGE);
@@ -277,7 +287,10 @@ export class JobsModel implements IJobsModel, IDisposable {
       return;
     }
     const skew = answer.now === null ? this._state.skew : answer.now - this._clock();
-    this._become({ ...step.state, skew });
+    const heardAt = this._clock() + skew;
+    const serverVersion = answer.version ?? this._state.serverVersion;
+    this._become({ ...step.state, skew, heardAt, serverVersion });
+    this._pulse.answered();
     if (step.ended.length > 0) {
       this._ended.emit(step.ended);
     }
@@ -294,13 +307,9 @@ export class JobsModel implements IJobsModel, IDisposable {
     if (this._isDisposed) {
       return;
     }
-    const reach = reachOf(reason);
-    this._become({ ...this._state, reach, problem: sentenceOf(reason) });
-    // A page of older jobs may fail while the list waits for its next try.
-    clearTimeout(this._retry);
-    if (reach === 'failing' && this._page.visibilityState === 'visible') {
-      this._retry = setTimeout(() => void this._want('list'), RETRY_MS);
-    }
+    const trouble = troubleOf(reason);
+    this._become(troubled(this._state, trouble));
+    this._pulse.failed(trouble);
   }
 
   private readonly _api: JobsModel.IApi;
@@ -308,22 +317,18 @@ export class JobsModel implements IJobsModel, IDisposable {
   private readonly _clock: () => number;
   private readonly _newId: () => string;
   private readonly _counts: Counts;
+  private readonly _pulse: Pulse;
   private readonly _changed = new Signal<this, IState>(this);
   private readonly _ended = new Signal<this, JobSummary[]>(this);
   private _state: IState = NOTHING;
   private _wish: Wish = 'nothing';
   private _working: Promise<void> | null = null;
   private _paging: Promise<void> | null = null;
-  private _retry: ReturnType<typeof setTimeout> | undefined;
   private _isDisposed = false;
 }
 
 function cursorOf(page: readonly JobSummary[], limit: number): string | null {
   return page.length < limit ? null : page[page.length - 1].id;
-}
-
-function reachOf(reason: unknown): IState['reach'] {
-  return reason instanceof ApiError && reason.status === 404 ? 'missing' : 'failing';
 }
 
 /**
@@ -355,5 +360,7 @@ export namespace JobsModel {
     clock: () => number;
     /** A new id for a job. */
     newId: () => string;
+    /** From 0 to 1: what keeps pages from asking all at once. */
+    random?: () => number;
   }
 }

@@ -22,6 +22,7 @@ import { jobsIcon } from './icons';
 import { LiveWidget } from './live';
 import { livePools, running } from './state';
 import type { IJobsModel } from './tokens';
+import { isKnown } from './trouble';
 
 /** Lab's own command, there unless an administrator took the editor away. */
 const SETTINGS = 'settingeditor:open';
@@ -33,6 +34,8 @@ interface IViewOptions {
   model: IJobsModel;
   commands: CommandRegistry;
   trans: TranslationBundle;
+  /** Where one logs in to the server. */
+  loginUrl?: string;
 }
 
 /**
@@ -127,8 +130,7 @@ abstract class SectionView extends LiveWidget {
 
   /** False while nobody could be asked: then nothing is claimed about jobs and pools, not even that there are none. */
   protected isKnown(): boolean {
-    const { reach } = this.model.state;
-    return reach !== 'unknown' && reach !== 'missing';
+    return isKnown(this.model.state);
   }
 
   protected readonly trans: TranslationBundle;
@@ -139,6 +141,7 @@ abstract class SectionView extends LiveWidget {
 class HeaderView extends SectionView {
   constructor(options: ISectionOptions) {
     super(options, '');
+    this._loginUrl = options.loginUrl;
   }
 
   protected isTicking(): boolean {
@@ -161,7 +164,9 @@ class HeaderView extends SectionView {
         />
         <Notice
           state={state}
+          now={this.model.now()}
           trans={this.trans}
+          loginUrl={this._loginUrl}
           onRefresh={refresh}
           onWake={errand(this.commands, CommandIDs.wake)}
         />
@@ -171,6 +176,8 @@ class HeaderView extends SectionView {
       </>
     );
   }
+
+  private readonly _loginUrl: string | undefined;
 }
 
 class RunningView extends SectionView {

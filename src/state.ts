@@ -1,6 +1,7 @@
 // What is known of jobs and pools, and how a change is applied to it: pure functions over one immutable value.
 
 import type { ArraySummary, Changes, Event, JobSummary, PoolSummary, Status } from './_types';
+import type { ITrouble } from './errors';
 
 /**
  * How the server half answers: not asked yet, its routes do not exist, no controller runs, answering, or failing.
@@ -24,8 +25,12 @@ export interface IState {
   readonly arrays: ReadonlyMap<string, ArraySummary>;
   /** Seconds to add to this browser's clock in order to have the server's. */
   readonly skew: number;
-  /** The sentence that goes with `failing`. */
-  readonly problem: string;
+  /** What goes with `missing` and `failing`, and with `asleep` where the controller could not be started. */
+  readonly trouble: ITrouble | null;
+  /** When the server half answered last, by the server's clock; null before the first time. */
+  readonly heardAt: number | null;
+  /** The version of the server half; empty until it said one. */
+  readonly serverVersion: string;
   /** Finished jobs that are kept; it grows as more pages are read. */
   readonly limit: number;
   /** The id of the job before which the next page begins; null when everything is here. */
@@ -42,7 +47,9 @@ export const NOTHING: IState = {
   pools: new Map(),
   arrays: new Map(),
   skew: 0,
-  problem: '',
+  trouble: null,
+  heardAt: null,
+  serverVersion: '',
   limit: FINISHED_LIMIT,
   cursor: null
 };
@@ -78,7 +85,7 @@ export function listed(
     state: {
       ...state,
       reach: 'ready',
-      problem: '',
+      trouble: null,
       seq,
       cursor,
       jobs: new Map(jobs.map(job => [job.id, job])),
@@ -139,10 +146,10 @@ export function arraysOf(jobs: Iterable<JobSummary | null>): Set<string> {
 }
 
 /**
- * The state while no controller runs: what was known stays, and nothing is wrong.
+ * The state while no controller runs: what was known stays, and nothing is wrong, unless none could be started.
  */
-export function asleep(state: IState): IStep {
-  return { state: { ...state, reach: 'asleep', problem: '' }, ended: [] };
+export function asleep(state: IState, trouble: ITrouble | null = null): IStep {
+  return { state: { ...state, reach: 'asleep', trouble }, ended: [] };
 }
 
 /**
@@ -165,7 +172,7 @@ export function changed(state: IState, changes: Changes): IStep {
     state: {
       ...state,
       reach: 'ready',
-      problem: '',
+      trouble: null,
       // One answer may have a part only of very many events: the next part follows the last one of them.
       seq: Math.max(state.seq, newestOf(changes)),
       ...forgetOldest(jobs, { ...state, cursor: cursorWithout(jobs, state.cursor, deleted) }),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -185,7 +186,7 @@ def test_every_declared_sleeper_and_reader_of_the_clock_is_one() -> None:
 
 
 def test_no_test_of_the_browser_waits_for_a_time() -> None:
-    waits = re.compile(r"waitForTimeout|wait_for_timeout|sleep\(|(?<!jest\.)setTimeout\([^)]*\d{3}")
+    waits = re.compile(r"waitForTimeout|wait_for_timeout|\bsleep\(|(?<!jest\.)setTimeout\([^)]*\d{3}")
     folders = [ROOT / "ui-tests", ROOT / "src" / "__tests__"]
     files = [path for folder in folders for kind in ("*.py", "*.ts*") for path in folder.rglob(kind)]
     assert [name(path) for path in files if waits.search(path.read_text(encoding="utf-8"))] == []
@@ -194,3 +195,9 @@ def test_no_test_of_the_browser_waits_for_a_time() -> None:
 @pytest.mark.parametrize("word", ["helper", "util", "manager", "misc", "common"])
 def test_no_file_has_a_name_that_says_nothing(word: str) -> None:
     assert [name(path) for path in source_files() if word in path.stem.lower()] == []
+
+
+def test_the_page_knows_the_version_of_the_package() -> None:
+    package = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))["version"]
+    page = re.findall(r"VERSION = '(.+)'", (ROOT / "src" / "version.ts").read_text(encoding="utf-8"))
+    assert page == [package]

@@ -25,7 +25,7 @@ BASE = "/user/x/"
 MARK = "JUPYTER_SMX_TEST_RUN"
 """Environment variable that everything which the server starts inherits."""
 
-START_LIMIT = 60.0
+START_LIMIT = 120.0
 END_LIMIT = 20.0
 FINAL = {"Completed", "Failed", "Stopped"}
 
@@ -37,21 +37,32 @@ class LabServer:
         self.folder = folder
         self.notebooks = folder / "notebooks"
         self.notebooks.mkdir(parents=True)
-        self.token = secrets.token_hex(16)
+        self.token = self._current = secrets.token_hex(16)
         self._run = f"ui-{os.getpid()}-{secrets.token_hex(4)}"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self._port = probe.getsockname()[1]
-        self._configure(server_half=server_half)
-        with (folder / "server.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "jupyter", "lab", "--no-browser"],
-                env=self._environment(),
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        self._server_half = server_half
+        self._configure(self.token, {})
+        self._process = self._started({})
+
+    def kill(self) -> None:
+        """End the server as a crash does: at once, without a word to anybody."""
+        self._process.kill()
+        self._process.wait(END_LIMIT)
+
+    def restart(
+        self, *, token: str = "", config: dict[str, Any] | None = None, environment: dict[str, str] | None = None
+    ) -> None:
+        """Kill the server and start it again at the same address, and wait until it answers.
+
+        ``token`` is another one, ``config`` and ``environment`` come on top; without them it is as it was at first.
+        """
+        self.kill()
+        self._configure(token or self.token, config or {})
+        self._process = self._started(environment or {})
+        self._current = token or self.token
+        self.wait_ready()
 
     @property
     def origin(self) -> str:
@@ -80,7 +91,7 @@ class LabServer:
         asked = urllib.request.Request(  # noqa: S310 - our own server
             f"{self.origin}{BASE}{path}",
             None if body is None else json.dumps(body).encode(),
-            {"Authorization": f"token {self.token}", "Content-Type": "application/json"},
+            {"Authorization": f"token {self._current}", "Content-Type": "application/json"},
             method=verb,
         )
         with urllib.request.urlopen(asked, timeout=30) as answer:  # noqa: S310 - our own server
@@ -142,6 +153,17 @@ class LabServer:
                 side_doors.kill(seen.pid)
             raise AssertionError("\n".join(f"left behind: {seen.pid} {seen.command}" for seen in left)) from error
 
+    def _started(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        with (self.folder / "server.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "jupyter", "lab", "--no-browser"],
+                env=self._environment() | environment,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
     def _open_jobs(self) -> list[dict[str, Any]]:
         jobs = self.ask("GET", "jupyter-smx/jobs?limit=100")["jobs"]
         return [job for job in jobs if job["status"] not in FINAL]
@@ -172,7 +194,7 @@ class LabServer:
             MARK: self._run,
         }
 
-    def _configure(self, *, server_half: bool) -> None:
+    def _configure(self, token: str, config: dict[str, Any]) -> None:
         # A file, for everybody on the machine can read a token on a command line.
         wanted: dict[str, dict[str, Any]] = {
             "ServerApp": {
@@ -183,9 +205,10 @@ class LabServer:
                 "root_dir": str(self.notebooks),
                 "allow_root": os.getuid() == 0,
                 "disable_check_xsrf": False,
-                "jpserver_extensions": {"jupyter_smx": server_half},
-            },
-            "IdentityProvider": {"token": self.token},
+                "jpserver_extensions": {"jupyter_smx": self._server_half},
+            }
+            | config,
+            "IdentityProvider": {"token": token},
             "JupyterNotebookApp": {"expose_app_in_browser": True},
             "LabApp": {
                 "expose_app_in_browser": True,

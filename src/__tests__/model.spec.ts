@@ -226,26 +226,6 @@ describe('the model', () => {
     expect(ended).toEqual(['job-1']);
   });
 
-  it.each([
-    [404, '', 'missing'],
-    [503, 'ServiceUnavailable', 'failing'],
-    [503, '', 'failing'],
-    [403, '', 'failing']
-  ])('says of an answer %d %p that the server half is %s', async (status, code, reach) => {
-    server.failure = new ApiError(status, code, 'a sentence');
-    await model.refresh();
-    expect([model.state.reach, model.state.problem]).toEqual([reach, 'a sentence']);
-  });
-
-  it('tries again after a failure while the tab is visible', async () => {
-    server.failure = new ApiError(0, 'NetworkError', 'gone');
-    await model.refresh();
-    expect(model.state.reach).toBe('failing');
-    server.failure = null;
-    await jest.advanceTimersByTimeAsync(6000);
-    expect(model.state.reach).toBe('ready');
-  });
-
   it('asks nothing while the controller sleeps, until somebody wakes it', async () => {
     server.running = false;
     await model.refresh();
@@ -266,9 +246,9 @@ describe('the model', () => {
     server.reset = true;
     page.show();
     await settled();
-    expect([model.state.reach, model.state.problem, model.state.jobs.size]).toEqual([
+    expect([model.state.reach, model.state.trouble, model.state.jobs.size]).toEqual([
       'asleep',
-      '',
+      null,
       1
     ]);
     server.running = true;

@@ -68,7 +68,11 @@ class Page {
     });
     return {
       commands: this.commands,
-      serviceManager: { serverSettings, events: { stream: new Signal<object, never>({}) } },
+      serviceManager: {
+        serverSettings,
+        events: { stream: new Signal<object, never>({}) },
+        connectionFailure: new Signal<object, never>({})
+      },
       shell: { add: (widget: Widget) => this._show(widget), activateById: () => undefined },
       restored: Promise.resolve(),
       started: Promise.resolve()

@@ -1,10 +1,27 @@
 // A server that tests ask, and a page that somebody looks at or not.
 
-import type { ArraySummary, Changes, Event as Change, JobSummary, PoolSummary } from '../_types';
+import type {
+  ArraySummary,
+  Changes,
+  ErrorBody,
+  Event as Change,
+  JobSummary,
+  PoolSummary
+} from '../_types';
 import type { ControllerInfo, IAnswer, IWhichJobs, JobAnswer } from '../api';
-import type { ApiError } from '../errors';
+import { ApiError, sentenceIn } from '../errors';
 import type { JobsModel } from '../model';
 import { arraySummary, event, pool } from './examples';
+
+const PROBLEM: ErrorBody = {
+  code: 'ServiceUnavailable',
+  message: 'It could not be started.',
+  field: 'data_dir',
+  value: '/x',
+  rule: '',
+  cure: 'Make the folder writable.',
+  transient: false
+};
 
 /** A server with a clock that is ten seconds ahead, that counts what it is asked. */
 export class FakeServer implements JobsModel.IApi {
@@ -19,6 +36,8 @@ export class FakeServer implements JobsModel.IApi {
   /** Events in one answer at most. */
   page = 1000;
   failure: ApiError | null = null;
+  cannotStart = false;
+  version: string | undefined = undefined;
   /** When set, answers wait for it. */
   gate: Promise<void> | null = null;
 
@@ -33,6 +52,9 @@ export class FakeServer implements JobsModel.IApi {
   }
 
   startController(): Promise<IAnswer<ControllerInfo>> {
+    if (this.cannotStart) {
+      return Promise.reject(new ApiError(503, PROBLEM.code, sentenceIn(PROBLEM)));
+    }
     this.running = true;
     return this.answer('start', this.info());
   }
@@ -90,7 +112,10 @@ export class FakeServer implements JobsModel.IApi {
   }
 
   private info(): ControllerInfo {
-    return this.running ? { running: true, version: '0', seq: this.seq } : { running: false };
+    if (this.running) {
+      return { running: true, version: '0', seq: this.seq };
+    }
+    return this.cannotStart ? { running: false, problem: PROBLEM } : { running: false };
   }
 
   private async answer<T>(what: string, body: T): Promise<IAnswer<T>> {
@@ -99,7 +124,7 @@ export class FakeServer implements JobsModel.IApi {
     if (this.failure) {
       throw this.failure;
     }
-    return { body, now: 1010 };
+    return { body, now: 1010, version: this.version };
   }
 }
 

@@ -13,13 +13,19 @@ export const modelPlugin: JupyterFrontEndPlugin<IJobsModel> = {
   autoStart: true,
   provides: IJobsModel,
   activate: (app: JupyterFrontEnd): IJobsModel => {
-    const { events, serverSettings } = app.serviceManager;
+    const { connectionFailure, events, serverSettings } = app.serviceManager;
     const model = new JobsModel({
       api: new Api(serverSettings),
       events: events.stream,
       page: document,
       clock: () => Date.now() / 1000,
       newId: () => UUID.uuid4().replace(/-/g, '')
+    });
+    // Lab asks for its kernels now and then. Where that fails, nobody hears of jobs either, and nothing else says so.
+    connectionFailure.connect(() => {
+      if (model.state.trouble === null) {
+        void model.catchUp();
+      }
     });
     void app.restored.then(() => model.refresh());
     return model;

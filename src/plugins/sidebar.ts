@@ -3,6 +3,7 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ILayoutRestorer } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
+import { URLExt } from '@jupyterlab/coreutils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 
@@ -32,7 +33,8 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     registry: ISettingRegistry | null
   ): void => {
     const trans = wordsOf(translator);
-    const panel = new JobsPanel({ model, commands: app.commands, trans });
+    const loginUrl = URLExt.join(app.serviceManager.serverSettings.baseUrl, 'login');
+    const panel = new JobsPanel({ model, commands: app.commands, trans, loginUrl });
     app.shell.add(panel, 'left', { rank: SIDEBAR_RANK });
     restorer?.add(panel, panel.id);
     app.commands.addCommand(CommandIDs.openPanel, {

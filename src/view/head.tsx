@@ -132,7 +132,7 @@ function Trouble(context: IViewContext): JSX.Element | null {
   };
   if (kind === 'missing') {
     const state = { ...NOTHING, reach: kind };
-    return <Notice state={state} trans={trans} onRefresh={again} />;
+    return <Notice state={state} now={model.now()} trans={trans} onRefresh={again} />;
   }
   const wake = errand(commands, CommandIDs.wake);
   const acts: Record<typeof kind, [string, (() => void) | undefined]> = {

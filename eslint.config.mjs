@@ -60,6 +60,8 @@ export default tseslint.config(
         // Each registers something when the application starts, and what is registered is made by a synchronous call.
         {
           ignoreImports: [
+            // The model asks as soon as it is there, so this file is loaded in any case.
+            '../api',
             '../card',
             '../commands',
             '../model',

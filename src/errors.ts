@@ -18,10 +18,11 @@ export class ApiError extends Error {
 }
 
 /**
- * No way to the server; no server half there; nobody logged in; no right to jobs and pools; an answer that is not of
- * the server half, as a proxy gives one; or what the server half itself says.
+ * No way to the server; no server half there; nobody logged in; no right to jobs and pools; no such job; an answer that
+ * is not of the server half, as a proxy gives one; or what else the server half itself says.
  */
-export type TroubleKind = 'lost' | 'missing' | 'loggedOut' | 'forbidden' | 'broken' | 'refused';
+export type TroubleKind =
+  'lost' | 'missing' | 'loggedOut' | 'forbidden' | 'gone' | 'broken' | 'refused';
 
 /** Why what is shown may not be true any more. */
 export interface ITrouble {
@@ -34,7 +35,8 @@ export interface ITrouble {
 
 const BY_CODE: Partial<Record<string, TroubleKind>> = {
   UnrecognizedClientException: 'loggedOut',
-  AccessDeniedException: 'forbidden'
+  AccessDeniedException: 'forbidden',
+  ResourceNotFound: 'gone'
 };
 
 /** Of answers without a code of ours: a proxy or a hub asks for a login as it likes. */

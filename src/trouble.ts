@@ -53,6 +53,7 @@ const WORDS: Record<ITrouble['kind'], Worded> = {
           status
         )
       : trans.__('%1 This page tries again by itself.', sentence),
+  gone: ({ sentence }) => sentence,
   refused: ({ sentence }) => sentence
 };
 

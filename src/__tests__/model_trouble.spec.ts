@@ -42,7 +42,7 @@ describe('the model in trouble', () => {
 
   it.each([
     [404, '', 'missing', 'missing'],
-    [404, 'ResourceNotFound', 'failing', 'refused'],
+    [404, 'ResourceNotFound', 'failing', 'gone'],
     [503, 'ServiceUnavailable', 'failing', 'refused'],
     [503, '', 'failing', 'broken'],
     [403, '', 'failing', 'loggedOut']

@@ -82,7 +82,7 @@ describe('an answer that was not meant', () => {
     [
       'a job that is gone',
       answer(404, ours('ResourceNotFound')),
-      'refused',
+      'gone',
       'What is wrong. What helps.'
     ]
   ])('is told apart: %s', async (_, response, kind, sentence) => {

@@ -1,12 +1,13 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { MainAreaWidget } from '@jupyterlab/apputils';
-import { InputDialog, WidgetTracker } from '@jupyterlab/apputils';
+import { InputDialog } from '@jupyterlab/apputils';
 import { ServerConnection } from '@jupyterlab/services';
 import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
 import { CommandIDs } from '../ids';
+import { JobTabs } from '../jobtabs';
 import { listed, NOTHING } from '../state';
 import type { JobView } from '../view';
 import { addJobCommands } from '../view/commands';
@@ -63,8 +64,8 @@ describe('the commands of views', () => {
         activateById: (id: string) => active.push(id)
       }
     } as unknown as JupyterFrontEnd;
-    const tabs = new WidgetTracker<MainAreaWidget<JobView>>({ namespace: 'test' });
-    addJobCommands({ app, model, trans, notebooks: null, languages: null }, tabs);
+    const options = { app, model, trans, notebooks: null, languages: null };
+    addJobCommands(options, new JobTabs<JobView>(app, 'job'));
   });
 
   afterEach(() => shown.forEach(tab => tab.dispose()));

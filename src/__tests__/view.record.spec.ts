@@ -1,10 +1,10 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
-import { ApiError } from '../errors';
+import { ApiError, troubleOf } from '../errors';
 import type { IState } from '../state';
 import { listed, NOTHING } from '../state';
 import { JobRecord } from '../view/record';
-import { kindOf, troubleOf } from '../view/trouble';
+import { kindOf, problemOf } from '../view/trouble';
 import { completed, job } from './examples';
 import { FakeModel } from './fakes';
 import { record } from './records';
@@ -45,6 +45,7 @@ describe('the record of a job', () => {
       id: 'job-0',
       model,
       page: page as never,
+      random: () => 0.5,
       source: { record: read, places: () => Promise.resolve({}) }
     });
   });
@@ -61,7 +62,7 @@ describe('the record of a job', () => {
     await settled();
     expect(read).toHaveBeenCalledTimes(1);
     expect(followed.job?.name).toBe('train-digits-0');
-    expect(followed.problem).toBeNull();
+    expect(followed.trouble).toBeNull();
   });
 
   it('is read again when a step was made, and not for progress alone', async () => {
@@ -115,21 +116,28 @@ describe('the record of a job', () => {
     await settled();
     expect(read).toHaveBeenCalledTimes(2);
     expect(followed.job?.id).toBe('job-0');
-    expect(kindOf(followed.problem, 'ready')).toBe('deleted');
+    expect(followed.trouble?.kind).toBe('gone');
     jest.advanceTimersByTime(60_000);
     await settled();
     expect(read).toHaveBeenCalledTimes(2);
   });
 
-  it('tries again by itself after a failure, while it is seen', async () => {
+  it('tries again by itself after a failure, later each time, while it is seen', async () => {
     read.mockRejectedValueOnce(new ApiError(502, '', 'Bad Gateway'));
+    read.mockRejectedValueOnce(new ApiError(0, 'NetworkError', ''));
     followed.see(true);
     await settled();
-    expect(followed.problem).toBeInstanceOf(ApiError);
-    jest.advanceTimersByTime(5000);
+    expect(followed.trouble?.kind).toBe('broken');
+    jest.advanceTimersByTime(2000);
     await settled();
-    expect(followed.problem).toBeNull();
+    expect(followed.trouble?.kind).toBe('lost');
+    jest.advanceTimersByTime(3000);
+    await settled();
     expect(read).toHaveBeenCalledTimes(2);
+    jest.advanceTimersByTime(1000);
+    await settled();
+    expect(followed.trouble).toBeNull();
+    expect(read).toHaveBeenCalledTimes(3);
   });
 
   it('goes on when the controller is there again', async () => {
@@ -146,7 +154,7 @@ describe('the record of a job', () => {
     model.become(ready(completed(0)));
     await settled();
     expect(read.mock.calls.length).toBe(before + 1);
-    expect(followed.problem).toBeNull();
+    expect(followed.trouble).toBeNull();
   });
 
   it('is left alone when it was disposed', async () => {
@@ -163,21 +171,23 @@ describe('the record of a job', () => {
 
 describe('why a job cannot be read', () => {
   it.each([
-    [new ApiError(404, 'ResourceNotFound', ''), 'ready', 'deleted'],
+    [new ApiError(404, 'ResourceNotFound', ''), 'ready', 'gone'],
     [new ApiError(404, '', 'Not Found'), 'ready', 'missing'],
-    [new ApiError(403, '', 'Forbidden'), 'ready', 'forbidden'],
-    [new ApiError(401, '', ''), 'ready', 'forbidden'],
+    [new ApiError(403, 'AccessDeniedException', ''), 'ready', 'forbidden'],
+    [new ApiError(403, '', 'Forbidden'), 'ready', 'loggedOut'],
+    [new ApiError(401, '', ''), 'ready', 'loggedOut'],
     [new ApiError(503, 'ServiceUnavailable', ''), 'asleep', 'asleep'],
     [new ApiError(503, 'ServiceUnavailable', ''), 'ready', 'failing'],
     [new ApiError(0, 'NetworkError', ''), 'ready', 'failing'],
     [new TypeError('odd'), 'ready', 'failing']
   ] as const)('%s while it is %s is %s', (reason, reach, kind) => {
-    expect(kindOf(reason, reach)).toBe(kind);
+    expect(kindOf(troubleOf(reason), reach)).toBe(kind);
   });
 
   it('is a sentence with its cure', () => {
     const say = (status: number, code: string, isKnown: boolean): string =>
-      troubleOf(new ApiError(status, code, 'no route to host'), 'ready', isKnown, trans).sentence;
+      problemOf(troubleOf(new ApiError(status, code, 'no route to host')), 'ready', isKnown, trans)
+        .sentence;
     expect(say(404, 'ResourceNotFound', true)).toContain('what was read before');
     expect(say(404, 'ResourceNotFound', false)).toContain('it was deleted');
     expect(say(403, '', true)).toContain('Log in again');

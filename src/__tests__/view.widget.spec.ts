@@ -52,7 +52,13 @@ describe('the view of a job', () => {
       address: (name: string) => name
     };
     // The view disposes it.
-    const followed = new JobRecord({ id: 'job-0', model, source, page: document });
+    const followed = new JobRecord({
+      id: 'job-0',
+      model,
+      source,
+      page: document,
+      random: () => 0.5
+    });
     const context: IViewContext = {
       name: 'train-digits-0',
       record: followed,

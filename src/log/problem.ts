@@ -2,7 +2,8 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { ApiError } from '../errors';
+import type { TroubleKind } from '../errors';
+import { ApiError, sentenceOf, troubleOf } from '../errors';
 
 /**
  * `outage`: it may pass, so one asks again; `signedOut`: a person has to do something; `gone`: the job was deleted;
@@ -18,29 +19,32 @@ export interface IProblem {
   isAsleep?: boolean;
 }
 
-const UNAUTHORIZED = 401;
-const FORBIDDEN = 403;
-const NOT_FOUND = 404;
+const BY_TROUBLE: Record<TroubleKind, ProblemKind> = {
+  lost: 'outage',
+  broken: 'outage',
+  loggedOut: 'signedOut',
+  forbidden: 'refused',
+  missing: 'missing',
+  gone: 'gone',
+  refused: 'refused'
+};
+
 const TOO_MANY = 429;
-const UNAVAILABLE = 503;
 const SERVER_ERROR = 500;
+const UNAVAILABLE = 503;
 
 export function problemOf(reason: unknown): IProblem {
-  const said = reason instanceof Error ? reason.message : String(reason);
   if (!(reason instanceof ApiError)) {
-    return { kind: 'refused', said };
+    // It is wrong in this page, and is so again the next time.
+    return { kind: 'refused', said: sentenceOf(reason) };
   }
-  const { status, code } = reason;
-  if (status === 0 || status >= SERVER_ERROR || status === TOO_MANY) {
-    return { kind: 'outage', said, isAsleep: status === UNAVAILABLE };
-  }
-  if (status === UNAUTHORIZED || status === FORBIDDEN) {
-    return { kind: 'signedOut', said };
-  }
-  if (status === NOT_FOUND) {
-    return { kind: code === '' ? 'missing' : 'gone', said };
-  }
-  return { kind: 'refused', said };
+  const { kind, status, sentence: said } = troubleOf(reason);
+  const mayPass = kind === 'refused' && (status >= SERVER_ERROR || status === TOO_MANY);
+  return {
+    kind: mayPass ? 'outage' : BY_TROUBLE[kind],
+    said,
+    isAsleep: status === UNAVAILABLE
+  };
 }
 
 export function problemSentence({ kind, said }: IProblem, trans: TranslationBundle): string {

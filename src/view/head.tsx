@@ -17,7 +17,7 @@ import { LiveWidget } from '../live';
 import { waitWords } from '../outlook';
 import { isFinal, NOTHING } from '../state';
 import type { IViewContext } from './context';
-import { troubleOf } from './trouble';
+import { problemOf } from './trouble';
 
 export class HeadView extends LiveWidget {
   constructor(private readonly context: IViewContext) {
@@ -46,13 +46,13 @@ export class HeadView extends LiveWidget {
         <div className="jp-smx-view-title">
           {job ? <StatusMark job={job} /> : null}
           <h2>{job?.name ?? name}</h2>
-          {job && record.problem === null ? this._buttons(job) : null}
+          {job && record.trouble === null ? this._buttons(job) : null}
         </div>
         <Trouble {...this.context} />
         {job ? (
           <State job={job} now={this.model.now()} trans={trans} />
         ) : (
-          <p role="status">{record.problem === null ? trans.__('The job is being read.') : ''}</p>
+          <p role="status">{record.trouble === null ? trans.__('The job is being read.') : ''}</p>
         )}
       </>
     );
@@ -121,11 +121,11 @@ function State({ job, now, trans }: IStateProps): JSX.Element {
 
 function Trouble(context: IViewContext): JSX.Element | null {
   const { record, model, commands, trans, close } = context;
-  if (record.problem === null) {
+  if (record.trouble === null) {
     return null;
   }
   const { reach } = model.state;
-  const { kind, sentence } = troubleOf(record.problem, reach, record.job !== null, trans);
+  const { kind, sentence } = problemOf(record.trouble, reach, record.job !== null, trans);
   const again = (): void => {
     record.refresh();
     void model.refresh();
@@ -136,8 +136,9 @@ function Trouble(context: IViewContext): JSX.Element | null {
   }
   const wake = errand(commands, CommandIDs.wake);
   const acts: Record<typeof kind, [string, (() => void) | undefined]> = {
-    deleted: [trans.__('Close this tab'), close],
+    gone: [trans.__('Close this tab'), close],
     asleep: [trans.__('Start the controller'), wake && (() => wake())],
+    loggedOut: [trans.__('Try again'), again],
     forbidden: [trans.__('Try again'), again],
     failing: [trans.__('Try again'), again]
   };

@@ -33,7 +33,7 @@ export function viewOf(
 ): JobView {
   const api = new Api(app.serviceManager.serverSettings);
   const source = jobSource(api, id);
-  const record = new JobRecord({ id, model, source, page: document });
+  const record = new JobRecord({ id, model, source, page: document, random: Math.random });
   const log = new LogView({ source: logOf(api, id), name, page: document, trans });
   const view: JobView = new JobView(
     {

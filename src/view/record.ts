@@ -5,15 +5,14 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
 import type { JobSummary } from '../_types';
-import { ApiError } from '../errors';
+import type { ITrouble } from '../errors';
+import { troubleOf } from '../errors';
 import type { IPage } from '../page';
+import { pauseAfter } from '../pulse';
 import type { IState } from '../state';
 import type { IJobsModel } from '../tokens';
 import type { IJobRecord, IJobSource, IPlaces } from './source';
 import { kindOf } from './trouble';
-
-/** Milliseconds until a failed request is tried again while somebody looks. */
-const RETRY_MS = 5000;
 
 /** The server's status where its controller does not answer. */
 const NO_ANSWER = 503;
@@ -23,6 +22,8 @@ export interface IRecordOptions {
   model: IJobsModel;
   source: Pick<IJobSource, 'record' | 'places'>;
   page: IPage;
+  /** From 0 to 1; keeps pages apart that ask again. */
+  random: () => number;
 }
 
 export class JobRecord implements IDisposable {
@@ -44,8 +45,8 @@ export class JobRecord implements IDisposable {
   }
 
   /** Why the last request failed; null where it did not. */
-  get problem(): unknown {
-    return this._problem;
+  get trouble(): ITrouble | null {
+    return this._trouble;
   }
 
   /** What lists show of the job, the newest that this page knows. */
@@ -99,7 +100,7 @@ export class JobRecord implements IDisposable {
 
   private _onModel(_: IJobsModel, { reach }: IState): void {
     const mark = markOf(this.listed);
-    const isBack = reach === 'ready' && this._reach !== 'ready' && this._problem !== null;
+    const isBack = reach === 'ready' && this._reach !== 'ready' && this._trouble !== null;
     this._isStale ||= isBack || mark !== this._mark;
     this._mark = mark;
     this._reach = reach;
@@ -123,11 +124,12 @@ export class JobRecord implements IDisposable {
       // Where the files are is of use to some rows only; without it they have no button.
       const places = source.places().catch(() => this._places);
       [this._job, this._places] = await Promise.all([source.record(), places]);
-      this._problem = null;
+      this._trouble = null;
+      this._failures = 0;
     } catch (reason) {
-      this._problem = reason;
-      this._tryLater();
-      if (reason instanceof ApiError && reason.status === NO_ANSWER) {
+      this._trouble = troubleOf(reason);
+      this._tryLater(this._trouble);
+      if (this._trouble.status === NO_ANSWER) {
         // Nobody announces that the controller has left: the lists learn it when they ask.
         void this.options.model.refresh();
       }
@@ -139,16 +141,19 @@ export class JobRecord implements IDisposable {
     }
   }
 
-  private _tryLater(): void {
-    if (!this._isDisposed && kindOf(this._problem, this._reach) === 'failing') {
-      this._retry = setTimeout(() => this.refresh(), RETRY_MS);
+  private _tryLater(trouble: ITrouble): void {
+    this._failures += 1;
+    if (!this._isDisposed && kindOf(trouble, this._reach) === 'failing') {
+      const pause = pauseAfter(this._failures, trouble, this.options.random());
+      this._retry = setTimeout(() => this.refresh(), pause);
     }
   }
 
   private readonly _changed = new Signal<this, void>(this);
   private _job: IJobRecord | null = null;
   private _places: IPlaces = {};
-  private _problem: unknown = null;
+  private _trouble: ITrouble | null = null;
+  private _failures = 0;
   private _mark: string;
   private _reach: IState['reach'];
   private _isSeen = false;

@@ -9,6 +9,8 @@ import shutil
 import tarfile
 from typing import Any, Dict, List, Optional, Tuple
 
+from jupyter_smx.agent import scriptmode
+
 _LEVEL = 1
 """Compression of models rarely pays: the fastest level."""
 
@@ -69,6 +71,19 @@ def pack(folder: str, path: str) -> List[str]:
     return errors + [f"the folder {name} cannot be read and what is in it was left out." for name in closed]
 
 
+def _why_left(folder: str, ml: str) -> str:
+    """Say why nothing can be moved out of an output's folder, '' when it can: only what lies below ``ml`` is the job's.
+
+    SageMaker follows no links there either. A channel in FastFile mode has links to the user's own folders.
+    """
+    real = os.path.realpath(folder)
+    if not os.path.isdir(folder):
+        return "is not a folder at the end of the job"
+    if not real.startswith(os.path.realpath(ml) + os.sep):
+        return f"leads out of {scriptmode.ML}, to {real}, where everything was left as it is"
+    return ""
+
+
 def _take_output(folder: str, target: str) -> None:
     """Move an output's content; a rename where both lie on one file system."""
     os.makedirs(target, exist_ok=True)
@@ -93,15 +108,17 @@ def archive(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> Dict[st
     target = os.path.join(job_folder, "artifacts")
     os.makedirs(target, exist_ok=True)
     errors: List[str] = []
-    for source, name in (("model", "model.tar.gz"), (os.path.join("output", "data"), "output.tar.gz")):
+    # Outputs come first, so that a processing job's that lies in one of the others comes home once.
+    for name, folder in outputs:
+        why = _why_left(folder, ml)
+        if why:
+            errors.append(f"output {name}: {os.path.join(scriptmode.ML, os.path.relpath(folder, ml))} {why}.")
+        else:
+            _take_output(folder, os.path.join(target, "outputs", name))
+    for source, name in scriptmode.ARCHIVES:
         folder = os.path.join(ml, source)
         if not is_empty(folder):
             errors += [f"{name}: {text}" for text in pack(folder, os.path.join(target, name))]
-    for name, folder in outputs:
-        if os.path.isdir(folder):
-            _take_output(folder, os.path.join(target, "outputs", name))
-        else:
-            errors.append(f"output {name}: {folder} is not a folder at the end of the job.")
     artifacts = _listing(target)
     for artifact in artifacts:
         artifact["path"] = os.path.relpath(artifact["path"], job_folder)
@@ -110,5 +127,6 @@ def archive(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> Dict[st
 
 def has_work(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> bool:
     """Say whether there is anything to archive."""
-    folders = [os.path.join(ml, "model"), os.path.join(ml, "output", "data"), os.path.join(job_folder, "artifacts")]
+    folders = [os.path.join(ml, source) for source, _name in scriptmode.ARCHIVES]
+    folders.append(os.path.join(job_folder, "artifacts"))
     return bool(outputs) or not all(is_empty(folder) for folder in folders)

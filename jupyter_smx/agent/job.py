@@ -98,7 +98,8 @@ class Job:
         self._oom_before = 0
         self._oom = 0
         self._reported = False
-        self._outputs = scriptmode.outputs(spec, host.place)
+        # By the names that this host has for them, where they can be taken by a rename.
+        self._outputs = scriptmode.outputs(spec, host.place._replace(base=host.folder.ml))
 
     # Start
 

@@ -7,6 +7,8 @@ import os
 from typing import Any, Dict, List, NamedTuple, Tuple
 
 ML = "/opt/ml"
+ARCHIVES = (("model", "model.tar.gz"), (os.path.join("output", "data"), "output.tar.gz"))
+"""Folders below ``/opt/ml`` that come home as one file each, and its name."""
 _LOG_LEVEL = 20
 # Names that sagemaker-training keeps for itself; user hyperparameters never have them.
 _PRIVATE = ("_tuning_objective_metric", "default_user_module_name")
@@ -30,10 +32,14 @@ class Place(NamedTuple):
         return os.path.join(self.base, *names)
 
     def real(self, path: str) -> str:
-        """Give where a path that the user wrote really is: relative to ``/opt/ml``, or absolute."""
-        if path == ML or path.startswith(ML + "/"):
-            path = path[len(ML) + 1 :]
-        return os.path.normpath(os.path.join(self.base, path))
+        """Give where a folder below ``/opt/ml`` really is; the user wrote it absolute, or relative to ``/opt/ml``.
+
+        :raises ValueError: it is no folder below ``/opt/ml``; the text names it.
+        """
+        inside = os.path.relpath(os.path.join(ML, path), ML)
+        if inside in (os.curdir, os.pardir) or inside.startswith(os.pardir + os.sep):
+            raise ValueError(f"spec.outputs: {path!r} is no folder below {ML}.")
+        return os.path.join(self.base, inside)
 
 
 def compact(value: Any) -> str:
@@ -337,8 +343,13 @@ def argv(spec: Dict[str, Any], place: Place) -> List[str]:
 
 
 def outputs(spec: Dict[str, Any], place: Place) -> List[Tuple[str, str]]:
-    """Give name and real folder of each declared output."""
-    return [(output["name"], place.real(output["path"])) for output in spec.get("outputs") or []]
+    """Give name and real folder of each output that comes home as files; a training job's are archives.
+
+    :raises ValueError: a folder is none below ``/opt/ml``; the text names it.
+    """
+    found = [(output["name"], place.real(output["path"])) for output in spec.get("outputs") or []]
+    archived = {place.path(folder) for folder, _archive in ARCHIVES} if spec["kind"] == "train" else set()
+    return [(name, folder) for name, folder in found if folder not in archived]
 
 
 def complete(spec: Dict[str, Any]) -> Dict[str, Any]:

@@ -184,8 +184,10 @@ def test_paths_of_outputs_are_under_opt_ml() -> None:
     elsewhere = PLACE._replace(base="/home/me/ml")
     assert elsewhere.real("/opt/ml/processing/out") == "/home/me/ml/processing/out"
     assert elsewhere.real("processing/out") == "/home/me/ml/processing/out"
-    assert elsewhere.real("/data/out") == "/data/out"
-    assert elsewhere.real("/opt/mlx") == "/opt/mlx"
+    for path in ("/data/out", "/opt/mlx", "/opt/ml", "", "../../x", "/opt/ml/model/../../../x", "processing/../.."):
+        with pytest.raises(ValueError, match="is no folder below /opt/ml") as refusal:
+            elsewhere.real(path)
+        assert repr(path) in str(refusal.value)
 
 
 class Clock:

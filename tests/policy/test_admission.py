@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from draws import a_spec
 
-from jupyter_smx.model.channel import Channel
+from jupyter_smx.model.channel import Channel, Output
 from jupyter_smx.model.errors import ResourceLimitError, SmxError, ValidationError
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.policy import admission
@@ -56,6 +56,41 @@ def test_a_wish_that_no_engine_can_honour_is_refused_and_the_field_is_named(chan
         admission.check(a_spec(**change), Limits(), ENGINES)
     assert refusal.value.field == field
     assert refusal.value.message.startswith(("--", "The code"))
+
+
+@pytest.mark.parametrize(
+    ("path", "cure"),
+    [
+        ("/home/me/reports", "--output report=:/home/me/reports copies the usual folder there."),
+        ("../../home/me", "--output report=:../../home/me copies the usual folder there."),
+        ("/opt/ml/model/../../../home", "--output report=:/opt/ml/model/../../../home copies the usual folder there."),
+        ("/opt/mlx", "--output report=:/opt/mlx copies the usual folder there."),
+        ("/opt/ml/", "--output report=:/opt/ml/ copies the usual folder there."),
+        ("/opt/ml/processing", "--output report= takes the usual folder."),
+        ("/opt/ml/processing/input/", "--output report= takes the usual folder."),
+        ("/opt/ml/processing/input/raw/2026", "--output report= takes the usual folder."),
+    ],
+)
+def test_an_output_is_a_folder_below_opt_ml_that_holds_no_inputs(path: str, cure: str) -> None:
+    with pytest.raises(ValidationError) as refusal:
+        admission.check(a_spec(kind="process", outputs=(Output(name="report", path=path),)), Limits(), ENGINES)
+    assert (refusal.value.field, refusal.value.value, refusal.value.cure) == ("outputs", path, cure)
+    assert refusal.value.rule.startswith("What lies in PATH at the end is moved out of it")
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("train", "/opt/ml/model"),
+        ("train", "/opt/ml/output/data"),
+        ("process", "/opt/ml/processing/output/report"),
+        ("process", "/opt/ml/processing/inputs"),
+        ("process", "/opt/ml/processing/many/"),
+        ("process", "model"),
+    ],
+)
+def test_every_other_folder_below_opt_ml_may_be_an_output(kind: str, path: str) -> None:
+    admission.check(a_spec(kind=kind, outputs=(Output(name="report", path=path),)), Limits(), ENGINES)
 
 
 @pytest.mark.parametrize(

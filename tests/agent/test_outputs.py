@@ -1,0 +1,94 @@
+"""What comes home of a job: each folder once, and nothing that is not the job's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from far_side import Agent
+
+
+def names(record: dict[str, Any]) -> list[str]:
+    return [one["name"] for one in record["artifacts"]]
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> Path:
+    """Give a folder of the user's with something in it."""
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    (folder / "of last year").write_text("mine")
+    return folder
+
+
+def test_a_host_refuses_an_output_that_is_not_below_opt_ml_and_leaves_the_users_folder_alone(
+    agent: Agent, reports: Path
+) -> None:
+    for path in (str(reports), "../../../../../.." + str(reports), "/opt/ml"):
+        spec = agent.spec("print('never')", kind="process", outputs=[{"name": "report", "path": path}])
+        answer = agent.client.ask("run", job="a", lease=1, spec=spec)
+        assert answer["code"] == "ValidationException"
+        assert f"spec.outputs: {path!r} is no folder below /opt/ml." in answer["message"]
+    assert [path.name for path in reports.iterdir()] == ["of last year"]
+    agent.serves()
+
+
+def test_an_output_that_a_job_replaced_by_a_link_takes_nothing_from_where_it_leads(agent: Agent, reports: Path) -> None:
+    source = (
+        f"import os\nos.rmdir(os.environ['SMX_OUTPUT_R'])\nos.symlink({str(reports)!r}, os.environ['SMX_OUTPUT_R'])"
+    )
+    record = agent.run(source, kind="process", outputs=[{"name": "r", "path": "/opt/ml/processing/output/r"}])
+    assert [path.name for path in reports.iterdir()] == ["of last year"]
+    assert names(record) == []
+    assert record["errors"] == [
+        f"output r: /opt/ml/processing/output/r leads out of /opt/ml, to {reports}, where everything was left as it is."
+    ]
+    agent.serves()
+
+
+def test_an_output_below_a_linked_input_takes_nothing_from_the_users_folder(agent: Agent, reports: Path) -> None:
+    channels = [{"name": "raw", "source": str(reports.parent / "r*"), "mode": "FastFile"}]
+    outputs = [{"name": "r", "path": "/opt/ml/processing/input/raw/reports"}]
+    record = agent.run("print('ran')", kind="process", channels=channels, outputs=outputs)
+    assert record["text"] == "ran\n"
+    assert [path.name for path in reports.iterdir()] == ["of last year"]
+    assert (names(record), len(record["errors"])) == ([], 1)
+
+
+def test_an_output_is_moved_and_not_copied(isolated: Agent) -> None:
+    # The two names that a host with a world of its own has for this folder lie on two mounts: one cannot be renamed.
+    source = "import os\nfile = open(os.environ['SMX_OUTPUT_R'] + '/x', 'w')\nprint(os.fstat(file.fileno()).st_ino)"
+    record = isolated.run(source, kind="process", outputs=[{"name": "r", "path": "/opt/ml/processing/output/r"}])
+    (one,) = record["artifacts"]
+    spool = isolated.folder / "spool" / record["job"] / one["path"]
+    assert str(spool.stat().st_ino) == record["text"].strip()
+
+
+WRITE = """
+import os
+for place in ("SM_MODEL_DIR", "SM_OUTPUT_DATA_DIR"):
+    open(os.path.join(os.environ[place], "x"), "w").write("x")
+"""
+OF_TRAINING = [{"name": "model", "path": "/opt/ml/model"}, {"name": "data", "path": "output/data/"}]
+
+
+def test_the_model_and_the_data_of_a_training_job_come_home_once_as_archives(agent: Agent) -> None:
+    record = agent.run(WRITE, outputs=OF_TRAINING)
+    assert (names(record), record["errors"]) == (["model.tar.gz", "output.tar.gz"], [])
+    assert agent.run("pass", outputs=OF_TRAINING)["artifacts"] == []
+
+
+def test_an_output_of_a_processing_job_comes_home_once_as_files_wherever_it_lies(agent: Agent) -> None:
+    source = "import os\nopen(os.environ['SMX_OUTPUT_M'] + '/x', 'w').write('x')"
+    record = agent.run(source, kind="process", outputs=[{"name": "m", "path": "/opt/ml/model"}])
+    assert (names(record), record["errors"]) == (["outputs/m/x"], [])
+
+
+def test_a_folder_that_is_gone_at_the_end_is_named_as_the_user_wrote_it(agent: Agent) -> None:
+    source = "import os\nos.rmdir(os.environ['SMX_OUTPUT_R'])"
+    record = agent.run(source, kind="process", outputs=[{"name": "r", "path": "/opt/ml/processing/output/r"}])
+    assert record["errors"] == ["output r: /opt/ml/processing/output/r is not a folder at the end of the job."]

@@ -25,7 +25,8 @@ fragments = st.sampled_from(
         b"\r", b"\n", b"\x1b[A", b"\x1b[1m", "━".encode(), "·".encode(), b"\xff\xfe", b"\xe2\x94", b"\x08" * 9,
         b"Epoch 3/10", b" 45%|####5     | 45/100 [00:01<00:02, ", b"9.1it/s]", b"loss=0.5, ", b"- loss: nan",
         b"{'loss': '0.2', 'epoch': '1.0'}", b"[3]\ttrain-rmse:0.5", b"8/8 ", b"epoch 2/4 loss: 1e-3", b"step 12/50",
-        b"[1,0]<stdout>:", b"Progress: 12%",
+        b"[1,0]<stdout>:", b"Progress: 12%", b" ... ", b"2.1.0 ", b"[00:03, 2.1it/s]", b"9" * 400, b"/", b":\tlearn: ",
+        b"Epoch ", b"epoch ", b"[" + b"9" * 20 + b"]\tloss:0.1", b"|##|", b" days, ", b"[00:", b" remaining: ", b"h 1s",
     )
 )  # fmt: skip
 logs = st.one_of(st.sampled_from(RECORDINGS), st.binary(max_size=300), st.lists(fragments, max_size=60).map(b"".join))
@@ -89,6 +90,17 @@ PROSE = [
     "| 1 | 2 | 3/4 | [1, 2]",
     "[1, 2, 3]\t5",
     "KeyError: 'epoch'",
+    "Loading checkpoint ... [00:03, 2.10it/s]",
+    "Downloading torch 2.1.0 [00:05, 12.3MB/s]",
+    "building |###| ../.. [00:03, 2.10it/s]",
+    f"Epoch 1/{'9' * 400}",
+    f"Epoch {'9' * 20}/{'9' * 21}",
+    f"epoch {'9' * 400}: loss=0.1",
+    f"step {'9' * 400}/{'9' * 400}",
+    f"{'9' * 400}/{'9' * 400} ━━━━ 3s 40ms/step",
+    f"Working ━━━ {'9' * 400}/{'9' * 400} 0:00:03",
+    f"[{'9' * 400}]\ttrain-rmse:0.5",
+    f" 50%|###| {'9' * 400}/{'9' * 400} [00:01<00:01, 1.0it/s]",
 ]
 
 
@@ -129,6 +141,20 @@ def test_counts_in_words_are_progress(
     assert (progress.fraction, progress.text) == (fraction, text)
     assert {name: series.values[-1] for name, series in reader.state.series.items()} == values
     assert {series.steps[-1] for series in reader.state.series.values()} <= {step}
+
+
+@pytest.mark.parametrize("clock", ["9" * 400, f"{'9' * 400}:00", "0:" * 400 + "1", f"{'9' * 400} days, 0:00:01"])
+def test_a_clock_that_no_job_lives_to_see_promises_nothing(clock: str) -> None:
+    reader = whole(f"epochs:  50%|#####     | 1/2 [00:01<{clock.replace(', ', ' ')},  1.20s/it]\r".encode())
+    progress = reader.progress(7.0)
+    assert progress is not None
+    assert (progress.fraction, progress.remaining_seconds) == (0.5, None)
+
+
+def test_a_round_that_promises_more_hours_than_a_float_holds_promises_nothing() -> None:
+    reader = whole(f"12:\tlearn: 0.5\ttotal: 50ms\tremaining: {'9' * 400}h 1s\n".encode())
+    (bar,) = reader.state.standing.bars
+    assert (bar.done, bar.remaining) == (13.0, None)
 
 
 def test_the_version_of_a_lightning_log_is_no_metric() -> None:
@@ -204,3 +230,4 @@ def test_the_wish_announces_epochs_and_rounds() -> None:
     assert announced({"num-train-epochs": "3", "lr": "0.1"}) == Announced(epochs=3)
     assert announced({"num_round": "200"}) == Announced(rounds=200)
     assert announced({"epochs": "{expr}", "n_estimators": "-1"}) == Announced()
+    assert announced({"epochs": "9" * 5_000, "num_round": "9" * 16}) == Announced()

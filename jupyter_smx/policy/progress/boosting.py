@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
-from jupyter_smx.policy.progress.found import NUMBER, Counter, Found, value
+from jupyter_smx.policy.progress.found import COUNT, NUMBER, Counter, Found, value
 
 HINTS = (b"]\t", b":\tlearn: ")
 
-_ROUND = re.compile(r"(?:\[[\d:. -]+\]\s+)?(?:\[(\d+)\]|(\d+):)\t(.*)")  # on a tracker's host a time stands before it
+# On a tracker's host a time stands before it.
+_ROUND = re.compile(rf"(?:\[[\d:. -]+\]\s+)?(?:\[({COUNT})\]|({COUNT}):)\t(.*)")
 _VALUE = re.compile(rf"([A-Za-z_][\w@./' -]*?):\s*({NUMBER})(?:\s\([^)]*\))?(?:\+[\d.e-]+)?$", re.IGNORECASE)
-_LEFT = re.compile(r"(?:(\d+)h )?(?:(\d+)m )?(?:(\d+(?:\.\d+)?)s)?")
+_LEFT = re.compile(r"(?:(\d{1,6})h )?(?:(\d{1,6})m )?(?:(\d{1,6}(?:\.\d+)?)s)?")
 
 
 def read(line: str) -> Found | None:

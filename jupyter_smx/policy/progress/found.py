@@ -8,6 +8,8 @@ from msgspec import Struct
 
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)"
 """A number as Python, C and JSON print it; use it without case."""
+COUNT = r"\d{1,15}"
+"""A whole number that a float holds exactly; one with more digits counts nothing."""
 
 _END = r"(?![\w.:/])"  # not the beginning of "36ms", "0:00:01" or "3/10"
 _PAIRS = re.compile(
@@ -15,6 +17,7 @@ _PAIRS = re.compile(
 )
 _NO_METRIC = frozenset({"v_num", "epoch", "epochs", "step", "steps", "iter", "iteration", "eta", "time", "elapsed"})
 _LONGEST_NAME = 64
+_LONGEST_PART = 6  # digits of hours, minutes, seconds and days: a million hours is longer than any job
 
 
 class Counter(Struct, frozen=True):
@@ -79,12 +82,17 @@ def value(text: str) -> float | None:
 
 
 def clock(text: str) -> float | None:
-    """Read ``01:05``, ``1:02:03`` or ``1 day, 1:02:03`` in seconds; None for ``?`` and ``-:--:--``."""
+    """Read ``01:05``, ``1:02:03`` or ``1 day, 1:02:03`` in seconds; None for ``?`` and what no job lasts."""
     days, _, rest = text.rpartition(" ")
+    count = days.split(" ")[0].rstrip("d,") or "0"
+    parts = rest.split(":")
+    if len(parts) > len(("hours", "minutes", "seconds")) or not all(map(_is_part, (count, *parts))):
+        return None
     total = 0.0
-    for part in rest.split(":"):
-        if not part.isdecimal():
-            return None
+    for part in parts:
         total = total * 60 + int(part)
-    count = days.split(" ")[0].rstrip("d,")
-    return total + 86_400 * int(count) if count.isdecimal() else total
+    return total + 86_400 * int(count)
+
+
+def _is_part(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _LONGEST_PART

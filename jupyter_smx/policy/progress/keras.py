@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from jupyter_smx.policy.progress.found import Counter, Epoch, Found, pairs
+from jupyter_smx.policy.progress.found import COUNT, Counter, Epoch, Found, pairs
 
 HINTS = (b"Epoch ", b"/step", b"s/epoch", b"=]", b">.", b"\xe2\x94\x81")
 
-_EPOCH = re.compile(r"Epoch (\d+)/(\d+)\s*$")
+_EPOCH = re.compile(rf"Epoch ({COUNT})/({COUNT})\s*$")
 _BAR = re.compile(
-    r"\s*(?P<done>\d+)/(?P<total>\d+|Unknown)"
+    rf"\s*(?P<done>{COUNT})/(?P<total>{COUNT}|Unknown)"
     r"(?:\s+━+\s*(?P<left>\d+:?[\d:]*)s?\s+\d+\S*/step"  # 3, drawn
     r"|\s+\[[=>.]+\](?:\s*-\s*ETA:\s*(?P<eta>\d+[\d:]*)s?)?"  # 2, drawn
     r"|\s+-\s+\d+\S*(?=\s+-\s)(?:\s+-\s+\d+\S*/(?:step|epoch))*)"  # verbose=2: one line for each epoch

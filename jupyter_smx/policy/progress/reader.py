@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from jupyter_smx.model.progress import MAX_METRICS, Progress
 from jupyter_smx.policy.progress import boosting, huggingface, keras, rich, tqdm, words
-from jupyter_smx.policy.progress.found import Announced
+from jupyter_smx.policy.progress.found import COUNT, Announced
 from jupyter_smx.policy.progress.lines import LONGEST, Unfinished, plain
 from jupyter_smx.policy.progress.patterns import Patterns
 from jupyter_smx.policy.progress.series import Series
@@ -27,6 +28,7 @@ _DIALECTS = (
     (words.HINTS, words.read),
 )
 _HINTS = tuple(dict.fromkeys([*tqdm.HINTS, *(hint for hints, _ in _DIALECTS for hint in hints)]))
+_COUNT = re.compile(COUNT)
 _EPOCHS = frozenset({"epochs", "epoch", "num_epochs", "n_epochs", "numepochs", "max_epochs", "num_train_epochs"})
 _ROUNDS = frozenset({"num_round", "num_rounds", "num_boost_round", "n_estimators", "num_iterations"})
 
@@ -137,7 +139,7 @@ def announced(hyperparameters: Mapping[str, str]) -> Announced:
     counts = {
         name.replace("-", "_").lower(): int(text)
         for name, text in hyperparameters.items()
-        if text.strip().isdecimal() and int(text) > 0
+        if _COUNT.fullmatch(text.strip()) and int(text) > 0
     }
     return Announced(
         epochs=next((count for name, count in counts.items() if name in _EPOCHS), None),

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 
-from jupyter_smx.policy.progress.found import Counter, Epoch, Found, clock, pairs
+from jupyter_smx.policy.progress.found import COUNT, Counter, Epoch, Found, clock, pairs
 from jupyter_smx.policy.progress.tqdm import clean_label, is_aside
 
 HINTS = (b"\xe2\x94\x81",)
 
 _BAR = re.compile(
-    r"\s*(?P<label>[^━╸╺]*?)\s*[━╸╺]+\s+(?:(?P<percent>\d+)%|(?P<done>\d+)/(?P<total>\d+))"
+    rf"\s*(?P<label>[^━╸╺]*?)\s*[━╸╺]+\s+(?:(?P<percent>\d{{1,3}})%|(?P<done>{COUNT})/(?P<total>{COUNT}))"
     r"(?:\s+[-\d:]+\s+•)?\s+(?P<left>[-\d:]+)(?:\s+[\d.]+\s?it/s)?(?P<rest>.*)"
 )
-_EPOCH = re.compile(r"Epoch (\d+)/(\d+)$")
+_EPOCH = re.compile(rf"Epoch ({COUNT})/({COUNT})$")
 
 
 def read(line: str) -> Found | None:

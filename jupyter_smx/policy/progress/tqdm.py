@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 
-from jupyter_smx.policy.progress.found import Counter, Epoch, Found, clock, pairs
+from jupyter_smx.policy.progress.found import COUNT, Counter, Epoch, Found, clock, pairs
 
 HINTS = (b"it/s", b"/it", b"%|", b" [0", b" [1", b" [2", b" [?")
 
-_AMOUNT = r"[\d.]+[kMGTPEZY]?"
+_AMOUNT = rf"(?:{COUNT}(?:\.\d*)?|\.\d+)[kMGTPEZY]?"
 _TIMES = r"(?P<elapsed>\d[\d:]*(?: days?, [\d:]+)?)(?:<(?P<left>[^,\]]*))?"
 _TAIL = re.compile(rf"\[{_TIMES},\s*(?P<rate>[^,\]]*/[^,\]]*)(?:, (?P<postfix>[^\]]*))?\]")
 _BAR = re.compile(rf"(?:\d+%)?\|[^|]*\|\s*(?P<done>{_AMOUNT})/(?P<total>{_AMOUNT}|\?)\s*$")
 _OPEN = re.compile(rf"(?:^|(?<=\s))(?P<done>{_AMOUNT})[^\s\d]*\s*$")
 _RATE = re.compile(r"\s*(?:\?|[\d.]+[kMGTPEZY]?)\s*(?P<unit>\S*?)/s|\s*[\d.]+s/(?P<per>\S+)")
-_EPOCH = re.compile(r"\s*epochs?[\s:#\[(]*(\d+)(?:\s*(?:/|of)\s*(\d+))?[\])]?\s*$", re.IGNORECASE)
+_EPOCH = re.compile(rf"\s*epochs?[\s:#\[(]*({COUNT})(?:\s*(?:/|of)\s*({COUNT}))?[\])]?\s*$", re.IGNORECASE)
 _ASIDE = re.compile(
     r"load|sav(?:e|ing)|token|\bmap|filter|eval|valid|test|sanity|predict|generat|resolv|fetch|cach|prepar|process|extract",
     re.IGNORECASE,

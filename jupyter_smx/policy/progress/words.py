@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jupyter_smx.policy.progress.found import Counter, Epoch, Found, pairs
+from jupyter_smx.policy.progress.found import COUNT, Counter, Epoch, Found, pairs
 from jupyter_smx.policy.progress.tqdm import is_aside
 
 HINTS = (
@@ -14,7 +14,7 @@ HINTS = (
 
 _COUNT = re.compile(
     r"\b(?P<noun>epoch|(?:global[ _])?step|iteration|iter|batch|round|trial|fold)s?\b\s*[:=#\[(]{0,2}\s*"
-    r"(?P<done>\d+)(?:\s*(?:/|\bof\b)\s*(?P<total>\d+))?(?P<after>[\])]?)(?![\w./%])",
+    rf"(?P<done>{COUNT})(?:\s*(?:/|\bof\b)\s*(?P<total>{COUNT}))?(?P<after>[\])]?)(?![\w./%])",
     re.IGNORECASE,
 )
 _PERCENT = re.compile(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.kernel.failures import guilty
 from jupyter_smx.model.errors import UnavailableError, ValidationError
+from jupyter_smx.model.job import guilty
 from jupyter_smx.model.status import Status
 
 if TYPE_CHECKING:

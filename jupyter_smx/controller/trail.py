@@ -7,7 +7,6 @@ from typing import Any
 
 from jupyter_smx.model.job import HostEnd, RemoteException
 from jupyter_smx.policy.lifecycle import Progress
-from jupyter_smx.policy.verdict import ended_well
 
 
 @dataclass
@@ -41,7 +40,7 @@ class Trail:
             dispatched=bool(self.hosts) and self.dispatched.issuperset(self.hosts),
             stop_sent=self.stop_sent,
             ended=len(self.records),
-            failed=any(not ended_well(end) for end in ends),
+            failed=any(not end.ended_well() for end in ends),
             lost=self.lost,
             ran=self.ran,
             prepared=prepared,

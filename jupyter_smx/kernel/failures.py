@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.kernel import hints
 from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.job import guilty
 from jupyter_smx.model.status import SecondaryStatus, Status
 
 if TYPE_CHECKING:
@@ -72,12 +73,6 @@ def failure_of(job: Job, namespace: Mapping[str, Any] = MappingProxyType({})) ->
         how = f"reached its maximum run time of {job.spec.max_run} s" if over_time else "was stopped"
         return JobStopped(f"{job.name} {how}.", job)
     return None
-
-
-def guilty(hosts: tuple[HostEnd, ...]) -> HostEnd | None:
-    """Choose the host whose end explains the job's: an exception before a signal before an exit code."""
-    by_blame = sorted(hosts, key=lambda end: (end.exception is None, end.signal is None, end.exit_code in (0, None)))
-    return by_blame[0] if by_blame else None
 
 
 def _with(reason: str, hint: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -15,6 +15,12 @@ from jupyter_smx.model.spec import JobSpec
 from jupyter_smx.model.status import Goal, SecondaryStatus, Status, status_of
 from jupyter_smx.model.usage import Usage
 from jupyter_smx.model.why import Why
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_HOSTS_OWN = "host: "
+"""How the sentence of a host begins that refuses a job for its own sake and not for the wish's."""
 
 
 class Transition(Struct, frozen=True, kw_only=True):
@@ -51,6 +57,39 @@ class HostEnd(Struct, frozen=True, kw_only=True):
     left_behind: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     """Sentences about what went wrong without ending the job: a variable that could not come back, say."""
+
+    def ended_well(self) -> bool:
+        """Say whether the job's part here left by itself with exit code 0."""
+        return self.cause == "exit" and self.exit_code == 0
+
+    def was_told(self) -> bool:
+        """Say whether we ended it: because somebody asked, another host had failed, or its time was over."""
+        return self.cause in ("stopped", "max_runtime")
+
+    def is_ours(self) -> bool:
+        """Say whether the host failed and not the job: it was lost, or it refused the job for its own sake."""
+        return self.cause == "host" or (self.cause == "refused" and self.failure.startswith(_HOSTS_OWN))
+
+
+def guilty(hosts: Iterable[HostEnd]) -> HostEnd | None:
+    """Choose the host whose end explains the job's; None when there is none.
+
+    What we ended explains nothing, nor does what went well. What others meet as a broken connection (a lost
+    host, memory that ran out) comes before an exception, that before a signal, and that before an exit code.
+    """
+    return min(hosts, key=_innocence, default=None)
+
+
+def _innocence(end: HostEnd) -> tuple[bool, ...]:
+    return (
+        end.was_told(),
+        end.ended_well(),
+        not end.is_ours(),
+        end.cause != "memory",
+        end.exception is None,
+        end.signal is None,
+        end.exit_code in (0, None),
+    )
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.model.job import Job, JobSummary
+from jupyter_smx.model.job import Job, JobSummary, guilty
 from jupyter_smx.model.progress import Outlook
 from jupyter_smx.model.status import SecondaryStatus, Status, message_of
 
@@ -71,4 +71,5 @@ def _message(job: Job) -> str:
 
 
 def _exception(job: Job) -> RemoteException | None:
-    return next((host.exception for host in job.hosts if host.exception is not None), None)
+    end = guilty(job.hosts)
+    return end.exception if end else None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from jupyter_smx.model.job import guilty
 from jupyter_smx.model.status import Goal, SecondaryStatus
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from jupyter_smx.model.job import HostEnd
 
 MAX_REASON = 1_024
-_TOLD = "stopped"
 _NOBODY_ASKED = "InternalServerError: The hosts ended the job, and nobody had asked for that."
 
 
@@ -31,32 +31,21 @@ class Verdict(Struct, frozen=True, kw_only=True):
     healthy: bool = True
 
 
-def ended_well(end: HostEnd) -> bool:
-    """Say whether a host's part of the job left by itself with exit code 0."""
-    return end.cause == "exit" and end.exit_code == 0
-
-
 def verdict(goal: Goal, ends: Sequence[HostEnd]) -> Verdict:
     """Judge a job whose every host has a record; any host that failed fails the job, and only a wish stops it."""
-    if ends and all(ended_well(end) for end in ends):
+    end = guilty(ends)
+    if ends and all(other.ended_well() for other in ends):
         return Verdict(state=SecondaryStatus.COMPLETED)
-    lost = [end for end in ends if end.cause == "host" or _is_ours(end)]
     if goal is Goal.STOP:
-        return Verdict(state=SecondaryStatus.STOPPED, healthy=not lost)
-    if lost:
-        reason = lost[0].failure or f"Host {lost[0].host} was lost while the job ran."
+        return Verdict(state=SecondaryStatus.STOPPED, healthy=not any(other.is_ours() for other in ends))
+    if end is not None and end.is_ours():
+        reason = end.failure or f"Host {end.host} was lost while the job ran."
         return Verdict(state=SecondaryStatus.FAILED, reason=_cut(f"InternalServerError: {reason}"), healthy=False)
-    failed = [end for end in ends if not ended_well(end) and end.cause not in {_TOLD, "max_runtime"}]
-    if failed:
-        return Verdict(state=SecondaryStatus.FAILED, reason=_cut(_reason(failed[0])))
-    if any(end.cause == "max_runtime" for end in ends):
+    if end is not None and not (end.ended_well() or end.was_told()):
+        return Verdict(state=SecondaryStatus.FAILED, reason=_cut(_reason(end)))
+    if any(other.cause == "max_runtime" for other in ends):
         return Verdict(state=SecondaryStatus.MAX_RUNTIME_EXCEEDED)
     return Verdict(state=SecondaryStatus.FAILED, reason=_NOBODY_ASKED, healthy=False)
-
-
-def _is_ours(end: HostEnd) -> bool:
-    """Say whether a host refused the job for its own sake, not for the wish's: its sentence begins with its name."""
-    return end.cause == "refused" and end.failure.startswith("host: ")
 
 
 def _reason(end: HostEnd) -> str:

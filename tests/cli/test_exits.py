@@ -30,6 +30,8 @@ def job(state: SecondaryStatus, *hosts: dict[str, Any]) -> Job:
         (SecondaryStatus.FAILED, [{"signal": 9, "cause": "memory"}], 137),
         (SecondaryStatus.FAILED, [{"signal": 11, "cause": "signal"}], 139),
         (SecondaryStatus.FAILED, [{"exit_code": 0}, {"exit_code": 5}], 5),
+        (SecondaryStatus.FAILED, [{"signal": 15, "cause": "stopped"}, {"exit_code": 3}], 3),
+        (SecondaryStatus.FAILED, [{"signal": 9, "cause": "max_runtime"}, {"exit_code": 3}], 3),
         (SecondaryStatus.FAILED, [{"exit_code": 0}], 1),
         (SecondaryStatus.FAILED, [{"exit_code": 256}], 1),
         (SecondaryStatus.FAILED, [], 1),

@@ -109,6 +109,36 @@ def test_a_job_that_failed_without_an_exception_says_how(
         job.result(10)
 
 
+SIGTERM = RemoteException(type="SignalException", message="got signal: 15", traceback="")
+
+
+@pytest.mark.parametrize(
+    ("ours", "own", "reason"),
+    [
+        (
+            HostEnd(host="algo-1", cause="stopped", signal=15),
+            HostEnd(host="algo-2", cause="exit", exit_code=3),
+            "AlgorithmError: Exit Code: 3",
+        ),
+        (
+            HostEnd(host="algo-1", cause="stopped", exit_code=1, exception=SIGTERM),
+            HostEnd(host="algo-2", cause="memory", signal=9),
+            "AlgorithmError: OutOfMemory: 3 GiB",
+        ),
+    ],
+)
+def test_the_host_that_we_ended_for_the_sake_of_another_is_not_blamed(
+    job: Job, controller: ScriptedController, ours: HostEnd, own: HostEnd, reason: str
+) -> None:
+    controller.end(job.id, SecondaryStatus.FAILED, hosts=(ours, own), failure_reason=reason)
+    failure = job.exception(10)
+    assert isinstance(failure, JobFailed)
+    assert failure.remote is None
+    assert reason in str(failure)
+    assert "algo-1" not in str(failure)
+    assert "SIGTERM" not in str(failure)
+
+
 def test_a_stopped_job_says_so_and_a_job_over_its_time_says_that(
     session: Session, controller: ScriptedController
 ) -> None:

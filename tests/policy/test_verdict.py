@@ -9,8 +9,9 @@ from draws import an_end, ends
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_smx.model.job import RemoteException
 from jupyter_smx.model.status import Goal, SecondaryStatus, is_final
-from jupyter_smx.policy.verdict import MAX_REASON, ended_well, verdict
+from jupyter_smx.policy.verdict import MAX_REASON, verdict
 
 if TYPE_CHECKING:
     from jupyter_smx.model.job import HostEnd
@@ -19,6 +20,10 @@ S = SecondaryStatus
 GOOD = an_end()
 BAD = an_end(host="algo-2", exit_code=3)
 TOLD = an_end(cause="stopped", exit_code=None, signal=15)
+ODD = an_end(cause="signal", exit_code=None, signal=6)
+OUT_OF_MEMORY = an_end(host="algo-2", cause="memory", exit_code=None, signal=9, failure="3 GiB")
+KEY_ERROR = RemoteException(type="KeyError", message="'x'", traceback="")
+RAISED = an_end(exit_code=1, failure="KeyError: 'x'", exception=KEY_ERROR)
 LATE = an_end(cause="max_runtime", exit_code=None, signal=9)
 OURS = an_end(cause="refused", exit_code=None, failure="host: no process could be parked.")
 LOST = an_end(cause="host", exit_code=None, failure="Host algo-1 was lost while the job ran.")
@@ -44,6 +49,9 @@ LOST = an_end(cause="host", exit_code=None, failure="Host algo-1 was lost while 
         (Goal.RUN, [LOST], S.FAILED, "InternalServerError: Host algo-1 was lost while the job ran.", False),
         (Goal.RUN, [OURS], S.FAILED, "InternalServerError: host: no process could be parked.", False),
         (Goal.STOP, [OURS], S.STOPPED, "", False),
+        (Goal.RUN, [ODD, OUT_OF_MEMORY], S.FAILED, "AlgorithmError: OutOfMemory: 3 GiB", True),
+        (Goal.RUN, [BAD, RAISED], S.FAILED, "AlgorithmError: KeyError: 'x'", True),
+        (Goal.RUN, [RAISED, BAD], S.FAILED, "AlgorithmError: KeyError: 'x'", True),
         (Goal.RUN, [BAD, LOST], S.FAILED, "InternalServerError: Host algo-1 was lost while the job ran.", False),
     ],
 )
@@ -79,7 +87,7 @@ def test_every_combination_of_ends_gives_a_lawful_verdict(goal: Goal, records: l
     assert is_final(found.state)
     assert len(found.reason) <= MAX_REASON
     assert bool(found.reason) == (found.state is S.FAILED)
-    assert (found.state is S.COMPLETED) == all(ended_well(end) for end in records)
+    assert (found.state is S.COMPLETED) == all(end.ended_well() for end in records)
     if found.state is S.STOPPED:
         assert goal is Goal.STOP
     if found.reason:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
@@ -32,6 +33,8 @@ RESULT = "result.pkl"
 
 _TURN = 20.0
 """Seconds that one request waits for the end of a job."""
+
+_log = logging.getLogger(__name__)
 
 
 class Job:
@@ -126,16 +129,20 @@ class Job:
             if is_final(old.state) or record == old:
                 return
             self._record = record
-            listeners = tuple(self._listeners)
-        for listener in listeners:
-            listener(self)
+        self.told()
 
     def told(self) -> None:
-        """Tell the listeners that something beside the record has changed: progress, the place in the queue."""
+        """Tell the listeners that something has changed: the record, the progress, the place in the queue."""
         with self._lock:
             listeners = tuple(self._listeners)
         for listener in listeners:
+            self._call(listener)
+
+    def _call(self, listener: Callable[[Job], object]) -> None:
+        try:
             listener(self)
+        except Exception:  # noqa: BLE001 - border: callbacks are the user's code, and who listens after one must hear, too
+            _log.exception("A callback of %s failed", self.name)
 
     def listen(self, listener: Callable[[Job], None]) -> None:
         """Call ``listener`` at each change, in the thread that learns of it."""
@@ -188,7 +195,10 @@ class Job:
         return failure_of(self.wait(timeout).known, self._namespace)
 
     def add_done_callback(self, callback: Callable[[Job], object]) -> None:
-        """Call ``callback(job)`` once when the job has its verdict, from another thread; at once if it has it."""
+        """Call ``callback(job)`` once when the job has its verdict, from another thread; at once if it has it.
+
+        What it raises is logged, as in ``concurrent.futures``.
+        """
         once = threading.Lock()
 
         def when_final(job: Job) -> None:
@@ -196,7 +206,7 @@ class Job:
                 callback(job)
 
         self.listen(when_final)
-        when_final(self)
+        self._call(when_final)
         self._watch(self)
 
     def logs(self, host: str = "") -> str:

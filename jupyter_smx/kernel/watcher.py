@@ -222,7 +222,7 @@ class Watcher:
             gone = True
         except SmxError:
             raise
-        except Exception:  # noqa: BLE001 - border: as for a job
+        except Exception:  # noqa: BLE001 - border: what draws, and this thread serves others too
             _log.exception("A callback of %s failed", array.name)
         if gone or array.ended():
             with self._lock:
@@ -239,13 +239,10 @@ class Watcher:
             self._tell(job, None)
 
     def _tell(self, job: Job, record: Record | None) -> None:
-        try:
-            if record is None:
-                job.told()
-            else:
-                job.take(record)
-        except Exception:  # noqa: BLE001 - border: callbacks are the user's code, and this thread serves other jobs too
-            _log.exception("A callback of %s failed", job.name)
+        if record is None:
+            job.told()
+        else:
+            job.take(record)
 
 
 def _same_step(old: JobSummary, new: JobSummary) -> bool:

@@ -215,6 +215,20 @@ def test_a_callback_that_raises_does_not_end_the_watching_of_other_jobs(
     eventually_blocking(lambda: "ZeroDivisionError" in caplog.text, "the log")
 
 
+def test_a_callback_that_raises_keeps_nothing_from_those_after_it_nor_from_who_waits(
+    job: Job, controller: ScriptedController, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = threading.Event()
+    job.listen(lambda _: 1 / 0)
+    job.add_done_callback(lambda _: int("no number"))
+    job.add_done_callback(lambda _: told.set())
+    controller.end(job.id)
+    assert job.wait(10).known.state is SecondaryStatus.COMPLETED
+    assert told.wait(10)
+    job.add_done_callback(lambda _: {}["at once"])
+    assert [kind in caplog.text for kind in ("ZeroDivisionError", "ValueError", "KeyError")] == [True] * 3
+
+
 def test_the_watcher_lives_through_the_death_of_a_controller(session: Session, controller: ScriptedController) -> None:
     job = session.submit(SPEC)
     told = threading.Event()

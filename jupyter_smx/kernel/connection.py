@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import http.client
 import os
 import socket
@@ -57,12 +58,14 @@ class Connection:
         self._lock = threading.Lock()
         self._kept: _UnixConnection | None = None
         self._pid = os.getpid()
+        self._hung_up = False
 
     def exchange(self, method: str, target: str, body: bytes | None, timeout: float) -> Answer:
         """Send one request and read its answer, ``timeout`` seconds at most for each step.
 
         :raises FileNotFoundError, ConnectionRefusedError: nobody listens.
-        :raises OSError, http.client.HTTPException: it broke off, twice where a kept connection was stale.
+        :raises OSError, http.client.HTTPException: it broke off, twice where a kept connection was stale; or it was
+            hung up.
         """
         if self._pid != os.getpid():
             self._lock, self._kept, self._pid = threading.Lock(), None, os.getpid()
@@ -71,6 +74,8 @@ class Connection:
                 return self._once(method, target, body, timeout)
             except _STALE:
                 self._drop()
+                if self._hung_up:
+                    raise
                 return self._once(method, target, body, timeout)
 
     def close(self) -> None:
@@ -84,21 +89,16 @@ class Connection:
             kept.close()
 
     def hang_up(self) -> None:
-        """Break off the request that another thread is in; that thread gets an error at once."""
+        """Break off the request that another thread is in, which gets an error at once; none is sent any more."""
+        self._hung_up = True
         kept = self._kept
         if kept is not None and kept.sock is not None:
             with contextlib.suppress(OSError):  # it was closed between the two lines
                 kept.sock.shutdown(socket.SHUT_RDWR)
 
     def _once(self, method: str, target: str, body: bytes | None, timeout: float) -> Answer:
-        kept = self._kept
-        if kept is None:
-            kept = self._kept = _UnixConnection(self._path, timeout)
         try:
-            if kept.sock is not None:
-                kept.sock.settimeout(timeout)
-            else:
-                kept.timeout = timeout
+            kept = self._open(timeout)
             kept.request(method, target, body, {"Content-Type": "application/json"} if body else {})
             response = kept.getresponse()
             return Answer(response.status, dict(response.headers), response.read())
@@ -106,3 +106,16 @@ class Connection:
             # Half an answer may still be on its way (Ctrl-C, too): such a connection serves nobody any more.
             self._drop()
             raise
+
+    def _open(self, timeout: float) -> _UnixConnection:
+        kept = self._kept
+        if kept is None:
+            kept = self._kept = _UnixConnection(self._path, timeout)
+        if kept.sock is None:
+            kept.timeout = timeout
+            kept.connect()
+        else:
+            kept.sock.settimeout(timeout)
+        if self._hung_up:  # asked when there is a socket: who hung up before had none to shut down
+            raise ConnectionAbortedError(errno.ECONNABORTED, "This connection was hung up")
+        return kept

@@ -139,10 +139,10 @@ def test_a_client_that_is_closed_starts_no_controller(
     thread = threading.Thread(target=wait)
     thread.start()
     eventually_blocking(lambda: any("wait=" in target for target in controller.targets), "the wait")
-    launch.socket_path().unlink()
     client.close()
     thread.join(10)
     assert len(outcome) == 1
+    assert sum("wait=" in target for target in controller.targets) == 1
     with pytest.raises(UnavailableError, match="closed"):
         client.greet()
     assert started == []
@@ -182,6 +182,14 @@ def test_a_controller_that_cannot_be_started_says_its_last_words(monkeypatch: py
 def test_nobody_there_is_said_by_the_connection_itself(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Connection(tmp_path / "no.sock").exchange("GET", "/v1/", None, 1.0)
+
+
+def test_a_connection_that_is_hung_up_before_it_is_open_sends_nothing(controller: ScriptedController) -> None:
+    connection = Connection(launch.socket_path())
+    connection.hang_up()
+    with pytest.raises(ConnectionAbortedError):
+        connection.exchange("GET", "/v1/", None, 1.0)
+    assert controller.requests == []
 
 
 def test_a_platform_without_unix_sockets_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

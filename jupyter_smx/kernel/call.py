@@ -93,7 +93,7 @@ def by_value(function: Callable[..., Any]) -> Iterator[None]:
     """
     import cloudpickle  # noqa: PLC0415 - 20 ms that only those pay who send something
 
-    module = sys.modules.get(getattr(inspect.unwrap(function), "__module__", None) or "")
+    module = sys.modules.get(getattr(_called(function), "__module__", None) or "")
     with _by_value_lock:  # cloudpickle's register is one for all threads
         if module is None or not _lies_beside(module) or module.__name__ in cloudpickle.list_registry_pickle_by_value():
             yield
@@ -121,17 +121,22 @@ def _source(function: Callable[..., Any]) -> str:
     )
 
 
-def _code(function: Any) -> CodeType | None:
-    """Give the code of a function, of a method's function or of what a partial calls; None for other callables."""
+def _called(function: Any) -> Any:
+    """Give what is called in the end: what decorators wrap and what a partial is of."""
     found = inspect.unwrap(function)
     while isinstance(found, functools.partial):
         found = inspect.unwrap(found.func)
-    code = getattr(found, "__code__", None)
+    return found
+
+
+def _code(function: Any) -> CodeType | None:
+    """Give the code of a function or of a method's function; None for other callables."""
+    code = getattr(_called(function), "__code__", None)
     return code if isinstance(code, CodeType) else None
 
 
 def _imports(function: Any, code: CodeType) -> tuple[str, ...]:
-    known = getattr(inspect.unwrap(function), "__globals__", {})
+    known = getattr(_called(function), "__globals__", {})
     found = (known.get(name) for name in code.co_names)
     return tuple(dict.fromkeys(module.__name__ for module in found if isinstance(module, ModuleType)))
 

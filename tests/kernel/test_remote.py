@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib
 import math
 import pickle
+import sys
 import threading
 import traceback
 from pathlib import Path
@@ -200,6 +202,37 @@ def test_any_callable_can_be_called(controller: ScriptedController, function: An
     assert (remote() if name == "partial" else remote(5)) == expected
     (job,) = controller.jobs.values()
     assert job.spec.base_name.startswith(name)
+
+
+BESIDE = """\
+import math
+
+def grown(by, number):
+    return math.floor(half(number)) + by
+
+def half(number):
+    return number / 2
+"""
+
+
+def test_the_module_beside_the_notebook_comes_along_with_a_partial_of_its_function(
+    controller: ScriptedController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "beside_us.py").write_text(BESIDE)
+    monkeypatch.syspath_prepend(tmp_path)
+    remote = smx.remote(functools.partial(importlib.import_module("beside_us").grown, 1))
+    play = controller.on_submit
+
+    def where_the_module_is_not(fake: ScriptedController, job: Any) -> None:
+        monkeypatch.delitem(sys.modules, "beside_us")
+        monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder != str(tmp_path)])
+        assert play is not None
+        play(fake, job)
+
+    controller.on_submit = where_the_module_is_not
+    assert remote(5) == 3
+    (job,) = controller.jobs.values()
+    assert job.spec.imports == ("math",)
 
 
 def test_a_method_is_called_with_its_object() -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.engines.base import ClusterRequest
 
-_COSTLY = ("ml", "tmp", "slots", "trash", "agent.sock")
+_COSTLY = ("ml", "tmp", "slots", "trash", "code", "agent.sock")
 
 
 class LocalHarness(Harness):

@@ -142,10 +142,13 @@ async def test_release_keeps_the_records_and_removes_what_only_a_living_host_nee
     async with AgentClient(world.engine, handle) as agent:
         job = await agent.run("print('kept')")
         await agent.outcome(job)
+    tree = folder / "code" / ("a" * 64) / "tree"
+    tree.mkdir(parents=True)
+    (tree / "train.py").write_text("pass")
     await world.engine.release(handle)
     names = {path.name for path in folder.iterdir()}
     assert {"spool", "agent.log", "host.json", "agent.json", "claim"} <= names
-    assert names.isdisjoint({"ml", "tmp", "slots", "trash", "agent.sock"})
+    assert names.isdisjoint({"ml", "tmp", "slots", "trash", "code", "agent.sock"})
     assert (folder / "spool" / job / "log").read_text() == "kept\n"
 
 

@@ -186,7 +186,7 @@ class Fleet:
         groups = key_groups.key.instance_groups
         hosts = []
         for host in named_hosts(groups):
-            share = capacity.host_share(limits.catalogue[host.instance_type], limits)
+            share = capacity.host_share(capacity.kind_of(host.instance_type, limits), limits)
             hosts.append(
                 HostPlan(
                     host=host.name,

@@ -22,10 +22,10 @@ from jupyter_smx.controller.preparation import Preparation
 from jupyter_smx.controller.runspec import run_spec
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, ValidationError
+from jupyter_smx.model.instance import look_up
 from jupyter_smx.model.status import Goal, SecondaryStatus
 from jupyter_smx.model.why import Why
 from jupyter_smx.policy import admission, array_pools, placement, reuse, transitions
-from jupyter_smx.policy.environment import BUILT
 from jupyter_smx.policy.hosts import named_hosts
 from jupyter_smx.policy.lifecycle import JobStep, Progress, next_job_step
 from jupyter_smx.policy.order import FREE
@@ -226,6 +226,14 @@ class Reconciler(Listener):
         self._trails.pop(job.id, None)
 
     def _place(self, job: Job) -> None:
+        try:
+            for group in job.spec.instance_groups:
+                look_up(group.instance_type, self.books.limits.catalogue)
+        except ValidationError as error:
+            # The administrator took it out of the configuration while the job waited.
+            self._finisher.fail_unstarted([job], f"ClientError: {error}")
+            self._trails.pop(job.id, None)
+            return
         decision = self.placement_of(job)
         if isinstance(decision, placement.Wait):
             self._wait(job, decision)
@@ -244,7 +252,7 @@ class Reconciler(Listener):
                 job,
                 cluster=taken.id,
                 lease=taken.lease,
-                why=_waited(why, job, now),
+                why=placement.waited(why, job, now),
                 warm_pool=transitions.pool_in_use(),
             ),
             SecondaryStatus.STARTING,
@@ -260,7 +268,7 @@ class Reconciler(Listener):
         fresh = Cluster(id=self._new_id(), key=reuse.reuse_key(job.spec, self._user), created_at=now)
         cluster = transitions.take(fresh, job.id, now)
         cluster = replace(cluster, state=ClusterState.PROVISIONING)
-        why = replace(_waited(decision.why, job, now), pool=cluster.name())
+        why = replace(placement.waited(decision.why, job, now), pool=cluster.name())
         started = transitions.advance(
             replace(job, cluster=cluster.id, lease=cluster.lease, why=why), SecondaryStatus.STARTING, now
         )
@@ -382,10 +390,3 @@ class Reconciler(Listener):
         self.preparation.close()
         for task in self._tasks:
             task.cancel()
-
-
-def _waited(why: Why, job: Job, now: float) -> Why:
-    if job.why is None or job.why.start != "queued":
-        return why
-    since = max(job.created_at, job.timings.get(BUILT, job.created_at))
-    return replace(why, notes=(*why.notes, f"It waited {now - since:.1f} s in the queue."))

@@ -158,6 +158,8 @@ class Service:
             self.reconciler.fenced()
         except SmxError as error:
             _log.warning("A first look at everything failed: %s", error)
+        except Exception:  # noqa: BLE001 - as for every later look: one bad record must not keep the controller away
+            _log.exception("A first look at everything failed")
 
     async def _close(self, door: Door) -> None:
         door.hide()

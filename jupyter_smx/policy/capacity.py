@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from jupyter_smx.model.cluster import Cluster, ClusterState
+from jupyter_smx.model.instance import InstanceType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from jupyter_smx.model.instance import InstanceGroup, InstanceType
+    from jupyter_smx.model.instance import InstanceGroup
     from jupyter_smx.policy.limits import Limits
 
 _BUSY = (ClusterState.PROVISIONING, ClusterState.IN_USE)
@@ -48,6 +49,15 @@ class Share(Struct, frozen=True, kw_only=True):
         )
 
 
+def kind_of(name: str, limits: Limits) -> InstanceType:
+    """Give the row of an instance type; one that left the catalogue while its hosts live counts as the whole machine.
+
+    Too much for it is safe: others wait a little longer, and nothing is taken twice.
+    """
+    whole = InstanceType(name=name, vcpus=limits.cpus, memory_gib=limits.memory_gib, gpus=limits.gpus)
+    return limits.catalogue.get(name, whole)
+
+
 def host_share(kind: InstanceType, limits: Limits) -> Share:
     """Give one host of an instance type its share, never more than the machine has."""
     memory = kind.memory_gib or limits.memory_gib / max(1, limits.cpus)
@@ -63,7 +73,7 @@ def demand(groups: Iterable[InstanceGroup], limits: Limits) -> Share:
     """Add up what the hosts of all groups need; one job never asks for more than the machine has, except hosts."""
     total = Share()
     for group in groups:
-        one = host_share(limits.catalogue[group.instance_type], limits)
+        one = host_share(kind_of(group.instance_type, limits), limits)
         for _ in range(group.instance_count):
             total = total.plus(one)
     return Share(
@@ -107,7 +117,7 @@ def notes(groups: Iterable[InstanceGroup], limits: Limits) -> tuple[str, ...]:
     """Say in which way this machine is smaller than the instance types that were asked for."""
     said = []
     for group in groups:
-        kind = limits.catalogue[group.instance_type]
+        kind = kind_of(group.instance_type, limits)
         if kind.vcpus > limits.cpus:
             said.append(f"{kind.name} has {kind.vcpus} vCPUs, this machine gives {limits.cpus}.")
         if kind.gpus > limits.gpus:

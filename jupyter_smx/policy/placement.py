@@ -10,10 +10,12 @@ from msgspec.structs import replace
 from jupyter_smx.model.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.why import Difference, Why
 from jupyter_smx.policy import capacity, keep_alive, learning, reuse
+from jupyter_smx.policy.environment import BUILT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from jupyter_smx.model.job import Job
     from jupyter_smx.model.spec import JobSpec
     from jupyter_smx.policy.limits import Limits
 
@@ -89,6 +91,14 @@ def noted(decision: Placement, note: str) -> Placement:
     if not note:
         return decision
     return replace(decision, why=replace(decision.why, notes=(note, *decision.why.notes)))
+
+
+def waited(why: Why, job: Job, now: float) -> Why:
+    """Add to the reason of a start for how long the job stood in line, if it did."""
+    if job.why is None or job.why.start != "queued":
+        return why
+    since = max(job.created_at, job.timings.get(BUILT, job.created_at))
+    return replace(why, notes=(*why.notes, f"It waited {now - since:.1f} s in the queue."))
 
 
 def _reason_to_wait(need: capacity.Share, used: capacity.Share, world: World, limits: Limits) -> str:

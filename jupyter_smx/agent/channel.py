@@ -6,7 +6,7 @@ import glob
 import math
 import os
 import shutil
-from typing import Any, Dict, List, Tuple
+from typing import Any, Container, Dict, List, Tuple
 
 from jupyter_smx.agent import digest
 from jupyter_smx.agent.failure import RefusalError
@@ -23,30 +23,45 @@ class ChannelError(RefusalError):
     """A source that is not there."""
 
 
-def _inside(name: str) -> str:
-    clean = os.path.normpath(name)
-    if os.path.isabs(clean) or clean == ".." or clean.startswith(".." + os.sep):
-        raise ChannelError(f"channel file {name!r} leads out of its channel.")
-    return clean
-
-
 def entries(channel: Dict[str, Any]) -> Pairs:
-    """Give what a channel consists of: the files that were chosen for this host, or what its source names now.
+    """Give what a channel consists of: what its source names now.
 
     :raises ChannelError: the source names nothing on this host.
     """
-    files = channel.get("files")
-    if files is not None:
-        return [(_inside(name), path) for name, path in files]
     source = channel["source"]
     if os.path.isdir(source):
         return [(name, os.path.join(source, name)) for name in sorted(os.listdir(source))]
     if os.path.isfile(source):
         return [(os.path.basename(source), source)]
-    found = sorted(glob.glob(source, recursive=True))
+    found = _found(source)
     if not found:
         raise ChannelError(f"channel {channel['name']}: {source!r} is no file, folder or pattern on this host.")
-    return [(os.path.basename(path.rstrip(os.sep)), path) for path in found]
+    return found
+
+
+def _found(pattern: str) -> Pairs:
+    """Find what a pattern stands for, named from its fixed part on, so that files of equal names do not meet.
+
+    What lies in a folder that was found, too, comes with it.
+
+    :raises ChannelError: something lies outside of that part, so it would have no place in the channel.
+    """
+    folder = os.path.dirname(os.path.normpath(pattern))
+    while glob.has_magic(folder):
+        folder = os.path.dirname(folder)
+    names = {os.path.relpath(path, folder): path for path in glob.glob(pattern, recursive=True)}
+    names.pop(os.curdir, None)  # ** finds the folder itself
+    for name, path in names.items():
+        if name.split(os.sep)[0] == os.pardir:
+            raise ChannelError(f"{pattern!r} finds {path!r}, which lies outside of {folder!r}, where it begins.")
+    return sorted((name, path) for name, path in names.items() if not _is_within(name, names))
+
+
+def _is_within(name: str, names: Container[str]) -> bool:
+    outer = os.path.dirname(name)
+    while outer and outer not in names:
+        outer = os.path.dirname(outer)
+    return bool(outer)
 
 
 def part(pairs: Pairs, share: Dict[str, int]) -> Pairs:
@@ -63,10 +78,17 @@ def part(pairs: Pairs, share: Dict[str, int]) -> Pairs:
 
 
 def _copy(source: str, target: str) -> None:
-    if os.path.isdir(source):
-        shutil.copytree(source, target, symlinks=False)
-    else:
+    """Copy a file, or a folder with what its links lead to.
+
+    :raises OSError: the first that went wrong; ``shutil.copytree`` goes on and tells them all, without their numbers.
+    """
+    if not os.path.isdir(source):
         shutil.copy2(source, target)
+        return
+    os.mkdir(target)
+    for name in os.listdir(source):
+        _copy(os.path.join(source, name), os.path.join(target, name))
+    shutil.copystat(source, target)
 
 
 def _present(channel: Dict[str, Any], pairs: Pairs, folder: str, *, link: bool) -> None:
@@ -140,7 +162,4 @@ def _reachable(channel: Dict[str, Any], hidden: Tuple[Tuple[str, str], ...]) -> 
                 return real + path[len(prefix) :]
         return path
 
-    found = dict(channel, source=reach(channel.get("source") or ""))
-    if channel.get("files") is not None:
-        found["files"] = [[name, reach(path)] for name, path in channel["files"]]
-    return found, moved
+    return dict(channel, source=reach(channel.get("source") or "")), moved

@@ -36,7 +36,6 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int) -> dict[s
                 "mode": channel.mode,
                 "distribution": channel.distribution,
                 "share": _share(shard_of(host, channel, hosts)),
-                "files": None,
             }
             for channel in spec.channels
             if has_channel(host, channel)

@@ -105,6 +105,23 @@ def test_inputs_that_are_too_large_for_the_host_are_refused_with_its_size(
     agent.serves()
 
 
+def test_a_folder_that_is_too_large_for_the_host_is_refused_at_the_first_file_that_does_not_fit(
+    small: Callable[..., Agent], tmp_path: Path
+) -> None:
+    inner = tmp_path / "data" / "of" / "2026"
+    inner.mkdir(parents=True)
+    for number in range(300):
+        (inner / str(number)).write_bytes(os.urandom(1 << 14))
+    agent = small("ml/input/data")
+    channels = [{"name": "train", "source": str(tmp_path / "data"), "mode": "File"}]
+    record = agent.run("print('never')", channels=channels)
+    assert (record["cause"], record["text"]) == ("refused", "")
+    assert f"The disk of {agent.folder / 'ml/input/data'} is full" in record["failure"]
+    (sentence,) = record["errors"]
+    assert sentence.count(str(inner)) == 1, "one file is named, not all"
+    agent.serves()
+
+
 def test_a_log_that_fills_the_hosts_disk_fails_its_job_and_its_record_is_whole(small: Callable[..., Agent]) -> None:
     agent = small("disk")
     record = agent.run("while True: print('x' * 1000)")

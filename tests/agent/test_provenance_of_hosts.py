@@ -174,7 +174,7 @@ def test_a_package_that_came_from_an_address_is_said_to(in_site: Callable[..., A
 
 
 def channel(source: Path, mode: str = "File") -> dict[str, Any]:
-    return {"channels": [{"name": "train", "source": str(source), "mode": mode, "distribution": "", "files": None}]}
+    return {"channels": [{"name": "train", "source": str(source), "mode": mode, "distribution": ""}]}
 
 
 @pytest.fixture

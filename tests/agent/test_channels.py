@@ -1,0 +1,63 @@
+"""What a pattern puts into a channel: every file that it finds, under a name of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jupyter_smx.agent import channel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from far_side import Agent
+
+SEE = """
+import json, os
+top = os.environ["SM_CHANNEL_TRAIN"]
+found = [os.path.join(t, n) for t, _, names in os.walk(top, followlinks=True) for n in names]
+print(json.dumps({os.path.relpath(path, top): open(path).read() for path in found}))
+"""
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> Path:
+    """Give a folder of days, each with a file of the same name."""
+    for name in ("mon/part.csv", "tue/part.csv", "tue/deep/part.csv", "part.csv", "tue.txt"):
+        path = tmp_path / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize("mode", ["File", "FastFile"])
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("*/part.csv", ["mon/part.csv", "tue/part.csv"]),
+        ("**/part.csv", ["mon/part.csv", "part.csv", "tue/deep/part.csv", "tue/part.csv"]),
+        ("**", ["mon/part.csv", "part.csv", "tue.txt", "tue/deep/part.csv", "tue/part.csv"]),
+        ("t*", ["tue.txt", "tue/deep/part.csv", "tue/part.csv"]),
+        ("t*/", ["tue/deep/part.csv", "tue/part.csv"]),
+        ("tue/d*", ["deep/part.csv"]),
+        ("*/../tue/p*", ["part.csv"]),
+    ],
+)
+def test_every_file_that_a_pattern_finds_is_in_the_channel_named_from_where_the_pattern_begins(
+    agent: Agent, days: Path, mode: str, pattern: str, expected: list[str]
+) -> None:
+    seen = agent.json(SEE, channels=[{"name": "train", "source": f"{days}/{pattern}", "mode": mode}])
+    assert sorted(seen) == expected
+    top = days / "tue" if "tue/" in pattern else days
+    assert {name: (top / name).read_text() for name in expected} == seen
+
+
+def test_a_pattern_that_finds_only_its_own_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(channel.ChannelError, match="is no file, folder or pattern on this host"):
+        channel.entries({"name": "train", "source": f"{tmp_path}/**"})
+
+
+def test_a_pattern_that_climbs_out_of_where_it_begins_is_refused(days: Path) -> None:
+    with pytest.raises(channel.ChannelError, match=r"/tue.txt', which lies outside of '.*/tue', where it"):
+        channel.entries({"name": "train", "source": f"{days}/tue/**/../t*.txt"})

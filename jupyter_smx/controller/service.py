@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import math
 import os
 import secrets
 import time
@@ -47,8 +48,10 @@ TICK = 1.0
 """Seconds between two looks at everything; news is acted upon at once, this finds what no news tells."""
 MANY_WRITES = 1_000
 """Transactions after which the write-ahead log is emptied although more are coming."""
+CLEAN_FIRST = 60.0
+"""Seconds from the start until what can be thrown away is looked for; who starts a controller waits for a job."""
 CLEAN_EVERY = 3_600.0
-"""Seconds between two looks at what can be thrown away."""
+"""Seconds between two such looks."""
 EVENTS_KEPT = 20_000
 IDLE_CONNECTION = 5.0
 """Seconds; longer ones would count as guests."""
@@ -62,6 +65,9 @@ LAST_GUESTS = 0.05
 
 class Service:
     """A controller that can be served."""
+
+    _clean_at = math.inf
+    _cleaning: asyncio.Task[None] | None = None
 
     def __init__(
         self,
@@ -131,6 +137,7 @@ class Service:
         await self._look_around()
         door.open()
         _log.info("Controller %d (epoch %d) serves %s", os.getpid(), self.store.epoch, door.path)
+        self._clean_at = self.books.steady() + CLEAN_FIRST
         housekeeping = asyncio.create_task(self._keep_house(door), name="housekeeping")
         # What is loaded now stays; the collector need not look at it again and again.
         gc.collect()
@@ -169,6 +176,9 @@ class Service:
         self.reconciler.close()
         await self.reconciler.preparation.settle()
         await self._pump.close()
+        if self._cleaning is not None:
+            self._cleaning.cancel()
+            await asyncio.gather(self._cleaning, return_exceptions=True)
         await self._usage.close()
         await self._meter.close()
         await self._agents.close_all()
@@ -178,7 +188,7 @@ class Service:
 
     async def _keep_house(self, door: Door) -> None:
         steady = self.books.steady
-        idle_since, cleaned = steady(), -CLEAN_EVERY
+        idle_since = steady()
         while True:
             try:
                 # Before anything is done: whoever was replaced while he slept does nothing any more.
@@ -186,9 +196,7 @@ class Service:
                 self.reconciler.tick()
                 self._meter.tick()
                 self._tidy()
-                if steady() - cleaned >= CLEAN_EVERY:
-                    cleaned = steady()
-                    await self._clean(self._clock())
+                self._clean_in_turn()
             except FencedError:
                 self.reconciler.fenced()
                 return
@@ -226,7 +234,20 @@ class Service:
             self.store.checkpoint()
             self._writes_seen = self._writes_tidied = self.store.writes
 
+    def _clean_in_turn(self) -> None:
+        """Begin to throw away what is not needed, beside everything else: a disk may take minutes for many files."""
+        now = self.books.steady()
+        if now >= self._clean_at and (self._cleaning is None or self._cleaning.done()):
+            self._clean_at = now + CLEAN_EVERY
+            self._cleaning = asyncio.create_task(self._clean(self._clock()), name="cleaning")
+
     async def _clean(self, now: float) -> None:
+        try:
+            await self._throw_away(now)
+        except Exception:  # noqa: BLE001 - the border of a task that nobody waits for; it is tried again in an hour
+            _log.exception("What is not needed any more could not be thrown away")
+
+    async def _throw_away(self, now: float) -> None:
         needed = [path for job in self.books.jobs.values() for path in job.spec.payloads()]
         await asyncio.to_thread(delete_unused_payloads, self._data_dir / "payloads", needed, now)
         in_use = {*self.books.clusters, *(job.cluster for job in self.books.jobs.values())}

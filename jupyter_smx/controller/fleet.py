@@ -214,7 +214,7 @@ class Fleet:
         first, watch.tried = not watch.tried, True
         job = self._books.jobs.get(cluster.job)
         request = self.request(cluster.id, cluster, job.spec.imports if job else ())
-        limit = self._books.limits.launch_limit
+        limit, begun = self._books.limits.launch_limit, self._books.steady()
         try:
             await asyncio.wait_for(self._collect_handles(engine, request), limit)
             greetings = await self._open(self._books.clusters[cluster.id])
@@ -229,7 +229,12 @@ class Fleet:
         except SmxError as error:
             await self._give_up(cluster, error)
         else:
-            ready = self._books.amend_cluster(cluster.id, state=ClusterState.IN_USE, hosts=_hosts(cluster, greetings))
+            # What an earlier controller began took longer, and nobody knows by how much.
+            took = self._books.steady() - begun if first else None
+            hosts = _hosts(cluster, greetings)
+            ready = self._books.amend_cluster(
+                cluster.id, state=ClusterState.IN_USE, hosts=hosts, cold_start_seconds=took
+            )
             if ready is not None:
                 self._crew.cluster_ready(ready, greetings)
 

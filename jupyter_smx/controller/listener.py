@@ -190,10 +190,6 @@ class Listener(ABC):
         begun = transitions.advance(replace(job, timings=timings), SecondaryStatus.TRAINING, now)
         self.books.save(jobs=[begun])
         trail.begun = None
-        cluster = self.books.clusters.get(job.cluster)
-        if cluster is not None and cluster.cold_start_seconds is None and "first_line" in timings:
-            took = timings["first_line"] - (job.spec.submitted_at or job.created_at)
-            self.books.amend_cluster(cluster.id, cold_start_seconds=max(0.0, took))
 
     def _host_ended(self, job_id: str, host: str, record: dict[str, Any]) -> None:
         job = self.books.jobs.get(job_id)

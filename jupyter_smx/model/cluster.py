@@ -114,6 +114,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
     ended_at: float | None = None
     jobs_served: int = 0
     cold_start_seconds: float | None = None
+    """From the launch until all hosts could take a job, which is what each later job is spared; None: nobody saw it."""
     retained_seconds: float = 0.0
     kept_for: str = ""
     """Id of the array for whose next task the hosts are kept, where no keep-alive keeps them."""

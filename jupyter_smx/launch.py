@@ -22,7 +22,7 @@ DATA_DIR_VARIABLE = "JUPYTER_SMX_DATA_DIR"
 _SOCKET_PATH_LIMIT = 100
 """Bytes; Linux takes 107 and macOS 103."""
 
-_SECRET_PREFIXES = ("JPY_", "JUPYTERHUB_", "JUPYTER_TOKEN", "JUPYTER_GATEWAY_AUTH")
+_SECRET_PREFIXES = ("JPY_", "JUPYTERHUB_", "JUPYTER_TOKEN", "JUPYTER_GATEWAY_")
 """What a Jupyter server and a hub put into the environment of a kernel and no job may see."""
 
 _LOG_TAIL = 2048

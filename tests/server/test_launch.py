@@ -15,7 +15,11 @@ from jupyter_smx import launch
 if TYPE_CHECKING:
     from pathlib import Path
 
-SECRETS = ["JPY_API_TOKEN", "JPY_PARENT_PID", "JPY_SESSION_NAME", "JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN"]
+SECRETS = [
+    "JPY_API_TOKEN", "JPY_PARENT_PID", "JPY_SESSION_NAME", "JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN",
+    "JUPYTER_GATEWAY_AUTH_TOKEN", "JUPYTER_GATEWAY_HTTP_PWD", "JUPYTER_GATEWAY_HTTP_USER", "JUPYTER_GATEWAY_HEADERS",
+    "JUPYTER_GATEWAY_CLIENT_KEY", "JUPYTER_GATEWAY_URL",
+]  # fmt: skip
 
 
 def test_the_folder_is_the_one_of_the_variable_or_jupyters_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

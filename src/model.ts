@@ -221,7 +221,6 @@ export class JobsModel implements IJobsModel, IDisposable {
     if (!info.body.running) {
       const { problem } = info.body;
       this._take(info, asleep(this._state, problem ? troubleTold(problem) : null));
-      this._pulse.rest();
       return;
     }
     const limit = Math.min(this._state.limit, PAGE);

@@ -4,7 +4,10 @@ import type { IDisposable } from '@lumino/disposable';
 
 import type { ITrouble } from './errors';
 
-/** Milliseconds between two looks at a server that answers, about; a lost line to the event bus is not announced. */
+/**
+ * Milliseconds between two looks at a server that answers, about, with a controller or without one: that the line to the
+ * event bus was lost, and what was said on it meanwhile, nobody announces.
+ */
 const BEAT_MS = 20_000;
 
 /** Milliseconds after the first failure, and at most, about. */
@@ -65,7 +68,7 @@ export class Pulse implements IDisposable {
 
   dispose(): void {
     this._isDisposed = true;
-    this.rest();
+    clearTimeout(this._timer);
   }
 
   /** The server answered: look again after a while. */
@@ -78,12 +81,6 @@ export class Pulse implements IDisposable {
   failed(trouble: ITrouble): void {
     this._failures += 1;
     this._plan(pauseAfter(this._failures, trouble, this.options.random()));
-  }
-
-  /** Nothing is to be asked until somebody does. */
-  rest(): void {
-    this._failures = 0;
-    clearTimeout(this._timer);
   }
 
   private _plan(pause: number): void {

@@ -103,21 +103,36 @@ describe('the model in trouble', () => {
     expect(model.state.jobs.has('job-1')).toBe(true);
   });
 
-  it('asks nothing by itself while the tab is hidden, in trouble or not', async () => {
+  it('finds a controller that came while the bus was lost, which nobody said', async () => {
+    server.running = false;
     await model.refresh();
-    page.visibilityState = 'hidden';
-    server.asked = [];
-    await jest.advanceTimersByTimeAsync(600_000);
-    server.failure = new ApiError(0, '', 'gone');
-    await model.refresh();
-    await jest.advanceTimersByTimeAsync(600_000);
-    expect(server.asked).toEqual(['controller']);
-    server.failure = null;
-    page.visibilityState = 'visible';
-    page.show();
-    await settled();
-    expect(model.state.reach).toBe('ready');
+    server.running = true;
+    server.jobList = [completed(1)];
+    server.version = '9.9.9';
+    await jest.advanceTimersByTimeAsync(26_000);
+    expect([model.state.reach, model.state.jobs.size]).toEqual(['ready', 1]);
+    expect(model.state.serverVersion).toBe('9.9.9');
   });
+
+  it.each([true, false])(
+    'asks nothing by itself in a hidden tab (controller: %p)',
+    async running => {
+      server.running = running;
+      await model.refresh();
+      page.visibilityState = 'hidden';
+      server.asked = [];
+      await jest.advanceTimersByTimeAsync(600_000);
+      server.failure = new ApiError(0, '', 'gone');
+      await model.refresh();
+      await jest.advanceTimersByTimeAsync(600_000);
+      expect(server.asked).toEqual(['controller']);
+      server.failure = null;
+      page.visibilityState = 'visible';
+      page.show();
+      await settled();
+      expect(model.state.reach).toBe(running ? 'ready' : 'asleep');
+    }
+  );
 
   it('tells that a job ended while the server was away', async () => {
     const ended: string[] = [];

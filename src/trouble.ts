@@ -17,9 +17,18 @@ export function troubled(state: IState, trouble: ITrouble): IState {
 }
 
 /** Whether anything can be said of jobs and pools, be it that there are none. */
-export function isKnown({ heardAt, reach, trouble }: IState): boolean {
-  const wasKnown = heardAt !== null && trouble?.kind !== 'forbidden';
-  return reach === 'ready' || reach === 'asleep' || (reach === 'failing' && wasKnown);
+export function isKnown({ heardAt, jobs, pools, reach, trouble }: IState): boolean {
+  switch (reach) {
+    case 'ready':
+      return true;
+    case 'asleep':
+      // A controller leaves when nothing is left to do; of one that cannot start nobody knows what it would find.
+      return trouble === null || jobs.size > 0 || pools.size > 0;
+    case 'failing':
+      return heardAt !== null && trouble?.kind !== 'forbidden';
+    default:
+      return false;
+  }
 }
 
 /**
@@ -92,7 +101,7 @@ export function versionWords({ serverVersion }: IState, trans: TranslationBundle
       serverVersion
     ),
     trans.__(
-      'Reload the page. If this stays, restart the Jupyter server; if it still stays, install the same version wherever one of the two comes from:'
+      'Reload the page. If this stays, restart the Jupyter server. If it still stays, install the same version in every environment that has jupyter_smx:'
     )
   ];
 }

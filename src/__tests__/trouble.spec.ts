@@ -7,6 +7,7 @@ import type { IState } from '../state';
 import { asleep, NOTHING } from '../state';
 import { isKnown, staleWords, troubled, troubleWords, versionWords } from '../trouble';
 import { VERSION } from '../version';
+import { job } from './examples';
 
 const trans = nullTranslator.load('jupyter_smx');
 
@@ -147,6 +148,13 @@ describe('the words for it', () => {
       true
     ]);
   });
+
+  it('claim that there are no jobs of a controller that has left, and not of one that cannot start', () => {
+    const { trouble } = of('refused');
+    const had = { ...before, jobs: new Map([['job-1', job(1)]]) };
+    const states = [asleep(before), asleep(before, trouble), asleep(had, trouble)];
+    expect(states.map(({ state }) => isKnown(state))).toEqual([true, false, true]);
+  });
 });
 
 describe('the two halves', () => {
@@ -155,7 +163,7 @@ describe('the two halves', () => {
     expect(words).toContain(`This page has version ${VERSION}`);
     expect(words).toContain('the Jupyter server runs version 9.9.9');
     expect(words).toContain('Reload the page.');
-    expect(words).toContain('install the same version');
+    expect(words).toContain('install the same version in every environment');
   });
 
   it('say nothing where they fit or where one says nothing', () => {

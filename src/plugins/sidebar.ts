@@ -7,6 +7,7 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 
+import { holdFocus } from '../hold';
 import { CommandIDs, NO_ARGS } from '../ids';
 import { jobsIcon } from '../icons';
 import { JobsPanel } from '../sidebar';
@@ -41,7 +42,13 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
       label: trans.__('Show Jobs and Pools'),
       icon: jobsIcon,
       describedBy: { args: NO_ARGS },
-      execute: () => app.shell.activateById(panel.id)
+      execute: () => {
+        const { currentWidget } = app.shell;
+        if (currentWidget) {
+          holdFocus(panel.node, currentWidget.node);
+        }
+        app.shell.activateById(panel.id);
+      }
     });
     addToPalette(palette, trans, CommandIDs.openPanel);
     void registry?.load(sidebarPlugin.id).then(

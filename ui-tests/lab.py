@@ -49,6 +49,8 @@ class Lab:
         self._wait_ready(notebook)
         # In a new workspace Lab opens it after everything else, and whoever is earlier loses the sidebar to it.
         expect(self.page.locator("#filebrowser")).to_be_visible(timeout=KERNEL_LIMIT)
+        # A launcher takes the focus when it comes, also from a palette, which closes then.
+        expect(self.page.locator("#jp-main-dock-panel .jp-MainAreaWidget").first).to_be_visible(timeout=KERNEL_LIMIT)
 
     def visit(self, path: str) -> None:
         """Load a page that is not Lab's."""

@@ -45,6 +45,7 @@ class LabServer:
         self._server_half = server_half
         self._configure(self.token, {})
         self._process = self._started({})
+        self._is_altered = False
 
     def kill(self) -> None:
         """End the server as a crash does: at once, without a word to anybody."""
@@ -62,7 +63,13 @@ class LabServer:
         self._configure(token or self.token, config or {})
         self._process = self._started(environment or {})
         self._current = token or self.token
+        self._is_altered = bool(token or config or environment)
         self.wait_ready()
+
+    def restore(self) -> None:
+        """Let it be as it was at first, which takes another start only where it is not."""
+        if self._is_altered or self._process.poll() is not None:
+            self.restart()
 
     @property
     def origin(self) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from jupyter_smx.model.errors import ResourceNotFoundError
+from jupyter_smx.model.errors import ResourceNotFoundError, UnavailableError
 
 if TYPE_CHECKING:
     from jupyter_smx.model.job import Job
@@ -21,6 +23,7 @@ def spec_again(record: Job, submitted_at: float, kept_source: Path) -> JobSpec:
     ``kept_source`` is the archive of the job's folder of code that lies with its outputs.
 
     :raises ResourceNotFoundError: the variables that it was sent, or its folder of code, are gone.
+    :raises UnavailableError: the disk does not take its folder of code now.
     """
     spec = record.spec
     for sent in (spec.shared, spec.send):
@@ -33,7 +36,16 @@ def spec_again(record: Job, submitted_at: float, kept_source: Path) -> JobSpec:
                 cure="Run its cell again.",
             )
     if spec.source_dir is not None:
-        _bring_back(kept_source, Path(spec.source_dir.path))
+        try:
+            _bring_back(kept_source, Path(spec.source_dir.path))
+        except OSError as error:
+            raise UnavailableError(
+                f"{record.name} cannot run again now: its folder of code cannot be put back ({error.strerror}).",
+                field="source_dir",
+                value=spec.source_dir.path,
+                cure="Free some space, and see that you can write there.",
+                transient=True,
+            ) from error
         if not renew(spec.source_dir.path):
             raise ResourceNotFoundError(
                 f"{record.name} cannot run again: the folder of code that it had is gone.",
@@ -56,6 +68,23 @@ def renew(path: str) -> bool:
 
 def _bring_back(kept: Path, path: Path) -> None:
     """Give the archive the name again under which jobs find it, from the one that the job's own folder keeps."""
-    if not path.exists() and kept.exists():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.exists() or not kept.exists():
+        return
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
         os.link(kept, path)
+    except FileExistsError:
+        return  # a kernel or a shell that runs it again, too, was faster
+    except OSError:
+        _copy(kept, path)  # another disk, or one that gives no second names
+
+
+def _copy(kept: Path, path: Path) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(descriptor)
+    part = Path(name)
+    try:
+        shutil.copyfile(kept, part)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -42,5 +42,8 @@ class Artifacts(Handler):
 
 def _inside(folder: JobFolder, name: str) -> Path | None:
     path = folder.result if name == folder.result.name else folder.artifacts / name
-    inside = os.path.realpath(path).startswith(os.path.realpath(folder.path) + os.sep)
-    return path if inside and path.is_file() else None
+    try:
+        inside = os.path.realpath(path).startswith(os.path.realpath(folder.path) + os.sep)
+        return path if inside and path.is_file() else None
+    except (OSError, ValueError):
+        return None  # a name that no file can have, or a folder that nobody may look into

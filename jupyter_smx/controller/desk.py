@@ -316,7 +316,7 @@ class Desk:
     async def _examine(self, engine: str) -> dict[str, Any]:
         try:
             return await self._engine_of(engine).doctor()
-        except SmxError as error:
+        except (SmxError, OSError) as error:
             return {"trouble": str(error)}
 
 

@@ -59,17 +59,7 @@ class Installer:
         """
         uv = [] if self._choice == "pip" or needs_pip(environment.requirements) else _uv()
         order = {"python": python, "requirements": environment.requirements, "only": environment.only, "uv": uv}
-        child = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-I",
-            environment_build.__file__,
-            os.fspath(folder),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env=_environment(),
-            start_new_session=True,
-        )
+        child = await _start(folder)
         last, narrator = deque[str](maxlen=_REMEMBERED), installation.Narrator()
         try:
             if child.stdin is not None:
@@ -84,6 +74,28 @@ class Installer:
             await _end(child)
         if code:
             raise _failed(list(last), "uv" if uv else "pip", code, folder.name)
+
+
+async def _start(folder: Path) -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-I",
+            environment_build.__file__,
+            os.fspath(folder),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=_environment(),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise BuildError(
+            f"--requirements: the process that installs them cannot be started ({error.strerror}).",
+            field="requirements",
+            value=sys.executable,
+            cure="See that this machine has memory and processes left, then run it again.",
+        ) from error
 
 
 async def _end(child: asyncio.subprocess.Process) -> None:

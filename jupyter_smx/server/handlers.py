@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from http import HTTPStatus
 from importlib.metadata import version
@@ -110,9 +111,12 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
         """
         text = query.get("wait", "0")
         try:
-            wait = min(max(float(text), 0.0), LONGEST_WAIT)
+            asked = float(text)
         except ValueError:
-            raise ValidationError(f"wait: {text!r} is not a number of seconds.", field="wait", value=text) from None
+            asked = math.nan
+        if math.isnan(asked):
+            raise ValidationError(f"wait: {text!r} is not a number of seconds.", field="wait", value=text)
+        wait = min(max(asked, 0.0), LONGEST_WAIT)
         if "wait" in query:
             query["wait"] = f"{wait:g}"
         return wait

@@ -23,8 +23,9 @@ class LogsHandler(ControllerHandler):
         """
         self.set_header("X-Content-Type-Options", "nosniff")
         query = self.asked("host", "attempt", "offset", "last", "limit", "wait")
-        path = f"/v1/jobs/{segment(ref)}/logs"
-        await self.guarded(lambda: self.pass_on("GET", path, query=query, content_type=_TEXT))
+        await self.guarded(
+            lambda: self.pass_on("GET", f"/v1/jobs/{segment(ref)}/logs", query=query, content_type=_TEXT)
+        )
 
 
 class LogSearchHandler(ControllerHandler):
@@ -49,8 +50,8 @@ class WholeLogHandler(ControllerHandler):
         """Stream the log as an attachment that is called ``name``: what a job wrote is never shown as a page."""
 
         async def stream() -> None:
-            passage = Passage(self, file_name(self.get_query_argument("name", f"{ref}.log")))
             path, ask = f"/v1/jobs/{segment(ref)}/logs/whole", self.smx.connection.request
+            passage = Passage(self, file_name(self.get_query_argument("name", f"{ref}.log")))
             query = self.asked("host", "attempt")
             passage.finish(await ask("GET", path, query=query, on_header=passage.on_header, on_chunk=passage.on_chunk))
 

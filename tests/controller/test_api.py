@@ -14,6 +14,7 @@ from jupyter_smx.controller.api import MAX_BODY
 from jupyter_smx.controller.identity import Door
 from jupyter_smx.controller.store import Store
 from jupyter_smx.model.cluster import ClusterState
+from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.model.summary import summary_of
 from jupyter_smx.policy import price
@@ -250,6 +251,18 @@ async def test_one_bad_look_does_not_end_the_controller(
     monkeypatch.setattr(world.service.reconciler, "tick", stumble)
     await eventually(lambda: caplog.text.count("ZeroDivisionError") > 1)
     assert (await world.ask("GET", "/v1/")).status == 200
+
+
+@pytest.mark.parametrize("trouble", [PermissionError("no way in"), UnavailableError("no way in")])
+async def test_an_engine_in_trouble_is_part_of_what_the_doctor_says(
+    world: World, monkeypatch: pytest.MonkeyPatch, trouble: Exception
+) -> None:
+    async def doctor() -> None:
+        raise trouble
+
+    monkeypatch.setattr(world.engine, "doctor", doctor, raising=False)
+    page = await world.ask("GET", "/v1/doctor")
+    assert (page.status, page.json()["engines"]) == (200, {"fake": {"trouble": "no way in"}})
 
 
 async def test_a_summary_has_no_path_and_no_source(world: World) -> None:

@@ -81,7 +81,9 @@ class TestArtifacts:
         assert (answer.status, len(answer.content)) == (200, size)
 
     @pytest.mark.parametrize(
-        "name", ["../cell.py", "..%2f..%2f..%2fsmx.sqlite", "%2fetc%2fpasswd", "link", "no", "outputs"]
+        "name",
+        ["../cell.py", "..%2f..%2f..%2fsmx.sqlite", "%2fetc%2fpasswd", "link", "no", "outputs", "a%00b", "n" * 5000],
+        ids=lambda name: name[:20],
     )
     async def test_lead_nowhere_else(self, world: World, name: str) -> None:
         answer = await world.ask("GET", f"/v1/jobs/train/artifacts/{name}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -86,6 +89,65 @@ async def test_a_folder_of_code_comes_back_from_the_files_of_the_job(world: Worl
     kept.write_bytes(b"tree")
     assert (await again(world)).status == 201
     assert path.read_bytes() == b"tree"
+
+
+def with_code(world: World, path: Path) -> Path:
+    """Write a job down whose folder of code lies with its files only; give that file."""
+    source = SourceDir(path=str(path), sha256="0" * 64, folder="/home/me/src", files=1, size=1)
+    world.books.save(jobs=[finished(source_dir=source, entry_point="train.py")])
+    kept = world.folder / "jobs" / an_id(1) / "source.tar.gz"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(b"tree")
+    return kept
+
+
+def refuses(number: int) -> Any:
+    def link(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return link
+
+
+async def test_a_folder_of_code_comes_back_to_another_disk_as_a_copy(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "payloads" / "tree.tar.gz"
+    kept = with_code(world, path)
+    monkeypatch.setattr(os, "link", refuses(errno.EXDEV))
+    assert (await again(world)).status == 201
+    assert path.read_bytes() == b"tree"
+    assert not path.samefile(kept)
+    assert [found.name for found in path.parent.iterdir()] == ["tree.tar.gz"]
+
+
+async def test_two_that_bring_a_folder_of_code_back_at_once_do_not_disturb_each_other(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "payloads" / "tree.tar.gz"
+    with_code(world, path)
+    link = os.link
+
+    def later(source: Path, target: Path) -> None:
+        target.write_bytes(b"tree of the other one")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", later)
+    assert (await again(world)).status == 201
+    assert path.read_bytes() == b"tree of the other one"
+
+
+async def test_a_disk_that_does_not_take_the_folder_of_code_is_said_and_leaves_no_half_of_it(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "payloads" / "tree.tar.gz"
+    with_code(world, path)
+    monkeypatch.setattr(os, "link", refuses(errno.EXDEV))
+    monkeypatch.setattr(shutil, "copyfile", refuses(errno.ENOSPC))
+    refused = await again(world)
+    assert (refused.status, refused.json()["field"], refused.json()["transient"]) == (503, "source_dir", True)
+    assert "No space left" in refused.json()["message"]
+    assert [*path.parent.iterdir()] == []
+    assert an_id(7) not in world.books.jobs
 
 
 async def test_that_a_job_was_deleted_is_a_change(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import json
 import os
@@ -266,6 +267,18 @@ async def test_nobody_builds_in_a_folder_before_the_one_who_built_there_is_gone(
     os.close(lock)
     await task
     assert seen(folder, "beta") == {"beta": "1.0"}
+
+
+async def test_a_machine_that_starts_no_process_fails_the_requirements_with_a_sentence(
+    tmp_path: Path, base: str, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
+    with pytest.raises(BuildError, match="cannot be started") as caught:
+        await built("auto", tmp_path / "e", base, environment(wheels, "beta"))
+    assert (caught.value.field, bool(caught.value.cure)) == ("requirements", True)
 
 
 async def test_the_room_gives_the_interpreter_of_what_it_built(tmp_path: Path, base: str, wheels: Path) -> None:

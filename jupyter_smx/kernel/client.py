@@ -83,6 +83,12 @@ class Greeting(Struct, frozen=True):
     data_dir: str = ""
 
 
+class Priced(Struct, frozen=True):
+    """The part of the answer to ``GET /v1/jobs/{ref}`` that stands in no record: US dollars, None without a price."""
+
+    cost: float | None = None
+
+
 class Log(Struct, frozen=True):
     """A piece of a host's log: the bytes, where the next piece starts, the size so far, whether more can come.
 
@@ -129,6 +135,10 @@ class Client:
     def job(self, ref: str) -> Job:
         """Read a job by id, name, prefix or base name."""
         return self._ask("GET", f"/v1/jobs/{_path(ref)}", Job)
+
+    def cost(self, ref: str) -> float | None:
+        """Ask what a job costs by now, in US dollars; None where the instance type has no price."""
+        return self._ask("GET", f"/v1/jobs/{_path(ref)}", Priced).cost
 
     def wait(self, ref: str, seconds: float, until: Literal["first_line", "final"] = "final") -> Job:
         """Read a job when it gets there, or as it is after ``seconds``."""

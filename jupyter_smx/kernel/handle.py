@@ -100,7 +100,7 @@ class Job:
     @property
     def cost(self) -> float | None:
         """US dollars so far; None where the instance type has no price."""
-        return next((job.cost for job in self._client.jobs(limit=200) if job.id == self.id), None)
+        return self._client.cost(self.id)
 
     @property
     def metrics(self) -> Metrics:

@@ -62,3 +62,4 @@ async def test_a_record_comes_with_what_lists_show_and_with_its_bill(world: Worl
     assert record["summary"] == listed
     bill = record["bill"]
     assert bill == {"price_per_hour": 0.23, "billable_seconds": 3_600.0, "retained_seconds": 0.0, "cost": 0.23}
+    assert record["cost"] == listed["cost"] == bill["cost"]

@@ -50,6 +50,7 @@ class ScriptedController:
 
     def __init__(self) -> None:
         self.jobs: dict[str, Job] = {}
+        self.costs: dict[str, float] = {}
         self.logs: dict[tuple[str, str], bytes] = {}
         self.pools: dict[str, PoolSummary] = {}
         self.arrays: dict[str, ArraySummary] = {}
@@ -235,11 +236,12 @@ class _Handler(BaseHTTPRequestHandler):
             case "GET", ["jobs"]:
                 tasks = query.get("tasks", "1") == "1"
                 found = [job for job in reversed(fake.jobs.values()) if tasks or job.spec.array is None]
-                return 200, {"jobs": [summary_of(job) for job in found]}, {}
+                newest = found[: int(query.get("limit", 20))]
+                return 200, {"jobs": [summary_of(job, cost=fake.costs.get(job.id)) for job in newest]}, {}
             case "GET", ["jobs", ref]:
                 job = fake.find(ref)
                 fake.wait_for(lambda: is_final(fake.jobs[job.id].state), float(query.get("wait", 0)))
-                return 200, fake.jobs[job.id], {}
+                return 200, msgspec.to_builtins(fake.jobs[job.id]) | {"cost": fake.costs.get(job.id)}, {}
             case "POST", ["jobs", ref, "stop"]:
                 return 200, fake.end(fake.find(ref).id, SecondaryStatus.STOPPED), {}
             case "GET", ["jobs", ref, "logs"]:

@@ -13,6 +13,7 @@ from jupyter_smx.kernel.failures import JobFailed, JobStopped, StillRunning
 from jupyter_smx.kernel.session import Session
 from jupyter_smx.model.channel import Artifact
 from jupyter_smx.model.job import HostEnd, RemoteException
+from jupyter_smx.model.job import Job as RecordOfJob
 from jupyter_smx.model.spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.model.why import Difference, Why
@@ -262,6 +263,14 @@ def test_logs_are_read_whole_and_by_host(session: Session, controller: ScriptedC
     job = session.submit(SPEC)
     controller.write(job.id, "ünï\n" * 100_000)
     assert job.logs() == "ünï\n" * 100_000
+
+
+def test_a_job_says_what_it_costs_however_many_came_after_it(job: Job, controller: ScriptedController) -> None:
+    assert job.cost is None
+    controller.costs[job.id] = 1.25
+    newer = (f"{number:012x}" for number in range(201))
+    controller.jobs |= {job_id: RecordOfJob(id=job_id, name=f"train-{job_id}", spec=SPEC) for job_id in newer}
+    assert job.cost == 1.25
 
 
 def test_why_names_each_pool_that_was_passed_over(job: Job, controller: ScriptedController) -> None:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.cli import exits
 from jupyter_smx.cli.jobs import STATUSES
-from jupyter_smx.cli.parser import one_of
 from jupyter_smx.cli.run import KINDS
 from jupyter_smx.cli.subcommand import Desk, Subcommand
 from jupyter_smx.kernel.completion import asked
+from jupyter_smx.kernel.parser import one_of
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable
 
-    from jupyter_smx.cli.parser import Parser
+    from jupyter_smx.kernel.parser import Parser
 
 COMMANDS = ("jupyter-smx", "jupyter")
 """``jupyter`` hands what follows ``smx`` on to us."""

@@ -13,7 +13,7 @@ from jupyter_smx.kernel.provenance import provenance_page
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from jupyter_smx.cli.parser import Parser
+    from jupyter_smx.kernel.parser import Parser
 
 
 def _diff_arguments(parser: Parser) -> None:

@@ -11,7 +11,7 @@ from jupyter_smx.kernel.page import facts_page
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from jupyter_smx.cli.parser import Parser
+    from jupyter_smx.kernel.parser import Parser
 
 
 def _nothing(_: Parser) -> None:

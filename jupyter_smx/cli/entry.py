@@ -14,11 +14,12 @@ from jupyter_smx.cli.export import EXPORT
 from jupyter_smx.cli.jobs import JOBS, STOP, WHY
 from jupyter_smx.cli.logs import LOGS
 from jupyter_smx.cli.output import standard
-from jupyter_smx.cli.parser import HELP, PROG, Parser, before_dashes
 from jupyter_smx.cli.pools import EXTEND, POOLS, RELEASE
 from jupyter_smx.cli.run import PLAN, RERUN, RUN
 from jupyter_smx.cli.subcommand import Desk
+from jupyter_smx.cli.words import HELP, PROG, before_dashes
 from jupyter_smx.kernel import standby
+from jupyter_smx.kernel.parser import Parser
 from jupyter_smx.model.errors import SmxError, ValidationError, nearest
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from jupyter_smx.cli.subcommand import Desk, Subcommand
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from jupyter_smx.cli.parser import Parser
+    from jupyter_smx.kernel.parser import Parser
 
 
 def _arguments(parser: Parser) -> None:

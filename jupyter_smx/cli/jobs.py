@@ -6,12 +6,12 @@ import time
 from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import exits
-from jupyter_smx.cli.parser import one_of
 from jupyter_smx.cli.subcommand import Desk, Subcommand, document
 from jupyter_smx.kernel import named
 from jupyter_smx.kernel.client import Listing
 from jupyter_smx.kernel.fields import number
 from jupyter_smx.kernel.page import jobs_page
+from jupyter_smx.kernel.parser import one_of
 from jupyter_smx.kernel.why import why_text
 from jupyter_smx.model.array import ArraySummary, counts_words
 from jupyter_smx.model.errors import ResourceNotFoundError
@@ -20,8 +20,8 @@ from jupyter_smx.model.status import Status
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from jupyter_smx.cli.parser import Parser
     from jupyter_smx.kernel.client import Client
+    from jupyter_smx.kernel.parser import Parser
     from jupyter_smx.model.job import Job
 
 STATUSES = tuple(status.value for status in Status)

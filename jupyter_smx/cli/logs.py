@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import exits
 from jupyter_smx.cli.jobs import find, one_or_newest
-from jupyter_smx.cli.parser import one_of
 from jupyter_smx.cli.subcommand import Desk, Subcommand
 from jupyter_smx.kernel import log
+from jupyter_smx.kernel.parser import one_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable
 
     from jupyter_smx.cli.output import Output
-    from jupyter_smx.cli.parser import Parser
+    from jupyter_smx.kernel.parser import Parser
     from jupyter_smx.model.job import Job
 
 

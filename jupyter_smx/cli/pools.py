@@ -14,7 +14,7 @@ from jupyter_smx.model import duration
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from jupyter_smx.cli.parser import Parser
+    from jupyter_smx.kernel.parser import Parser
 
 
 def _nothing(_: Parser) -> None:

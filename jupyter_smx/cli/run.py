@@ -12,14 +12,15 @@ from msgspec.structs import replace
 
 from jupyter_smx.cli import arrays, exits, script
 from jupyter_smx.cli.logs import goes_on
-from jupyter_smx.cli.parser import PROG, one_of
 from jupyter_smx.cli.subcommand import Desk, Subcommand, document
+from jupyter_smx.cli.words import PROG
 from jupyter_smx.kernel import log, options, payload
 from jupyter_smx.kernel.cell import CellSyntaxError
 from jupyter_smx.kernel.failures import failure_of
 from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.outage import through_outage
 from jupyter_smx.kernel.page import plan_page
+from jupyter_smx.kernel.parser import one_of
 from jupyter_smx.kernel.revision import revision_of
 from jupyter_smx.kernel.script import read
 from jupyter_smx.kernel.session import with_source_dir
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable
 
-    from jupyter_smx.cli.parser import Parser
     from jupyter_smx.kernel.options import Options
+    from jupyter_smx.kernel.parser import Parser
     from jupyter_smx.kernel.sweep import Grid
     from jupyter_smx.kernel.wish import Wish
     from jupyter_smx.model.job import Job

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, to_builtins
 
 from jupyter_smx.cli.output import Output
-from jupyter_smx.cli.parser import Parser
 from jupyter_smx.kernel.client import Client
+from jupyter_smx.kernel.parser import Parser
 
 if TYPE_CHECKING:
     from jupyter_smx.model.job import Job

@@ -1,4 +1,4 @@
-"""The words of a command line, read by argparse, with errors that name the nearest right word."""
+"""Words and options of a subcommand, read by argparse, with errors that name the nearest right word."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from jupyter_smx.model.errors import ValidationError, nearest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-PROG = "jupyter smx"
-HELP = ("-h", "--help")
 _EXAMPLES = {spelling: row.example for row in TABLE for spelling in row.spellings}
 
 
@@ -91,11 +89,6 @@ class Parser(argparse.ArgumentParser):
 
     def _usage(self) -> str:
         return f"Usage: {self.usage}."
-
-
-def before_dashes(words: Sequence[str]) -> Sequence[str]:
-    """Give the words that may be options: those before ``--``."""
-    return words[: words.index("--")] if "--" in words else words
 
 
 def one_of(word: str, known: Iterable[str], option: str) -> str:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from jupyter_smx.cli import exits
 from jupyter_smx.cli.jobs import find, one_or_newest
 from jupyter_smx.cli.subcommand import Desk, Subcommand
-from jupyter_smx.kernel import log
-from jupyter_smx.kernel.parser import one_of
+from jupyter_smx.kernel import log, log_words
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -21,18 +20,18 @@ if TYPE_CHECKING:
 
 def _arguments(parser: Parser) -> None:
     one_or_newest(parser)
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until the job ends")
-    parser.add_argument("--host", metavar="HOST", default="", help="only this one, as algo-1")
+    log_words.add_options(parser)
 
 
 def _run(found: Namespace, desk: Desk) -> int:
-    job = find(found.job, desk.client)
-    host = one_of(found.host, log.hosts_of(job), "--host") if found.host else ""
-    if not found.follow:
-        _whole(job, host, desk)
+    wish = log_words.wish_of(found)
+    job = find(wish.job, desk.client)
+    host = wish.host_of(job)
+    if not wish.follows:
+        _whole(job, host, wish.last, desk)
         return exits.DONE
     try:
-        _follow(job, host, desk)
+        _follow(job, host, wish.last, desk)
     except KeyboardInterrupt:
         desk.output.say(goes_on(job.name))
         return exits.INTERRUPTED
@@ -44,21 +43,19 @@ def goes_on(name: str) -> str:
     return f"{name} goes on. `jupyter smx stop {name}` ends it, `jupyter smx logs {name} -f` follows it."
 
 
-def _whole(job: Job, host: str, desk: Desk) -> None:
-    if not desk.output.json:
-        desk.output.log(log.whole(desk.client, job, host))
+def _whole(job: Job, host: str, last: int | None, desk: Desk) -> None:
+    if desk.output.json:
+        _lines(log.so_far(log.tails_of(desk.client, job, host, last)), desk.output)
         return
-    hosts = (host,) if host else log.hosts_of(job)
-    _lines(((name, log.whole(desk.client, job, name)) for name in hosts), desk.output)
+    for piece in log.everything(desk.client, job, host, last):
+        desk.output.log(piece)
 
 
-def _follow(job: Job, host: str, desk: Desk) -> None:
-    if not desk.output.json:
-        log.follow(desk.client, job, desk.output.log, host)
-        return
-    hosts = (host,) if host else log.hosts_of(job)
-    tails = [log.Tail(desk.client, job.id, name) for name in hosts]
-    _lines(log.pieces(desk.client, job, tails), desk.output)
+def _follow(job: Job, host: str, last: int | None, desk: Desk) -> None:
+    if desk.output.json:
+        _lines(log.pieces(desk.client, job, log.tails_of(desk.client, job, host, last)), desk.output)
+    else:
+        log.follow(desk.client, job, desk.output.log, host, last)
 
 
 def _lines(pieces: Iterable[tuple[str, str]], output: Output) -> None:
@@ -76,4 +73,4 @@ def _lines(pieces: Iterable[tuple[str, str]], output: Output) -> None:
             output.line({"host": host, "line": line})
 
 
-LOGS = Subcommand("logs", "[JOB] [-f] [--host HOST]", "the log of a job; -f follows it", _arguments, _run)
+LOGS = Subcommand("logs", log_words.USAGE, log_words.HELP, _arguments, _run)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jupyter_smx.kernel import log, named
+from jupyter_smx.kernel import log, log_words, named
 from jupyter_smx.kernel.client import Client
 from jupyter_smx.kernel.defaults import Defaults
 from jupyter_smx.kernel.diff import diff_of, diff_page
@@ -86,13 +86,15 @@ def _jobs(arguments: list[str], desk: Desk) -> None:
 
 
 def _logs(arguments: list[str], desk: Desk) -> None:
-    follows = {"-f", "--follow"} & set(arguments)
-    job = _job("logs", [word for word in arguments if word not in ("-f", "--follow")], desk)
-    if not follows:
-        write(log.whole(desk.client, job))
+    wish = log_words.read(arguments, desk.prog)
+    job = _job("logs", [wish.job] if wish.job else [], desk)
+    host = wish.host_of(job)
+    if not wish.follows:
+        for piece in log.everything(desk.client, job, host, wish.last):
+            write(piece)
         return
     try:
-        log.follow(desk.client, job, write)
+        log.follow(desk.client, job, write, host, wish.last)
     except KeyboardInterrupt:
         raise StillRunning(job.name) from None
 
@@ -165,7 +167,7 @@ def _doctor(arguments: list[str], desk: Desk) -> None:
 
 COMMANDS = {
     "jobs": Command("", "the newest jobs", _jobs),
-    "logs": Command("[JOB] [-f]", "the log of a job; -f follows it", _logs),
+    "logs": Command(log_words.USAGE, log_words.HELP, _logs),
     "stop": Command("[JOB]", "stop a job", _stop),
     "why": Command("[JOB]", "why its start was warm or cold", _why),
     "diff": Command("[JOB] [OTHER]", "in what two jobs differ; one name compares it with the run before it", _diff),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.kernel import commands, defaults, standby
+from jupyter_smx.kernel import commands, defaults, log_words, standby
 from jupyter_smx.kernel.options import SPELLINGS
 from jupyter_smx.model.errors import SmxError
 
@@ -20,6 +21,9 @@ _NEWEST = 50
 """Jobs whose names are offered."""
 
 _PAIR = 2
+
+_FLAGS = ("-f", log_words.TAIL, log_words.HOST)
+_WITH_VALUES = (log_words.TAIL, log_words.HOST)
 
 
 def complete_option(_: Any, event: Any) -> list[str]:
@@ -38,8 +42,8 @@ def _arguments(before: list[str]) -> Iterable[str]:
     name, *taken = before
     if name == "config":
         return [f"{option}=" for option in defaults.NAMES]
-    flags = ["-f"] if name == "logs" and "-f" not in taken else []
-    if len(set(taken) - {"-f"}) >= (_PAIR if name == "diff" else 1):
+    flags, named = _split(taken) if name == "logs" else ([], taken)
+    if len(set(named)) >= (_PAIR if name == "diff" else 1):
         return flags
     if name in ("extend", "release"):
         return asked(lambda client: [pool.name for pool in client.pools()])
@@ -48,6 +52,14 @@ def _arguments(before: list[str]) -> Iterable[str]:
     if name in ("logs", "why", "diff", "provenance", "rerun", "export"):
         return [*flags, *asked(lambda client: [job.name for job in client.jobs(_NEWEST)])]
     return []
+
+
+def _split(taken: list[str]) -> tuple[list[str], list[str]]:
+    """Give the flags of ``logs`` that may follow, and the words before that are no flags: jobs, or a value to come."""
+    flags = [flag for flag in _FLAGS if flag not in taken]
+    if taken and taken[-1] in _WITH_VALUES:
+        return [], taken
+    return flags, [word for last, word in pairwise(["", *taken]) if word not in _FLAGS and last not in _WITH_VALUES]
 
 
 def asked(ask: Callable[[Client], list[str]]) -> list[str]:

@@ -209,9 +209,13 @@ class Job:
         self._call(when_final)
         self._watch(self)
 
-    def logs(self, host: str = "") -> str:
-        """Read the log so far, of one host (``algo-1``) or of all."""
-        return log.whole(self._client, self.record, host)
+    def logs(self, host: str = "", *, tail: int | None = None) -> str:
+        """Read the log so far, of one host (``algo-1``) or of all: the last ``tail`` lines of each, None for all.
+
+        :raises ValidationError: ``tail`` is no number of lines.
+        """
+        last = None if tail is None else log.lines(tail, "tail")
+        return "".join(log.everything(self._client, self.record, host, last))
 
     def follow(self, out: Callable[[str], object] | None = None) -> None:
         """Print the log as it comes until the job ends, or give it to ``out``. Ctrl-C ends that, not the job."""

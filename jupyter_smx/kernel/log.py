@@ -6,13 +6,16 @@ import codecs
 import re
 from typing import TYPE_CHECKING
 
+from jupyter_smx.kernel.fields import number
+from jupyter_smx.kernel.log_end import begin_of_last
 from jupyter_smx.kernel.outage import through_outage
 from jupyter_smx.model.status import is_final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jupyter_smx.kernel.client import Client
+    from jupyter_smx.kernel.log_end import Place
     from jupyter_smx.model.job import Job
 
 WAIT = 10.0
@@ -38,15 +41,14 @@ class Tail:
     Where a job began again the logs of its attempts follow each other, each with a line that says which it is.
     """
 
-    def __init__(self, client: Client, job_id: str, host: str, *, prefix: str = "", offset: int = 0) -> None:
+    def __init__(self, client: Client, job_id: str, host: str, *, prefix: str = "", begin: Place | None = None) -> None:
         self._client = client
         self._job_id = job_id
         self.host = host
         self._prefix = prefix
-        self._offset = offset
+        self._attempt, self._offset = (begin.attempt, begin.offset) if begin else (1, 0)
         self._at_line_start = True
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._attempt = 1
         self.ended = False
 
     def read(self, wait: float = 0.0) -> str:
@@ -78,18 +80,40 @@ class Tail:
         return marked
 
 
-def whole(client: Client, job: Job, host: str = "") -> str:
-    """Read what a job has written so far, of one host or of all, host by host."""
+def lines(value: int | str, option: str) -> int:
+    """Read a number of lines.
+
+    :raises ValidationError: it is none.
+    """
+    return number(value, option, "of lines", 0)
+
+
+def tails_of(client: Client, job: Job, host: str = "", last: int | None = None, *, marked: bool = False) -> list[Tail]:
+    """Give cursors in the logs of one host or of all, before their ``last`` lines or (None) at their beginning.
+
+    ``marked`` puts the host's name before each line where there are several.
+    """
     hosts = (host,) if host else hosts_of(job)
-    parts = []
-    for name in hosts:
-        tail = Tail(client, job.id, name)
-        text = piece = tail.read()
-        while piece:
-            piece = tail.read()
-            text += piece
-        parts.append(text if len(hosts) == 1 else f"==> {name} <==\n{text}")
-    return "\n".join(parts)
+    prefix = "{} | " if marked and len(hosts) > 1 else ""
+    begins = {name: None if last is None else begin_of_last(client, job.id, name, last) for name in hosts}
+    return [Tail(client, job.id, name, prefix=prefix.format(name), begin=begins[name]) for name in hosts]
+
+
+def everything(client: Client, job: Job, host: str = "", last: int | None = None) -> Iterator[str]:
+    """Give what a job has written so far piece by piece, host by host, each of several under its name."""
+    tails = tails_of(client, job, host, last)
+    for index, tail in enumerate(tails):
+        if len(tails) > 1:
+            yield f"{chr(10) if index else ''}==> {tail.host} <==\n"
+        for _, text in so_far((tail,)):
+            yield text
+
+
+def so_far(tails: Iterable[Tail]) -> Iterator[tuple[str, str]]:
+    """Give what there is for each cursor piece by piece, with its host."""
+    for tail in tails:
+        while text := tail.read():
+            yield tail.host, text
 
 
 def last_lines(client: Client, job: Job, count: int) -> tuple[str, ...]:
@@ -110,11 +134,9 @@ def readable(line: str) -> str:
     return plain.translate(_CONTROL)
 
 
-def follow(client: Client, job: Job, write: Callable[[str], object], host: str = "") -> None:
+def follow(client: Client, job: Job, write: Callable[[str], object], host: str = "", last: int | None = None) -> None:
     """Write a job's log as it comes, of one host or of all, until the verdict and everything was written. Blocks."""
-    hosts = (host,) if host else hosts_of(job)
-    tails = [Tail(client, job.id, name, prefix=f"{name} | " if len(hosts) > 1 else "") for name in hosts]
-    for _, text in pieces(client, job, tails):
+    for _, text in pieces(client, job, tails_of(client, job, host, last, marked=True)):
         write(text)
 
 
@@ -129,8 +151,7 @@ def pieces(client: Client, job: Job, tails: Sequence[Tail]) -> Iterator[tuple[st
     over = False
     while not over:
         over = is_final(through_outage(lambda: client.wait(job.id, _TURN)).state)
-        for tail in tails:
-            yield from _rest(tail)
+        yield from so_far(tails)
 
 
 def _of_one(client: Client, job_id: str, tail: Tail) -> Iterator[tuple[str, str]]:
@@ -140,11 +161,6 @@ def _of_one(client: Client, job_id: str, tail: Tail) -> Iterator[tuple[str, str]
             yield tail.host, text
         elif not tail.ended:
             if is_final(through_outage(lambda: client.job(job_id)).state):
-                yield from _rest(tail)
+                yield from so_far((tail,))
                 return
             yield tail.host, ""
-
-
-def _rest(tail: Tail) -> Iterator[tuple[str, str]]:
-    while text := tail.read():
-        yield tail.host, text

@@ -192,6 +192,9 @@ def test_logs_are_read_by_name_and_for_the_newest_job(terminal: Terminal) -> Non
     assert terminal.run("logs").stdout == "a\nb"
     lines = terminal.run("logs", "--json").stdout.splitlines()
     assert [json.loads(line) for line in lines] == [{"host": "algo-1", "line": word} for word in "ab"]
+    for words in (("logs", "--tail", "1"), ("logs", "-f", "--tail=1")):
+        assert terminal.run(*words).stdout == "b"
+        assert json.loads(terminal.run(*words, "--json").stdout) == {"host": "algo-1", "line": "b"}
 
 
 def test_each_of_several_hosts_has_its_log(terminal: Terminal) -> None:

@@ -111,7 +111,7 @@ def test_a_log_has_every_byte_and_the_end_of_it_is_readable(shared: World, kind:
     card = replace(card_of(job.job(), time.time()), tail=lines)
     assert CONTROL.isdisjoint(card.html())
     assert "<script>" not in card.html()
-    whole = log.whole(shared.client, job.job())
+    whole = "".join(log.everything(shared.client, job.job()))
     assert whole == (b"begun\n" + written).decode(errors="replace"), "whoever asks for the log gets it as it is"
 
 
@@ -129,5 +129,5 @@ def test_a_log_that_its_job_destroyed_holds_nobody_up(shared: World, harm: str) 
     job = shared.submit(f"print('x' * 100_000, flush=True)\n{harm}\nprint('after', flush=True)")
     assert job.wait().state is SecondaryStatus.COMPLETED
     assert job.job().ended_at is not None
-    log.whole(shared.client, job.job())
+    "".join(log.everything(shared.client, job.job()))
     assert shared.run().why().startswith("Warm: ")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import io
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +77,57 @@ def test_logs_are_followed_to_the_end(
     assert capsys.readouterr().out == "hello\n"
 
 
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("logs --tail 1", "c"),
+        ("logs --tail=2 job", "b\nc"),
+        ("logs job --tail 0", ""),
+        ("logs -f --tail 2", "b\nc"),
+        ("logs --host ALGO-1 --tail 9", "a\nb\nc"),
+    ],
+)
+def test_the_end_of_a_log_is_enough(
+    shell: InteractiveShell,
+    controller: ScriptedController,
+    job: Record,
+    capsys: pytest.CaptureFixture[str],
+    line: str,
+    shown: str,
+) -> None:
+    controller.write(job.id, "a\nb\nc")
+    controller.end(job.id)
+    assert shell.run_cell(f"%smx {line}").success
+    assert capsys.readouterr().out == shown
+
+
+class Pieces(io.StringIO):
+    """Standard output that remembers what was written at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def write(self, text: str) -> int:
+        self.sizes.append(len(text))
+        return super().write(text)
+
+
+def test_a_long_log_is_written_as_it_is_read_and_never_held_as_a_whole(
+    shell: InteractiveShell, controller: ScriptedController, job: Record
+) -> None:
+    text = "0123456789abcde\n" * 100_000
+    controller.write(job.id, text)
+    controller.end(job.id)
+    for show in (lambda: shell.run_cell("%smx logs"), lambda: cli.main(["logs", job.name])):
+        out = Pieces()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdout", out)
+            show()
+        assert out.getvalue() == text
+        assert max(out.sizes) <= 300_000
+
+
 def test_a_job_is_stopped(
     shell: InteractiveShell, front_end: Screenshots, controller: ScriptedController, job: Record
 ) -> None:
@@ -125,6 +178,11 @@ def test_without_a_word_the_subcommands_are_listed(shell: InteractiveShell, fron
         ("release", "takes POOL"),
         ("stop a b", "takes"),
         ("logs", "there is no job yet"),
+        ("logs --tail many", "--tail: 'many' is not a number of lines"),
+        ("logs --tail -1", "--tail: '-1' is not a number of lines"),
+        ("logs --tail", "--tail needs a value"),
+        ("logs --tial 3", "Did you mean --tail"),
+        ("logs a b", "'b' belongs to no option"),
         ("rerun x", "There is no job 'x'"),
         ("rerunn x", "Did you mean rerun"),
         ("config keep_alve=1m", "Did you mean keep_alive"),

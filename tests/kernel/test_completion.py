@@ -41,11 +41,15 @@ def names(shell: InteractiveShell, front_end: Screenshots, controller: ScriptedC
     return finished.name, running.name
 
 
-@pytest.mark.parametrize("subcommand", ["logs", "logs -f", "why", "rerun"])
+@pytest.mark.parametrize("subcommand", ["logs", "logs -f", "logs --tail 5 -f", "why", "rerun"])
 def test_tab_offers_the_names_of_jobs(shell: InteractiveShell, names: tuple[str, str], subcommand: str) -> None:
     assert set(names) <= set(tab(shell, f"%smx {subcommand} "))
     assert tab(shell, f"%smx {subcommand} dig") == [names[0]]
     assert tab(shell, f"%smx {subcommand} {names[0]} cen") == []
+
+
+def test_no_name_is_offered_where_a_number_of_lines_stands(shell: InteractiveShell, names: tuple[str, str]) -> None:
+    assert not set(names) & set(tab(shell, "%smx logs --tail "))
 
 
 def test_only_what_runs_can_be_stopped(shell: InteractiveShell, names: tuple[str, str]) -> None:
@@ -62,7 +66,8 @@ def test_tab_offers_the_names_of_pools(shell: InteractiveShell, subcommand: str)
 
 def test_tab_offers_subcommands_their_flags_and_what_config_takes(shell: InteractiveShell) -> None:
     assert tab(shell, "%smx rer") == ["rerun"]
-    assert tab(shell, "%smx logs -") == ["-f"]
+    assert tab(shell, "%smx logs -") == ["-f", "--tail", "--host"]
+    assert tab(shell, "%smx logs -f --t") == ["--tail"]
     assert "keep_alive=" in tab(shell, "%smx config keep")
 
 

@@ -28,10 +28,13 @@ class Certificate(NamedTuple):
 
 
 def _own_files(folder: str) -> Set[str]:
-    try:
-        return {entry.name for entry in os.scandir(folder) if entry.stat(follow_symlinks=False).st_uid == os.getuid()}
-    except OSError:
-        return set()
+    found = set()
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # others may remove theirs at any time
+                if entry.stat(follow_symlinks=False).st_uid == os.getuid():
+                    found.add(entry.name)
+    return found
 
 
 def _sysv_rows(kind: str) -> List[Dict[str, str]]:

@@ -147,6 +147,9 @@ class Host:
         self.current = job
         self.highest_lease = max(self.highest_lease, job.lease)
         self.deadline.begin_job()
+        if not self.is_private():
+            # What other programs wrote while this host was idle is theirs.
+            self._certificate = clean.certify(self.folder, private=False)
         job.start()
 
     def disks(self, job: str) -> disk.Places:
@@ -172,7 +175,8 @@ class Host:
             sourcedir.trim(self.folder.trees, self.folder.trash)
         except OSError as error:
             self.spoilt = f"{error.filename} of job {job.id} cannot be removed ({error.strerror})."
-        self._certificate = clean.certify(self.folder, private=self.is_private())
+        if self.is_private():
+            self._certificate = clean.certify(self.folder, private=True)
         self.deadline.end_job(float(job.spec["keep_alive"]))
         self.watch_deadline()
         if self.spoilt:

@@ -134,6 +134,37 @@ def test_bug_20_message_queues_of_a_machine_that_is_shared_are_removed_unless_so
     assert sorted(os.listdir(tmp_path / "queues")) == ["before", "used"]  # noqa: PTH208 - names
 
 
+def test_shared_memory_that_other_programs_wrote_while_a_host_was_idle_stays(agent: Agent) -> None:
+    theirs = [SHM / f"smx-{os.getpid()}-{number}" for number in range(2)]
+    try:
+        for path in theirs:
+            path.write_bytes(b"theirs")
+            mine = f"smx-{os.getpid()}-mine"
+            record = agent.run(f"open('/dev/shm/{mine}', 'w')")
+            assert record["left_behind"] == [f"shared memory /dev/shm/{mine} was removed."]
+        assert [path.read_bytes() for path in theirs] == [b"theirs", b"theirs"]
+    finally:
+        for path in theirs:
+            path.unlink(missing_ok=True)
+
+
+def test_what_lies_in_shared_memory_is_known_although_something_vanishes_while_it_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).touch()
+    seen, vanishing, *_others = os.listdir(tmp_path)  # noqa: PTH208 - in the order of the system
+    uid = os.getuid()
+
+    def first_looked_at() -> int:
+        (tmp_path / vanishing).unlink(missing_ok=True)
+        return uid
+
+    monkeypatch.setattr(os, "getuid", first_looked_at)
+    assert clean._own_files(str(tmp_path)) == {"a", "b", "c"} - {vanishing}
+    assert clean._own_files(str(tmp_path / seen / "nothing")) == set()
+
+
 def test_bug_20_semaphores_and_shared_memory_of_multiprocessing_do_not_stay(agent: Agent) -> None:
     source = """
 import multiprocessing as m, os

@@ -24,7 +24,7 @@ class Deadline:
         self._busy = False
 
     def set(self, seconds: Optional[float]) -> None:
-        """End that many seconds from now, or never; while a job runs it is only kept in mind."""
+        """End that many seconds from now, or never; of one that is set while a job runs nothing is left at its end."""
         self._at = None if seconds is None else self._clock() + max(0.0, seconds)
 
     def begin_job(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import contextlib
 import itertools
 import os
 import shutil
@@ -33,6 +32,7 @@ class Nursery:
         self._zygotes: List[Zygote] = []
         self._current: Optional[Zygote] = None
         self._parked: List[Child] = []
+        self._orphans: List[Child] = []
         self._demand = Demand()
         self._trimming: Optional[Timer] = None
         self._closing = False
@@ -69,20 +69,23 @@ class Nursery:
     def _try(self, modules: List[str]) -> None:
         for zygote in list(self._zygotes):
             if zygote is not self._current and not zygote.ready:
-                self._retire(zygote)
-        self._launch(modules)
+                zygote.retire()
+        try:
+            self._launch(modules)
+        except OSError as error:
+            self._give_up(f"no process could be started to import it ({error.strerror})")
+
+    def _give_up(self, why: str) -> None:
+        self.preload.give_up(why)
+        self._preload_settled()
 
     def _launch(self, modules: List[str]) -> Zygote:
-        ours, theirs = socket.socketpair()
-        theirs.set_inheritable(True)
-        words = [sys.executable, self._begin["entry"], "zygote", str(theirs.fileno())]
-        pid = os.posix_spawn(sys.executable, words, self._environment)
-        theirs.close()
-        ours.sendall(wire.encode(dict(self._begin, modules=modules)))
-        zygote = Zygote(pid, ours, modules)
+        zygote = Zygote.start(self._begin, self._environment, modules)
         self._zygotes.append(zygote)
-        self._loop.watch(ours.fileno(), READ, lambda: self._hear(zygote))
-        self._loop.on_exit(pid, lambda _status: self._bury(zygote))
+        for orphan in self._orphans:
+            zygote.adopt(orphan)
+        self._loop.watch(zygote.control.fileno(), READ, lambda: self._hear(zygote))
+        self._loop.on_exit(zygote.pid, lambda _status: self._bury(zygote))
         return zygote
 
     def _hear(self, zygote: Zygote) -> None:
@@ -137,7 +140,7 @@ class Nursery:
         old, self._current = self._current, zygote
         self.discard()
         if old is not None and old is not zygote:
-            self._retire(old)
+            old.retire()
         self.park()
 
     def _on_unfit(self, zygote: Zygote, header: Dict[str, Any]) -> None:
@@ -158,18 +161,9 @@ class Nursery:
             self._parked.remove(lost)
         if zygote is self._current:
             self._replace(zygote)
-        self._retire(zygote)
+        zygote.retire()
         if lost is not None:
             self._ended(lost, None, "its zygote was no longer fit to fork")
-
-    def _retire(self, zygote: Zygote) -> None:
-        zygote.retiring = True
-        if not any(one.running for one in zygote.children.values()):
-            self._dismiss(zygote)
-
-    def _dismiss(self, zygote: Zygote) -> None:
-        with contextlib.suppress(OSError):
-            zygote.control.sendall(wire.encode({"op": "retire"}))
 
     def _bury(self, zygote: Zygote) -> None:
         """Replace a zygote that is gone; its running job goes on as a child of ours."""
@@ -184,15 +178,13 @@ class Nursery:
         if zygote is self._current:
             self._replace(zygote)
         elif not zygote.ready and not zygote.retiring and self.preload.pending:
-            for name in self.preload.pending:
-                self.preload.failed.setdefault(name, "the process that imported it died")
-            self.preload.pending = []
-            self._preload_settled()
+            self._give_up("the process that imported it died")
         for orphan in list(zygote.children.values()):
             self._adopt(orphan)
 
     def _replace(self, zygote: Zygote) -> None:
         """Serve with a bare zygote, and try the modules of the old one again beside it."""
+        self._current = None
         self.discard()
         self._stillborn = 0 if zygote.ready else self._stillborn + 1
         if self._stillborn > _STILLBORN_LIMIT:
@@ -200,21 +192,33 @@ class Nursery:
             if self.on_hopeless is not None:
                 self.on_hopeless()
             return
-        self._current = self._launch([])
+        self._serve_anew(zygote.modules)
+
+    def _serve_anew(self, modules: List[str]) -> None:
+        """Start a bare zygote, now or as soon as one can be started: whoever ran under the old one is looked after."""
+        if self._closing or self._current is not None:
+            return  # a candidate took over meanwhile
+        try:
+            self._current = self._launch([])
+        except OSError as error:
+            self.trouble = error
+            sys.stderr.write(f"zygote: {error}\n")
+            self._loop.later(_RETRY, lambda: self._serve_anew(modules))
+            return
         self.park()
-        if zygote.modules:
+        if modules:
             self.preload.wish(self.preload.pending)  # a candidate that is at it makes room
-            self.preload.loaded, self.preload.pending = [], list(zygote.modules)
-            self._try(zygote.modules)
+            self.preload.loaded, self.preload.pending = [], list(modules)
+            self._try(modules)
 
     def _adopt(self, orphan: Child) -> None:
         if orphan.pid == 0:
             self._ended(orphan, None, "its zygote died before it was born")
             return
         self._loop.on_exit(orphan.pid, lambda status: self._ended(orphan, status, ""))
-        if self._current is not None:
-            with contextlib.suppress(OSError):
-                self._current.control.sendall(wire.encode({"op": "adopt", "pid": orphan.pid}))
+        self._orphans.append(orphan)
+        for zygote in self._zygotes:
+            zygote.adopt(orphan)
         self._loop.reap()
         if not orphan.gone and not process.is_alive(orphan.pid):
             self._loop.later(_RETRY, lambda: self._lost(orphan))
@@ -286,7 +290,7 @@ class Nursery:
         old = self._current
         if old is not None and old.ready and old.is_outdated():
             self._replace(old)
-            self._retire(old)
+            old.retire()
 
     def _keep_in_sight(self, one: Child) -> None:
         if not one.gone and not self._closing:
@@ -375,6 +379,7 @@ class Nursery:
             return
         one.gone = True
         one.zygote.children.pop(one.serial, None)
+        self._orphans = [orphan for orphan in self._orphans if orphan is not one]
         self._loop.forget_exit(one.pid)
         self._hear_out(one)
         if one in self._parked:
@@ -382,8 +387,7 @@ class Nursery:
             self._loop.later(_RETRY, self.park)
         if one.on_exit is not None:
             one.on_exit(status, reason)
-        if one.zygote.retiring and not one.zygote.dead and not any(c.running for c in one.zygote.children.values()):
-            self._dismiss(one.zygote)
+        one.zygote.leave_when_idle()
 
     def close(self) -> None:
         """End every zygote and with them every child."""
@@ -391,7 +395,5 @@ class Nursery:
         for zygote in list(self._zygotes):
             for one in list(zygote.children.values()):
                 self._hang_up(one)
-                if one.pid:
-                    process.kill_group(one.pid)
-                    process.kill([one.pid])
+                one.kill()
             process.kill([zygote.pid])

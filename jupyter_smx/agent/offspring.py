@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import socket
-from typing import Callable, Dict, List, Optional
+import sys
+from typing import Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent import packages, process, wire
 
@@ -38,6 +41,12 @@ class Child:
             process.kill([self.zygote.pid], signal.SIGKILL if self.missed else signal.SIGCONT)
             self.missed = self.pid > 0
 
+    def kill(self) -> None:
+        """End it and its group, if it was born."""
+        if self.pid:
+            process.kill_group(self.pid)
+            process.kill([self.pid])
+
     def hung_up(self) -> bool:
         """Say whether it closed its socket, as a process does that was killed; its end may be news of later."""
         try:
@@ -61,6 +70,42 @@ class Zygote:
         self.dead = False
         self.retiring = False
         self.children: Dict[int, Child] = {}
+
+    @classmethod
+    def start(cls, begin: Dict[str, Any], environment: Dict[str, str], modules: List[str]) -> Zygote:
+        """Start a zygote that imports these modules.
+
+        :raises OSError: no process can be started now.
+        """
+        ours, theirs = socket.socketpair()
+        try:
+            theirs.set_inheritable(True)
+            words = [sys.executable, begin["entry"], "zygote", str(theirs.fileno())]
+            pid = os.posix_spawn(sys.executable, words, environment)
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        with contextlib.suppress(OSError):  # of one that died at once its end tells
+            ours.sendall(wire.encode(dict(begin, modules=modules)))
+        return cls(pid, ours, modules)
+
+    def adopt(self, orphan: Child) -> None:
+        """Let the child of a zygote that died end with the agent, as its own do."""
+        with contextlib.suppress(OSError):
+            self.control.sendall(wire.encode({"op": "adopt", "pid": orphan.pid}))
+
+    def retire(self) -> None:
+        """Let it serve nobody any more; it leaves when the job that it has, if any, is over."""
+        self.retiring = True
+        self.leave_when_idle()
+
+    def leave_when_idle(self) -> None:
+        """Tell one that is retired and has no job to leave."""
+        if self.retiring and not self.dead and not any(one.running for one in self.children.values()):
+            with contextlib.suppress(OSError):
+                self.control.sendall(wire.encode({"op": "retire"}))
 
     def is_outdated(self) -> bool:
         """Say whether packages were installed, replaced or removed since it imported what it has."""

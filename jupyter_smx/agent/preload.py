@@ -34,6 +34,11 @@ class Preload:
         self.pending = []
         self._present = set(report["present"])
 
+    def give_up(self, why: str) -> None:
+        """Say of all that is being tried that it failed, where nothing is said of it already."""
+        self.failed = {**dict.fromkeys(self.pending, why), **self.failed}
+        self.pending = []
+
     def missing(self, modules: List[str]) -> List[str]:
         """Choose what a new zygote would be worth: what came with something else is there already."""
         there = {*self.loaded, *self.pending, *self._present}

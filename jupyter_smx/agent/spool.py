@@ -13,7 +13,6 @@ from jupyter_smx.agent.wire import MAX_BODY
 RECORD = "end.json"
 LOG = "log"
 REPORT = "report.json"
-ARTIFACTS = "artifacts"
 _JOB = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 

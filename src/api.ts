@@ -99,11 +99,34 @@ export class Api {
     return this.request(`pools/${encodeURIComponent(id)}`, { method: 'DELETE' });
   }
 
+  /** What is read for parts of this API that have a file of their own. */
+  async read<T>(path: string, init: RequestInit = {}): Promise<T> {
+    return (await dataOf(await this.respond(path, init))) as T;
+  }
+
+  /** The same of bytes, and the headers that came with them; `mark` is one that no page of a proxy has. */
+  async readBytes(
+    path: string,
+    mark: string,
+    init: RequestInit
+  ): Promise<{ bytes: Uint8Array; headers: Headers }> {
+    const response = await this.respond(path, init);
+    const { headers } = response;
+    if (!headers.has(mark)) {
+      throw pageError(response);
+    }
+    try {
+      return { bytes: new Uint8Array(await response.arrayBuffer()), headers };
+    } catch (reason) {
+      throw lostError(reason);
+    }
+  }
+
   private async request<T>(path: string, init: RequestInit = {}): Promise<IAnswer<T>> {
     const response = await this.respond(path, init);
     const now = Number(response.headers.get('X-Smx-Now'));
     const version = response.headers.get('X-Smx-Version') ?? undefined;
-    const body = response.status === NO_CONTENT ? null : await contentOf(response);
+    const body = response.status === NO_CONTENT ? null : await dataOf(response);
     return { body: body as T, now: now > 0 ? now : null, version };
   }
 
@@ -112,14 +135,14 @@ export class Api {
     return URLExt.join(this.settings.baseUrl, ROOT, path);
   }
 
-  /** Ask, for parts of this API that have a file of their own; any answer but a good one is an `ApiError`. */
-  async respond(path: string, init: RequestInit): Promise<Response> {
+  /** Ask; any answer but a good one is an `ApiError`. */
+  private async respond(path: string, init: RequestInit): Promise<Response> {
     const url = this.address(path);
     let response: Response;
     try {
       response = await ServerConnection.makeRequest(url, init, this.settings);
     } catch (reason) {
-      throw new ApiError(0, 'NetworkError', sentenceOf(reason));
+      throw lostError(reason);
     }
     if (!response.ok) {
       throw await errorOf(response);
@@ -129,16 +152,22 @@ export class Api {
 }
 
 /** What a good answer holds; a proxy that wants a login may answer well, with a page. */
-async function contentOf(response: Response): Promise<unknown> {
+async function dataOf(response: Response): Promise<unknown> {
   try {
     return await response.json();
   } catch (reason) {
-    if (!(reason instanceof SyntaxError)) {
-      throw new ApiError(0, 'NetworkError', sentenceOf(reason));
-    }
-    const status = response.redirected ? UNAUTHORIZED : response.status;
-    throw new ApiError(status, '', 'The server answered with a page instead of data.');
+    throw reason instanceof SyntaxError ? pageError(response) : lostError(reason);
   }
+}
+
+function pageError({ redirected, status }: Response): ApiError {
+  const meant = redirected ? UNAUTHORIZED : status;
+  return new ApiError(meant, '', 'The server answered with a page instead of data.');
+}
+
+/** The connection was lost, before the answer or within it. */
+function lostError(reason: unknown): ApiError {
+  return new ApiError(0, 'NetworkError', sentenceOf(reason));
 }
 
 async function errorOf(response: Response): Promise<ApiError> {

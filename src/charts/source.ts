@@ -18,13 +18,12 @@ export interface IHistorySource {
 
 /** The history of a job. */
 export function historyOf(api: Api, id: string): IHistorySource {
-  const read = async (what: string, ask: IHistoryAsk, signal: AbortSignal): Promise<unknown> => {
+  const read = <T>(what: string, ask: IHistoryAsk, signal: AbortSignal): Promise<T> => {
     const path = `jobs/${encodeURIComponent(id)}/${what}`;
-    const response = await api.respond(path + URLExt.objectToQueryString({ ...ask }), { signal });
-    return response.json();
+    return api.read(path + URLExt.objectToQueryString({ ...ask }), { signal });
   };
   return {
-    usage: async (ask, signal) => (await read('usage', ask, signal)) as JobUsage,
-    metrics: async (ask, signal) => (await read('metrics', ask, signal)) as JobMetrics
+    usage: (ask, signal) => read<JobUsage>('usage', ask, signal),
+    metrics: (ask, signal) => read<JobMetrics>('metrics', ask, signal)
   };
 }

@@ -50,18 +50,22 @@ export interface ILogSource {
   address(which: IWhichLog, name: string): string;
 }
 
+/** The header that says which byte follows. */
+const OFFSET = 'X-Smx-Offset';
+
 /** The logs of a job. */
 export function logOf(api: Api, id: string): ILogSource {
   const path = `jobs/${encodeURIComponent(id)}/logs`;
   return {
     read: async (ask, signal) => {
-      const response = await api.respond(path + queryOf({ ...ask }), { signal });
-      return partOf(response, new Uint8Array(await response.arrayBuffer()));
+      const { bytes, headers } = await api.readBytes(path + queryOf({ ...ask }), OFFSET, {
+        signal
+      });
+      return partOf(headers, bytes);
     },
-    find: async ({ text, matchCase, ...where }, signal) => {
+    find: ({ text, matchCase, ...where }, signal) => {
       const query = queryOf({ ...where, text, case: matchCase ? 1 : 0 });
-      const response = await api.respond(`${path}/search${query}`, { signal });
-      return (await response.json()) as IFound;
+      return api.read(`${path}/search${query}`, { signal });
     },
     address: (which, name) => api.address(`${path}/whole${queryOf({ ...which, name })}`)
   };
@@ -73,9 +77,9 @@ function queryOf(asked: Record<string, string | number | undefined>): string {
   return `?${new URLSearchParams(said.map(([name, value]) => [name, String(value)])).toString()}`;
 }
 
-function partOf({ headers }: Response, bytes: Uint8Array): ILogPart {
+function partOf(headers: Headers, bytes: Uint8Array): ILogPart {
   const said = (name: string): string => headers.get(`X-Smx-${name}`) ?? '';
-  const next = Number(said('Offset'));
+  const next = Number(headers.get(OFFSET));
   return {
     bytes,
     start: next - bytes.length,

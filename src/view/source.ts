@@ -21,14 +21,12 @@ export interface IJobSource {
 export function jobSource(api: Api, id: string): IJobSource {
   const pathOf = (one: string): string => `jobs/${encodeURIComponent(one)}`;
   const path = pathOf(id);
-  const read = async <T>(what: string): Promise<T> =>
-    (await (await api.respond(what, {})).json()) as T;
   return {
-    record: () => read(path),
-    places: async () => (await read<JobPlaces>(`${path}/places`)).places,
+    record: () => api.read(path),
+    places: async () => (await api.read<JobPlaces>(`${path}/places`)).places,
     difference: (from, to) => {
       const query = from ? `?from=${encodeURIComponent(from)}` : '';
-      return read(`${pathOf(to)}/diff${query}`);
+      return api.read(`${pathOf(to)}/diff${query}`);
     },
     address: artifact => {
       const name = artifact.split('/').map(encodeURIComponent).join('/');

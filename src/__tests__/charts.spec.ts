@@ -7,7 +7,7 @@ import { dashOf, colourOf } from '../charts/looks';
 import { panelsOf } from '../charts/panels';
 import { axisOf, firstHost, momentsOf, PIECES, sceneOf } from '../charts/scene';
 import { knownAt, tableOf, thinned, valueAt } from '../charts/thin';
-import { timeWords, valueWords } from '../charts/units';
+import { timeMarks, timeWords, valueWords } from '../charts/units';
 import { keyed, zoomed } from '../charts/zoom';
 import { host, metrics, series, usage } from './histories';
 
@@ -265,6 +265,13 @@ describe('units', () => {
     [90_061, '1 d 1:01:01']
   ])('%p seconds are %s', (seconds, words) => {
     expect(timeWords(seconds, trans)).toBe(words);
+  });
+});
+
+describe('the marks of a time axis', () => {
+  it('have no words before the beginning', () => {
+    const words = (seconds: number): string => timeWords(seconds, trans);
+    expect(timeMarks([-0.5, -0.2, 0, 0.5], words)).toEqual(['', '', '00:00', '00:00.50']);
   });
 });
 

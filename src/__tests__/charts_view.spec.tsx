@@ -6,45 +6,15 @@ import type { IHistoryAsk } from '../charts';
 import { ChartsView } from '../charts';
 import { openCharts, seenCharts } from '../charts/open';
 import { ApiError } from '../errors';
+import type * as Drawn from './drawnplot';
+import { DrawnPlot } from './drawnplot';
 import { button, rendered } from './fakes';
 import { host, metrics, series, usage } from './histories';
 
-/** uPlot without a canvas: what it was told, and what it would tell. */
-class DrawnPlot {
-  static all: DrawnPlot[] = [];
-  select = { left: 0, width: 0 };
-  cursor = { left: -10 };
-  width: number;
-  isDestroyed = false;
-
-  constructor(
-    readonly options: {
-      width: number;
-      scales: { x: { range: () => number[] }; y: { range: (...all: unknown[]) => number[] } };
-      series: object[];
-      cursor: { bind: { dblclick: () => () => null } };
-      hooks: Record<'setSelect' | 'setCursor', ((plot: DrawnPlot) => void)[]>;
-    },
-    public data: unknown[][],
-    readonly node: HTMLElement
-  ) {
-    this.width = options.width;
-    DrawnPlot.all.push(this);
-  }
-
-  /** As far along as there are pixels. */
-  posToVal = (left: number): number => left;
-  setSelect = jest.fn();
-  setSize = jest.fn();
-  setData(data: unknown[][]): void {
-    this.data = data;
-  }
-  destroy(): void {
-    this.isDestroyed = true;
-  }
-}
-
-jest.mock('uplot', () => ({ __esModule: true, default: DrawnPlot }));
+jest.mock('uplot', () => ({
+  __esModule: true,
+  default: jest.requireActual<typeof Drawn>('./drawnplot').DrawnPlot
+}));
 window.ResizeObserver = class {
   observe = jest.fn();
   unobserve = jest.fn();
@@ -241,6 +211,44 @@ describe('the charts', () => {
     expect(asked.usage.length).toBe(2);
     expect(status()).toContain('This job was deleted.');
     expect(drawn().length).toBe(1);
+  });
+
+  it('of a job that was deleted have no other run to go to', async () => {
+    const second = { attempt: 2, attempts: 2 };
+    answers = { usage: usage([cpu([200], [7])], second), metrics: metrics([], second) };
+    await shown();
+    expect(view.node.querySelectorAll('select').length).toBe(1);
+    failure = new ApiError(404, 'ResourceNotFound', 'No such job.');
+    await later(1_000);
+    expect(view.node.querySelectorAll('select').length).toBe(0);
+    expect(drawn()[0].data).toEqual([[0], [7]]);
+  });
+
+  it('ask on after a 404 that is not of the server half', async () => {
+    answers.usage = usage([cpu([100], [50])]);
+    await shown();
+    failure = new ApiError(404, '', 'The server answered 404.');
+    await later(1_000);
+    expect(status()).toBe('Nothing new can be read: The server answered 404.');
+    failure = null;
+    await later(20_000);
+    expect(status()).toBe('Follows the job.');
+  });
+
+  it('go on with another run that is chosen while they are paused', async () => {
+    const both = { attempt: 2, attempts: 2 };
+    answers = { usage: usage([cpu([200], [7])], both), metrics: metrics([], both) };
+    await shown();
+    button(view.node, 'Pause').click();
+    await rendered();
+    const first = { attempt: 1, attempts: 2 };
+    answers = { usage: usage([cpu([100], [50])], first), metrics: metrics([], first) };
+    const select = view.node.querySelector('select') as HTMLSelectElement;
+    select.value = '1';
+    select.dispatchEvent(new Event('change', { bubbles: true }));
+    await later(10);
+    expect(drawn()[0].data).toEqual([[0], [50]]);
+    expect(button(view.node, 'Pause').getAttribute('aria-pressed')).toBe('false');
   });
 
   it('say that nothing was measured', async () => {

@@ -3,7 +3,8 @@
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
-import { ApiError, sentenceOf } from '../errors';
+import { troubleOf } from '../errors';
+import { sleep } from '../sleep';
 import { History } from './history';
 import type { IHistorySource } from './source';
 
@@ -13,7 +14,6 @@ export interface IFeedOptions {
   pace: number;
 }
 
-const NOT_FOUND = 404;
 /** Milliseconds between two questions when nothing new comes, or when none is answered. */
 const [SLOWEST, SLOWEST_AFTER_FAILURE] = [5_000, 15_000];
 const SLOWER = 1.5;
@@ -36,10 +36,6 @@ export class Feed {
     return this._changed;
   }
 
-  get isRunning(): boolean {
-    return this._question !== null;
-  }
-
   start(): void {
     if (this._question === null && !this.isOver && !this.isGone) {
       this._question = new AbortController();
@@ -52,16 +48,12 @@ export class Feed {
     this._question = null;
   }
 
-  /** Look at another run of the job. */
+  /** Look at another run of the job, from when it is started again. */
   choose(attempt: number): void {
-    const wasRunning = this.isRunning || this.isOver;
     this.stop();
     this.attempt = attempt;
     this.isOver = this._isLast = false;
     this.history.clear();
-    if (wasRunning) {
-      this.start();
-    }
   }
 
   dispose(): void {
@@ -93,8 +85,9 @@ export class Feed {
       return isNew ? pace : Math.max(pace, Math.min(SLOWEST, pause * SLOWER));
     } catch (reason) {
       if (!signal.aborted) {
-        this.failure = sentenceOf(reason);
-        this.isGone = reason instanceof ApiError && reason.status === NOT_FOUND;
+        const { kind, sentence } = troubleOf(reason);
+        this.failure = sentence;
+        this.isGone = kind === 'gone';
       }
       return Math.min(SLOWEST_AFTER_FAILURE, pause * 2);
     }
@@ -132,16 +125,4 @@ export class Feed {
   private readonly _changed = new Signal<this, void>(this);
   private _question: AbortController | null = null;
   private _isLast = false;
-}
-
-function sleep(milliseconds: number, signal: AbortSignal): Promise<void> {
-  return new Promise(resolve => {
-    const wake = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', wake);
-      resolve();
-    };
-    const timer = setTimeout(wake, milliseconds);
-    signal.addEventListener('abort', wake);
-  });
 }

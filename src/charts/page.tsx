@@ -95,7 +95,7 @@ function Tools(props: IChartsPageProps): JSX.Element {
           onChange={host => onChoose({ host })}
         />
       ) : null}
-      {attempts > 1 ? (
+      {attempts > 1 && !feed.isGone ? (
         <Select
           label={trans.__('Run')}
           value={String(feed.attempt)}

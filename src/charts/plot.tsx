@@ -6,7 +6,7 @@ import uPlot from 'uplot';
 import type { IPaint } from './looks';
 import { dashOf, onRepaint, paintOf } from './looks';
 import type { Table } from './thin';
-import { TIME_STEPS } from './units';
+import { TIME_STEPS, timeMarks } from './units';
 
 /** What is drawn: seconds since the beginning in the first column, and which turn of looks each line has. */
 export interface IPlotProps {
@@ -129,7 +129,7 @@ function timeAxis(now: { current: IPlotProps }, paint: IPaint): uPlot.Axis {
     labelGap: 0,
     space: SPACE_ACROSS,
     incrs: TIME_STEPS,
-    values: (_plot, marks) => marks.map(mark => now.current.timeWords(mark))
+    values: (_plot, marks) => timeMarks(marks, now.current.timeWords)
   };
 }
 

@@ -55,6 +55,11 @@ export function timeWords(seconds: number, trans: TranslationBundle): string {
   return part > 0 ? `${clock(rounded)}.${String(part).padStart(2, '0')}` : clock(rounded);
 }
 
+/** The words under the marks of a time axis; nothing was before the beginning, only room. */
+export function timeMarks(marks: readonly number[], words: (seconds: number) => string): string[] {
+  return marks.map(mark => (mark < 0 ? '' : words(mark)));
+}
+
 /** Steps between two marks of a time axis, in seconds. */
 export const TIME_STEPS = [
   0.01,

@@ -161,6 +161,8 @@ export class ChartsView extends SeenWidget implements IOpenCharts {
   private _attempt(attempt: number): void {
     this._choose({ zoom: null });
     this._feed.choose(attempt);
+    // A page that was paused has nothing left that could stand still.
+    this.resume();
   }
 
   private _retry(): void {

@@ -1,6 +1,8 @@
 // When the tasks of an array are counted anew: at once where nothing is known of it, else once a second at most.
 
-import { ApiError } from './errors';
+import type { ITrouble } from './errors';
+import { troubleOf } from './errors';
+import { pauseAfter } from './pulse';
 
 /** Milliseconds between two counts while tasks begin and end. */
 const PAUSE_MS = 1000;
@@ -11,12 +13,13 @@ const PAUSE_MS = 1000;
 export class Counts {
   constructor(
     private readonly count: (id: string) => Promise<void>,
-    private readonly page: Pick<Document, 'visibilityState'>
+    private readonly page: Pick<Document, 'visibilityState'>,
+    private readonly random: () => number
   ) {}
 
   dispose(): void {
+    this._isDisposed = true;
     clearTimeout(this._timer);
-    this._wanted.clear();
   }
 
   /** Say that tasks of an array changed. */
@@ -25,7 +28,7 @@ export class Counts {
     if (!isKnown) {
       void this._go();
     } else if (this._timer === undefined) {
-      this._timer = setTimeout(() => void this._go(), PAUSE_MS);
+      this._plan(PAUSE_MS);
     }
   }
 
@@ -39,21 +42,41 @@ export class Counts {
   private async _go(): Promise<void> {
     clearTimeout(this._timer);
     this._timer = undefined;
-    if (this.page.visibilityState !== 'visible') {
+    if (this.page.visibilityState !== 'visible' || this._isDisposed) {
       return;
     }
     const ids = [...this._wanted];
     this._wanted.clear();
-    await Promise.all(ids.map(id => this.count(id).catch(reason => this._again(id, reason))));
-  }
-
-  /** No further change may come that would ask for it. */
-  private _again(id: string, reason: unknown): void {
-    if (!(reason instanceof ApiError && reason.status === 404)) {
-      this.want(id, true);
+    const tried = await Promise.all(ids.map(id => this._tried(id)));
+    const trouble = tried.find(one => one !== null);
+    this._failures = trouble ? this._failures + 1 : 0;
+    if (trouble) {
+      this._plan(pauseAfter(this._failures, trouble, this.random()));
     }
   }
 
+  /** Count one; gives the trouble that may pass: no further change may come that would ask for it. */
+  private async _tried(id: string): Promise<ITrouble | null> {
+    try {
+      await this.count(id);
+      return null;
+    } catch (reason) {
+      const trouble = troubleOf(reason);
+      if (trouble.kind === 'gone') {
+        return null;
+      }
+      this._wanted.add(id);
+      return trouble;
+    }
+  }
+
+  private _plan(pause: number): void {
+    clearTimeout(this._timer);
+    this._timer = this._isDisposed ? undefined : setTimeout(() => void this._go(), pause);
+  }
+
   private readonly _wanted = new Set<string>();
+  private _failures = 0;
+  private _isDisposed = false;
   private _timer: ReturnType<typeof setTimeout> | undefined;
 }

@@ -47,10 +47,11 @@ export class JobsModel implements IJobsModel, IDisposable {
     this._page = options.page;
     this._clock = options.clock;
     this._newId = options.newId;
-    this._counts = new Counts(id => this._count(id), options.page);
+    const random = options.random ?? Math.random;
+    this._counts = new Counts(id => this._count(id), options.page, random);
     this._pulse = new Pulse({
       page: options.page,
-      random: options.random ?? Math.random,
+      random,
       ask: () => void this.catchUp()
     });
     options.events.connect(this._onEvent, this);
@@ -93,7 +94,7 @@ export class JobsModel implements IJobsModel, IDisposable {
   }
 
   catchUp(): Promise<void> {
-    return this._want(this._state.reach === 'ready' ? 'changes' : 'list');
+    return this._want('changes');
   }
 
   async begin(limit: number): Promise<void> {
@@ -127,7 +128,7 @@ export class JobsModel implements IJobsModel, IDisposable {
       }
       throw reason;
     });
-    await this._want(this._state.reach === 'ready' ? 'changes' : 'list');
+    await this.catchUp();
     return answer.body.name;
   }
 

@@ -35,6 +35,9 @@ export namespace LogCommandIDs {
   export const download = 'jupyter-smx:log-download';
 }
 
+/** The plugin whose settings say how logs are shown, in every view. */
+export const LOG_PLUGIN = 'jupyter-smx:log';
+
 /** The arguments of a command that takes none. */
 export const NO_ARGS: ReadonlyJSONObject = { type: 'object', properties: {} };
 

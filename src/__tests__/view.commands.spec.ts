@@ -2,6 +2,7 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { MainAreaWidget } from '@jupyterlab/apputils';
 import { InputDialog } from '@jupyterlab/apputils';
 import { ServerConnection } from '@jupyterlab/services';
+import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
@@ -12,7 +13,7 @@ import { listed, NOTHING } from '../state';
 import type { JobView } from '../view';
 import { addJobCommands } from '../view/commands';
 import { completed } from './examples';
-import { FakeModel, rendered } from './fakes';
+import { button, FakeModel, rendered } from './fakes';
 import { record } from './records';
 
 const trans = nullTranslator.load('jupyter_smx');
@@ -64,7 +65,10 @@ describe('the commands of views', () => {
         activateById: (id: string) => active.push(id)
       }
     } as unknown as JupyterFrontEnd;
-    const options = { app, model, trans, notebooks: null, languages: null };
+    const settings = { get: () => ({ composite: false }) };
+    const load = (): Promise<unknown> => Promise.resolve(settings);
+    const registry = { load } as unknown as ISettingRegistry;
+    const options = { app, model, trans, notebooks: null, languages: null, registry };
     addJobCommands(options, new JobTabs<JobView>(app, 'job'));
   });
 
@@ -76,6 +80,12 @@ describe('the commands of views', () => {
     await commands.execute(CommandIDs.openJob, { id: 'job-0' });
     expect(shown.map(tab => tab.content.id)).toEqual(['job-0', 'job-1']);
     expect(active).toEqual(['job-0', 'job-1', 'job-0'].map(id => `jupyter-smx-job-${id}`));
+  });
+
+  it('show its log as the settings say', async () => {
+    await commands.execute(CommandIDs.openJob, { id: 'job-0' });
+    await rendered();
+    expect(button(shown[0].node, 'Wrap').getAttribute('aria-pressed')).toBe('false');
   });
 
   it('open a job that the page does not list, under what is known of its name', async () => {

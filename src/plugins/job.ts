@@ -5,6 +5,7 @@ import { ILayoutRestorer } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { INotebookTracker } from '@jupyterlab/notebook';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 
 import { CommandIDs } from '../ids';
@@ -25,7 +26,8 @@ export const jobPlugin: JupyterFrontEndPlugin<void> = {
     ICommandPalette,
     ILayoutRestorer,
     INotebookTracker,
-    IEditorLanguageRegistry
+    IEditorLanguageRegistry,
+    ISettingRegistry
   ],
   activate: (
     app: JupyterFrontEnd,
@@ -34,11 +36,12 @@ export const jobPlugin: JupyterFrontEndPlugin<void> = {
     palette: ICommandPalette | null,
     restorer: ILayoutRestorer | null,
     notebooks: INotebookTracker | null,
-    languages: IEditorLanguageRegistry | null
+    languages: IEditorLanguageRegistry | null,
+    registry: ISettingRegistry | null
   ): void => {
     const trans = wordsOf(translator);
     const tabs = new JobTabs<JobView>(app, 'job');
-    addJobCommands({ app, model, trans, notebooks, languages }, tabs);
+    addJobCommands({ app, model, trans, notebooks, languages, registry }, tabs);
     addToPalette(palette, trans, CommandIDs.openJob, CommandIDs.compareJobs);
     tabs.restore(restorer, CommandIDs.openJob);
   }

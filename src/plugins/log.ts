@@ -7,7 +7,7 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 
 import { Api } from '../api';
-import { CommandIDs } from '../ids';
+import { CommandIDs, LOG_PLUGIN } from '../ids';
 import type { INamedJob } from '../jobtabs';
 import { JOB_ARGS, JobTabs, namedJob } from '../jobtabs';
 import type * as Log from '../log/index';
@@ -17,7 +17,7 @@ import { addToPalette } from './palette';
 import { wordsOf } from './words';
 
 export const logPlugin: JupyterFrontEndPlugin<void> = {
-  id: 'jupyter-smx:log',
+  id: LOG_PLUGIN,
   description: 'Shows the log of a job in the main area, and follows it.',
   autoStart: true,
   requires: [IJobsModel],
@@ -32,7 +32,6 @@ export const logPlugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = wordsOf(translator);
     const tabs = new JobTabs<Log.LogView>(app, 'log');
-    const settings = registry?.load(logPlugin.id).catch(() => null);
     app.commands.addCommand(CommandIDs.openLog, {
       label: trans.__('Open Log of Job'),
       caption: trans.__('Show what a job prints, in the main area'),
@@ -42,9 +41,9 @@ export const logPlugin: JupyterFrontEndPlugin<void> = {
         if (job) {
           // Reading logs needs more code than the rest of the page does, so it is loaded with the first one.
           const log = await import('../log/index');
-          const isWrapped = (await settings)?.get('wrap').composite !== false;
+          const looks = await log.logLooks(model, registry);
           const api = new Api(app.serviceManager.serverSettings);
-          const options = { trans, isWrapped, wake: () => model.wake() };
+          const options = { trans, ...looks };
           tabs.show(job, () => viewOf(log, api, job, options));
         }
       }
@@ -58,7 +57,7 @@ function viewOf(
   { LogView, logOf }: typeof Log,
   api: Api,
   { id, name }: INamedJob,
-  options: Pick<Log.ILogOptions, 'trans' | 'wake' | 'isWrapped'>
+  options: Log.ILogLooks & Pick<Log.ILogOptions, 'trans'>
 ): Log.LogView {
   const view = new LogView({ source: logOf(api, id), name, page: document, ...options });
   view.title.caption = options.trans.__('Log of %1', name);

@@ -64,6 +64,7 @@ async function opened(
   options: IOpenOptions,
   tabs: JobTabs<JobView>
 ): Promise<JobView> {
-  const { viewOf } = await import('.');
-  return tabs.show(job, () => viewOf(job, options));
+  const { logLooks, viewOf } = await import('.');
+  const looks = await logLooks(options.model, options.registry);
+  return tabs.show(job, () => viewOf(job, options, looks));
 }

@@ -3,11 +3,13 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import type { INotebookTracker } from '@jupyterlab/notebook';
+import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import { Api } from '../api';
 import { historyOf } from '../charts/source';
 import type { INamedJob } from '../jobtabs';
+import type { ILogLooks } from '../log/index';
 import { LogView, logOf } from '../log/index';
 import type { IJobsModel } from '../tokens';
 import { Origins } from './cells';
@@ -15,6 +17,7 @@ import { JobRecord } from './record';
 import { jobSource } from './source';
 import { JobView } from './widget';
 
+export { logLooks } from '../log/index';
 export { JobView } from './widget';
 export type { SectionName } from './widget';
 
@@ -24,17 +27,20 @@ export interface IOpenOptions {
   trans: TranslationBundle;
   notebooks: INotebookTracker | null;
   languages: IEditorLanguageRegistry | null;
+  /** Says how its log is shown. */
+  registry: ISettingRegistry | null;
 }
 
 /** Make the view of a job; the name is what is known of it before its record is read. */
 export function viewOf(
   { id, name }: INamedJob,
-  { app, model, trans, notebooks, languages }: IOpenOptions
+  { app, model, trans, notebooks, languages }: IOpenOptions,
+  looks: ILogLooks
 ): JobView {
   const api = new Api(app.serviceManager.serverSettings);
   const source = jobSource(api, id);
   const record = new JobRecord({ id, model, source, page: document, random: Math.random });
-  const log = new LogView({ source: logOf(api, id), name, page: document, trans });
+  const log = new LogView({ source: logOf(api, id), name, page: document, trans, ...looks });
   const view: JobView = new JobView(
     {
       name,

@@ -5,7 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 
 import type { JobSummary, PoolSummary } from './_types';
-import { errand } from './errand';
+import { errand, errandFor } from './errand';
 import { stepWords } from './format';
 import { jobsIcon } from './icons';
 import { CommandIDs } from './ids';
@@ -23,7 +23,7 @@ export function runningManager(
   const open = (): void => errand(commands, CommandIDs.openPanel)?.();
   // Without the command there is no button for it.
   const shutdown = (command: string, id: string): (() => void) | undefined => {
-    const act = errand(commands, command);
+    const act = errandFor(commands, command);
     return act && (() => act({ id }));
   };
   const jobItem = (job: JobSummary): IRunningSessions.IRunningItem => ({

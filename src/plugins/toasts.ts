@@ -5,8 +5,9 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { CommandIDs } from '../ids';
+import { CommandIDs, NO_ARGS } from '../ids';
 import { IJobsModel } from '../tokens';
+import { addToPalette } from './palette';
 import { wordsOf } from './words';
 
 export const toastsPlugin: JupyterFrontEndPlugin<void> = {
@@ -31,10 +32,9 @@ export const toastsPlugin: JupyterFrontEndPlugin<void> = {
     app.commands.addCommand(CommandIDs.tellOnDesktop, {
       label: trans.__('Tell Me on the Desktop When Jobs End'),
       caption: trans.__('Let the browser notify while this tab is hidden'),
-      describedBy: { args: { type: 'object', properties: {} } },
+      describedBy: { args: NO_ARGS },
       execute: async () => (await started).consent.ask()
     });
-    const category = trans.__('Jobs and Pools');
-    palette?.addItem({ command: CommandIDs.tellOnDesktop, category });
+    addToPalette(palette, trans, CommandIDs.tellOnDesktop);
   }
 };

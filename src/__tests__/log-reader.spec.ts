@@ -128,6 +128,20 @@ describe('the reader of a log', () => {
     expect([reader.window.end, log.asked.length]).toEqual([reader.total, asked + 1]);
   });
 
+  it('shows the row of a place in a bar whose line is longer than what is read around it', async () => {
+    const bar = '\r 12%|###   | 12/100'.repeat(15_000);
+    const rest = 'next\n'.repeat(100_000);
+    await started(`first\n${bar}\n${rest}`, true);
+    const place = bar.length;
+    reader.toPlace(place);
+    await later(250);
+    const { rows, start } = reader.window;
+    expect(start).toBeLessThan(place);
+    expect(new TextDecoder().decode(rows[reader.window.indexOf(place)].bytes)).toBe(
+      ' 12%|###   | 12/100'
+    );
+  });
+
   it('only wants to know of more while one does not follow', async () => {
     await started('one\n');
     reader.follow(false);
@@ -162,9 +176,10 @@ describe('the reader of a log', () => {
   });
 
   it('shows the run that began again, and the one before when asked to', async () => {
-    await started('lost host\n');
+    await started('a host that is lost\n');
     log.again('again\n');
-    await later(250);
+    await settled();
+    expect(log.asked[log.asked.length - 1]).toMatchObject({ attempt: 0, wait: 0 });
     await later(250);
     expect(rowsOf(reader)).toEqual(['again']);
     expect(reader.latest?.attempt).toBe(2);
@@ -172,6 +187,16 @@ describe('the reader of a log', () => {
     await later(250);
     const asked = log.asked.filter(ask => ask.host === 'algo-2' && ask.attempt === 1);
     expect(asked[0]).toMatchObject({ last: 131_072 });
+  });
+
+  it('knows what there is to choose also while nothing of it is read yet', async () => {
+    log.hosts = ['algo-1', 'algo-2'];
+    expect(reader.runs).toBeNull();
+    reader.start();
+    await settled();
+    reader.choose({ host: 'algo-2', attempt: 0 });
+    expect(reader.latest).toBeNull();
+    expect(reader.runs).toEqual({ hosts: ['algo-1', 'algo-2'], attempts: 1 });
   });
 
   it('begins anew where the file became shorter', async () => {

@@ -31,7 +31,7 @@ describe('the search in a log', () => {
 
   const words = (): string => countWords(search, trans);
 
-  beforeEach(() => made(`${'a'.repeat(3_000)}b${'a'.repeat(3_000)}b${'a'.repeat(999)}b`));
+  beforeEach(() => made(`${'a'.repeat(2_999)}\nb${'a'.repeat(2_999)}\nb${'a'.repeat(998)}\nb`));
   afterEach(() => search.dispose());
 
   it('looks through all of it, part by part from its end', async () => {
@@ -78,10 +78,58 @@ describe('the search in a log', () => {
 
   it('looks through what is new, and stays at its line', async () => {
     await found('b');
-    log.grow('aab');
+    log.grow('\naab');
     search.resume(log.bytes.length);
     await settled();
     expect([search.count, search.place, words()]).toEqual([4, 7_001, '3 of 4']);
+    const asked = log.searched.length;
+    search.resume(log.bytes.length);
+    await settled();
+    expect(log.searched.length).toBe(asked);
+  });
+
+  it('counts a bar that is drawn anew once, and stays at it', async () => {
+    made('loss 3\nloss 2\n 10% loss 1');
+    await found('loss');
+    expect([search.place, words()]).toEqual([19, '3 of 3']);
+    for (let percent = 11; percent < 14; percent++) {
+      log.grow(`\r ${percent}% loss 1`);
+      search.resume(log.bytes.length);
+      await settled();
+      expect([search.place, words()]).toEqual([log.bytes.length - 6, '3 of 3']);
+    }
+    search.previous();
+    log.grow('\r 14% loss 1\nloss 0');
+    search.resume(log.bytes.length);
+    await settled();
+    expect([search.place, words()]).toEqual([7, '2 of 4']);
+  });
+
+  it('forgets a line that was drawn over and has the words no more', async () => {
+    made('loss 2\n 10% loss 1');
+    await found('loss');
+    log.grow('\r 11%');
+    search.resume(log.bytes.length);
+    await settled();
+    expect([search.place, words()]).toEqual([0, '1 of 1']);
+    made('10% loss 1');
+    await found('loss');
+    log.grow('\r 11%');
+    search.resume(log.bytes.length);
+    await settled();
+    expect([search.place, words()]).toEqual([null, 'No line has it']);
+  });
+
+  it('looks through what comes while it looks, however much that is', async () => {
+    search.find({ text: 'b', matchCase: false }, WHICH, FAR);
+    await Promise.resolve();
+    const more = `\n${'b\n'.repeat(10)}${'a'.repeat(100_000)}`;
+    log.grow(more);
+    search.resume(log.bytes.length);
+    for (let i = 0; i < 20; i++) {
+      await settled();
+    }
+    expect([search.count, search.isDone]).toEqual([13, true]);
     const asked = log.searched.length;
     search.resume(log.bytes.length);
     await settled();

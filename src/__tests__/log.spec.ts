@@ -68,6 +68,16 @@ describe('the rows of a log', () => {
     expect([window.start, window.end]).toEqual([0, 2_000_000]);
   });
 
+  it('keep no more than themselves of the piece in which they came', () => {
+    const window = new LogWindow();
+    window.append(
+      bytesOf(`${'\r 12%|###   |'.repeat(20_000)}\nshort\n${'x'.repeat(20_000)}\nlast`)
+    );
+    const { rows } = window;
+    expect(rows.length).toBe(6);
+    expect(rows.map(row => row.bytes.buffer.byteLength)).toEqual(rows.map(row => row.bytes.length));
+  });
+
   it('cut a line without an end, and say where it goes on', () => {
     const window = inPieces(new Uint8Array(10 * LONGEST_ROW + 5).fill(120), 1_000);
     const { rows } = window;
@@ -127,6 +137,20 @@ describe('the rows of a log', () => {
     const wide = inPieces(new Uint8Array(3 * MOST_BYTES).fill(120), 262_144);
     expect(wide.end - wide.start).toBeLessThanOrEqual(MOST_BYTES);
     expect(wide.end).toBe(3 * MOST_BYTES);
+  });
+
+  it('are given up far from a place that one goes to', () => {
+    const lines = bytesOf('1234\n'.repeat(50_000));
+    const window = new LogWindow();
+    for (const [place, first, last] of [
+      [0, 0, 100_000],
+      [125_000, 75_000, 175_000],
+      [249_999, 150_000, 250_000]
+    ]) {
+      window.open(lines, 0, place);
+      expect([window.start, window.end]).toEqual([first, last]);
+      tiles(window);
+    }
   });
 
   it('know the row of a byte', () => {

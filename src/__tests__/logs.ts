@@ -60,7 +60,7 @@ export class FakeLog implements ILogSource {
     if (this.errors.length > 0) {
       throw this.errors.shift();
     }
-    const attempt = this.attempt;
+    const { attempt, bytes } = this;
     if (ask.wait > 0 && (ask.offset ?? 0) >= this.bytes.length && !this.isFinal) {
       await new Promise<void>((resolve, reject) => {
         this._bells.add(resolve);
@@ -73,7 +73,14 @@ export class FakeLog implements ILogSource {
     if (this.errors.length > 0) {
       throw this.errors.shift();
     }
-    return attempt === this.attempt ? this._part(ask) : this._part({ ...ask, offset: 0, limit: 0 });
+    if (attempt === this.attempt) {
+      return this._part(ask);
+    }
+    // A question is about the run that was the newest when it was asked, which is over.
+    const { offset = 0 } = ask;
+    const [none, total] = [new Uint8Array(), bytes.length];
+    const old = { bytes: none, start: offset, next: offset, total, isFinal: true, attempt };
+    return { ...this._part(ask), ...old };
   }
 
   async find(ask: IFindAsk, signal: AbortSignal): Promise<IFound> {
@@ -85,10 +92,15 @@ export class FakeLog implements ILogSource {
     const reached = Math.max(ask.after, before - PART);
     const text = new TextDecoder('latin1').decode(this.bytes);
     const places = [];
-    for (let at = before - 1; at >= reached; at--) {
-      if (text.startsWith(ask.text, at)) {
-        places.push(at);
+    let at = text.indexOf(ask.text, reached);
+    while (at >= 0 && at < before) {
+      const newline = text.indexOf('\n', at);
+      const line = text.slice(at, newline < 0 ? total : newline).replace(/\r+$/, '');
+      const drawnOver = line.lastIndexOf('\r');
+      if (drawnOver < 0) {
+        places.unshift(at);
       }
+      at = text.indexOf(ask.text, at + (drawnOver < 0 ? line.length : drawnOver) + 1);
     }
     return { places, reached, total };
   }

@@ -4,6 +4,7 @@ import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
+import { sleep } from '../sleep';
 import type { IProblem } from './problem';
 import { problemOf } from './problem';
 import type { ILogAsk, ILogPart, ILogSource, IWhichLog } from './source';
@@ -22,6 +23,9 @@ const WAIT = 20;
 /** Milliseconds until one asks again after an outage, each time twice as long, to a bound. */
 const AGAIN = 1_000;
 const AGAIN_AT_MOST = 15_000;
+
+/** What there is to choose among. */
+export type IRuns = Pick<ILogPart, 'hosts' | 'attempts'>;
 
 /** What is to be read next. */
 type Wish = { kind: 'end' | 'earlier' | 'later' } | { kind: 'place'; place: number };
@@ -43,6 +47,11 @@ export class LogReader implements IDisposable {
   /** What the server said last, null before it said anything. */
   get latest(): Omit<ILogPart, 'bytes'> | null {
     return this._latest;
+  }
+
+  /** Which hosts and how many runs the job has, as far as that is known. */
+  get runs(): IRuns | null {
+    return this._runs;
   }
 
   get problem(): IProblem | null {
@@ -187,7 +196,7 @@ export class LogReader implements IDisposable {
         if (this._problem.kind !== 'outage') {
           return;
         }
-        await passed(pause, signal);
+        await sleep(pause, signal);
         pause = Math.min(2 * pause, AGAIN_AT_MOST);
       }
     }
@@ -207,7 +216,7 @@ export class LogReader implements IDisposable {
     this._hear(wish, part);
     this._changed.emit();
     if (part.bytes.length > 0) {
-      await passed(PACE, signal);
+      await sleep(PACE, signal);
     }
     return true;
   }
@@ -216,13 +225,14 @@ export class LogReader implements IDisposable {
     const isAnother = this._isAnother(part);
     this._problem = null;
     this._latest = part;
+    this._runs = { hosts: part.hosts, attempts: part.attempts };
     if (isAnother) {
       this._toBegin();
       return;
     }
     this._known = part.total;
-    // Only an answer that has the last byte says it, and it stays so; with another run the log of that one follows.
-    this._isEnded ||= part.isFinal && (this._which.attempt > 0 || part.attempt === part.attempts);
+    // Only an answer that has the last byte says it, and it stays so.
+    this._isEnded ||= part.isFinal;
     this._wish = null;
     if (wish) {
       this._take(wish, part);
@@ -233,9 +243,11 @@ export class LogReader implements IDisposable {
 
   /** The job began again, or the file is another one. */
   private _isAnother(part: ILogPart): boolean {
-    return (
-      this._latest !== null && (part.attempt !== this._latest.attempt || part.total < this._known)
-    );
+    const before = this._latest;
+    // A question that waited is answered for the run that was the newest when it was asked.
+    const isPassed = this._which.attempt === 0 && part.attempt < part.attempts;
+    const isNew = before !== null && part.attempt !== before.attempt;
+    return isPassed || isNew || part.total < this._known;
   }
 
   /** What a follower has not seen yet: of very much the end. */
@@ -270,7 +282,7 @@ export class LogReader implements IDisposable {
     } else if (wish.kind === 'later' && start === window.end) {
       window.append(bytes);
     } else if (wish.kind === 'end' || wish.kind === 'place') {
-      window.open(bytes, start);
+      window.open(bytes, start, wish.kind === 'place' ? wish.place : undefined);
       this._target = wish.kind === 'place' ? { place: wish.place } : null;
     }
   }
@@ -278,6 +290,7 @@ export class LogReader implements IDisposable {
   private readonly _changed = new Signal<this, void>(this);
   private _which: IWhichLog = { host: '', attempt: 0 };
   private _latest: ILogPart | null = null;
+  private _runs: IRuns | null = null;
   private _problem: IProblem | null = null;
   private _question: AbortController | null = null;
   private _wish: Wish | null = { kind: 'end' };
@@ -287,15 +300,4 @@ export class LogReader implements IDisposable {
   private _isEnded = false;
   private _isSeen = false;
   private _isDisposed = false;
-}
-
-/** Wait, unless somebody wants something else. */
-function passed(milliseconds: number, signal: AbortSignal): Promise<void> {
-  return new Promise(resolve => {
-    const timer = setTimeout(resolve, milliseconds);
-    signal.addEventListener('abort', () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
 }

@@ -158,6 +158,7 @@ interface ILine {
   isContinued: boolean;
 }
 
+/** Each row has bytes of its own, so that a short one does not keep the whole piece in which it came. */
 function folded(line: ILine, rows: IRow[]): void {
   const seen = seenOf(line.bytes);
   const offset = line.offset + trimmed(line.bytes).length - seen.length;
@@ -165,13 +166,13 @@ function folded(line: ILine, rows: IRow[]): void {
   let at = 0;
   while (seen.length - at > LONGEST_ROW) {
     const cut = characterBefore(seen, at + LONGEST_ROW);
-    const bytes = seen.subarray(at, cut);
+    const bytes = seen.slice(at, cut);
     rows.push({ start, end: offset + cut, bytes, colours: '', isContinued, goesOn: true });
     start = offset + cut;
     at = cut;
     isContinued = true;
   }
-  const bytes = seen.subarray(at);
+  const bytes = seen.slice(at);
   rows.push({ start, end: line.end, bytes, colours: '', isContinued, goesOn: false });
 }
 

@@ -4,14 +4,17 @@ import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
-import { ApiError } from '../errors';
+import { sentenceOf } from '../errors';
 import type { IFindAsk, IFound, ILogSource, IWhichLog } from './source';
 import type { IWords } from './text';
 
 /** Lines that are kept; who finds more needs other words. */
 export const MOST_PLACES = 100_000;
-/** Bytes before the old end in which words may begin that were not whole then. */
-const AGAIN = 1_024;
+/** Bytes before the old end in which words may begin that were not whole then, or may have been drawn over since. */
+const AGAIN = 65_536;
+
+/** Asks for the words in a part of the log. */
+type Ask = (where: Pick<IFindAsk, 'after' | 'before'>) => Promise<IFound | null>;
 
 export class LogSearch implements IDisposable {
   constructor(private readonly source: ILogSource) {}
@@ -78,19 +81,20 @@ export class LogSearch implements IDisposable {
     this._places = [];
     this._at = null;
     this._before = undefined;
-    this._total = 0;
+    this._total = this._grown = 0;
     this._problem = '';
     this._changed.emit();
     this.resume();
   }
 
   /** Go on, after a pause or where the log has grown to `total` bytes. */
-  resume(total = this._total): void {
+  resume(total = 0): void {
+    this._grown = Math.max(this._grown, total);
     if (this._words && !this._question && !this._isDisposed) {
       if (!this.isDone) {
-        void this._look(this._words);
-      } else if (total > this._total && !this.isTooMany) {
-        void this._lookOn(this._words, total);
+        void this._asking(this._words, ask => this._look(ask));
+      } else if (this._grown > this._total && !this.isTooMany) {
+        void this._asking(this._words, ask => this._lookOn(ask));
       }
     }
   }
@@ -122,59 +126,68 @@ export class LogSearch implements IDisposable {
     this._question = null;
   }
 
-  private async _look(words: IWords): Promise<void> {
-    await this._asking(async ask => {
-      while (!this.isDone) {
-        const found = await ask({ ...words, ...this._which, after: 0, before: this._before });
-        if (!found) {
-          return;
-        }
-        this._total = Math.max(this._total, found.total);
-        this._before = found.reached;
-        this._places = this._places.concat(found.places).slice(0, MOST_PLACES);
-        this._arrive();
-        this._changed.emit();
+  /** Look through what was not looked through yet; says whether it came to the first byte. */
+  private async _look(ask: Ask): Promise<boolean> {
+    while (!this.isDone) {
+      const found = await ask({ after: 0, before: this._before });
+      if (!found) {
+        return false;
       }
-    });
-  }
-
-  /** The log has grown: look through what is new. */
-  private async _lookOn(words: IWords, total: number): Promise<void> {
-    await this._asking(async ask => {
-      const after = Math.max(0, this._total - AGAIN);
-      const known = this._places[0] ?? -1;
-      let before: number | undefined = total;
-      let fresh: number[] = [];
-      while (before !== undefined && before > after) {
-        const found: IFound | null = await ask({ ...words, ...this._which, after, before });
-        if (!found) {
-          return;
-        }
-        fresh = fresh.concat(found.places.filter(place => place > known));
-        before = found.reached;
-      }
-      this._total = total;
-      this._places = fresh.concat(this._places).slice(0, MOST_PLACES);
-      this._at = this._at === null ? null : this._at + fresh.length;
+      // What comes behind the end that the first answer saw is looked through afterwards.
+      this._total = this._before === undefined ? found.total : this._total;
+      this._before = found.reached;
+      this._places = this._places.concat(found.places).slice(0, MOST_PLACES);
       this._arrive();
       this._changed.emit();
-    });
+    }
+    return true;
+  }
+
+  /**
+   * The log has grown: look through what is new.
+   *
+   * From the last line that was found on, which counts once: it may have been drawn anew, as a bar is.
+   */
+  private async _lookOn(ask: Ask): Promise<boolean> {
+    const after = Math.max(0, this._places[0] ?? 0, this._total - AGAIN);
+    const grown = this._grown;
+    let before: number | undefined;
+    let total = 0;
+    let fresh: number[] = [];
+    do {
+      const found = await ask({ after, before });
+      if (!found) {
+        return false;
+      }
+      total ||= found.total;
+      before = found.reached;
+      fresh = fresh.concat(found.places);
+    } while (before > after);
+    const kept = this._places[0] === after ? this._places.slice(1) : this._places;
+    const gained = fresh.length + kept.length - this._places.length;
+    this._total = total;
+    // What was heard of meanwhile may lie behind what was looked through.
+    this._grown = this._grown === grown ? 0 : this._grown;
+    this._places = fresh.concat(kept).slice(0, MOST_PLACES);
+    this._at = this._at === null ? null : within(this._places, this._at + gained);
+    this._arrive();
+    this._changed.emit();
+    return true;
   }
 
   /** Ask with a question of one's own; null where it was given up, or refused, which is told. */
-  private async _asking(
-    look: (ask: (what: IFindAsk) => Promise<IFound | null>) => Promise<void>
-  ): Promise<void> {
+  private async _asking(words: IWords, look: (ask: Ask) => Promise<boolean>): Promise<void> {
     const question = new AbortController();
     this._question = question;
-    await look(async what => {
+    const isWhole = await look(async where => {
       try {
+        const what = { ...words, ...this._which, ...where };
         const found = await this.source.find(what, question.signal);
         this._problem = '';
         return question.signal.aborted ? null : found;
       } catch (reason) {
         if (!question.signal.aborted) {
-          this._problem = reason instanceof ApiError ? reason.message : String(reason);
+          this._problem = sentenceOf(reason);
           this._changed.emit();
         }
         return null;
@@ -182,6 +195,9 @@ export class LogSearch implements IDisposable {
     });
     if (this._question === question) {
       this._question = null;
+      if (isWhole) {
+        this.resume();
+      }
     }
   }
 
@@ -201,7 +217,13 @@ export class LogSearch implements IDisposable {
   private _at: number | null = null;
   private _before: number | undefined = undefined;
   private _total = 0;
+  private _grown = 0;
   private _problem = '';
   private _question: AbortController | null = null;
   private _isDisposed = false;
+}
+
+/** The nearest number of a place that there is. */
+function within(places: readonly number[], at: number): number | null {
+  return places.length === 0 ? null : Math.min(Math.max(0, at), places.length - 1);
 }

@@ -73,38 +73,38 @@ export function Tools(props: IToolsProps): JSX.Element {
 
 /** Which host and which run, where there is a choice. */
 function Choices({ reader, trans }: Pick<IToolsProps, 'reader' | 'trans'>): JSX.Element | null {
-  const { latest, which } = reader;
-  if (!latest) {
+  const { runs, which } = reader;
+  if (!runs) {
     return null;
   }
-  const runs = Array.from({ length: latest.attempts }, (_, index) => index + 1);
+  const { hosts, attempts } = runs;
   const choose = (change: Partial<IWhichLog>): void => reader.choose({ ...which, ...change });
   return (
     <>
-      {latest.hosts.length > 1 ? (
+      {hosts.length > 1 ? (
         <select
           className="jp-smx-log-choice"
           aria-label={trans.__('Host')}
-          value={latest.host}
+          value={which.host || hosts[0]}
           onChange={event => choose({ host: event.target.value })}
         >
-          {latest.hosts.map(host => (
+          {hosts.map(host => (
             <option key={host}>{host}</option>
           ))}
         </select>
       ) : null}
-      {runs.length > 1 ? (
+      {attempts > 1 ? (
         <select
           className="jp-smx-log-choice"
           aria-label={trans.__('Run')}
-          value={latest.attempt}
+          value={which.attempt || attempts}
           onChange={event => {
             const attempt = Number(event.target.value);
             // Of the newest, whichever it is: so that the next one follows it.
-            choose({ attempt: attempt === latest.attempts ? 0 : attempt });
+            choose({ attempt: attempt === attempts ? 0 : attempt });
           }}
         >
-          {runs.map(run => (
+          {Array.from({ length: attempts }, (_, index) => index + 1).map(run => (
             <option key={run} value={run}>
               {trans.__('Run %1', run)}
             </option>

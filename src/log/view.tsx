@@ -10,6 +10,7 @@ import type { ILogActs } from './acts';
 import { LOG_CLASS, offerActs } from './acts';
 import { Foot, ProblemNotice } from './foot';
 import { Lines } from './lines';
+import type { ILogLooks } from './looks';
 import { LogReader } from './reader';
 import { LogSearch } from './search';
 import type { ILogSource } from './source';
@@ -19,17 +20,13 @@ import { Tools } from './tools';
 /** Milliseconds without a key after which one looks for what was typed. */
 const TYPED = 250;
 
-export interface ILogOptions {
+export interface ILogOptions extends ILogLooks {
   /** Where it is read: `logOf(api, job.id)`. */
   source: ILogSource;
   /** The job's: for those who hear and do not see, and for the name of a file. */
   name: string;
   page: IPage;
   trans: TranslationBundle;
-  /** Start what answers, where nothing does because nothing was to do. */
-  wake?: () => Promise<void>;
-  /** Whether long lines are broken at first; they are. */
-  isWrapped?: boolean;
 }
 
 /**
@@ -124,11 +121,12 @@ export class LogView extends SeenWidget {
   }
 
   private _onFound(): void {
-    const { place } = this._search;
-    if (place !== null && place !== this._place) {
+    const { place, isDone } = this._search;
+    if (place !== null && this._isAsked) {
       this._reader.toPlace(place);
     }
-    this._place = place;
+    // Lines that come later, or are drawn anew, move nobody.
+    this._isAsked &&= place === null && !isDone;
     this.update();
   }
 
@@ -145,7 +143,7 @@ export class LogView extends SeenWidget {
     const { latest, which } = this._reader;
     if (latest) {
       // Of the run that is shown, also when another one begins meanwhile.
-      this._place = null;
+      this._isAsked = true;
       this._search.find(this._words, { host: which.host, attempt: latest.attempt }, this._seen);
     }
   }
@@ -160,7 +158,7 @@ export class LogView extends SeenWidget {
   private _step(step: () => void): void {
     if (this._isCurrent()) {
       // Also where it is the only one, and one has scrolled away from it.
-      this._place = null;
+      this._isAsked = this._search.count > 0;
       step();
     } else {
       this._find();
@@ -214,6 +212,7 @@ export class LogView extends SeenWidget {
   private _isSeen = false;
   private _seen = 0;
   private _key = '';
-  private _place: number | null = null;
+  /** One wants to be at a line that has the words. */
+  private _isAsked = false;
   private _typing: ReturnType<typeof setTimeout> | undefined;
 }

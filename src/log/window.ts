@@ -28,35 +28,22 @@ export class LogWindow {
     return this._isText;
   }
 
-  /** Begin anew with bytes from somewhere; a line of which they have the end only is left out. */
-  open(bytes: Uint8Array, start: number): void {
-    const { skip, isContinued } = start === 0 ? WHOLE : beginOf(bytes);
+  /** Begin anew with bytes from somewhere; a line of which they have the end only is left out, unless `place` is in it. */
+  open(bytes: Uint8Array, start: number, place = Infinity): void {
+    const { skip, isContinued } =
+      start === 0 ? WHOLE : beginOf(bytes.subarray(0, place - start + 1));
     this._rows = [];
     this._seen = 0;
     this._isText = true;
     this._forget(start + skip, isContinued);
-    this.append(bytes.subarray(skip));
+    this._grow(bytes.subarray(skip));
+    this._giveUpFirst(Math.max(0, this.indexOf(place) - MOST_ROWS / 2));
+    this._giveUpLast();
   }
 
   /** Add the bytes that follow. */
   append(bytes: Uint8Array): void {
-    if (this._rest.bytes.length > 0) {
-      this._drop(this._rows.pop());
-    }
-    this._end += bytes.length;
-    const { rows, rest } = rowsOf(
-      { ...this._rest, bytes: joined(this._rest.bytes, bytes) },
-      this._end
-    );
-    this._rest = rest;
-    // What has no end yet may have half a character.
-    this._isText = this._isText && rows.every(row => isText(row.bytes));
-    if (rest.bytes.length > 0) {
-      rows.push(openRow(rest, this._end));
-    }
-    const last = this._rows[this._rows.length - 1];
-    this._take(rows, last ? coloursAfter(last.colours, last.bytes) : '');
-    this._rows = [...this._rows, ...rows];
+    this._grow(bytes);
     this._giveUpFirst();
   }
 
@@ -91,6 +78,26 @@ export class LogWindow {
     return low;
   }
 
+  private _grow(bytes: Uint8Array): void {
+    if (this._rest.bytes.length > 0) {
+      this._drop(this._rows.pop());
+    }
+    this._end += bytes.length;
+    const { rows, rest } = rowsOf(
+      { ...this._rest, bytes: joined(this._rest.bytes, bytes) },
+      this._end
+    );
+    this._rest = rest;
+    // What has no end yet may have half a character.
+    this._isText = this._isText && rows.every(row => isText(row.bytes));
+    if (rest.bytes.length > 0) {
+      rows.push(openRow(rest, this._end));
+    }
+    const last = this._rows[this._rows.length - 1];
+    this._take(rows, last ? coloursAfter(last.colours, last.bytes) : '');
+    this._rows = [...this._rows, ...rows];
+  }
+
   private _take(rows: IRow[], colours: string): void {
     let held = colours;
     for (const row of rows) {
@@ -108,9 +115,10 @@ export class LogWindow {
     return this._rows.length > MOST_ROWS || this._seen > MOST_BYTES;
   }
 
-  private _giveUpFirst(): void {
+  /** Give up rows at the begin as long as there are too many, but no more than so many. */
+  private _giveUpFirst(most = Infinity): void {
     let count = 0;
-    while (this._rows.length - count > MOST_ROWS || this._seen > MOST_BYTES) {
+    while (count < most && (this._rows.length - count > MOST_ROWS || this._seen > MOST_BYTES)) {
       this._drop(this._rows[count++]);
     }
     this._rows.splice(0, count);

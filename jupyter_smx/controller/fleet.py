@@ -225,7 +225,9 @@ class Fleet:
             # What was launched is another controller's now, or is found again when there is room to write it down.
             raise
         except RefusedError as error:
-            await self._give_up(cluster, error, launched=not first)
+            # Asked once more, an engine speaks of what became of the first time, and not of the job: others may do.
+            told = error if first else UnavailableError(str(error), transient=True)
+            await self._give_up(cluster, told, launched=not first)
         except SmxError as error:
             await self._give_up(cluster, error)
         else:

@@ -210,6 +210,23 @@ def test_a_host_that_dies_during_the_start_takes_the_others_with_it_and_the_job_
     assert set(sim.world.starts.values()) == {1}
 
 
+def test_a_start_that_failed_for_now_begins_again_although_the_controller_died_over_it(sim: Simulation) -> None:
+    sim.troubled_by(fakes.DiesDuringStart())
+    job = sim.submit()
+    first = sim.job(job).cluster
+    sim.kill_controller_at_write(2, before=True)
+    sim.pass_time(START)
+    assert sim.controller.dead
+    assert first in sim.world.released, "nobody can ask for it again"
+    sim.troubled_by()
+    sim.restart()
+    sim.pass_time(5)
+    sim.end_job(job)
+    assert sim.job(job).status() is Status.COMPLETED
+    assert sim.pool(first).state is ClusterState.TERMINATED
+    assert sim.job(job).cluster != first
+
+
 def test_an_outage_loses_nothing(sim: Simulation) -> None:
     job = sim.submit(keep_alive=600)
     sim.pass_time(START)

@@ -74,7 +74,7 @@ class LogPump:
         Those are as long as they are, also where nobody said so before the host was gone. A host that is gone and
         left no files gives what arrived before: no bytes are made up, nothing is raised.
 
-        :raises UnavailableError: the agent does not answer now.
+        :raises UnavailableError: the agent does not answer now, or somebody reads what its host left instead.
         :raises StagingError: the disk here is full.
         """
         key = _key(job, host)
@@ -85,9 +85,9 @@ class LogPump:
         while (before := self.size(job.id, host, job.attempt)) < total:
             await self._rest(key, patient=left is None)
             if left is not None:
-                await self._start(job, host, lambda offset: _read(left, offset))
+                await _end_of(self._start(job, host, lambda offset: _read(left, offset)))
             elif stream is not None:
-                await self._start(job, host, lambda offset: self._ask(job, host, stream, offset))
+                await _end_of(self._start(job, host, lambda offset: self._ask(job, host, stream, offset)))
             if self.size(job.id, host, job.attempt) == before:
                 _log.warning("The log of %s on %s ends at %d of %d bytes", job.name, host, before, total)
                 break
@@ -180,6 +180,14 @@ class LogPump:
 
 def _key(job: Job, host: str) -> Key:
     return job.id, job.attempt, host
+
+
+async def _end_of(puller: asyncio.Task[None]) -> None:
+    """Wait for a puller; that somebody cancelled it is no wish that whoever waits here be cancelled, too."""
+    await asyncio.wait({puller})
+    if puller.cancelled():
+        raise UnavailableError("What the agent was asked for is read from what its host left.", transient=True)
+    puller.result()
 
 
 async def _read(path: Path, offset: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,27 @@ async def test_each_run_has_a_history_of_its_own_and_an_earlier_one_is_over(
         assert usage["hosts"][0]["at"][-1] == WRITTEN[attempt - 1]
         metrics = await read(world, "metrics", query)
         assert (metrics["attempt"], metrics["attempts"], metrics["is_final"]) == (attempt, 2, is_final)
+
+
+async def test_a_chart_that_is_asked_for_while_the_hosts_are_lost_gets_what_is_here(tmp_path: Path) -> None:
+    async with served(tmp_path) as world:
+        home = begun_again(world).samples("algo-1", 2)
+        here = home.read_bytes()
+        job = world.books.job(an_id(1))
+        all_of_it = here + b"[1700000201.0, 1.75, 40]\n"
+        world.agent.files[job.id, "samples"] = all_of_it
+        world.agent.held = {"read"}
+        await world.service._agents.open(world.engine, world.engine.handle("gone"), 1)  # type: ignore[arg-type]
+        world.service._usage.heard(job, "algo-1", len(all_of_it), {})
+        asked = asyncio.create_task(world.ask("GET", "/v1/jobs/train/usage"))
+        await world.agent.heard("read")
+        (tmp_path / "left").mkdir()
+        (tmp_path / "left" / "samples").write_bytes(all_of_it)
+        await world.service._usage.bring_home(job, "algo-1", len(all_of_it), None, tmp_path / "left")
+        answer = await asked
+        assert answer.status == 200
+        assert answer.json()["hosts"][0]["at"][:3] == [WRITTEN[1] - 2, WRITTEN[1] - 1, WRITTEN[1]]
+        assert home.read_bytes() == all_of_it
 
 
 async def test_what_nobody_read_while_a_run_lasted_has_the_moment_of_its_last_word(tmp_path: Path) -> None:

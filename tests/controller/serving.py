@@ -76,6 +76,10 @@ class World:
         finally:
             connection.close()
 
+    async def somebody_waits(self) -> None:
+        """Wait until a request has looked at everything and waits for what changes next."""
+        await eventually(lambda: self.books.bell._next_ring is not None, "a request waits")
+
     async def submit(self, number: int = 1, **fields: Any) -> Answer:
         return await self.ask("POST", "/v1/jobs", self.wish(number, **fields))
 

@@ -57,6 +57,7 @@ async def test_a_thousand_tasks_are_taken_while_somebody_waits(world: World) -> 
 async def test_a_long_poll_answers_when_one_more_task_has_ended(world: World) -> None:
     await world.ask("POST", "/v1/arrays", body(world, 2, max_concurrent=1))
     waiting = asyncio.create_task(world.ask("GET", f"/v1/arrays/{ARRAY}?ended=0&wait=600&tasks=0"))
+    await world.somebody_waits()
     idle = world.books.jobs[task_id(ARRAY, 1)]
     world.books.save(jobs=[replace(idle, state=SecondaryStatus.STOPPED)])
     answer = (await asyncio.wait_for(waiting, 15)).json()

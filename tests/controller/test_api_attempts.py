@@ -43,7 +43,8 @@ async def test_whoever_waits_for_more_of_an_attempt_learns_that_it_is_over(tmp_p
     async with served(tmp_path) as world:
         begun_again(world)
         job = world.books.jobs[an_id(1)]
-        waiting = asyncio.create_task(world.ask("GET", "/v1/jobs/train/logs?offset=6&wait=20&attempt=2"))
+        waiting = asyncio.create_task(world.ask("GET", "/v1/jobs/train/logs?offset=6&wait=600&attempt=2"))
+        await world.somebody_waits()
         world.books.save(jobs=[replace(job, attempt=3, state=SecondaryStatus.STARTING)])
         answer = await waiting
         assert (answer.headers["X-Smx-Final"], answer.headers["X-Smx-Attempt"]) == ("1", "2")

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 import pytest
 from records import a_job, a_spec, an_id, finished
 
-from jupyter_smx.testing.eventually import eventually
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -36,16 +34,16 @@ class TestLogs:
         assert (beyond.content, beyond.headers["X-Smx-Offset"]) == (b"", "10")
 
     async def test_that_have_nothing_yet_wait_for_the_first_byte(self, world: World, log: Path) -> None:
-        waiting = asyncio.create_task(world.ask("GET", "/v1/jobs/train/logs?wait=20"))
-        await eventually(lambda: world.service.server.connections == 1)
+        waiting = asyncio.create_task(world.ask("GET", "/v1/jobs/train/logs?wait=600"))
+        await world.somebody_waits()
         log.write_bytes(b"x")  # noqa: ASYNC240
         world.service._log_bells.ring(an_id(1))
         assert (await waiting).content == b"x"
 
     async def test_of_a_finished_job_end_at_the_last_byte(self, world: World, log: Path) -> None:
         log.write_bytes(b"abc")  # noqa: ASYNC240
-        waiting = asyncio.create_task(world.ask("GET", "/v1/jobs/train/logs?offset=3&wait=20"))
-        await eventually(lambda: world.service.server.connections == 1)
+        waiting = asyncio.create_task(world.ask("GET", "/v1/jobs/train/logs?offset=3&wait=600"))
+        await world.somebody_waits()
         world.books.save(jobs=[finished()])
         assert (await waiting).headers["X-Smx-Final"] == "1"
         assert (await world.ask("GET", "/v1/jobs/train/logs?offset=0&limit=2")).headers["X-Smx-Final"] == "0"

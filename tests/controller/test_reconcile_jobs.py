@@ -63,7 +63,7 @@ def test_a_job_that_could_not_be_written_down_has_no_place(sim: Simulation, monk
         patched.setattr(sim.controller.store, "write", lambda *_, **__: (_ for _ in ()).throw(RecordsError("full")))
         with pytest.raises(RecordsError):
             sim.submit(hosts=2)
-    assert sim.controller.books.line.waiting("local") == []
+    assert sim.controller.books.line.waiting("fake") == []
     later = [sim.submit(hosts=2) for _ in range(2)]
     assert [positions(sim)[job] for job in later] == [1, 2]
 

@@ -104,10 +104,15 @@ def test_everything_that_is_selected_ends_and_the_caller_never_does() -> None:
         assert processes.carriers([line], processes.table()) == set()
 
 
-def test_an_end_that_does_not_come_is_told() -> None:
+def test_an_end_that_does_not_come_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a process that waits for a disk that is gone: it is sent what it is sent, and stays."""
     with started("/bin/sleep", "1000") as child:
-        assert processes.end_all(lambda known: {child.pid} & known.keys(), 0.0) <= {child.pid}
-        child.wait()
+        with monkeypatch.context() as deaf:
+            deaf.setattr(signal, "pidfd_send_signal", lambda *_: None, raising=False)
+            deaf.setattr(os, "kill", lambda *_: None)
+            assert processes.end_all(lambda known: {child.pid} & known.keys(), 0.0) == {child.pid}
+        assert processes.end_all(lambda known: {child.pid} & known.keys(), 10.0) == set()
+        assert child.wait() == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

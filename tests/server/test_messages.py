@@ -7,6 +7,7 @@ import itertools
 import json
 import logging
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,11 @@ from fake_controller import FakeController, job, pool
 from jupyter_smx.model.event import Event
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.server import outbox as rules
+from jupyter_smx.server.activity import Activity
+from jupyter_smx.server.connection import ControllerConnection
 from jupyter_smx.server.messages import addresses, send
 from jupyter_smx.server.outbox import GRACE, LONGEST_PAUSE, POOL_GRACE, Message, Outbox
+from jupyter_smx.server.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,10 +128,20 @@ def test_what_changes_once_more_long_after_its_end_is_no_news() -> None:
     assert box.due(NOW + GRACE) is None
 
 
-def test_jobs_that_ended_while_the_controller_was_away_are_named() -> None:
-    box = Outbox()
-    box.listed([job(1), job(2)], [])
-    assert box.listed([job(2)], []) == {job(1).id}
+async def test_jobs_that_ended_while_nobody_could_tell_are_named(controller: FakeController, eventually: Any) -> None:
+    box, connection = Outbox(), ControllerConnection()
+    for number in (1, 2):
+        await controller.happen(job(number))
+    relay = asyncio.create_task(Relay(connection, Activity(), lambda _: None, LOG, box).run())
+    await eventually(lambda: controller.asked("/v1/changes"), "it follows")
+    controller.jobs[job(1).id] = job(1, SecondaryStatus.COMPLETED, ended_at=job(1).created_at + 90)
+    controller.forgotten_before = controller.seq + 1
+    await controller.happen(job(2))
+    message = await eventually(lambda: box.due(time.time() + GRACE + 1), "a message")
+    assert message.lines == ("train-digits-1 completed after 1 min 30 s",)
+    relay.cancel()
+    await asyncio.gather(relay, return_exceptions=True)
+    connection.close()
 
 
 def test_a_pool_is_told_once_two_minutes_before_its_end() -> None:

@@ -43,10 +43,11 @@ export class JobTabs<T extends Widget> {
 
   /** Open again what was open, by the command that takes `JOB_ARGS`. */
   restore(restorer: ILayoutRestorer | null, command: string): void {
+    const jobOf = (tab: Widget): string => tab.id.slice(this._prefix.length);
     void restorer?.restore(this._tabs, {
       command,
-      args: tab => ({ id: tab.id.slice(this._prefix.length), name: tab.title.label }),
-      name: tab => tab.id
+      args: tab => ({ id: jobOf(tab), name: tab.title.label }),
+      name: jobOf
     });
   }
 

@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import exits
-from jupyter_smx.cli.logs import goes_on
 from jupyter_smx.kernel.array import JobArray, end_words
 from jupyter_smx.kernel.failures import StillRunning
 from jupyter_smx.kernel.handle import Job
@@ -35,8 +34,8 @@ def hand_in(spec: JobSpec, grid: Grid, desk: Desk, *, detach: bool) -> int:
             desk.output.log(f"{end_words(task, array)}\n")
             if code == exits.DONE and task.status is not Status.COMPLETED:
                 code = exits.of_job(desk.client.job(task.id))
-    except StillRunning:
-        desk.output.say(goes_on(made.name))
+    except StillRunning as still:
+        desk.output.say(str(still))
         return exits.INTERRUPTED
     if desk.output.json:
         desk.output.show(desk.client.array(made.id), "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import completion, exits
@@ -21,6 +20,7 @@ from jupyter_smx.cli.words import HELP, PROG, before_dashes
 from jupyter_smx.kernel import standby
 from jupyter_smx.kernel.parser import Parser
 from jupyter_smx.model.errors import SmxError, ValidationError, nearest
+from jupyter_smx.release import installed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ def _run(words: list[str], desk: Desk) -> int:
     if unknown is not None:
         raise _not_there(unknown, "an option", _OWN)
     if "--version" in own:
-        desk.output.show({"version": _version()}, f"{PROG} {_version()}")
+        desk.output.show({"version": installed()}, f"{PROG} {installed()}")
         return exits.DONE
     if not rest or set(own) & set(HELP) or rest == ["help"]:
         desk.output.show({"help": manual()}, manual())
@@ -125,10 +125,3 @@ def _columns(rows: dict[str, str]) -> list[str]:
 def _not_there(word: str, what: str, known: Sequence[str] | dict[str, Subcommand]) -> ValidationError:
     cure = nearest(word, known) or f"There are {', '.join(known)}."
     return ValidationError(f"{PROG}: {word!r} is not {what}.", field="line", value=word, cure=cure)
-
-
-def _version() -> str:
-    try:
-        return version("jupyter-smx")
-    except PackageNotFoundError:
-        return "not installed as a package"

@@ -8,6 +8,7 @@ from jupyter_smx.cli import exits
 from jupyter_smx.cli.jobs import find, one_or_newest
 from jupyter_smx.cli.subcommand import Desk, Subcommand
 from jupyter_smx.kernel import log, log_words
+from jupyter_smx.kernel.failures import goes_on
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -36,11 +37,6 @@ def _run(found: Namespace, desk: Desk) -> int:
         desk.output.say(goes_on(job.name))
         return exits.INTERRUPTED
     return exits.DONE
-
-
-def goes_on(name: str) -> str:
-    """Say that a job outlives the command that showed it."""
-    return f"{name} goes on. `jupyter smx stop {name}` ends it, `jupyter smx logs {name} -f` follows it."
 
 
 def _whole(job: Job, host: str, last: int | None, desk: Desk) -> None:

@@ -6,17 +6,17 @@ import os
 import sys
 import time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from msgspec.structs import replace
 
-from jupyter_smx.cli import arrays, exits, script
-from jupyter_smx.cli.logs import goes_on
+from jupyter_smx.cli import arrays, exits
 from jupyter_smx.cli.subcommand import Desk, Subcommand, document
 from jupyter_smx.cli.words import PROG
 from jupyter_smx.kernel import log, options, payload
 from jupyter_smx.kernel.cell import CellSyntaxError
-from jupyter_smx.kernel.failures import failure_of
+from jupyter_smx.kernel.failures import failure_of, goes_on
 from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.outage import through_outage
 from jupyter_smx.kernel.page import plan_page
@@ -27,6 +27,7 @@ from jupyter_smx.kernel.session import with_source_dir
 from jupyter_smx.kernel.sweep import spread
 from jupyter_smx.kernel.wish import Surroundings, current_folder, from_options
 from jupyter_smx.model.errors import SmxError, ValidationError
+from jupyter_smx.model.name import base_name
 from jupyter_smx.model.status import is_final
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _spec(path: str, kind: str, wish: Options, desk: Desk) -> tuple[Wish, JobSpe
         folder=folder,
         revision=revision_of(folder),
     )
-    named = replace(wish, name=wish.name or script.base_name(path, kind))
+    named = replace(wish, name=wish.name or base_name(Path(path).stem, kind))
     found = from_options(cast("Literal['train', 'process']", kind), named, {}, here.folder)
     fixed, grid = spread(found.hyperparameters, wish.max_concurrent, sweep=wish.sweep)
     found = replace(found, hyperparameters=fixed, after=ids_of(found.after, {}, desk.client))

@@ -10,7 +10,6 @@ import os
 import secrets
 import time
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.agent.wire import PROTOCOL
@@ -31,6 +30,7 @@ from jupyter_smx.controller.reconcile import Reconciler
 from jupyter_smx.controller.staging import Staging, delete_unused_payloads
 from jupyter_smx.controller.usage import UsageBooks
 from jupyter_smx.model.errors import SmxError
+from jupyter_smx.release import installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -111,7 +111,7 @@ class Service:
         self.reconciler.on_sampled = self._usage.heard
         desk = Desk(self.books, self._agents, self.reconciler, engine_of, engines)
         self._about = {
-            "version": _version(),
+            "version": installed(""),
             "protocol": PROTOCOL,
             "pid": os.getpid(),
             "epoch": store.epoch,
@@ -298,10 +298,3 @@ def _is_bounded(engine_of: Callable[[str], Engine], engine: str) -> bool:
 
 def _new_cluster_id() -> str:
     return secrets.token_hex(6)
-
-
-def _version() -> str:
-    try:
-        return version("jupyter-smx")
-    except PackageNotFoundError:
-        return ""

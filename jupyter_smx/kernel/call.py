@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from jupyter_smx.kernel import cell
-from jupyter_smx.model.name import MAX_NAME, slug
+from jupyter_smx.model.name import base_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,8 +37,6 @@ else: raised = None
 """
 """``try`` and the call share a line, which is pushed down to where the function stands: the job's traceback then has
 no line that the user did not write."""
-
-_LONGEST = MAX_NAME - 7  # a hyphen and six digits of the id follow
 
 _by_value_lock = threading.Lock()
 
@@ -71,7 +69,7 @@ def call_of(
     code = _code(function)
     name = getattr(inspect.unwrap(function), "__name__", type(function).__name__)
     return Call(
-        name=slug(name)[:_LONGEST].strip("-") or "function",
+        name=base_name(name, "function"),
         label=f"{name}()",
         source=cell.place(_source(function), code.co_firstlineno - 1 if code else 0),
         filename=code.co_filename if code else "",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from jupyter_core.paths import jupyter_config_path, jupyter_path
 from jupyter_smx import launch
 from jupyter_smx.kernel import presence
 from jupyter_smx.model.errors import SmxError
+from jupyter_smx.release import installed
 
 if TYPE_CHECKING:
     from jupyter_smx.kernel.client import Client
@@ -26,7 +26,7 @@ def examine(client: Client) -> dict[str, Any]:
     running = launch.is_listening()
     facts: dict[str, Any] = {
         "python": f"{platform.python_version()} at {sys.executable}",
-        "jupyter_smx": _version(),
+        "jupyter_smx": installed(),
         "data_folder": str(launch.data_dir()),
         "magics_wait": _waiting(),
         "server_extension": _found(_SERVER_CONFIG, jupyter_config_path(), "pip install jupyter-smx"),
@@ -48,13 +48,6 @@ def _for_people(told: dict[str, Any]) -> dict[str, Any]:
     if isinstance(capacity := facts.get("capacity"), dict):
         facts["capacity"] = {name: " of ".join(map(str, pair)) for name, pair in capacity.items()}
     return facts
-
-
-def _version() -> str:
-    try:
-        return version("jupyter-smx")
-    except PackageNotFoundError:
-        return "not installed as a package"
 
 
 def _waiting() -> str:

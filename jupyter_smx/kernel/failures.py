@@ -54,10 +54,15 @@ class StillRunning(KeyboardInterrupt):
     """Ctrl-C ended the waiting; the job goes on."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{name} goes on. `%smx stop {name}` ends it, `%smx logs {name} -f` follows it.")
+        super().__init__(goes_on(name))
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
+
+
+def goes_on(name: str) -> str:
+    """Say that a job outlives the cell or the command that showed it."""
+    return f"{name} goes on. `%smx stop {name}` ends it, `%smx logs {name} -f` follows it."
 
 
 def failure_of(job: Job, namespace: Mapping[str, Any] = MappingProxyType({})) -> JobError | None:

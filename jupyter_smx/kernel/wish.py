@@ -20,7 +20,7 @@ from jupyter_smx.model import duration
 from jupyter_smx.model.channel import Channel, Output
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.instance import InstanceGroup
-from jupyter_smx.model.name import MAX_NAME, check_base_name, slug
+from jupyter_smx.model.name import base_name, check_base_name
 from jupyter_smx.model.provenance import Revision
 from jupyter_smx.model.spec import DAY, JobSpec
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 Kind = Literal["train", "process"]
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_LONGEST_DEFAULT = MAX_NAME - 7  # a hyphen and six digits of the id follow
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
@@ -97,18 +96,18 @@ class Wish(Struct, frozen=True, kw_only=True):
         :raises CellSyntaxError: the code is no Python.
         :raises ValidationError: one of the fields; says which.
         """
-        base_name = check_base_name(self.name) if self.name else _default_name(self.kind, here.notebook)
+        name = check_base_name(self.name) if self.name else _default_name(self.kind, here.notebook)
         if self.source_dir:
             check_folder(self.source_dir)
         script = choose(code, self.source_dir, self.entry_point, here.folder)
-        filename = script.filename or f"<{base_name}>"
+        filename = script.filename or f"<{name}>"
         source = script.text if script.filename else cell.place(code, lines_before)
         own = interpreters.Choice(python=here.python, python_version=here.python_version)
         chosen = interpreters.choose(self.python, self.requirements, own, here.folder)
         return JobSpec(
             kind=self.kind,
             source=source,
-            base_name=base_name,
+            base_name=name,
             filename=filename,
             engine=self.engine,
             instance_groups=self._instance_groups(),
@@ -240,5 +239,4 @@ def _once(items: tuple[Any, ...], option: str) -> tuple[Any, ...]:
 
 
 def _default_name(kind: Kind, notebook: str) -> str:
-    stem = slug(Path(notebook).stem) if notebook else ""
-    return f"{kind}-{stem}"[:_LONGEST_DEFAULT].strip("-")
+    return base_name(f"{kind}-{Path(notebook).stem}", kind)

@@ -10,6 +10,8 @@ MAX_NAME = 63
 NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9])*")
 _ID = re.compile(r"[0-9a-f]{12,32}")
 _SUFFIX = 6
+MAX_BASE_NAME = MAX_NAME - _SUFFIX - 1
+"""A hyphen and the first digits of the id follow."""
 
 
 def check_base_name(name: str) -> str:
@@ -17,17 +19,20 @@ def check_base_name(name: str) -> str:
 
     :raises ValidationError: characters or length outside ``[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}``.
     """
-    limit = MAX_NAME - _SUFFIX - 1
-    if len(name) <= limit and NAME.fullmatch(name):
+    if len(name) <= MAX_BASE_NAME and NAME.fullmatch(name):
         return name
-    suggestion = slug(name)[:limit].strip("-") or "job"
     raise ValidationError(
         f"--name: {name!r} cannot name a job.",
         field="name",
         value=name,
-        rule=f"A name has letters, digits and single inner hyphens, {limit} characters at most.",
-        cure=f"{suggestion!r} would do.",
+        rule=f"A name has letters, digits and single inner hyphens, {MAX_BASE_NAME} characters at most.",
+        cure=f"{base_name(name, 'job')!r} would do.",
     )
+
+
+def base_name(text: str, otherwise: str) -> str:
+    """Make what a job may be called of any text; ``otherwise`` where it has no letter or digit that a name may have."""
+    return slug(text)[:MAX_BASE_NAME].strip("-") or otherwise
 
 
 def slug(text: str) -> str:

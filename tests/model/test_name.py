@@ -37,6 +37,21 @@ def test_the_name_that_is_proposed_would_pass(text: str) -> None:
         assert name.check_base_name(proposed) == proposed
 
 
+@given(st.text(max_size=200))
+def test_any_text_makes_a_name_that_would_pass(text: str) -> None:
+    made = name.base_name(text, "job")
+    assert name.check_base_name(made) == made
+    assert made == "job" or made in re.sub(r"[^a-zA-Z0-9]+", "-", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [("train_v2.py", "train-v2-py"), ("", "job"), ("über", "ber"), ("é" * 9, "job"), ("a" * 55 + "-" + "b", "a" * 55)],
+)
+def test_what_cannot_stand_in_a_name_becomes_a_hyphen_or_goes(text: str, made: str) -> None:
+    assert name.base_name(text, "job") == made
+
+
 @pytest.mark.parametrize("text", ["0123456789a", "g" * 12, "0" * 33, "", "0123456789AB", "../../../etc/passwd"])
 def test_what_is_no_id_is_refused(text: str) -> None:
     with pytest.raises(ValidationError):

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.agent import scriptmode
 from jupyter_smx.model.channel import input_folder
 from jupyter_smx.model.instance import HOMOGENEOUS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from jupyter_smx.model.channel import Channel
     from jupyter_smx.model.job import Job
@@ -249,30 +250,10 @@ def _literal(value: dict[str, str], depth: int) -> str:
 
 def decoded(hyperparameters: dict[str, str]) -> dict[str, Any]:
     """Give hyperparameters as the script reads them: what is JSON is a value, the rest is text."""
-    return {name: _value(text) for name, text in hyperparameters.items()}
+    return {name: scriptmode.decode(text) for name, text in hyperparameters.items()}
 
 
 def arguments(hyperparameters: dict[str, str]) -> list[str]:
     """Give the words that follow the script's name, as SageMaker's toolkit makes them of hyperparameters."""
-    values = decoded(hyperparameters)
-    own = sorted(name for name in values if not name.startswith("sagemaker_") and name not in _PRIVATE)
-    pairs: Sequence[tuple[str, str]] = [(("-" if len(name) == 1 else "--") + name, _word(values[name])) for name in own]
-    return [word for pair in pairs for word in pair]
-
-
-_PRIVATE = ("_tuning_objective_metric", "default_user_module_name")
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _word(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, dict):
-        return ",".join(f"{key}={value[key]}" for key in sorted(value))
-    return str(value)
+    own, _ = scriptmode.split(hyperparameters)
+    return scriptmode.arguments(own)

@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sagemaker_stand_in import Recorder, install
 
-from jupyter_smx.agent import scriptmode
 from jupyter_smx.kernel import source_dir
 from jupyter_smx.kernel.export import export, requirements
 from jupyter_smx.kernel.payload import pack
@@ -298,10 +297,18 @@ ANY = st.text(max_size=12)
 HYPERPARAMETERS = st.dictionaries(ANY, ANY | st.sampled_from(["1", "true", "null", "[1]", '{"b": 1, "a": "x"}']))
 
 
-@settings(deadline=None)
-@given(HYPERPARAMETERS)
-def test_arguments_are_those_that_a_job_gets(found: dict[str, str]) -> None:
-    assert arguments(found) == scriptmode.arguments(scriptmode.split(found)[0])
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ({}, []),
+        ({"lr": "0.10", "b": "x y"}, ["-b", "x y", "--lr", "0.1"]),
+        ({"on": "true", "none": "null", "list": "[1]"}, ["--list", "[1]", "--none", "", "--on", "True"]),
+        ({"map": '{"b": 1, "a": "x"}'}, ["--map", "a=x,b=1"]),
+        ({"sagemaker_program": "train.py", "_tuning_objective_metric": "loss", "n": "1"}, ["-n", "1"]),
+    ],
+)
+def test_arguments_are_those_that_sagemakers_toolkit_makes(found: dict[str, str], words: list[str]) -> None:
+    assert arguments(found) == words
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -2,24 +2,35 @@
 
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
 import type { TranslationBundle } from '@jupyterlab/translation';
+import {
+  caretDownIcon,
+  caretRightIcon,
+  launchIcon,
+  listIcon,
+  runIcon
+} from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
+import type { Message } from '@lumino/messaging';
 import React from 'react';
 
 import type { JobSummary } from './_types';
 import { statesNow } from './arrays';
-import { errandFor } from './errand';
+import { errand } from './errand';
+import { sentenceOf } from './errors';
 import { CommandIDs } from './ids';
 import { ArrayLine } from './components/arrays';
-import { StopButton } from './components/buttons';
+import { IconButton, StopButton } from './components/buttons';
 import { JobTime, StatusMark } from './components/time';
 import { JobExpected, JobMetrics, JobProgress } from './components/outlook';
 import { startWords, stepWords } from './format';
 import { LiveWidget } from './live';
 import { waitWords } from './outlook';
+import type { CardDetail, CardMore } from './opencard';
 import type { ICard } from './snapshot';
 import { CARD_MIME_TYPE, readCard } from './snapshot';
 import { isFinal } from './state';
 import type { IJobsModel } from './tokens';
+import type { ITrend } from './trends';
 import { staleWords } from './trouble';
 
 /**
@@ -29,16 +40,42 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
   constructor(
     model: IJobsModel,
     private readonly commands: CommandRegistry,
-    private readonly trans: TranslationBundle
+    private readonly trans: TranslationBundle,
+    private readonly open?: (id: string) => Promise<IOpenCard>
   ) {
     super(model);
     this.addClass('jp-smx-card');
+  }
+
+  dispose(): void {
+    this._opened?.detail.dispose();
+    super.dispose();
   }
 
   renderModel(model: IRenderMime.IMimeModel): Promise<void> {
     this._card = readCard(model.data[CARD_MIME_TYPE]);
     this.update();
     return this.renderPromise ?? Promise.resolve();
+  }
+
+  protected onAfterAttach(msg: Message): void {
+    super.onAfterAttach(msg);
+    this._see(this.isVisible);
+  }
+
+  protected onAfterShow(msg: Message): void {
+    super.onAfterShow(msg);
+    this._see(true);
+  }
+
+  protected onBeforeHide(msg: Message): void {
+    this._see(false);
+    super.onBeforeHide(msg);
+  }
+
+  protected onBeforeDetach(msg: Message): void {
+    this._see(false);
+    super.onBeforeDetach(msg);
   }
 
   protected isTicking(): boolean {
@@ -60,16 +97,95 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     if (!job) {
       return <span className="jp-smx-name">{this._card.name}</span>;
     }
-    return <CardLine job={job} isLive={live !== undefined} {...this._props()} />;
+    return (
+      <div role="group" aria-label={this.trans.__('Job %1', job.name)}>
+        <CardLine job={job} isLive={live !== undefined} {...this._props(job)} />
+        {this._isOpen ? this._more(job) : null}
+      </div>
+    );
   }
 
-  private _props(): Omit<ICardLineProps, 'job' | 'isLive'> {
+  private _props(job: JobSummary): Omit<ICardLineProps, 'job' | 'isLive'> {
+    const { state } = this.model;
     return {
       now: this.model.now(),
-      stale: staleWords(this.model.state, this.model.now(), this.trans),
+      trend: state.trends.get(job.id),
+      stale: staleWords(state, this.model.now(), this.trans),
       trans: this.trans,
-      onStop: errandFor(this.commands, CommandIDs.stopJob)
+      isOpen: this._isOpen,
+      ...this._acts(job)
     };
+  }
+
+  /** Old jobs are not listed and there all the same; without a controller nothing of them can be asked. */
+  private _acts({ id, name }: JobSummary): ICardActs {
+    const of = (command: string): (() => void) | undefined => {
+      const act = errand(this.commands, command);
+      return act && (() => act({ id, name }));
+    };
+    return this.model.state.reach === 'ready'
+      ? {
+          onStop: of(CommandIDs.stopJob),
+          onRerun: of(CommandIDs.rerunJob),
+          onLog: of(CommandIDs.openLog),
+          onView: of(CommandIDs.openJob),
+          onFold: this.open && (() => this._fold())
+        }
+      : {};
+  }
+
+  private _more(job: JobSummary): JSX.Element {
+    if (this._opened === null) {
+      return <p role="status">{this._failure || this.trans.__('The job is being read.')}</p>;
+    }
+    const { More, detail } = this._opened;
+    const act = errand(this.commands, CommandIDs.openJob);
+    const { id, name } = job;
+    return (
+      <More
+        detail={detail}
+        reach={this.model.state.reach}
+        trans={this.trans}
+        onFiles={isFinal(job) && act ? () => act({ id, name, section: 'files' }) : undefined}
+      />
+    );
+  }
+
+  private _fold(): void {
+    this._isOpen = !this._isOpen;
+    this._see(this.isVisible);
+    this.update();
+  }
+
+  /** Follow the job while the open part is seen. */
+  private _see(isShown: boolean): void {
+    if (this._isOpen && this._opened === null && !this._isLoading) {
+      void this._load();
+    }
+    this._opened?.detail.see(this._isOpen && isShown);
+  }
+
+  private async _load(): Promise<void> {
+    if (this._card === null || !this.open) {
+      return;
+    }
+    this._isLoading = true;
+    this._failure = '';
+    try {
+      const opened = await this.open(this._card.id);
+      if (this.isDisposed) {
+        opened.detail.dispose();
+        return;
+      }
+      opened.detail.changed.connect(() => this.update());
+      this._opened = opened;
+      this._see(this.isVisible);
+    } catch (reason) {
+      this._failure = this.trans.__('This cannot be shown: %1', sentenceOf(reason));
+    } finally {
+      this._isLoading = false;
+    }
+    this.update();
   }
 
   private _live(): JobSummary | undefined {
@@ -77,16 +193,36 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
   }
 
   private _card: ICard | null = null;
+  private _isOpen = false;
+  private _isLoading = false;
+  private _failure = '';
+  private _opened: IOpenCard | null = null;
 }
 
-interface ICardLineProps {
+/** What draws the open part of a card, and what it follows. */
+export interface IOpenCard {
+  More: typeof CardMore;
+  detail: CardDetail;
+}
+
+/** What can be done from a card; a button whose act is not there is not there. */
+interface ICardActs {
+  onStop?: () => void;
+  onRerun?: () => void;
+  onLog?: () => void;
+  onView?: () => void;
+  onFold?: () => void;
+}
+
+interface ICardLineProps extends ICardActs {
   job: JobSummary;
   isLive: boolean;
   now: number;
   /** Why it may be old; empty where it is not. */
   stale: string;
   trans: TranslationBundle;
-  onStop?: (job: JobSummary) => void;
+  trend?: ITrend;
+  isOpen: boolean;
 }
 
 /** Why what a card says of a running job may not be so any more. */
@@ -97,7 +233,8 @@ function Stale(props: Pick<ICardLineProps, 'isLive' | 'stale' | 'trans'>): JSX.E
   return words.length > 0 ? <span className="jp-smx-stale">{words.join(' · ')}</span> : <></>;
 }
 
-function CardLine({ job, isLive, now, stale, trans, onStop }: ICardLineProps): JSX.Element {
+function CardLine(props: ICardLineProps): JSX.Element {
+  const { job, isLive, now, stale, trend, trans } = props;
   const isRunning = !isFinal(job);
   const words = [
     stepWords(job, trans),
@@ -106,7 +243,8 @@ function CardLine({ job, isLive, now, stale, trans, onStop }: ICardLineProps): J
     startWords(job, trans)
   ];
   return (
-    <div className="jp-smx-card-line" role="group" aria-label={trans.__('Job %1', job.name)}>
+    <div className="jp-smx-card-line">
+      <Fold {...props} />
       <StatusMark job={job} />
       <span className="jp-smx-name">{job.name}</span>
       <span className="jp-smx-words" role="status" aria-live="polite">
@@ -115,11 +253,43 @@ function CardLine({ job, isLive, now, stale, trans, onStop }: ICardLineProps): J
       {isLive || !isRunning ? <JobTime job={job} now={now} trans={trans} /> : null}
       {isLive ? <JobExpected job={job} trans={trans} /> : null}
       <JobProgress job={job} trans={trans} />
-      <JobMetrics job={job} trans={trans} />
+      <JobMetrics job={job} trend={trend} trans={trans} />
       {isRunning ? <Stale isLive={isLive} stale={stale} trans={trans} /> : null}
-      {isLive && isRunning && onStop ? (
-        <StopButton job={job} trans={trans} onStop={onStop} />
-      ) : null}
+      <CardButtons {...props} />
     </div>
+  );
+}
+
+/** Opens and closes the part below the line. */
+function Fold({ job, isOpen, trans, onFold }: ICardLineProps): JSX.Element | null {
+  return onFold ? (
+    <button
+      type="button"
+      className="jp-smx-fold"
+      aria-expanded={isOpen}
+      aria-label={trans.__('Details of %1', job.name)}
+      onClick={onFold}
+    >
+      {isOpen ? <caretDownIcon.react tag="span" /> : <caretRightIcon.react tag="span" />}
+    </button>
+  ) : null;
+}
+
+function CardButtons(props: ICardLineProps): JSX.Element {
+  const { job, isLive, trans, onStop, onRerun, onLog, onView } = props;
+  const isOver = isFinal(job);
+  return (
+    <span className="jp-smx-row-buttons">
+      {isLive && !isOver && onStop ? <StopButton job={job} trans={trans} onStop={onStop} /> : null}
+      {isOver && onRerun ? (
+        <IconButton label={trans.__('Run %1 again', job.name)} icon={runIcon} onClick={onRerun} />
+      ) : null}
+      {onLog ? (
+        <IconButton label={trans.__('Log of %1', job.name)} icon={listIcon} onClick={onLog} />
+      ) : null}
+      {onView ? (
+        <IconButton label={trans.__('Open %1', job.name)} icon={launchIcon} onClick={onView} />
+      ) : null}
+    </span>
   );
 }

@@ -202,6 +202,7 @@ class RunningView extends SectionView {
       <JobList
         jobs={this.filter.jobs(all)}
         arrays={this.model.state.arrays}
+        trends={this.model.state.trends}
         now={this.model.now()}
         trans={this.trans}
         label={this.trans.__('Running jobs')}
@@ -275,6 +276,7 @@ class FinishedView extends SectionView {
       <JobList
         jobs={this.filter.jobs(all)}
         arrays={this.model.state.arrays}
+        trends={this.model.state.trends}
         now={this.model.now()}
         trans={this.trans}
         label={this.trans.__('Finished jobs')}

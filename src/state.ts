@@ -2,6 +2,8 @@
 
 import type { ArraySummary, Changes, Event, JobSummary, PoolSummary, Status } from './_types';
 import type { ITrouble } from './errors';
+import type { Trends } from './trends';
+import { trendsAfter } from './trends';
 
 /**
  * How the server half answers: not asked yet, its routes do not exist, no controller runs, answering, or failing.
@@ -23,6 +25,8 @@ export interface IState {
   readonly pools: ReadonlyMap<string, IPool>;
   /** Of the newest arrays: how many of their tasks are where, listed or not. */
   readonly arrays: ReadonlyMap<string, ArraySummary>;
+  /** What the jobs that run used lately, since this page is open. */
+  readonly trends: Trends;
   /** Seconds to add to this browser's clock in order to have the server's. */
   readonly skew: number;
   /** What goes with `missing` and `failing`, and with `asleep` where the controller could not be started. */
@@ -46,6 +50,7 @@ export const NOTHING: IState = {
   jobs: new Map(),
   pools: new Map(),
   arrays: new Map(),
+  trends: new Map(),
   skew: 0,
   trouble: null,
   heardAt: null,
@@ -81,6 +86,8 @@ export function listed(
     const before = state.jobs.get(job.id);
     return isFinal(job) && before !== undefined && !isFinal(before);
   });
+  const open = jobs.filter(job => !isFinal(job));
+  const isOpen = new Set(open.map(job => job.id));
   return {
     state: {
       ...state,
@@ -88,6 +95,11 @@ export function listed(
       trouble: null,
       seq,
       cursor,
+      trends: trendsAfter(
+        state.trends,
+        open,
+        [...state.trends.keys()].filter(id => !isOpen.has(id))
+      ),
       jobs: new Map(jobs.map(job => [job.id, job])),
       pools: new Map(pools.filter(isLive).map(pool => [pool.id, { ...pool, told_at: now }]))
     },
@@ -175,11 +187,22 @@ export function changed(state: IState, changes: Changes): IStep {
       trouble: null,
       // One answer may have a part only of very many events: the next part follows the last one of them.
       seq: Math.max(state.seq, newestOf(changes)),
+      trends: followed(state.trends, fresh),
       ...forgetOldest(jobs, { ...state, cursor: cursorWithout(jobs, state.cursor, deleted) }),
       pools
     },
     ended: [...ended.values()]
   };
+}
+
+function followed(trends: Trends, events: readonly Event[]): Trends {
+  const news = events.flatMap(event => event.job ?? []);
+  const over = [...news.filter(isFinal).map(job => job.id), ...events.map(event => event.deleted)];
+  return trendsAfter(
+    trends,
+    news.filter(job => !isFinal(job)),
+    over
+  );
 }
 
 function newestOf(changes: Changes): number {

@@ -19,23 +19,30 @@ export function bytesWords(bytes: number, trans: TranslationBundle): string {
   return trans.__('%1 %2', unit === 'B' ? Math.round(amount) : amount.toFixed(1), unit);
 }
 
+export interface IFigure {
+  of: 'cpu' | 'memory' | 'gpu';
+  words: string;
+}
+
 /** What a running job uses now, or the most that a finished one used; empty where nobody knows. */
-export function usageWords(job: JobSummary, trans: TranslationBundle): string[] {
-  if (isFinal(job)) {
-    return figures(job.peak, trans).map(words => trans.__('peak %1', words));
-  }
-  return figures(job.usage, trans);
+export function usageFigures(job: JobSummary, trans: TranslationBundle): IFigure[] {
+  return isFinal(job)
+    ? figures(job.peak, trans).map(({ of, words }) => ({ of, words: trans.__('peak %1', words) }))
+    : figures(job.usage, trans);
 }
 
 // A card that an older version saved has no such field.
-function figures(usage: Usage | null | undefined, trans: TranslationBundle): string[] {
+function figures(usage: Usage | null | undefined, trans: TranslationBundle): IFigure[] {
   const { cpu_percent: cpu, memory_bytes: memory, gpu_percent: gpu } = usage ?? NOTHING;
-  const known = [
-    cpu === null ? '' : trans.__('CPU %1 %', Math.round(cpu)),
-    memory === null ? '' : trans.__('memory %1', bytesWords(memory, trans)),
-    gpu === null ? '' : trans.__('GPU %1 %', Math.round(gpu))
+  const known: IFigure[] = [
+    { of: 'cpu', words: cpu === null ? '' : trans.__('CPU %1 %', Math.round(cpu)) },
+    {
+      of: 'memory',
+      words: memory === null ? '' : trans.__('memory %1', bytesWords(memory, trans))
+    },
+    { of: 'gpu', words: gpu === null ? '' : trans.__('GPU %1 %', Math.round(gpu)) }
   ];
-  return known.filter(Boolean);
+  return known.filter(({ words }) => words !== '');
 }
 
 const NOTHING = { cpu_percent: null, memory_bytes: null, gpu_percent: null };

@@ -1,4 +1,5 @@
 import './base.css';
+import './card.css';
 import './charts.css';
 import './contrast.css';
 import './log.css';

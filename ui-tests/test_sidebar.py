@@ -55,7 +55,7 @@ def test_a_cells_job_is_seen_from_its_first_line_to_its_end(lab: Lab, server: La
     expect(lab.panel.finished("whole")).to_contain_text("Completed")
     expect(lab.panel.running("whole")).to_have_count(0)
     expect(lab.card("whole")).to_contain_text("Completed")
-    expect(lab.card("whole").get_by_role("button")).to_have_count(0)
+    expect(lab.card("whole").get_by_role("button", name="Stop whole")).to_have_count(0)
     lab.photograph("finished")
 
 

@@ -9,6 +9,7 @@ import { rowsOf } from '../arrays';
 import { money, startWords, stepWords } from '../format';
 import { waitWords } from '../outlook';
 import { isFinal } from '../state';
+import type { Trends } from '../trends';
 import type { IArrayActions } from './arrays';
 import { TasksRow } from './arrays';
 import type { IJobActions } from './buttons';
@@ -24,6 +25,8 @@ export interface IJobListProps extends IJobActions, IArrayActions {
   /** What is known of arrays, of whose tasks the list may have a part only. */
   arrays: ReadonlyMap<string, ArraySummary>;
   now: number;
+  /** What jobs that run used lately. */
+  trends: Trends;
   trans: TranslationBundle;
   /** The accessible name of the list. */
   label: string;
@@ -108,13 +111,14 @@ export interface IJobRowProps extends IJobActions {
   /** Whether it stands under its array. */
   isTask: boolean;
   now: number;
+  trends: Trends;
   trans: TranslationBundle;
   place: RowPlace;
   isCurrent: boolean;
 }
 
 function JobRow(props: IJobRowProps): JSX.Element {
-  const { job, isTask, now, trans, place } = props;
+  const { job, isTask, now, trends, trans, place } = props;
   const words = [
     stepWords(job, trans),
     waitWords(job, now, trans),
@@ -143,7 +147,7 @@ function JobRow(props: IJobRowProps): JSX.Element {
         </div>
         <JobProgress job={job} trans={trans} />
         <Words words={words} />
-        <JobMetrics job={job} trans={trans} />
+        <JobMetrics job={job} trend={trends.get(job.id)} trans={trans} />
       </div>
       <JobButtons {...props} />
     </li>

@@ -5,7 +5,9 @@ import React from 'react';
 
 import type { JobSummary } from '../_types';
 import { expectedWords, metricWords, percent, progressText } from '../outlook';
-import { usageWords } from '../usage';
+import type { ITrend } from '../trends';
+import { usageFigures } from '../usage';
+import { Spark } from './spark';
 
 interface IOutlookProps {
   job: JobSummary;
@@ -43,15 +45,31 @@ export function JobProgress({ job, trans }: IOutlookProps): JSX.Element | null {
   );
 }
 
+/** A full core, or a full GPU. */
+const FULL = 100;
+
 /** What a job uses of its hosts, and the newest values of its metrics; nothing where nothing is known. */
-export function JobMetrics({ job, trans }: IOutlookProps): JSX.Element | null {
-  const words = [...usageWords(job, trans), ...metricWords(job, trans)];
-  if (words.length === 0) {
+export function JobMetrics(props: IOutlookProps & { trend?: ITrend }): JSX.Element | null {
+  const { job, trend, trans } = props;
+  const said = [
+    ...usageFigures(job, trans).map(({ of, words }) => ({
+      words,
+      values: (of === 'memory' ? undefined : trend?.[of]) ?? []
+    })),
+    ...metricWords(job, trans).map(words => ({ words, values: [] }))
+  ];
+  if (said.length === 0) {
     return null;
   }
   return (
     <div className="jp-smx-metrics" aria-label={trans.__('Metrics of %1', job.name)} role="group">
-      {words.join(' · ')}
+      {said.map(({ words, values }, index) => (
+        <React.Fragment key={index}>
+          {index > 0 ? ' · ' : ''}
+          <Spark values={values} full={FULL} />
+          {words}
+        </React.Fragment>
+      ))}
     </div>
   );
 }

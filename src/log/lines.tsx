@@ -7,8 +7,8 @@ import React, { useEffect, useLayoutEffect, useRef } from 'react';
 
 import type { LogReader } from './reader';
 import type { IRow } from './rows';
-import type { ISpan, IWords } from './text';
-import { spansOf } from './text';
+import { RowText } from './rowtext';
+import type { IWords } from './text';
 
 /** Pixels of a row before anybody measured one. */
 const ROW = 17;
@@ -173,24 +173,11 @@ const Row = React.memo((props: IRowProps): JSX.Element => {
       style={{ transform: `translateY(${top}px)` }}
     >
       {row.isContinued ? <Mark text={trans.__('(goes on) ')} /> : null}
-      {spansOf(row, words).map((span, key) => (
-        <Span key={key} {...span} />
-      ))}
+      <RowText row={row} words={words} />
       {row.goesOn ? <Mark text={trans.__(' (a very long line: it goes on below)')} /> : null}
     </pre>
   );
 });
-
-function Span({ text, className, color, background, isHit }: ISpan): JSX.Element {
-  const Name = isHit ? 'mark' : 'span';
-  return className || color || background || isHit ? (
-    <Name className={className} style={{ color, backgroundColor: background }}>
-      {text}
-    </Name>
-  ) : (
-    <>{text}</>
-  );
-}
 
 /** Words of ours in a row, which are not copied with it. */
 function Mark({ text }: { text: string }): JSX.Element {

@@ -4,6 +4,7 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ITranslator } from '@jupyterlab/translation';
 
+import type { IOpenCard } from '../card';
 import { CardRenderer } from '../card';
 import { CARD_MIME_TYPE } from '../snapshot';
 import { IJobsModel } from '../tokens';
@@ -22,11 +23,21 @@ export const cardPlugin: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null
   ): void => {
     const trans = wordsOf(translator);
+    const open = async (id: string): Promise<IOpenCard> => {
+      const [{ Api }, { CardMore, detailOf }] = await Promise.all([
+        import('../api'),
+        import('../opencard')
+      ]);
+      return {
+        More: CardMore,
+        detail: detailOf(new Api(app.serviceManager.serverSettings), id, model)
+      };
+    };
     rendermime.addFactory(
       {
         safe: true,
         mimeTypes: [CARD_MIME_TYPE],
-        createRenderer: () => new CardRenderer(model, app.commands, trans)
+        createRenderer: () => new CardRenderer(model, app.commands, trans, open)
       },
       0
     );

@@ -4,8 +4,16 @@ import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { CommandIDs } from '../ids';
 import type { INamedJob, JobTabs } from '../jobtabs';
-import { JOB_ARGS, JOB_PROPERTIES, listedJobs, namedJob } from '../jobtabs';
-import type { IOpenOptions, JobView } from '.';
+import { JOB_PROPERTIES, listedJobs, namedJob } from '../jobtabs';
+import type { IOpenOptions, JobView, SectionName } from '.';
+
+const OPEN_ARGS = {
+  type: 'object',
+  properties: {
+    ...JOB_PROPERTIES,
+    section: { type: 'string', description: 'The section to show, as "files"; the log at first' }
+  }
+};
 
 const COMPARE_ARGS = {
   type: 'object',
@@ -23,10 +31,11 @@ export function addJobCommands(options: IOpenOptions, tabs: JobTabs<JobView>): v
   app.commands.addCommand(CommandIDs.openJob, {
     label: trans.__('Open Job'),
     caption: trans.__('Show the log, files, code, environment, events and cost of a job'),
-    describedBy: { args: JOB_ARGS },
+    describedBy: { args: OPEN_ARGS },
     execute: async args => {
       const job = await namedJob(args, model, trans);
-      return job && opened(job, options, tabs);
+      const view = job && (await opened(job, options, tabs));
+      view?.open(textOf(args, 'section') as SectionName);
     }
   });
   app.commands.addCommand(CommandIDs.compareJobs, {

@@ -1,11 +1,15 @@
 import { nullTranslator } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { Widget } from '@lumino/widgets';
+import React from 'react';
 
-import type { Usage } from '../_types';
+import type { JobSummary, Usage } from '../_types';
 import { JobMetrics } from '../components/outlook';
 import { readCard } from '../snapshot';
-import { bytesWords, readUsage, usageWords } from '../usage';
+import { bytesWords, readUsage, usageFigures } from '../usage';
 import { completed, job } from './examples';
+import { rendered } from './fakes';
 
 const trans = nullTranslator.load('jupyter_smx');
 const usage: Usage = {
@@ -16,25 +20,39 @@ const usage: Usage = {
   cpu_seconds: null
 };
 
+const usageWords = (of: JobSummary): string[] => usageFigures(of, trans).map(({ words }) => words);
+
 describe('what a job uses', () => {
   it('is told with its units, and what nobody measured is not told', () => {
-    expect(usageWords(job(1, { usage }), trans)).toEqual(['CPU 186 %', 'memory 1.2 GB']);
-    expect(usageWords(job(1, { usage: { ...usage, gpu_percent: 0 } }), trans)[2]).toBe('GPU 0 %');
-    expect(usageWords(job(1), trans)).toEqual([]);
+    expect(usageWords(job(1, { usage }))).toEqual(['CPU 186 %', 'memory 1.2 GB']);
+    expect(usageWords(job(1, { usage: { ...usage, gpu_percent: 0 } }))[2]).toBe('GPU 0 %');
+    expect(usageWords(job(1))).toEqual([]);
   });
 
   it('is the most that it used when it is over', () => {
     const done = completed(1, { usage, peak: { ...usage, cpu_percent: 200, memory_bytes: null } });
-    expect(usageWords(done, trans)).toEqual(['peak CPU 200 %']);
+    expect(usageWords(done)).toEqual(['peak CPU 200 %']);
   });
 
-  it('stands in a group with a name, as text that is read aloud', () => {
-    const group = JobMetrics({ job: job(1, { usage, metrics: { loss: 0.5 } }), trans });
-    expect(group?.props).toMatchObject({
-      role: 'group',
-      'aria-label': trans.__('Metrics of %1', 'train-digits-1'),
-      children: 'CPU 186 % · memory 1.2 GB · loss 0.5'
-    });
+  it('stands in a group with a name, as text that is read aloud beside bars that are not', async () => {
+    const trend = { cpu: [50, 186.4], gpu: [] };
+    const widget = ReactWidget.create(
+      <JobMetrics job={job(1, { usage, metrics: { loss: 0.5 } })} trend={trend} trans={trans} />
+    );
+    Widget.attach(widget, document.body);
+    await rendered();
+    const group = widget.node.firstElementChild;
+    expect(group?.getAttribute('role')).toBe('group');
+    expect(group?.getAttribute('aria-label')).toBe('Metrics of train-digits-1');
+    expect(group?.textContent).toBe('CPU 186 % · memory 1.2 GB · loss 0.5');
+    const [bars, ...others] = [...(group?.querySelectorAll('svg') ?? [])];
+    expect(others).toEqual([]);
+    expect(bars.getAttribute('aria-hidden')).toBe('true');
+    expect([...bars.querySelectorAll('rect')].map(bar => bar.getAttribute('height'))).toEqual([
+      '1',
+      String(500 / 186.4),
+      '10'
+    ]);
     expect(JobMetrics({ job: job(1), trans })).toBeNull();
   });
 

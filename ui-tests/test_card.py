@@ -1,0 +1,64 @@
+"""The card under a cell, opened: why and how a job began, what it uses, and the end of its log."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from lab import WAKE
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from gate import Gate
+    from lab import Lab
+    from labserver import LabServer
+
+BUSY = """
+import threading
+
+over = threading.Event()
+
+def work():
+    step = 0
+    while not over.is_set():
+        step += 1
+        sum(range(100_000))
+        if step % 100 == 0:
+            print(f"step {step} loss={1 / step:.5f}", flush=True)
+
+threading.Thread(target=work).start()
+"""
+
+
+def test_an_open_card_says_all_of_a_job_while_it_runs_and_when_it_is_over(
+    lab: Lab, server: LabServer, gate: Gate
+) -> None:
+    cell = f"%%train --name busy --metric loss=loss=(\\S+)\n{BUSY}{gate.code}\nover.set()"
+    server.write_notebook("busy.ipynb", "%load_ext jupyter_smx", cell)
+    lab.open("busy.ipynb")
+    lab.panel.show()
+    lab.run_all()
+    gate.wait_for_job()
+    card, row = lab.card("busy"), lab.panel.running("busy")
+    expect(row).to_contain_text(re.compile(r"CPU \d+ %"), timeout=WAKE)
+    expect(row.locator(".jp-smx-spark rect")).not_to_have_count(0)
+    fold = card.get_by_role("button", name="Details of busy")
+    fold.focus()
+    lab.page.keyboard.press("Enter")
+    expect(fold).to_have_attribute("aria-expanded", "true")
+    expect(card).to_contain_text(re.compile(r"hosts [\d.]+ m?s · inputs and process [\d.]+ m?s"))
+    expect(card.get_by_role("log")).to_contain_text("loss=")
+    figures = card.get_by_role("list", name="Figures over time").get_by_role("listitem")
+    expect(figures.filter(has_text=re.compile(r"CPU [\d.]+ %"))).to_have_count(1, timeout=WAKE)
+    expect(figures.filter(has_text=re.compile(r"loss 0\.\d+")).locator("path")).to_have_attribute("d", re.compile("^M"))
+    before = card.get_by_role("log").inner_text()
+    expect(card.get_by_role("log")).not_to_have_text(before)
+    lab.photograph("card-open")
+    lab.theme("JupyterLab Dark")
+    lab.photograph("card-open-dark")
+    gate.open()
+    expect(card).to_contain_text("Completed")
+    expect(card.get_by_role("log")).to_contain_text("through")
+    card.get_by_role("button", name="Outputs").click()
+    view = lab.page.get_by_role("region", name=re.compile("^Job busy"))
+    expect(view.get_by_role("tab", name="Files")).to_have_attribute("aria-selected", "true")

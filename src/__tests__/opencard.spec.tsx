@@ -206,7 +206,7 @@ it('an open card that cannot be loaded says so, and is tried again', async () =>
   const card = new CardRenderer(model, addedCommands().commands, trans, open);
   Widget.attach(card, document.body);
   const data = { [CARD_MIME_TYPE]: { id: 'job-0', name: 'train-digits-0', summary: null } };
-  await card.renderModel({ trusted: false, data, metadata: {}, setData: jest.fn() } as never);
+  await card.renderModel({ trusted: false, data, metadata: {}, setData: jest.fn() });
   const fold = async (): Promise<void> => {
     button(card.node, 'Details of train-digits-0').click();
     await rendered();

@@ -50,7 +50,7 @@ describe('what a job used lately', () => {
     expect([...told(job(0, used(50)), completed(0, used(50))).trends.keys()]).toEqual([]);
     expect([...listed(before, [job(1, used(60))], [], 9).state.trends.keys()]).toEqual(['job-1']);
     const gone = { seq: 99, at: 0, kind: 'job', job: null, pool: null, deleted: 'job-1' };
-    const after = changed(before, { seq: 99, reset: false, events: [gone] } as never).state;
+    const after = changed(before, { seq: 99, reset: false, events: [gone] }).state;
     expect([...after.trends.keys()]).toEqual(['job-0']);
   });
 });

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from importlib.metadata import version
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
-from jupyter_server._tz import utcnow
 from jupyter_server.extension.application import ExtensionApp
 from tornado.ioloop import PeriodicCallback
 from traitlets import List, Unicode
@@ -17,6 +16,7 @@ from traitlets import List, Unicode
 from jupyter_smx import launch
 from jupyter_smx.server.activity import Activity
 from jupyter_smx.server.connection import ControllerConnection
+from jupyter_smx.server.handlers import VERSION
 from jupyter_smx.server.messages import Messenger, addresses
 from jupyter_smx.server.notice import SCHEMA_ID, SCHEMA_PATH, Notice, reset
 from jupyter_smx.server.outbox import Outbox
@@ -108,12 +108,12 @@ class SmxServerExtension(ExtensionApp):
     def remind_cullers(self) -> None:
         """Count a job in progress as activity of now, for those who look at the server from outside, as hubs do."""
         if self.current_activity():
-            self._server().web_app.settings["last_activity_times"][self.name] = utcnow()
+            self._server().web_app.settings["last_activity_times"][self.name] = datetime.now(timezone.utc)
 
     def examination(self) -> dict[str, Any]:
         """Give this server's part of the doctor's page."""
         return {
-            "version": version("jupyter-smx"),
+            "version": VERSION,
             "data_dir": str(launch.data_dir()),
             "relay": self._following is not None and not self._following.done(),
             "messages": self._messaging is not None and not self._messaging.done(),

@@ -17,7 +17,14 @@ from jupyter_server.base.handlers import APIHandler
 from jupyter_server.extension.handler import ExtensionHandlerMixin
 from tornado.web import authenticated
 
-from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError, ValidationError
+from jupyter_smx.model.errors import (
+    ErrorBody,
+    ResourceNotFoundError,
+    SmxError,
+    UnavailableError,
+    ValidationError,
+    from_body,
+)
 from jupyter_smx.model.event import Changes
 from jupyter_smx.model.job import Job
 from jupyter_smx.server.artifacts import Passage, file_name
@@ -352,13 +359,24 @@ class DoctorHandler(ControllerHandler):
             controller, problem = None, ""
             try:
                 answer = await self.smx.connection.request("GET", "/v1/doctor")
-                controller = json.loads(answer.body)
+                if answer.code == HTTPStatus.OK:
+                    controller = json.loads(answer.body)
+                else:
+                    problem = _sentence(answer)
             except (UnavailableError, ValueError) as error:
                 problem = str(error)
             page = {"server": self.smx.examination(), "controller": controller, "problem": problem}
             self.finish(json.dumps(page))
 
         await self.guarded(examine)
+
+
+def _sentence(answer: HTTPResponse) -> str:
+    """Give what the controller says where it refuses."""
+    try:
+        return str(from_body(msgspec.json.decode(answer.body, type=ErrorBody)))
+    except msgspec.DecodeError:
+        return f"The controller answered {answer.code}, and nothing that can be read."
 
 
 def segment(ref: str) -> str:

@@ -15,7 +15,7 @@ from routes import ROUTES, Route
 from tornado.httpclient import HTTPClientError
 
 from jupyter_smx import launch
-from jupyter_smx.model.errors import ResourceNotFoundError
+from jupyter_smx.model.errors import ErrorBody, ResourceNotFoundError
 from jupyter_smx.server.artifacts import file_name
 from jupyter_smx.server.handlers import segment
 
@@ -213,6 +213,24 @@ async def test_the_doctor_answers_without_a_controller_too(jp_fetch: Any) -> Non
     page = json.loads((await jp_fetch("jupyter-smx", "doctor")).body)
     assert page["controller"] is None
     assert "No controller is running" in page["problem"]
+    assert page["server"]["jobs_in_progress"] == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (ErrorBody(code="Fenced", message="Another controller has taken over.", cure="Ask it."), "taken over. Ask it."),
+        (b"<html>", "The controller answered 503"),
+    ],
+    ids=["a refusal", "nonsense"],
+)
+async def test_a_controller_that_refuses_to_be_examined_is_a_problem_and_no_controller(
+    body: ErrorBody | bytes, says: str, jp_fetch: Any, controller: FakeController
+) -> None:
+    controller.answer("GET", "/v1/doctor", 503, body)
+    page = json.loads((await jp_fetch("jupyter-smx", "doctor")).body)
+    assert page["controller"] is None
+    assert says in page["problem"]
     assert page["server"]["jobs_in_progress"] == 0
 
 

@@ -11,7 +11,14 @@ from msgspec.structs import asdict, replace
 from jupyter_smx.controller.arrays import ArrayDesk
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.comparison import Comparison, compare
-from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, SmxError, ValidationError, nearest
+from jupyter_smx.model.errors import (
+    RefusedError,
+    ResourceInUseError,
+    ResourceNotFoundError,
+    SmxError,
+    ValidationError,
+    nearest,
+)
 from jupyter_smx.model.event import Changes, PoolSummary
 from jupyter_smx.model.job import Job, JobSummary, Transition
 from jupyter_smx.model.name import check_id, job_name
@@ -255,6 +262,7 @@ class Desk:
 
         :raises ResourceInUseError: it is not idle.
         :raises ResourceLimitError: over the cap.
+        :raises RefusedError: its engine ends hosts when it was told at the beginning.
         """
         cluster = self._idle_pool(ref)
         if seconds == 0:
@@ -263,12 +271,24 @@ class Desk:
         keep_alive.check(seconds, limits)
         now = self._books.clock()
         seconds = min(seconds, max(1, keep_alive.chain_left(cluster, limits, now)))
+        self._check_extension(cluster, now + seconds)
         # The agents first: they end by their own clock, and a longer promise here would be a lie.
         for host in cluster.hosts:
             await self._agents.stream(cluster.id, host.name).request("deadline", seconds=seconds)
         current = self._idle_pool(cluster.id)
         changed = self._books.amend_cluster(current.id, expires_at=now + seconds, kept_for="")
         return self._books.pool_summary(changed or current)
+
+    def _check_extension(self, cluster: Cluster, until: float) -> None:
+        longer = cluster.expires_at is not None and until > cluster.expires_at
+        if longer and not self._engine_of(cluster.key.engine).capabilities.extend:
+            raise RefusedError(
+                f"Pool {cluster.name()} cannot be kept for longer.",
+                field="keep_alive",
+                value=cluster.key.engine,
+                rule=f"The engine {cluster.key.engine} is told once, when it gives hosts, for how long they stay.",
+                cure="Start the next job with a longer --keep-alive.",
+            )
 
     def release(self, ref: str) -> PoolSummary:
         """Begin to end an idle pool.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from msgspec import Struct
 from traitlets.config import LoggingConfigurable
 
-from jupyter_smx.model.instance import InstanceGroup, InstanceType
+from jupyter_smx.model.instance import InstanceGroup
 
 if TYPE_CHECKING:
     import asyncio
@@ -41,7 +41,6 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
     shared_folder: bool = False
     extend: bool = True
-    gpu: bool = False
     bounded_by_machine: bool = False
     """The hosts share this machine, so the controller's capacity traits apply."""
     environments: bool = False
@@ -122,7 +121,3 @@ class Engine(LoggingConfigurable):
     async def doctor(self) -> dict[str, object]:
         """Give what a doctor's page shows of this engine: facts by name, looked at now."""
         return {}
-
-    def instance_types(self) -> dict[str, InstanceType] | None:
-        """Give the instance types that this engine has, or None where the controller's catalogue applies."""
-        return None

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from jupyter_smx.model.cluster import ClusterState, WarmPoolStatus
-from jupyter_smx.model.errors import ResourceInUseError, ResourceLimitError, ResourceNotFoundError
+from jupyter_smx.model.errors import RefusedError, ResourceInUseError, ResourceLimitError, ResourceNotFoundError
 from jupyter_smx.model.status import SecondaryStatus, Status
 from jupyter_smx.testing.fake_host import Script
 from jupyter_smx.testing.simulation import LIMITS, Simulation
@@ -208,6 +208,20 @@ def test_a_pool_can_be_extended_while_it_is_idle_on_paper_and_on_its_hosts(sim: 
     sim.pass_time(13)
     assert pool_status(sim, job)[0] == "Terminated"
     assert pool_status(sim, job)[2] in range(359, 364)
+
+
+def test_an_engine_that_cannot_keep_hosts_for_longer_says_so_and_may_keep_them_for_less(
+    sim: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(sim.engine), "capabilities", replace(sim.engine.capabilities, extend=False))
+    sim.finish(keep_alive=70)
+    (pool,) = sim.pools()
+    with pytest.raises(RefusedError, match="The engine fake is told once"):
+        sim.call(lambda: sim.controller.desk.extend(pool.id, 300))
+    assert sim.pool(pool.id).expires_at == pool.expires_at
+    sim.call(lambda: sim.controller.desk.extend(pool.id, 10))
+    sim.pass_time(12)
+    assert sim.pools() == []
 
 
 def test_zero_releases_a_pool_at_once_and_its_job_is_billed_until_then(sim: Simulation) -> None:

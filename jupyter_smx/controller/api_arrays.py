@@ -47,7 +47,7 @@ class OneArray(Handler):
         if wait:
             await self.patiently(arrays.wait(array, int(self.number("ended", 0, 2**31)), wait))
         tasks = arrays.tasks(array) if self.number("tasks", 1, 1) else []
-        self.answer(msgspec.to_builtins(arrays.summary(array)) | {"tasks": msgspec.to_builtins(tasks)})
+        self.answer(msgspec.to_builtins(arrays.summary(array)) | {"tasks": tasks})
 
 
 class StopArray(Handler):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import TYPE_CHECKING
 
@@ -13,8 +12,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.controller.job_folder import JobFolder
-
-PIECE = 262_144
 
 
 class Artifacts(Handler):
@@ -32,12 +29,7 @@ class Artifacts(Handler):
                 value=name,
                 cure=nearest(name, [artifact.name for artifact in job.artifacts]),
             )
-        self.set_header("Content-Type", "application/octet-stream")
-        self.set_header("Content-Length", str(path.stat().st_size))
-        with path.open("rb", buffering=0) as file:
-            while piece := await asyncio.to_thread(file.read, PIECE):
-                self.write(piece)
-                await self.flush()
+        await self.send_file(path)
 
 
 def _inside(folder: JobFolder, name: str) -> Path | None:

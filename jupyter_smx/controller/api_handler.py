@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from tornado.web import Finish, HTTPError, RequestHandler
@@ -17,88 +18,32 @@ from jupyter_smx.model.errors import ErrorBody, SmxError, UnavailableError, Vali
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Coroutine
+    from pathlib import Path
 
-    from jupyter_smx.controller.arrays import ArrayDesk
     from jupyter_smx.controller.bell import Bells
+    from jupyter_smx.controller.desk import Desk
     from jupyter_smx.controller.staging import Staging
-    from jupyter_smx.model.bill import Bill
-    from jupyter_smx.model.comparison import Comparison
-    from jupyter_smx.model.event import Changes, PoolSummary
-    from jupyter_smx.model.job import Job, JobSummary
+    from jupyter_smx.model.job import Job
     from jupyter_smx.model.progress import JobMetrics
-    from jupyter_smx.model.spec import JobSpec
-    from jupyter_smx.model.status import Status
     from jupyter_smx.model.usage import JobUsage
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 HOSTS = ("localhost", "localhost:80")
+PIECE = 262_144
+"""Bytes of a file that are in memory at once for each answer."""
 _CODES = {403: "AccessDenied", 404: "ResourceNotFound", 405: "MethodNotAllowed"}
 _encode = msgspec.json.Encoder().encode
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 """Making a decoder costs more than using it."""
 
 
-class Controller(Protocol):
-    """Whom the API asks. What raises, raises SmxError."""
-
-    arrays: ArrayDesk
-
-    def submit(self, job_id: str, spec: JobSpec) -> tuple[Job, bool]:
-        """Give the job, and whether it is new."""
-
-    def plan(self, spec: JobSpec) -> dict[str, Any]:
-        """Say what would happen."""
-
-    def job(self, ref: str) -> Job:
-        """Find a job."""
-
-    def summary(self, job: Job) -> JobSummary:
-        """Say of a job what lists show."""
-
-    def bill(self, job: Job) -> Bill:
-        """Say what a job is billed for."""
-
-    def compare(self, ref: str, other: str) -> Comparison:
-        """Say in what a job differs from another one, or from the run before it."""
-
-    def jobs(self, limit: int, before: str, status: Status | None) -> list[JobSummary]:
-        """Give one page of jobs, newest first."""
-
-    def stop(self, ref: str) -> Job:
-        """Set a job's goal to stop."""
-
-    def delete(self, ref: str) -> Job:
-        """Forget a finished job."""
-
-    async def wait_job(self, ref: str, until: str, timeout: float) -> Job:
-        """Give a job when it is there, or as it is after the seconds."""
-
-    def pools(self) -> list[PoolSummary]:
-        """Give all live pools."""
-
-    async def extend(self, ref: str, seconds: int) -> PoolSummary:
-        """Keep an idle pool for these seconds from now."""
-
-    def release(self, ref: str) -> PoolSummary:
-        """Begin to end an idle pool."""
-
-    def changes(self, since: int, limit: int) -> Changes:
-        """Give the events after a number."""
-
-    def next_change(self) -> asyncio.Future[None]:
-        """Give what is done at the next change; nobody may cancel it."""
-
-    async def doctor(self) -> dict[str, Any]:
-        """Say what the doctor's page shows of the controller."""
-
-
 @dataclass(frozen=True)
 class Surroundings:
     """What handlers need: whom to ask, where files lie, the bells of logs, and what to do when fenced."""
 
-    desk: Controller
+    desk: Desk
     staging: Staging
     log_bells: Bells
     about: Callable[[], dict[str, Any]]
@@ -120,7 +65,7 @@ class Handler(RequestHandler):
         return found
 
     @property
-    def desk(self) -> Controller:
+    def desk(self) -> Desk:
         """Give whom to ask."""
         return self.around.desk
 
@@ -195,6 +140,17 @@ class Handler(RequestHandler):
         # One object of two halves: a record with its source is large, and is written once.
         self.set_status(status)
         self.finish(_encode(job)[:-1] + b"," + _encode(derived)[1:])
+
+    async def send_file(self, path: Path) -> None:
+        """Stream a file; of one that still grows what was there at the beginning."""
+        self.set_header("Content-Type", "application/octet-stream")
+        with path.open("rb", buffering=0) as file:
+            left = os.fstat(file.fileno()).st_size
+            self.set_header("Content-Length", str(left))
+            while left and (piece := await asyncio.to_thread(file.read, min(PIECE, left))):
+                left -= len(piece)
+                self.write(piece)
+                await self.flush()
 
     async def patiently(self, waiting: Coroutine[Any, Any, _T]) -> _T:
         """Wait, but no longer than somebody is there to hear the answer."""

@@ -8,10 +8,10 @@ import time
 from typing import TYPE_CHECKING
 
 from jupyter_smx.controller import log_search
-from jupyter_smx.controller.api_handler import Handler
+from jupyter_smx.controller.api_handler import PIECE, Handler
 from jupyter_smx.model.errors import ResourceNotFoundError
-from jupyter_smx.model.status import is_final
 from jupyter_smx.policy.hosts import named_hosts
+from jupyter_smx.policy.retries import is_over
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from jupyter_smx.model.job import Job
 
 MAX_WAIT = 3_600.0
-PIECE = 262_144
 MAX_PIECE = 4 * 2**20
 FAR = 2.0**62
 """Larger than any file."""
@@ -55,7 +54,7 @@ class Logs(LogHandler):
         while True:
             # The verdict is looked at before the file: what came with it is in the file by then.
             now = self.desk.job(job.id)
-            final = is_final(now.state) or now.attempt > attempt
+            final = is_over(now, attempt)
             data, begin, total = _read(path, offset, last, limit)
             left = until - time.monotonic()
             if data or final or left <= 0:
@@ -100,18 +99,11 @@ class WholeLog(LogHandler):
     async def get(self, ref: str) -> None:
         """Stream a log; of one that still grows what was there at the beginning."""
         *_, path = self.which(self.desk.job(ref))
-        self.set_header("Content-Type", "application/octet-stream")
-        if not path.is_file():
+        if path.is_file():
+            await self.send_file(path)
+        else:
+            self.set_header("Content-Type", "application/octet-stream")
             self.set_header("Content-Length", "0")
-            self.finish()
-            return
-        with path.open("rb", buffering=0) as file:
-            left = os.fstat(file.fileno()).st_size
-            self.set_header("Content-Length", str(left))
-            while left and (piece := await asyncio.to_thread(file.read, min(PIECE, left))):
-                left -= len(piece)
-                self.write(piece)
-                await self.flush()
 
 
 def check_host(job: Job, host: str) -> str:

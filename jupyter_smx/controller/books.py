@@ -193,9 +193,9 @@ class Books:
             reason=cluster.reason,
         )
 
-    def pool(self, ref: str, live: Iterable[Cluster] | None = None) -> Cluster | None:
+    def pool(self, ref: str) -> Cluster | None:
         """Find a live pool by id, name, or the beginning of either."""
-        clusters = list(live if live is not None else self.clusters.values())
+        clusters = list(self.clusters.values())
         exact = [cluster for cluster in clusters if ref in {cluster.id, cluster.name()}]
         near = exact or [c for c in clusters if ref and (c.id.startswith(ref) or c.name().startswith(ref))]
         return near[0] if len(near) == 1 else None

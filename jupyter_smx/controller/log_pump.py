@@ -7,6 +7,7 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
+from jupyter_smx.agent.wire import MAX_BODY
 from jupyter_smx.controller.job_folder import FULL, JobFolder, StagingError
 from jupyter_smx.model.errors import SmxError, UnavailableError
 
@@ -22,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 AGAIN = 1.0
 """Seconds until a full disk is tried again."""
-PIECE = 262_144
+PIECE = MAX_BODY
 """Bytes in memory at once for each job and host."""
 
 

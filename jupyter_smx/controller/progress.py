@@ -20,8 +20,8 @@ from jupyter_smx.controller.gauge import Gauge, Told
 from jupyter_smx.controller.job_folder import JobFolder
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.progress import Outlook
-from jupyter_smx.model.status import is_final
 from jupyter_smx.policy import capacity, eta
+from jupyter_smx.policy.retries import is_over
 from jupyter_smx.policy.usage import together
 
 if TYPE_CHECKING:
@@ -139,14 +139,14 @@ class Meter:
 
     async def metrics(self, job: Job, attempt: int, since: float) -> JobMetrics:
         """Give the points of a run of a job after a moment; the run may be over since long."""
-        is_over = is_final(job.state) or attempt < job.attempt
+        over = is_over(job, attempt)
         gauge = self._gauges.get(job.id)
         if gauge is None or gauge.attempt != attempt:
             gauge = self._new_gauge(replace(job, attempt=attempt))
-            if is_over:
+            if over:
                 await self._in_thread(gauge.finish_late)  # what was not saved before the controller ended
         found = await self._in_thread(partial(gauge.record, since))
-        return replace(found, attempts=job.attempt, is_final=is_over)
+        return replace(found, attempts=job.attempt, is_final=over)
 
     async def close(self) -> None:
         """Save what is known and let the thread go; a new controller reads on."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import asdict
 
+from jupyter_smx.agent.wire import MAX_BODY
 from jupyter_smx.controller.archives import merge
 from jupyter_smx.controller.job_folder import JobFolder, StagingError, or_say, whole_file
 from jupyter_smx.model.channel import Artifact
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.provenance import Provenance
 
-PIECE = 262_144
+PIECE = MAX_BODY
 RESULT = "result.pkl"
 ARCHIVES = {"model": "model.tar.gz", "data": "output.tar.gz"}
 """What ``--output`` of a training job calls its two folders, and the archives that they become."""

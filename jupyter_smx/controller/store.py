@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
@@ -202,14 +202,13 @@ class Store:
         raise self._not_found(ref, [row[0] for row in found])
 
     @_reads
-    def jobs(self, limit: int = 100, before: str = "", status: Status | None = None) -> list[Job]:
-        """Give one page of jobs, newest first; ``before`` is the id of the last job of the page before."""
-        return [_decode_job(row[0]) for row in self._page("record", limit, before, status)]
-
-    @_reads
     def summaries(self, limit: int = 100, before: str = "", status: Status | None = None) -> list[JobSummary]:
-        """Give the same page as :meth:`jobs` as summaries, as of the last write of each job; reads no source."""
-        return [_decode_summary(row[0]) for row in self._page("summary", limit, before, status)]
+        """Give one page of jobs, newest first, as of the last write of each; ``before`` is the last id of another page.
+
+        Reads no source.
+        """
+        question = tables.page(status, after_start=bool(before))
+        return [_decode_summary(row[0]) for row in question.run(self._raw, count=limit, before=before)]
 
     @_reads
     def run_before(self, job: Job) -> str | None:
@@ -321,10 +320,6 @@ class Store:
     def _one(self, question: Statement, ref: str) -> bytes | None:
         row = question.run(self._raw, ref=ref).fetchone()
         return None if row is None else row[0]
-
-    def _page(self, column: str, limit: int, before: str, status: Status | None) -> list[Any]:
-        question = tables.page(column, status, after_start=bool(before))
-        return question.run(self._raw, count=limit, before=before).fetchall()
 
     def _not_found(self, ref: str, candidates: list[str]) -> ResourceNotFoundError:
         if candidates:

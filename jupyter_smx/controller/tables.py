@@ -202,12 +202,12 @@ def prefix(ref: str) -> dict[str, str]:
 
 
 @functools.cache
-def page(column: str, status: Status | None, *, after_start: bool) -> Statement:
-    """Give the question for one page of jobs, newest first: of each the ``column``.
+def page(status: Status | None, *, after_start: bool) -> Statement:
+    """Give the question for one page of summaries of jobs, newest first.
 
     ``after_start`` says that it is not the first page.
     """
-    query = select(jobs.c[column]).order_by(jobs.c.created_at.desc(), jobs.c.id.desc()).limit(bindparam("count"))
+    query = select(jobs.c.summary).order_by(jobs.c.created_at.desc(), jobs.c.id.desc()).limit(bindparam("count"))
     if after_start:
         mark = select(jobs.c.created_at, jobs.c.id).where(jobs.c.id == bindparam("before")).subquery()
         query = query.where(tuple_(jobs.c.created_at, jobs.c.id) < select(mark).scalar_subquery())

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from jupyter_smx.controller.job_folder import JobFolder, StagingError
 from jupyter_smx.controller.log_pump import LogPump
 from jupyter_smx.model.errors import UnavailableError
-from jupyter_smx.model.status import is_final
 from jupyter_smx.model.usage import HostUsage, JobUsage
 from jupyter_smx.policy.hosts import named_hosts
+from jupyter_smx.policy.retries import is_over
 from jupyter_smx.policy.usage import history, usage_of
 
 if TYPE_CHECKING:
@@ -72,9 +72,9 @@ class UsageBooks:
 
         Of a live run it goes up to the newest sample.
         """
-        is_over = is_final(job.state) or attempt < job.attempt
+        over = is_over(job, attempt)
         names = [each.name for each in named_hosts(job.spec.instance_groups) if host in ("", each.name)]
-        if not is_over:
+        if not over:
             await asyncio.gather(*(self._catch_up(job, name) for name in names))
         found = await asyncio.gather(*(asyncio.to_thread(self._read, job, attempt, name, since) for name in names))
         return JobUsage(
@@ -83,7 +83,7 @@ class UsageBooks:
             peak=job.peak,
             attempt=attempt,
             attempts=job.attempt,
-            is_final=is_over,
+            is_final=over,
         )
 
     async def close(self) -> None:

@@ -19,6 +19,10 @@ class Status(str, Enum):
     STOPPED = "Stopped"
 
 
+OVER = frozenset({Status.COMPLETED, Status.FAILED, Status.STOPPED})
+"""Of a job that has its verdict."""
+
+
 class SecondaryStatus(str, Enum):
     """The exact step; SageMaker's ``SecondaryStatus``. Processing jobs have the same steps here."""
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.model.status import Goal, SecondaryStatus
+from jupyter_smx.model.status import Goal, SecondaryStatus, is_final
 from jupyter_smx.policy.transitions import begin_again
 
 if TYPE_CHECKING:
@@ -35,6 +35,11 @@ NEVER_BEGAN = f"{OURS}: Its hosts were lost before the code began."
 def seconds_left(job: Job) -> int:
     """Give the seconds that the attempt at hand may run."""
     return int(job.spec.max_run - sum(attempt.seconds() for attempt in job.attempts))
+
+
+def is_over(job: Job, attempt: int) -> bool:
+    """Say whether a run of a job is over: the job is, or another run has begun."""
+    return is_final(job.state) or attempt < job.attempt
 
 
 def next_attempt(job: Job, judged: Verdict, ends: tuple[HostEnd, ...], now: float) -> Job | None:

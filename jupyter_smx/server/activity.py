@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.model.status import Status
+from jupyter_smx.model.status import OVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from jupyter_smx.model.event import Event
     from jupyter_smx.model.job import JobSummary
-
-_OVER = frozenset({Status.COMPLETED, Status.FAILED, Status.STOPPED})
 
 FORGET_AFTER = 600.0
 """Seconds without a word from the controller after which its jobs no longer keep the server alive."""
@@ -27,7 +25,7 @@ class Activity:
 
     def listed(self, jobs: Iterable[JobSummary], now: float) -> None:
         """Take a listing as the whole truth."""
-        self._jobs = {job.id for job in jobs if job.status not in _OVER}
+        self._jobs = {job.id for job in jobs if job.status not in OVER}
         self._heard_at = now
 
     def changed(self, events: Iterable[Event], now: float) -> None:
@@ -35,7 +33,7 @@ class Activity:
         for event in events:
             if event.job is None:
                 continue
-            if event.job.status in _OVER:
+            if event.job.status in OVER:
                 self._jobs.discard(event.job.id)
             else:
                 self._jobs.add(event.job.id)

@@ -152,6 +152,12 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
             self.smx.wake()
         self._finish_with(answer, content_type)
 
+    async def stream_on(self, path: str, name: str, *, query: dict[str, str] | None = None) -> None:
+        """Send a request to the controller and hand its answer on as it comes, as an attachment called ``name``."""
+        passage, ask = Passage(self, name), self.smx.connection.request
+        answer = await ask("GET", path, query=query, on_header=passage.on_header, on_chunk=passage.on_chunk)
+        passage.finish(answer)
+
     def _finish_with(self, answer: HTTPResponse, content_type: str) -> None:
         self.set_status(answer.code)
         self.pass_headers(answer.headers)
@@ -320,10 +326,7 @@ class ArtifactHandler(ControllerHandler):
         """Stream the file as an attachment: what a job wrote is never shown as a page of this server."""
 
         async def stream() -> None:
-            passage = Passage(self, file_name(name))
-            path, ask = f"/v1/jobs/{segment(ref)}/artifacts/{quote(name)}", self.smx.connection.request
-            answer = await ask("GET", path, on_header=passage.on_header, on_chunk=passage.on_chunk)
-            passage.finish(answer)
+            await self.stream_on(f"/v1/jobs/{segment(ref)}/artifacts/{quote(name)}", file_name(name))
 
         await self.guarded(stream)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jupyter_server.auth.decorator import authorized
 from tornado.web import authenticated
 
-from jupyter_smx.server.artifacts import Passage, file_name
+from jupyter_smx.server.artifacts import file_name
 from jupyter_smx.server.handlers import ControllerHandler, segment
 
 _TEXT = "text/plain; charset=utf-8"
@@ -50,9 +50,8 @@ class WholeLogHandler(ControllerHandler):
         """Stream the log as an attachment that is called ``name``: what a job wrote is never shown as a page."""
 
         async def stream() -> None:
-            path, ask = f"/v1/jobs/{segment(ref)}/logs/whole", self.smx.connection.request
-            passage = Passage(self, file_name(self.get_query_argument("name", f"{ref}.log")))
-            query = self.asked("host", "attempt")
-            passage.finish(await ask("GET", path, query=query, on_header=passage.on_header, on_chunk=passage.on_chunk))
+            path = f"/v1/jobs/{segment(ref)}/logs/whole"
+            name = file_name(self.get_query_argument("name", f"{ref}.log"))
+            await self.stream_on(path, name, query=self.asked("host", "attempt"))
 
         await self.guarded(stream)

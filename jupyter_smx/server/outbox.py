@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from jupyter_smx.model import duration
-from jupyter_smx.model.status import Status
+from jupyter_smx.model.cluster import ClusterState
+from jupyter_smx.model.status import OVER, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,8 +35,6 @@ BEFORE = 120.0
 
 WORTH = 180.0
 """Seconds for which a pool must have been meant to stay, so that its end is worth a message."""
-
-_OVER = frozenset({Status.COMPLETED, Status.FAILED, Status.STOPPED})
 
 
 class Message(Struct, frozen=True):
@@ -64,7 +63,7 @@ class Outbox:
 
     def listed(self, jobs: Iterable[JobSummary], pools: Iterable[PoolSummary]) -> frozenset[str]:
         """Take a listing as the whole truth; give the ids of the jobs that ended meanwhile."""
-        before, self._open = self._open, {job.id for job in jobs if job.status not in _OVER}
+        before, self._open = self._open, {job.id for job in jobs if job.status not in OVER}
         self._pools = {pool.id: pool for pool in pools}
         return frozenset(before - self._open)
 
@@ -72,14 +71,20 @@ class Outbox:
         """Take changes, oldest first."""
         for event in events:
             if event.pool is not None:
-                self._pools[event.pool.id] = event.pool
+                self._changed(event.pool)
             if event.job is None:
                 continue
-            if event.job.status not in _OVER:
+            if event.job.status not in OVER:
                 self._open.add(event.job.id)
             elif event.job.id in self._open or event.job.created_at >= now - GRACE:
                 # A short job may be over when it is heard of first; what ended long ago may change once more.
                 self.ended(event.job, now)
+
+    def _changed(self, pool: PoolSummary) -> None:
+        if pool.state == ClusterState.TERMINATED:
+            self._pools.pop(pool.id, None)
+        else:
+            self._pools[pool.id] = pool
 
     def ended(self, job: JobSummary, now: float) -> None:
         """Note the end of a job, once."""

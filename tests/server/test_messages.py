@@ -144,6 +144,14 @@ async def test_jobs_that_ended_while_nobody_could_tell_are_named(controller: Fak
     connection.close()
 
 
+def test_pools_that_are_gone_are_not_remembered() -> None:
+    box = Outbox()
+    for number in range(3):
+        for state in ("Available", "Releasing", "Terminated"):
+            box.changed([Event(seq=number, at=NOW, pool=pool(number, state=state))], NOW)
+    assert box._pools == {}
+
+
 def test_a_pool_is_told_once_two_minutes_before_its_end() -> None:
     box = Outbox()
     kept = pool(1, idle_since=NOW, expires_at=NOW + 600, jobs_served=9, price_per_hour=0.23)

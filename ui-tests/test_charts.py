@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 from typing import TYPE_CHECKING
 
 from chartworld import ChartWorld, host, metric
@@ -20,8 +21,8 @@ WAKE = 20_000
 FIRST = 60_000
 """Milliseconds until the first picture: Python writes ten megabytes of made-up history first."""
 
-LONGEST_FRAME = 3_000
-"""Milliseconds from a key to the picture with 100,000 points a line, where ten others use two cores; alone it is 25."""
+LONGEST_FRAME = 500
+"""Milliseconds from a key to the picture with 100,000 points a line; 25 alone, 50 where ten others use two cores."""
 
 TRAINS = """
 import os, time
@@ -174,14 +175,14 @@ def test_a_screen_with_two_pixels_for_one_is_drawn_on_sharply(browser: Browser, 
         assert drawings(lab).first.evaluate("canvas => canvas.width / canvas.clientWidth") == 2
 
 
-def test_a_hundred_thousand_points_are_drawn_within_a_few_frames(lab: Lab) -> None:
+def test_a_hundred_thousand_points_are_drawn_in_half_a_second(lab: Lab) -> None:
     ChartWorld(lab.page, [host("algo-1", 100_000)], [metric("loss", 100_000)])
     view = opened(lab)
     expect(view.locator(".jp-smx-charts-summary")).to_have_text(re.compile("^Over 27 hours 46 minutes"))
     area = view.get_by_role("group", name=re.compile("^Charts of"))
-    times = sorted(area.evaluate(TIME_A_KEY, key) for key in ("+", "ArrowRight", "-", "0", "+", "ArrowLeft", "0"))
+    times = [area.evaluate(TIME_A_KEY, key) for key in ("+", "ArrowRight", "-", "0", "+", "ArrowLeft", "0")]
     expect(view.locator(".jp-smx-charts-summary")).to_have_text(re.compile("^Over 27 hours"))
-    assert times[0] < LONGEST_FRAME, f"{drawings(lab).count()} charts took {times} ms"
+    assert statistics.median(times) < LONGEST_FRAME, f"{drawings(lab).count()} charts took {times} ms"
     lab.photograph("charts-of-100000-points")
 
 

@@ -157,6 +157,17 @@ describe('the rows', () => {
     expect(button(rows, 'Delete train-digits-2').tabIndex).toBe(-1);
   });
 
+  it('leave the focus where it went after an arrow that had nowhere to go', async () => {
+    const rows = await show(2);
+    rows.querySelector('li')?.focus();
+    press('ArrowUp');
+    field().focus();
+    model.become(listed(NOTHING, [completed(0), completed(1), completed(2)], [], 2).state);
+    await rendered();
+    expect(list('Finished jobs').querySelectorAll('li')).toHaveLength(3);
+    expect(document.activeElement).toBe(field());
+  });
+
   it('are deleted and stopped with the key for that', async () => {
     model.become(listed(NOTHING, [job(0), completed(1)], [], 1).state);
     await rendered();

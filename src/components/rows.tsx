@@ -110,9 +110,12 @@ function useRowKeys<T extends { id: string }>(
   const focusLater = useFocusAfterRender(list);
   const go = (index: number): void => {
     const target = Math.min(Math.max(index, 0), items.length - 1);
-    focusLater(target);
     virtualizer.scrollToIndex(target);
-    setCurrent(items[target].id);
+    if (target !== at) {
+      // Where nothing moves nothing is drawn, and the wish would take the focus at some later time.
+      focusLater(target);
+      setCurrent(items[target].id);
+    }
   };
   const onRow = (key: string): boolean => {
     const target = STEPS[key]?.(at, items.length);

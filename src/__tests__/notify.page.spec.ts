@@ -111,6 +111,19 @@ describe('a person who comes back', () => {
     tab.close();
   });
 
+  it('reads of each job once after the server did not answer for a while', async () => {
+    const tab = await openTab({ trans });
+    await tab.hide();
+    const { state } = tab.model;
+    tab.model.become({ ...state, reach: 'failing' });
+    await tab.show();
+    tab.model.state = state;
+    tab.model.end(completed(1));
+    await jest.advanceTimersByTimeAsync(0);
+    expect(said()).toEqual(['While you were away: train-digits-1 completed after 01:40']);
+    tab.close();
+  });
+
   it('reads it of what ended while the page was closed, but not again of what was told', async () => {
     const memory = new Memory();
     const first = await openTab({ trans, memory });

@@ -102,7 +102,8 @@ export class Notifier implements IDisposable {
   }
 
   private _onChanged(): void {
-    this._sayAway();
+    // The model says that it changed before it says which jobs ended in that; both are one entry.
+    queueMicrotask(() => this._sayAway());
     this._asker.look();
     this._settling ??= setTimeout(() => this._keepWatch(), SETTLE);
   }

@@ -6,9 +6,10 @@ import { CommandIDs } from '../ids';
 import { Consent } from '../notify/consent';
 import { Desktop } from '../notify/desktop';
 import { EventLine } from '../notify/line';
+import type { IMemory } from '../notify/memory';
 import { completed, job, pool } from './examples';
 import { rendered } from './fakes';
-import { Locks, Memory, Screen } from './notifying';
+import { Locks, Memory, memoryOver, Screen } from './notifying';
 import type { ITab, ITabOptions } from './notifytab';
 import { openTab } from './notifytab';
 
@@ -226,7 +227,7 @@ describe('the permission', () => {
     jest.useRealTimers();
   });
 
-  function consent(options: { memory?: Memory; isSecureContext?: boolean } = {}): {
+  function consent(options: { memory?: IMemory; isSecureContext?: boolean } = {}): {
     consent: Consent;
     switchOn: jest.Mock;
   } {
@@ -260,6 +261,15 @@ describe('the permission', () => {
     expect(consent().consent.offer()).toBeNull();
     Screen.clear('default');
     expect(consent({ isSecureContext: false }).consent.offer()).toBeNull();
+  });
+
+  it('is offered once in a page whose browser has no room to note that', () => {
+    Screen.clear('default');
+    const storage = new Memory();
+    storage.isFull = true;
+    const memory = memoryOver(storage);
+    expect(consent({ memory }).consent.offer()?.label).toBe('Tell me on the desktop');
+    expect(consent({ memory }).consent.offer()).toBeNull();
   });
 
   it('is asked after the reason was given', async () => {

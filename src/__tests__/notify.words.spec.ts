@@ -7,7 +7,7 @@ import { awaySentence, endedNote, endedSentence, kindOf, poolQuestion } from '..
 import { isTurn } from '../hints';
 import { listed, NOTHING } from '../state';
 import { completed, job, pool } from './examples';
-import { Memory } from './notifying';
+import { Memory, memoryOver } from './notifying';
 
 const trans = nullTranslator.load('jupyter_smx');
 
@@ -138,12 +138,35 @@ describe('what was told', () => {
   });
 
   it('survives what others wrote there, and a memory that is full', () => {
-    const memory = new Memory();
-    memory.setItem('k', '{"until": "soon"}');
-    const told = new Told(memory, 'k');
-    memory.isFull = true;
+    const storage = new Memory();
+    storage.setItem('k', '{"until": "soon"}');
+    const told = new Told(memoryOver(storage), 'k');
+    storage.isFull = true;
     told.begin(1000);
     expect(told.untold([completed(1)])).toEqual([completed(1)]);
+    told.add(['job-1'], 1101);
+    expect(told.untold([completed(1)])).toEqual([]);
+  });
+});
+
+describe('the memory', () => {
+  it('keeps for this page what the browser has no room for, until there is room', () => {
+    const storage = new Memory();
+    const memory = memoryOver(storage);
+    storage.isFull = true;
+    memory.setItem('k', 'here');
+    expect([memory.getItem('k'), storage.getItem('k')]).toEqual(['here', null]);
+    storage.isFull = false;
+    memory.setItem('k', 'now there');
+    storage.setItem('k', 'by another tab');
+    expect(memory.getItem('k')).toBe('by another tab');
+  });
+
+  it('is one of this page where the browser forbids to look', () => {
+    const memory = memoryOver(null);
+    expect(memory.getItem('k')).toBeNull();
+    memory.setItem('k', 'here');
+    expect(memory.getItem('k')).toBe('here');
   });
 });
 
@@ -156,6 +179,14 @@ describe('answers', () => {
     here.add('b@3000', 3000, 2001);
     expect(there.has('a@2000')).toBe(false);
     expect(there.has('b@3000')).toBe(true);
+  });
+
+  it('hold in this page where the browser has no room for them', () => {
+    const storage = new Memory();
+    storage.isFull = true;
+    const answers = new Answers(memoryOver(storage), 'k');
+    answers.add('a@2000', 2000, 1900);
+    expect(answers.has('a@2000')).toBe(true);
   });
 });
 

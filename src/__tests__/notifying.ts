@@ -1,7 +1,9 @@
 // Fakes of the browser for tests of notifications: its memory, its locks, its desktop and its tabs.
 
-import type { IMemory } from '../notify/told';
+import type { IMemory } from '../notify/memory';
+import { memoryOf } from '../notify/memory';
 
+/** The storage of a browser, which may be full. */
 export class Memory implements IMemory {
   isFull = false;
 
@@ -17,6 +19,18 @@ export class Memory implements IMemory {
   }
 
   private readonly _kept = new Map<string, string>();
+}
+
+/** What we make of the storage of a browser; null where it refuses even the look at it. */
+export function memoryOver(storage: Memory | null): IMemory {
+  return memoryOf({
+    get localStorage(): Storage {
+      if (storage === null) {
+        throw new Error('SecurityError');
+      }
+      return storage as unknown as Storage;
+    }
+  });
 }
 
 interface IWaiting {

@@ -1,6 +1,6 @@
 // Questions that were answered, in any tab of this browser, each until it is over.
 
-import type { IMemory } from './told';
+import type { IMemory } from './memory';
 
 export class Answers {
   constructor(
@@ -15,11 +15,7 @@ export class Answers {
   /** Remember an answer until the question is over; answers to questions that are over go. */
   add(question: string, until: number, now: number): void {
     const open = this._read().filter(([one, end]) => end > now && one !== question);
-    try {
-      this.memory.setItem(this.key, JSON.stringify([...open, [question, until]]));
-    } catch {
-      // Full or forbidden: then another tab asks as well.
-    }
+    this.memory.setItem(this.key, JSON.stringify([...open, [question, until]]));
   }
 
   private _read(): [string, number][] {

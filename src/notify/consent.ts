@@ -5,7 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { IAction } from './board';
 import type { Desktop } from './desktop';
-import type { IMemory } from './told';
+import type { IMemory } from './memory';
 
 export interface IConsentOptions {
   desktop: Desktop;

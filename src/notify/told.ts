@@ -1,12 +1,10 @@
 // What a person was told already, in any tab of this browser, today or when the page was open last.
 
 import type { JobSummary } from '../_types';
+import type { IMemory } from './memory';
 
 /** Seconds for which the jobs that were told are remembered one by one; of everything before, the moment is enough. */
 const ONE_BY_ONE = 60;
-
-/** The part of the browser's storage that is needed here. */
-export type IMemory = Pick<Storage, 'getItem' | 'setItem'>;
 
 interface IRecord {
   /** Everything that was known before this moment (the server's clock) has been told. */
@@ -68,17 +66,13 @@ export class Told {
       const found: unknown = JSON.parse(this.memory.getItem(this.key) ?? 'null');
       return isRecord(found) ? found : null;
     } catch {
-      // Written by somebody else, or a browser that lets no page remember anything.
+      // Written by somebody else.
       return null;
     }
   }
 
   private _write(record: IRecord): void {
-    try {
-      this.memory.setItem(this.key, JSON.stringify(record));
-    } catch {
-      // Full or forbidden: then a second tab may say a thing again, which harms less than an error would.
-    }
+    this.memory.setItem(this.key, JSON.stringify(record));
   }
 }
 

@@ -5,16 +5,32 @@ import { Signal } from '@lumino/signaling';
 import { Origins } from '../view/cells';
 import { record, SPEC } from './records';
 
+interface ICell {
+  model: { id: string };
+}
+
+interface IPanel {
+  id: string;
+  context: { path: string };
+  isDisposed: boolean;
+  content: { activeCellIndex: number; scrollToCell: jest.Mock; widgets: ICell[] };
+}
+
+function cell(id: string, source: string): ICell {
+  const sharedModel = { getSource: () => source };
+  const model = { id, sharedModel, contentChanged: new Signal({}) };
+  return { model };
+}
+
 /** An open notebook with cells, as far as anybody here looks at one. */
-function panel(path: string, cells: Record<string, string>): object {
+function panel(path: string, cells: Record<string, string>): IPanel {
   const content = {
     activeCellIndex: 0,
     scrollToCell: jest.fn(() => Promise.resolve()),
-    widgets: Object.entries(cells).map(([id, source]) => ({
-      model: { id, sharedModel: { getSource: () => source }, contentChanged: new Signal({}) }
-    }))
+    widgets: Object.entries(cells).map(([id, source]) => cell(id, source))
   };
-  return { id: `panel-${path}`, context: { path: `RTC:${path}` }, content };
+  const context = { path: `RTC:${path}` };
+  return { id: `panel-${path}`, isDisposed: false, context, content };
 }
 
 function origins(panels: object[], files: Record<string, unknown> = {}) {
@@ -47,7 +63,24 @@ describe('the cell of a job', () => {
     expect(get).not.toHaveBeenCalled();
     (now as { reveal: () => void }).reveal();
     expect(activateById).toHaveBeenCalledWith('panel-renamed.ipynb');
-    expect((renamed as { content: { activeCellIndex: number } }).content.activeCellIndex).toBe(1);
+    expect(renamed.content.activeCellIndex).toBe(1);
+  });
+
+  it('is gone to where it stands when somebody goes', async () => {
+    const own = panel('a.ipynb', { 'cell-1': 'x', 'cell-2': 'y' });
+    const { found, activateById } = origins([own]);
+    const { reveal } = (await found.cell(record(), {})) as { reveal: () => void };
+    own.content.widgets.unshift(cell('cell-0', 'new'));
+    reveal();
+    expect(own.content.activeCellIndex).toBe(1);
+    expect(own.content.scrollToCell).toHaveBeenCalledWith(own.content.widgets[1]);
+    own.content.widgets.splice(1, 1);
+    reveal();
+    expect(activateById).toHaveBeenCalledTimes(2);
+    expect(own.content.scrollToCell).toHaveBeenCalledTimes(1);
+    own.isDisposed = true;
+    reveal();
+    expect(activateById).toHaveBeenCalledTimes(2);
   });
 
   it('is that of its own notebook where a copy with the same ids is open, too', async () => {

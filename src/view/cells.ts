@@ -73,11 +73,10 @@ export class Origins implements IOrigins {
       ? [...panels].sort((a, b) => Number(isOwn(b)) - Number(isOwn(a)))
       : panels.filter(isOwn);
     for (const panel of candidates) {
-      const cells = panel.content.widgets.map(({ model }, index) => ({
+      const cells = panel.content.widgets.map(({ model }) => ({
         id: model.id,
         source: model.sharedModel.getSource(),
-        edited: model.contentChanged,
-        index
+        edited: model.contentChanged
       }));
       const found = cellOf(cells, spec);
       if (found !== null) {
@@ -85,17 +84,25 @@ export class Origins implements IOrigins {
           text: found.source,
           path: contents.localPath(panel.context.path),
           edited: found.edited,
-          reveal: () => this._reveal(panel, found.index)
+          reveal: () => this._reveal(panel, found.id)
         };
       }
     }
     return null;
   }
 
-  private _reveal(panel: NotebookPanel, index: number): void {
+  /** Cells may have been moved, or the notebook closed, since the cell was found. */
+  private _reveal(panel: NotebookPanel, id: string): void {
+    if (panel.isDisposed) {
+      return;
+    }
     this.app.shell.activateById(panel.id);
-    panel.content.activeCellIndex = index;
-    void panel.content.scrollToCell(panel.content.widgets[index]);
+    const { content } = panel;
+    const index = content.widgets.findIndex(({ model }) => model.id === id);
+    if (index >= 0) {
+      content.activeCellIndex = index;
+      void content.scrollToCell(content.widgets[index]);
+    }
   }
 
   private async _read(

@@ -55,11 +55,11 @@ export function markOf(
   if (marks.length < 2) {
     return marks[0] ?? null;
   }
-  const [first] = [...marks].sort((a, b) => ORDER.indexOf(a.status) - ORDER.indexOf(b.status));
+  marks.sort((a, b) => ORDER.indexOf(a.status) - ORDER.indexOf(b.status));
   const words = marks.slice(0, NAMED).map(mark => mark.words);
   const rest = marks.length - words.length;
   const more = rest > 0 ? [trans._n('and %1 more', 'and %1 more', rest)] : [];
-  return { ...first, words: [...words, ...more].join('; ') };
+  return { ...marks[0], words: [...words, ...more].join('; ') };
 }
 
 function jobMark(

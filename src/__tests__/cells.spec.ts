@@ -3,6 +3,7 @@ import { Signal } from '@lumino/signaling';
 
 import type { IMarkedNotebook } from '../cellmarks';
 import { CellMarks } from '../cellmarks';
+import type { IMark } from '../cells';
 import { markOf } from '../cells';
 import { CARD_MIME_TYPE, readCard } from '../snapshot';
 import type { ICard } from '../snapshot';
@@ -48,13 +49,17 @@ describe('the mark of a cell', () => {
   });
 
   it('shows of several jobs the one that runs, then the one that failed', () => {
-    const failed = completed(2, { status: 'Failed', secondary_status: 'Failed' });
-    const all = cards(1, 2, 3, 4);
-    const mark = (...jobs: ReturnType<typeof job>[]): string | undefined =>
-      markOf(all, knowing(completed(1), failed, completed(3), ...jobs), trans)?.status;
-    expect(mark(job(4))).toBe('InProgress');
-    expect(mark(completed(4))).toBe('Failed');
-    expect(markOf(all, NOTHING, trans)?.words).toContain('; and 1 more');
+    const failed = completed(4, { status: 'Failed', secondary_status: 'Failed' });
+    const all = cards(1, 2, 3, 4, 5);
+    const mark = (...jobs: ReturnType<typeof job>[]): IMark | null =>
+      markOf(all, knowing(completed(1), completed(2), completed(3), failed, ...jobs), trans);
+    expect(mark(job(5))?.status).toBe('InProgress');
+    expect(mark(job(5))?.words).toMatch(
+      /^Job train-digits-5: Training; Job train-digits-4: Failed; .*; and 2 more$/
+    );
+    expect(mark(completed(5))?.status).toBe('Failed');
+    expect(mark(completed(5))?.words).toMatch(/^Job train-digits-4: Failed; /);
+    expect(markOf(all, NOTHING, trans)?.words).toContain('; and 2 more');
   });
 
   it('counts the tasks of an array', () => {

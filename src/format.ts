@@ -150,7 +150,9 @@ export function todayWords(state: IState, now: number, trans: TranslationBundle)
     return '';
   }
   const sum = money(total);
-  const isWhole = state.cursor === null || over.some(job => job.created_at < midnight);
+  // Everything that is not here was made before the edge of the page; some older jobs are here all the same.
+  const edge = state.cursor === null ? null : state.jobs.get(state.cursor);
+  const isWhole = edge === null || (edge !== undefined && edge.created_at < midnight);
   return isWhole ? trans.__('%1 today', sum) : trans.__('over %1 today', sum);
 }
 

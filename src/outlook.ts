@@ -12,7 +12,8 @@ const SHOWN = 3;
 export function percent(job: JobSummary): number | null {
   // A card that an older version saved has no such field.
   const fraction = job.progress?.fraction ?? null;
-  return fraction === null || isFinal(job) ? null : Math.floor(100 * fraction);
+  // 100 * 0.29 is a hair less than 29.
+  return fraction === null || isFinal(job) ? null : Math.floor(100 * fraction + 1e-9);
 }
 
 /** What a running job counts, as `epoch 7/10`; empty where it says nothing. */

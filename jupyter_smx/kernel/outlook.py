@@ -29,7 +29,8 @@ def progress_words(job: JobSummary) -> str:
     progress = job.progress
     if progress is None or job.status.value == "Completed":
         return ""
-    percent = "" if progress.fraction is None else f"{int(100 * progress.fraction)} %"
+    # 100 * 0.29 is a hair less than 29.
+    percent = "" if progress.fraction is None else f"{int(100 * progress.fraction + 1e-9)} %"
     # "45 %, 45 %" says it twice.
     return ", ".join(
         part for part in (progress.text, percent) if part and not (part == percent and percent in progress.text)

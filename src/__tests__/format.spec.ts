@@ -137,6 +137,9 @@ describe('the counts', () => {
   it('claim no whole sum while older jobs of today may not be here', () => {
     expect(said([paid(1, noon, 1)], 'job-1')).toContain('over $1.00 today');
     expect(said([paid(1, noon, 1), paid(2, midnight - 9, 2)], 'job-2')).toContain('· $1.00 today');
+    // It ran for long, and so it is here although younger ones are not.
+    const long = completed(3, { created_at: midnight - 9, ended_at: noon, cost: 2 });
+    expect(said([paid(1, noon, 1), long], 'job-1')).toContain('over $3.00 today');
   });
 
   it('do not call free what costs less than a cent', () => {

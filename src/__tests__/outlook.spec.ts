@@ -26,6 +26,13 @@ describe('progress', () => {
     expect(percent(job(1, { progress: halfway }))).toBe(99);
   });
 
+  it('is the number that the job said, of each whole percent', () => {
+    const said = (fraction: number): number | null =>
+      percent(job(1, { progress: { ...halfway, fraction } }));
+    const all = Array.from({ length: 101 }, (_, number) => number);
+    expect(all.map(number => said(number / 100))).toEqual(all);
+  });
+
   it('ends with the job', () => {
     const done = completed(1, { progress: halfway });
     expect(percent(done)).toBeNull();

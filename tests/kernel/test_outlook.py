@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from jupyter_smx.kernel import session, watcher
 from jupyter_smx.kernel.card import card_of
 from jupyter_smx.kernel.metrics import Metrics, Point
+from jupyter_smx.kernel.outlook import progress_words
 from jupyter_smx.kernel.page import jobs_page
 from jupyter_smx.model.duration import rough
 from jupyter_smx.model.job import Job, JobSummary
@@ -48,6 +49,11 @@ def a_row(job: Job | None = None, **fields: Any) -> JobSummary:
 
 
 RUNNING = a_row(progress=HALF, expectation=THREE_MINUTES, metrics={"loss": 0.21341, "acc": None})
+
+
+@pytest.mark.parametrize("percent", range(101))
+def test_a_whole_percent_is_said_as_it_was_measured(percent: int) -> None:
+    assert progress_words(a_row(progress=Progress(fraction=percent / 100, at=100.0))) == f"{percent} %"
 
 
 def test_the_card_of_a_running_job_says_how_far_it_is_and_how_long_it_will_take() -> None:

@@ -110,7 +110,7 @@ async def pulse(world: Crowd, per_second: float) -> None:
             percent = STEP * next(shares)
             host.tell(_sampled(run, percent))
             await asyncio.sleep(1 / per_second)
-        await asyncio.sleep(0)
+        await asyncio.sleep(1 / per_second)
 
 
 def _sampled(run: Run, percent: int) -> dict[str, object]:

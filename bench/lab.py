@@ -124,11 +124,13 @@ def run(options: argparse.Namespace) -> None:
 
 def _say(found: Figures) -> None:
     frames = sorted(found.frames)
-    print(f"{FINISHED} finished and {RUNNING} running jobs: the panel is there after {found.opened:.0f} ms")
+    print(f"{FINISHED} finished jobs and {RUNNING} that run, of which come {NEWS:.0f} samples a second:")
+    print(f"  the panel is there after {found.opened:.0f} ms")
     print(f"  scrolling: {1000 / (sum(frames) / len(frames)):.0f} frames/s, the slowest frame {frames[-1]:.0f} ms")
     longest = max(found.tasks, default=0.0)
+    pace = found.events / WATCHED
     print(
-        f"  {NEWS:.0f} events/s for {WATCHED:.0f} s: {len(found.tasks)} tasks over 50 ms, the longest {longest:.0f} ms"
+        f"  {pace:.0f} events/s for {WATCHED:.0f} s: {len(found.tasks)} tasks over 50 ms, the longest {longest:.0f} ms"
     )
     pixels = found.pixels
     print(

@@ -1,7 +1,9 @@
-// A React widget that follows the model, and the seconds while it is seen.
+// Widgets that follow the model, and the seconds while they are seen.
 
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';
+import { MessageLoop } from '@lumino/messaging';
+import type { Widget } from '@lumino/widgets';
 
 import type { IJobsModel } from './tokens';
 
@@ -9,59 +11,46 @@ import type { IJobsModel } from './tokens';
 const TICK_MS = 1000;
 
 /**
- * Renders when the model changed and, while it is visible in a visible tab, once a second.
+ * Has a widget drawn once a second while it is seen in a visible tab and something on it changes with time alone.
+ */
+export function tick(widget: Widget, isTicking: () => boolean): void {
+  let timer: ReturnType<typeof setInterval> | undefined;
+  const look = (): void => {
+    if (widget.isVisible && !document.hidden && isTicking()) {
+      widget.update();
+    }
+  };
+  // A widget that is disposed is detached before.
+  MessageLoop.installMessageHook(widget, (_, { type }) => {
+    if (type === 'before-hide' || type === 'before-detach') {
+      clearInterval(timer);
+    } else if (type === 'after-attach' || type === 'after-show') {
+      clearInterval(timer);
+      timer = setInterval(look, TICK_MS);
+    }
+    return true;
+  });
+}
+
+/**
+ * Renders when the model changed, and with the seconds.
  */
 export abstract class LiveWidget extends ReactWidget {
   constructor(protected readonly model: IJobsModel) {
     super();
     model.changed.connect(this._onChanged, this);
-  }
-
-  dispose(): void {
-    this._stopClock();
-    super.dispose();
+    tick(this, () => this.isTicking());
   }
 
   /** Say whether something on it changes with time alone. */
   protected abstract isTicking(): boolean;
 
-  protected onAfterAttach(msg: Message): void {
-    super.onAfterAttach(msg);
-    this._startClock();
-  }
-
   protected onAfterShow(msg: Message): void {
     super.onAfterShow(msg);
     this.update();
-    this._startClock();
-  }
-
-  protected onBeforeHide(msg: Message): void {
-    this._stopClock();
-    super.onBeforeHide(msg);
-  }
-
-  protected onBeforeDetach(msg: Message): void {
-    this._stopClock();
-    super.onBeforeDetach(msg);
   }
 
   private _onChanged(): void {
     this.update();
   }
-
-  private _startClock(): void {
-    this._stopClock();
-    this._timer = setInterval(() => {
-      if (this.isVisible && !document.hidden && this.isTicking()) {
-        this.update();
-      }
-    }, TICK_MS);
-  }
-
-  private _stopClock(): void {
-    clearInterval(this._timer);
-  }
-
-  private _timer: ReturnType<typeof setInterval> | undefined;
 }

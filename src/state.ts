@@ -15,6 +15,9 @@ export interface IPool extends PoolSummary {
   readonly told_at?: number;
 }
 
+/** What of a job one needs to act on it; the page may know no more, of one that it does not list. */
+export type INamedJob = Pick<JobSummary, 'id' | 'name'>;
+
 /**
  * Everything that the views show. `seq` is the number of the last change that is in it.
  */
@@ -268,6 +271,11 @@ export function running(state: IState): JobSummary[] {
 /** Jobs with a verdict, newest first. */
 export function finished(state: IState): JobSummary[] {
   return [...state.jobs.values()].filter(isFinal).sort(newestFirst);
+}
+
+/** All jobs that the page knows, as the panel has them: those without a verdict first. */
+export function inOrder(state: IState): JobSummary[] {
+  return [...running(state), ...finished(state)];
 }
 
 /** Pools: the one that ends soonest first, those in use last. */

@@ -16,6 +16,28 @@ import { record, SPEC } from './records';
 
 const trans = nullTranslator.load('jupyter_smx');
 
+/** Milliseconds after an edit until the code is compared again. */
+const EDIT_MS = 300;
+
+/** Let timeouts alone wait for the test; what draws goes on by itself. */
+function fakeTimeouts(): void {
+  jest.useFakeTimers({
+    doNotFake: [
+      'cancelAnimationFrame',
+      'clearImmediate',
+      'clearInterval',
+      'Date',
+      'hrtime',
+      'nextTick',
+      'performance',
+      'queueMicrotask',
+      'requestAnimationFrame',
+      'setImmediate',
+      'setInterval'
+    ]
+  });
+}
+
 describe('the view of a job', () => {
   let model: FakeModel;
   let view: JobView;
@@ -76,7 +98,10 @@ describe('the view of a job', () => {
     Widget.attach(view, document.body);
   });
 
-  afterEach(() => view.dispose());
+  afterEach(() => {
+    jest.useRealTimers();
+    view.dispose();
+  });
 
   const tab = (name: string): HTMLElement => {
     const tabs = [...view.node.querySelectorAll<HTMLElement>('[role=tab]')];
@@ -137,6 +162,15 @@ describe('the view of a job', () => {
     ]);
   });
 
+  it('finds out that a job is gone that was deleted here and is not listed', async () => {
+    model.become(listed(NOTHING, [], [], 2).state);
+    await rendered();
+    answers.record.mockRejectedValue(new ApiError(404, 'ResourceNotFound', ''));
+    button(view.node, 'Delete').click();
+    await rendered();
+    expect(view.node.querySelector('[role=alert]')?.textContent).toContain('was deleted');
+  });
+
   it('says that the job was deleted, and keeps what was read', async () => {
     await rendered();
     answers.record.mockRejectedValue(new ApiError(404, 'ResourceNotFound', ''));
@@ -182,6 +216,24 @@ describe('the view of a job', () => {
     expect(shown()[0].textContent).toContain('Nothing differs.');
   });
 
+  it('shows at once with which job it is compared, listed or not', async () => {
+    await rendered();
+    view.compareWith('');
+    await rendered();
+    const select = (): HTMLSelectElement => shown()[0].querySelector('select') as HTMLSelectElement;
+    let answer: (found: object) => void = () => undefined;
+    answers.difference.mockReturnValue(new Promise(resolve => (answer = resolve)));
+    view.compareWith('older');
+    await rendered();
+    expect(select().selectedOptions[0].textContent).toBe('older');
+    expect(shown()[0].textContent).not.toContain('Nothing differs.');
+    const found = { sentence: 'A lot.', code: [], changes: [], unknown: [] };
+    answer({ ...found, before: 'digits-older', after: 'train-digits-0' });
+    await rendered();
+    expect(select().value).toBe('older');
+    expect(select().selectedOptions[0].textContent).toBe('digits-older');
+  });
+
   it('says why two jobs could not be compared', async () => {
     await rendered();
     answers.difference.mockRejectedValue(new ApiError(404, '', 'There is no run of it before.'));
@@ -198,19 +250,21 @@ describe('the view of a job', () => {
     view.open('code');
     await rendered();
     expect(shown()[0].textContent).toContain('is as the job ran it');
+    fakeTimeouts();
     origin = { text: '%%train\nx = 2\nprint(x)', path: 'a.ipynb', edited };
     edited.emit();
-    for (let i = 0; i < 8; i++) {
-      await rendered();
-    }
+    jest.advanceTimersByTime(EDIT_MS - 1);
+    expect(answers.cell).toHaveBeenCalledTimes(1);
+    jest.advanceTimersByTime(1);
+    await rendered();
+    expect(answers.cell).toHaveBeenCalledTimes(2);
     expect(shown()[0].textContent).toContain('+x = 2');
-    const before = answers.cell.mock.calls.length;
     view.open('log');
+    await rendered();
     edited.emit();
-    for (let i = 0; i < 8; i++) {
-      await rendered();
-    }
-    expect(answers.cell.mock.calls.length).toBe(before);
+    jest.advanceTimersByTime(EDIT_MS);
+    await rendered();
+    expect(answers.cell).toHaveBeenCalledTimes(2);
   });
 
   it('does not look for the cell of code that a program handed in', async () => {

@@ -4,12 +4,13 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId } from 'react';
 
 import type { Comparison, JobSummary } from '../_types';
+import type { INamedJob } from '../state';
 import { DiffLines, Part, Table } from './parts';
 
 export interface ICompareProps {
   name: string;
   /** The jobs that can be chosen. */
-  others: readonly JobSummary[];
+  others: readonly INamedJob[];
   /** The id of the chosen one, '' for the run before. */
   other: string;
   /** What the server answered; a text says what went wrong, null that nobody has asked yet. */
@@ -19,7 +20,7 @@ export interface ICompareProps {
 }
 
 export function Compare(props: ICompareProps): JSX.Element {
-  const { others, other, found, trans, onChoose } = props;
+  const { other, found, trans, onChoose } = props;
   const field = useId();
   return (
     <>
@@ -32,7 +33,7 @@ export function Compare(props: ICompareProps): JSX.Element {
           onChange={event => onChoose(event.target.value)}
         >
           <option value="">{trans.__('the run of the same name before it')}</option>
-          {others.map(({ id, name }) => (
+          {withChosen(props).map(({ id, name }) => (
             <option key={id} value={id}>
               {name}
             </option>
@@ -43,6 +44,15 @@ export function Compare(props: ICompareProps): JSX.Element {
       {found && typeof found !== 'string' ? <Differences found={found} trans={trans} /> : null}
     </>
   );
+}
+
+/** A command may name a job that is not among those to choose from; the server's answer has its name. */
+function withChosen({ name, others, other, found }: ICompareProps): readonly INamedJob[] {
+  if (other === '' || others.some(({ id }) => id === other)) {
+    return others;
+  }
+  const names = found && typeof found !== 'string' ? [found.before, found.after] : [];
+  return [{ id: other, name: names.find(one => one !== name) ?? other }, ...others];
 }
 
 function Differences({

@@ -6,9 +6,9 @@ import React from 'react';
 
 import type { JobSummary } from '../_types';
 import { Button } from '../components/button';
-import { JobTime, StatusMark } from '../components/jobs';
 import { Notice } from '../components/notice';
 import { JobExpected, JobMetrics, JobProgress } from '../components/outlook';
+import { JobTime, StatusMark } from '../components/time';
 import { Words } from '../components/words';
 import { errand } from '../errand';
 import { money, startWords, stepWords } from '../format';
@@ -27,8 +27,7 @@ export class HeadView extends LiveWidget {
   }
 
   protected isTicking(): boolean {
-    const { summary } = this.context.record;
-    return summary !== null && !isFinal(summary);
+    return this.context.record.isLive;
   }
 
   protected onUpdateRequest(msg: Message): void {
@@ -59,7 +58,7 @@ export class HeadView extends LiveWidget {
   }
 
   private _buttons(job: JobSummary): JSX.Element {
-    const { commands, trans } = this.context;
+    const { commands, record, trans } = this.context;
     const labels: Record<string, string> = isFinal(job)
       ? {
           [CommandIDs.compareJobs]: trans.__('Compare…'),
@@ -68,18 +67,22 @@ export class HeadView extends LiveWidget {
       : { [CommandIDs.stopJob]: trans.__('Stop'), [CommandIDs.compareJobs]: trans.__('Compare…') };
     return (
       <span className="jp-smx-acts">
-        {Object.entries(labels).map(([id, label]) => {
-          const act = errand(commands, id);
-          const isDisabled = id === CommandIDs.stopJob && job.status === 'Stopping';
-          return act ? (
-            <Button
-              key={id}
-              label={label}
-              isDisabled={isDisabled}
-              onClick={() => act({ id: job.id })}
-            />
-          ) : null;
-        })}
+        {Object.entries(labels)
+          .filter(([id]) => commands.hasCommand(id))
+          .map(([id, label]) => {
+            const act = (): Promise<unknown> =>
+              commands.execute(id, { id: job.id, name: job.name });
+            const isDisabled = id === CommandIDs.stopJob && job.status === 'Stopping';
+            return (
+              <Button
+                key={id}
+                label={label}
+                isDisabled={isDisabled}
+                // Of a job that is not listed nobody announces that it is gone.
+                onClick={() => void act().then(() => record.refresh())}
+              />
+            );
+          })}
       </span>
     );
   }

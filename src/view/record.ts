@@ -10,6 +10,7 @@ import { troubleOf } from '../errors';
 import type { IPage } from '../page';
 import { pauseAfter } from '../pulse';
 import type { IState } from '../state';
+import { isFinal } from '../state';
 import type { IJobsModel } from '../tokens';
 import type { IJobRecord, IJobSource, IPlaces } from './source';
 import { kindOf } from './trouble';
@@ -52,6 +53,11 @@ export class JobRecord implements IDisposable {
   /** What lists show of the job, the newest that this page knows. */
   get summary(): JobSummary | null {
     return this.listed ?? this._job?.summary ?? null;
+  }
+
+  /** Whether it is known to have no verdict. */
+  get isLive(): boolean {
+    return this.summary !== null && !isFinal(this.summary);
   }
 
   get id(): string {

@@ -6,7 +6,7 @@ import React from 'react';
 
 import type { Comparison, Place } from '../_types';
 import { sentenceOf } from '../errors';
-import { isFinal } from '../state';
+import { tick } from '../live';
 import { differing, numbered, originOf, underMagic } from './cell';
 import type { IOriginNow } from './cells';
 import type { Since } from './code';
@@ -18,9 +18,6 @@ import { Environment } from './environment';
 import { Events } from './events';
 import { Files } from './files';
 import type { IJobRecord } from './source';
-
-/** Milliseconds between two looks at the clock. */
-const TICK_MS = 1000;
 
 /** Milliseconds after the last key until an edited cell is compared again. */
 const EDIT_MS = 300;
@@ -77,22 +74,10 @@ const PACKED = /\.(tar|gz|tgz|zip|bz2|xz|zst|whl|pkl|pickle|pt|pth|bin|npy|npz|o
 
 /** One that shows how long something takes so far. */
 abstract class TickingView extends RecordView {
-  protected onAfterAttach(msg: Message): void {
-    super.onAfterAttach(msg);
-    this._timer = setInterval(() => {
-      const { summary } = this.context.record;
-      if (this.isVisible && !document.hidden && summary && !isFinal(summary)) {
-        this.update();
-      }
-    }, TICK_MS);
+  constructor(context: IViewContext, label: string) {
+    super(context, label);
+    tick(this, () => context.record.isLive);
   }
-
-  protected onBeforeDetach(msg: Message): void {
-    clearInterval(this._timer);
-    super.onBeforeDetach(msg);
-  }
-
-  private _timer: ReturnType<typeof setInterval> | undefined;
 }
 
 export class FilesView extends RecordView {
@@ -233,7 +218,8 @@ export class CompareView extends RecordView {
   choose(other: string): void {
     this._other = other;
     this._found = null;
-    void this._ask();
+    // The choice is seen at once, and what was found for the other one is not.
+    this.onRecord();
   }
 
   protected draw(job: IJobRecord): JSX.Element {

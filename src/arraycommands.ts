@@ -9,7 +9,8 @@ import { DisposableSet } from '@lumino/disposable';
 import { countsOf, sections, together } from './arrays';
 import type { ITasks } from './arrays';
 import { agreed, chosen, idOf, told } from './ask';
-import { CommandIDs, idArgs } from './ids';
+import { filterOf } from './filter';
+import { CommandIDs, FILTER_PROPERTY, idArgs } from './ids';
 import { removeAll } from './removal';
 import { isFinal } from './state';
 import type { IJobsModel } from './tokens';
@@ -68,10 +69,14 @@ function addDeleteArray(
   return commands.addCommand(CommandIDs.deleteArray, {
     label: trans.__('Delete Tasks of Array'),
     caption: trans.__('Delete the listed tasks of an array that is over, after a question'),
-    describedBy: { args: idArgs('The id of the array; without it, which one is asked') },
+    describedBy: {
+      args: idArgs('The id of the array; without it, which one is asked', FILTER_PROPERTY)
+    },
     execute: async args => {
       const array = await arrayOf(args, model, trans, 'finished');
-      const tasks = array?.tasks.filter(isFinal) ?? [];
+      const tasks = filterOf(args)
+        .jobs(array?.tasks ?? [])
+        .filter(isFinal);
       if (!array || tasks.length === 0) {
         return;
       }

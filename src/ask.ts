@@ -4,26 +4,33 @@ import { Dialog, InputDialog, Notification, showDialog } from '@jupyterlab/apput
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import type { JobSummary, PoolSummary } from './_types';
+import type { PoolSummary } from './_types';
 import { sentenceOf } from './errors';
-import { idlePools } from './state';
+import type { INamedJob } from './state';
+import { idlePools, inOrder } from './state';
 import type { IJobsModel } from './tokens';
 
 export function idOf(args: ReadonlyPartialJSONObject): string {
   return typeof args.id === 'string' ? args.id : '';
 }
 
-/** The job that the arguments name; where they name none, the only candidate or the one that a person chooses. */
-export function jobOf(
+/**
+ * The job that the arguments name; where they name none, the only candidate or the one that a person chooses.
+ *
+ * One that is not listed is not unknown: it may be older than those that are, or the page may not have listed any yet.
+ */
+export async function jobOf(
   args: ReadonlyPartialJSONObject,
   { state }: IJobsModel,
-  candidates: readonly JobSummary[],
-  trans: TranslationBundle
-): Promise<JobSummary | null> {
+  trans: TranslationBundle,
+  candidates: readonly INamedJob[] = inOrder(state)
+): Promise<INamedJob | null> {
   const id = idOf(args);
-  return id
-    ? Promise.resolve(state.jobs.get(id) ?? null)
-    : chosen(candidates, job => job.name, trans.__('Which job?'), trans);
+  if (!id) {
+    return chosen(candidates, job => job.name, trans.__('Which job?'), trans);
+  }
+  const name = typeof args.name === 'string' ? args.name : '';
+  return { id, name: state.jobs.get(id)?.name ?? (name || id) };
 }
 
 /** The same for a pool, where only idle ones are candidates. */

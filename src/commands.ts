@@ -8,10 +8,11 @@ import type { IDisposable } from '@lumino/disposable';
 import { DisposableSet } from '@lumino/disposable';
 
 import { addArrayCommands } from './arraycommands';
+import { sections } from './arrays';
 import { agreed, jobOf, poolOf, told } from './ask';
 import { removeAll } from './removal';
-import { Filter } from './filter';
-import { CommandIDs, idArgs, NO_ARGS } from './ids';
+import { filterOf } from './filter';
+import { CommandIDs, FILTER_PROPERTY, idArgs, JOB_ARGS, NO_ARGS } from './ids';
 import { finished, running } from './state';
 import type { IJobsModel } from './tokens';
 
@@ -74,9 +75,9 @@ function addStop(
   return commands.addCommand(CommandIDs.stopJob, {
     label: trans.__('Stop Job'),
     caption: trans.__('Ask a job to end, after a question'),
-    describedBy: { args: idArgs('The id of the job; without it, which one is asked') },
+    describedBy: { args: JOB_ARGS },
     execute: async args => {
-      const job = await jobOf(args, model, running(model.state), trans);
+      const job = await jobOf(args, model, trans, running(model.state));
       if (!job) {
         return;
       }
@@ -102,9 +103,9 @@ function addRerun(
     label: trans.__('Run Job Again'),
     caption: trans.__('Run a job once more, with the code, variables and hosts that it had'),
     icon: runIcon,
-    describedBy: { args: idArgs('The id of the job; without it, which one is asked') },
+    describedBy: { args: JOB_ARGS },
     execute: async args => {
-      const job = await jobOf(args, model, finished(model.state), trans);
+      const job = await jobOf(args, model, trans, finished(model.state));
       if (job) {
         const say = (name: string): unknown =>
           Notification.info(trans.__('%1 runs again as %2', job.name, name), { autoClose: 5000 });
@@ -122,9 +123,9 @@ function addDelete(
   return commands.addCommand(CommandIDs.deleteJob, {
     label: trans.__('Delete Finished Job'),
     caption: trans.__('Delete the record, log and files of a finished job, after a question'),
-    describedBy: { args: idArgs('The id of the job; without it, which one is asked') },
+    describedBy: { args: JOB_ARGS },
     execute: async args => {
-      const job = await jobOf(args, model, finished(model.state), trans);
+      const job = await jobOf(args, model, trans, finished(model.state));
       if (!job) {
         return;
       }
@@ -149,16 +150,9 @@ function addClear(
   return commands.addCommand(CommandIDs.clearFinished, {
     label: trans.__('Clear Finished Jobs'),
     caption: trans.__('Delete the finished jobs that are listed, after a question'),
-    describedBy: {
-      args: {
-        type: 'object',
-        properties: { filter: { type: 'string', description: 'Words that each of them has' } }
-      }
-    },
+    describedBy: { args: { type: 'object', properties: FILTER_PROPERTY } },
     execute: async args => {
-      const filter = new Filter();
-      filter.text = typeof args.filter === 'string' ? args.filter : '';
-      const jobs = filter.jobs(finished(model.state));
+      const jobs = filterOf(args).jobs(sections(model.state).finished);
       if (jobs.length === 0) {
         Notification.info(trans.__('No finished job is listed.'), { autoClose: 5000 });
         return;

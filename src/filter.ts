@@ -1,5 +1,6 @@
 // What the list is narrowed to: words that a job or a pool must have, each of them.
 
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
@@ -53,4 +54,11 @@ export class Filter {
 
   private readonly _changed = new Signal<this, void>(this);
   private _text = '';
+}
+
+/** The filter that the arguments of a command name; without one everything is let through. */
+export function filterOf({ filter }: ReadonlyPartialJSONObject): Filter {
+  const found = new Filter();
+  found.text = typeof filter === 'string' ? filter : '';
+  return found;
 }

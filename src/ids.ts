@@ -41,10 +41,23 @@ export const LOG_PLUGIN = 'jupyter-smx:log';
 /** The arguments of a command that takes none. */
 export const NO_ARGS: ReadonlyJSONObject = { type: 'object', properties: {} };
 
-/** The arguments of a command that takes the id of one thing. */
-export function idArgs(description: string): ReadonlyJSONObject {
+export const JOB_PROPERTIES: ReadonlyJSONObject = {
+  id: { type: 'string', description: 'The id of the job; without it, which one is asked' },
+  name: { type: 'string', description: 'Its name, of a job that the panel does not list' }
+};
+
+/** The arguments of a command that takes a job. */
+export const JOB_ARGS: ReadonlyJSONObject = { type: 'object', properties: JOB_PROPERTIES };
+
+/** The argument of a command that acts on what a list shows. */
+export const FILTER_PROPERTY: ReadonlyJSONObject = {
+  filter: { type: 'string', description: 'Words that each of them has' }
+};
+
+/** The arguments of a command that takes the id of one thing, and maybe others. */
+export function idArgs(description: string, others: ReadonlyJSONObject = {}): ReadonlyJSONObject {
   return {
     type: 'object',
-    properties: { id: { type: 'string', description } }
+    properties: { id: { type: 'string', description }, ...others }
   };
 }

@@ -113,12 +113,12 @@ export class JobsModel implements IJobsModel, IDisposable {
     }
   }
 
-  async stop(job: JobSummary): Promise<void> {
+  async stop(job: Pick<JobSummary, 'id'>): Promise<void> {
     await this._api.stopJob(job.id);
     await this._want('changes');
   }
 
-  async rerun(job: JobSummary): Promise<string> {
+  async rerun(job: Pick<JobSummary, 'id'>): Promise<string> {
     const newId = this._newId();
     const ask = (): Promise<IAnswer<JobAnswer>> => this._api.rerunJob(job.id, newId);
     // An answer that was lost on its way is asked for once more; the id makes one job of it.
@@ -137,7 +137,7 @@ export class JobsModel implements IJobsModel, IDisposable {
     await this._want('changes');
   }
 
-  async remove(job: JobSummary): Promise<void> {
+  async remove(job: Pick<JobSummary, 'id'>): Promise<void> {
     await this._api.deleteJob(job.id);
     // That it is gone is announced as well; whoever pressed the button need not wait for that.
     this._become(without(this._state, job.id));

@@ -9,7 +9,7 @@ import type { IJobsModel } from './tokens';
 
 /** One after the other, so that the controller can do other things between; what may not go is said once. */
 export async function removeAll(
-  jobs: readonly JobSummary[],
+  jobs: readonly Pick<JobSummary, 'id'>[],
   model: IJobsModel,
   trans: TranslationBundle
 ): Promise<void> {

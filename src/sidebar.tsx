@@ -111,14 +111,15 @@ abstract class SectionView extends LiveWidget {
 
   /** What the rows of a list of jobs can do here. */
   protected jobActions(): IJobActions & IArrayActions {
-    const { commands } = this;
+    const { commands, filter } = this;
+    const deleteArray = errand(commands, CommandIDs.deleteArray);
     return {
       onStop: errandFor(commands, CommandIDs.stopJob),
       onDelete: errandFor(commands, CommandIDs.deleteJob),
       onRerun: errandFor(commands, CommandIDs.rerunJob),
       onCompare: errandFor(commands, CommandIDs.compareJobs),
       onStopArray: errandFor(commands, CommandIDs.stopArray),
-      onDeleteArray: errandFor(commands, CommandIDs.deleteArray),
+      onDeleteArray: deleteArray && (({ id }) => deleteArray({ id, filter: filter.text })),
       onOpen: errandFor(commands, CommandIDs.openJob) ?? errandFor(commands, CommandIDs.openLog)
     };
   }

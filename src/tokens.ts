@@ -27,13 +27,13 @@ export interface IJobsModel {
   begin(finished: number): Promise<void>;
   /** Read one more page of older jobs; nothing happens when there is none. */
   more(): Promise<void>;
-  stop(job: JobSummary): Promise<void>;
+  stop(job: Pick<JobSummary, 'id'>): Promise<void>;
   /** Run a job once more; gives the name of the new job. */
-  rerun(job: JobSummary): Promise<string>;
+  rerun(job: Pick<JobSummary, 'id'>): Promise<string>;
   /** Stop all tasks of an array. */
   stopArray(id: string): Promise<void>;
   /** Delete a finished job, with its log and its files. */
-  remove(job: JobSummary): Promise<void>;
+  remove(job: Pick<JobSummary, 'id'>): Promise<void>;
   /** Move the end of an idle pool by some seconds. */
   extend(pool: PoolSummary, seconds: number): Promise<void>;
   release(pool: PoolSummary): Promise<void>;

@@ -106,6 +106,14 @@ describe('the row of an array', () => {
     ]);
   });
 
+  it('is stopped by the key although all tasks that are listed are over', async () => {
+    model.become(stateOf([over(0)], { completed: 1, pending: 11 }));
+    await rendered();
+    row().focus();
+    await press('Delete');
+    expect(executed).toEqual([[CommandIDs.stopArray, 'a1']]);
+  });
+
   it('is deleted with its tasks when it is over', async () => {
     model.become(stateOf([over(0), over(1)], { completed: 12 }));
     await rendered();

@@ -19,10 +19,10 @@ export class FakeModel implements IJobsModel {
   wake = jest.fn(() => Promise.resolve());
   begin = jest.fn(() => Promise.resolve());
   more = jest.fn(() => Promise.resolve());
-  stop = jest.fn((_job: JobSummary) => Promise.resolve());
-  rerun = jest.fn((job: JobSummary) => Promise.resolve(`${job.base_name}-again`));
+  stop = jest.fn((_job: Pick<JobSummary, 'id'>) => Promise.resolve());
+  rerun = jest.fn((job: Pick<JobSummary, 'id'>) => Promise.resolve(`${job.id}-again`));
   stopArray = jest.fn((_id: string) => Promise.resolve());
-  remove = jest.fn(() => Promise.resolve());
+  remove = jest.fn((_job: Pick<JobSummary, 'id'>) => Promise.resolve());
   extend = jest.fn(() => Promise.resolve());
   release = jest.fn((_pool: PoolSummary) => Promise.resolve());
 

@@ -5,7 +5,7 @@ import React, { useState } from 'react';
 
 import type { ArraySummary, JobSummary } from '../_types';
 import type { Row } from '../arrays';
-import { rowsOf } from '../arrays';
+import { rowsOf, statusOfTasks } from '../arrays';
 import { money, startWords, stepWords } from '../format';
 import { waitWords } from '../outlook';
 import { isFinal } from '../state';
@@ -76,7 +76,9 @@ function end(one: Row, acts: IJobActions & IArrayActions): void {
   if ('job' in one) {
     (isFinal(one.job) ? acts.onDelete : acts.onStop)?.(one.job);
   } else {
-    (one.array.tasks.every(isFinal) ? acts.onDeleteArray : acts.onStopArray)?.(one.array);
+    // Not what the list shows of it: a task that is not listed may run.
+    const isLive = statusOfTasks(one.array) === 'InProgress';
+    (isLive ? acts.onStopArray : acts.onDeleteArray)?.(one.array);
   }
 }
 
@@ -163,6 +165,3 @@ function taskName({ array, name }: JobSummary, trans: TranslationBundle): string
     ? trans.__('%1: %2', array.index, array.label)
     : trans.__('Task %1', array.index);
 }
-
-export { IconButton, StopButton } from './buttons';
-export { JobTime, StatusMark } from './time';

@@ -10,7 +10,7 @@ import {
 } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { IconButton } from '../components/jobs';
+import { IconButton } from '../components/buttons';
 import type { ILogActs } from './acts';
 import type { LogReader } from './reader';
 import type { LogSearch } from './search';

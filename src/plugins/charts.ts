@@ -10,9 +10,9 @@ import type { CommandRegistry } from '@lumino/commands';
 import { Api } from '../api';
 import type * as Charts from '../charts';
 import { seenCharts } from '../charts/open';
-import { CommandIDs, NO_ARGS } from '../ids';
-import type { INamedJob } from '../jobtabs';
-import { JOB_ARGS, JobTabs, namedJob } from '../jobtabs';
+import { CommandIDs, JOB_ARGS, NO_ARGS } from '../ids';
+import { JobTabs } from '../jobtabs';
+import type { INamedJob } from '../state';
 import { IJobsModel } from '../tokens';
 import { addToPalette } from './palette';
 import { wordsOf } from './words';
@@ -37,7 +37,8 @@ export const chartsPlugin: JupyterFrontEndPlugin<void> = {
       caption: trans.__('Draw the metrics of a job, and what it uses, over time'),
       describedBy: { args: JOB_ARGS },
       execute: async args => {
-        const job = await namedJob(args, model, trans);
+        const { jobOf } = await import('../ask');
+        const job = await jobOf(args, model, trans);
         if (job) {
           const charts = await import('../charts');
           const api = new Api(app.serviceManager.serverSettings);

@@ -7,11 +7,11 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 
 import { Api } from '../api';
-import { CommandIDs, LOG_PLUGIN } from '../ids';
-import type { INamedJob } from '../jobtabs';
-import { JOB_ARGS, JobTabs, namedJob } from '../jobtabs';
+import { CommandIDs, JOB_ARGS, LOG_PLUGIN } from '../ids';
+import { JobTabs } from '../jobtabs';
 import type * as Log from '../log/index';
 import { addLogCommands } from '../log/commands';
+import type { INamedJob } from '../state';
 import { IJobsModel } from '../tokens';
 import { addToPalette } from './palette';
 import { wordsOf } from './words';
@@ -37,7 +37,8 @@ export const logPlugin: JupyterFrontEndPlugin<void> = {
       caption: trans.__('Show what a job prints, in the main area'),
       describedBy: { args: JOB_ARGS },
       execute: async args => {
-        const job = await namedJob(args, model, trans);
+        const { jobOf } = await import('../ask');
+        const job = await jobOf(args, model, trans);
         if (job) {
           // Reading logs needs more code than the rest of the page does, so it is loaded with the first one.
           const log = await import('../log/index');

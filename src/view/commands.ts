@@ -2,9 +2,11 @@
 
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import { CommandIDs } from '../ids';
-import type { INamedJob, JobTabs } from '../jobtabs';
-import { JOB_PROPERTIES, listedJobs, namedJob } from '../jobtabs';
+import { chosen, jobOf } from '../ask';
+import { CommandIDs, JOB_PROPERTIES } from '../ids';
+import type { JobTabs } from '../jobtabs';
+import type { INamedJob } from '../state';
+import { inOrder } from '../state';
 import type { IOpenOptions, JobView, SectionName } from '.';
 
 const OPEN_ARGS = {
@@ -33,7 +35,7 @@ export function addJobCommands(options: IOpenOptions, tabs: JobTabs<JobView>): v
     caption: trans.__('Show the log, files, code, environment, events and cost of a job'),
     describedBy: { args: OPEN_ARGS },
     execute: async args => {
-      const job = await namedJob(args, model, trans);
+      const job = await jobOf(args, model, trans);
       const view = job && (await opened(job, options, tabs));
       view?.open(textOf(args, 'section') as SectionName);
     }
@@ -43,7 +45,7 @@ export function addJobCommands(options: IOpenOptions, tabs: JobTabs<JobView>): v
     caption: trans.__('Show in what two jobs differ'),
     describedBy: { args: COMPARE_ARGS },
     execute: async args => {
-      const job = await namedJob(args, model, trans);
+      const job = await jobOf(args, model, trans);
       const other = job && (args.id ? textOf(args, 'with') : await asked(job, options));
       if (job && other !== null) {
         const view = await opened(job, options, tabs);
@@ -60,9 +62,8 @@ function textOf(args: ReadonlyPartialJSONObject, name: string): string {
 
 /** Ask for the second job: an id, '' for the run before, null where nobody chose. */
 async function asked(job: INamedJob, { model, trans }: IOpenOptions): Promise<string | null> {
-  const { chosen } = await import('../ask');
   const before = { id: '', name: trans.__('The run of the same name before it') };
-  const others = (await listedJobs(model)).filter(one => one.id !== job.id);
+  const others = inOrder(model.state).filter(one => one.id !== job.id);
   const title = trans.__('Compare %1 with which job?', job.name);
   const found = await chosen<INamedJob>([before, ...others], one => one.name, title, trans);
   return found?.id ?? null;

@@ -8,9 +8,9 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import { Api } from '../api';
 import { historyOf } from '../charts/source';
-import type { INamedJob } from '../jobtabs';
 import type { ILogLooks } from '../log/index';
 import { LogView, logOf } from '../log/index';
+import type { INamedJob } from '../state';
 import type { IJobsModel } from '../tokens';
 import { Origins } from './cells';
 import { JobRecord } from './record';

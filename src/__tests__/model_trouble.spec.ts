@@ -94,13 +94,16 @@ describe('the model in trouble', () => {
   });
 
   it('looks now and then whether the server is there, for nobody says that the bus is lost', async () => {
+    const ended: string[] = [];
+    model.ended.connect((_, jobs) => ended.push(...jobs.map(one => one.id)));
+    server.jobList = [job(1)];
     await model.refresh();
     server.asked = [];
     await jest.advanceTimersByTimeAsync(26_000);
     expect(server.asked).toEqual(['changes since 0']);
     server.happen({ job: completed(1) });
     await jest.advanceTimersByTimeAsync(26_000);
-    expect(model.state.jobs.has('job-1')).toBe(true);
+    expect(ended).toEqual(['job-1']);
   });
 
   it('finds a controller that came while the bus was lost, which nobody said', async () => {

@@ -20,6 +20,7 @@ import { Filter } from './filter';
 import { countSentence } from './format';
 import { jobsIcon } from './icons';
 import { LiveWidget } from './live';
+import { RowMenu } from './rowmenu';
 import { livePools, running } from './state';
 import type { IJobsModel } from './tokens';
 import { isKnown } from './trouble';
@@ -57,6 +58,12 @@ export class JobsPanel extends SidePanel {
     this.addWidget(new RunningView({ ...options, filter }));
     this.addWidget(new PoolsView({ ...options, filter }));
     this.addWidget(new FinishedView({ ...options, filter }));
+    this._menu = new RowMenu(this.node, options.model, options.commands);
+  }
+
+  dispose(): void {
+    this._menu.dispose();
+    super.dispose();
   }
 
   /** Open the sections that are named and close the others. */
@@ -78,6 +85,8 @@ export class JobsPanel extends SidePanel {
       this.node.focus();
     }
   }
+
+  private readonly _menu: RowMenu;
 }
 
 type ISectionOptions = IViewOptions & { filter: Filter };

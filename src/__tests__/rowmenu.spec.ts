@@ -1,0 +1,87 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { Widget } from '@lumino/widgets';
+
+import { CommandIDs } from '../ids';
+import { commandsFor } from '../rowmenu';
+import { JobsPanel } from '../sidebar';
+import { listed, NOTHING } from '../state';
+import { completed, job, pool } from './examples';
+import { addedCommands, FakeModel, layOut, rendered } from './fakes';
+
+const [DOWN, ENTER] = [{ keyCode: 40 }, { keyCode: 13 }];
+const trans = nullTranslator.load('jupyter_smx');
+const state = listed(
+  NOTHING,
+  [job(0), completed(1)],
+  [pool(1, { expires_at: 1606 }), pool(2, { expires_at: null })],
+  1
+).state;
+
+beforeAll(layOut);
+
+describe('the commands for a row', () => {
+  it('are those that its job, array or pool can take', () => {
+    expect(commandsFor({ job: 'job-0' }, state).flat()).toContain(CommandIDs.stopJob);
+    expect(commandsFor({ job: 'job-0' }, state).flat()).not.toContain(CommandIDs.deleteJob);
+    expect(commandsFor({ job: 'job-1' }, state).flat()).toEqual(
+      expect.arrayContaining([CommandIDs.rerunJob, CommandIDs.compareJobs, CommandIDs.deleteJob])
+    );
+    expect(commandsFor({ job: 'job-1' }, state).flat()).not.toContain(CommandIDs.stopJob);
+    expect(commandsFor({ array: 'a1', status: 'InProgress' }, state)).toEqual([
+      [CommandIDs.stopArray]
+    ]);
+    expect(commandsFor({ array: 'a1', status: 'Failed' }, state)).toEqual([
+      [CommandIDs.deleteArray]
+    ]);
+    expect(commandsFor({ pool: 'pool-1' }, state)).toEqual([
+      [CommandIDs.extendPool, CommandIDs.releasePool]
+    ]);
+    expect(commandsFor({ pool: 'pool-2' }, state)).toEqual([]);
+    expect(commandsFor({ job: 'gone' }, state)).toEqual([]);
+  });
+});
+
+describe('the menu of a row', () => {
+  function opened(panel: JobsPanel, selector: string): MouseEvent {
+    const event = new MouseEvent('contextmenu', { bubbles: true, cancelable: true });
+    panel.node.querySelector(selector)?.dispatchEvent(event);
+    return event;
+  }
+
+  it('does to the job of the row what is chosen, and leaves out what was switched off', async () => {
+    const model = new FakeModel();
+    model.state = state;
+    const { commands, executed } = addedCommands([CommandIDs.openCharts]);
+    const panel = new JobsPanel({ model, commands, trans });
+    Widget.attach(panel, document.body);
+    await rendered();
+    const event = opened(panel, '[data-job="job-1"] .jp-smx-name');
+    await rendered();
+    expect(event.defaultPrevented).toBe(true);
+    const entries = document.querySelectorAll<HTMLElement>('.lm-Menu-item[data-type="command"]');
+    expect([...entries].map(one => one.dataset.command)).toEqual([
+      CommandIDs.openJob,
+      CommandIDs.openLog,
+      CommandIDs.rerunJob,
+      CommandIDs.compareJobs,
+      CommandIDs.deleteJob
+    ]);
+    const menu = document.querySelector('.lm-Menu');
+    for (const key of [DOWN, DOWN, DOWN, ENTER]) {
+      menu?.dispatchEvent(new KeyboardEvent('keydown', { ...key, bubbles: true }));
+    }
+    expect(executed).toEqual([[CommandIDs.rerunJob, 'job-1']]);
+    panel.dispose();
+    expect(document.querySelector('.lm-Menu')).toBeNull();
+  });
+
+  it('is not there beside the rows', async () => {
+    const model = new FakeModel();
+    model.state = state;
+    const panel = new JobsPanel({ model, commands: addedCommands().commands, trans });
+    Widget.attach(panel, document.body);
+    await rendered();
+    expect(opened(panel, '.jp-smx-section').defaultPrevented).toBe(false);
+    panel.dispose();
+  });
+});

@@ -1,0 +1,74 @@
+// What can be done to a row of the panel, as a menu for the pointer and for the menu key.
+
+import { MenuSvg } from '@jupyterlab/ui-components';
+import type { CommandRegistry } from '@lumino/commands';
+import type { IDisposable } from '@lumino/disposable';
+
+import { CommandIDs } from './ids';
+import type { IState } from './state';
+import { isFinal } from './state';
+import type { IJobsModel } from './tokens';
+
+/** What a row says of itself: the id of a job, of an array or of a pool. */
+type IRowData = Readonly<Partial<Record<string, string>>>;
+
+const LOOK = [CommandIDs.openJob, CommandIDs.openLog, CommandIDs.openCharts];
+const OVER = [CommandIDs.rerunJob, CommandIDs.compareJobs];
+
+/** The commands for a row, in groups; empty for one that is not known any more. */
+export function commandsFor(row: IRowData, state: IState): string[][] {
+  const job = state.jobs.get(row.job ?? '');
+  if (job) {
+    return isFinal(job) ? [LOOK, OVER, [CommandIDs.deleteJob]] : [LOOK, [CommandIDs.stopJob]];
+  }
+  if (row.array !== undefined) {
+    return [[row.status === 'InProgress' ? CommandIDs.stopArray : CommandIDs.deleteArray]];
+  }
+  const isIdle = (state.pools.get(row.pool ?? '')?.expires_at ?? null) !== null;
+  return isIdle ? [[CommandIDs.extendPool, CommandIDs.releasePool]] : [];
+}
+
+export class RowMenu implements IDisposable {
+  constructor(
+    private readonly node: HTMLElement,
+    private readonly model: IJobsModel,
+    private readonly commands: CommandRegistry
+  ) {
+    this._menu = new MenuSvg({ commands });
+    node.addEventListener('contextmenu', this._onMenu);
+  }
+
+  get isDisposed(): boolean {
+    return this._menu.isDisposed;
+  }
+
+  dispose(): void {
+    this.node.removeEventListener('contextmenu', this._onMenu);
+    this._menu.dispose();
+  }
+
+  private readonly _onMenu = (event: MouseEvent): void => {
+    const row = event.target instanceof Element && event.target.closest('.jp-smx-row');
+    if (!(row instanceof HTMLElement)) {
+      return;
+    }
+    const { dataset } = row;
+    const id = dataset.job ?? dataset.array ?? dataset.pool ?? '';
+    this._menu.clearItems();
+    for (const group of commandsFor({ ...dataset }, this.model.state)) {
+      const there = group.filter(command => this.commands.hasCommand(command));
+      if (there.length > 0 && this._menu.items.length > 0) {
+        this._menu.addItem({ type: 'separator' });
+      }
+      there.forEach(command => this._menu.addItem({ command, args: { id } }));
+    }
+    if (this._menu.items.length > 0) {
+      // Lab would open the menu of the page.
+      event.preventDefault();
+      event.stopPropagation();
+      this._menu.open(event.clientX, event.clientY);
+    }
+  };
+
+  private readonly _menu: MenuSvg;
+}

@@ -284,7 +284,7 @@ async def test_a_deleted_job_is_no_history(world: World) -> None:
     assert world.outlook(job) is None
 
 
-async def test_a_waiting_job_is_told_when_it_will_begin(world: World) -> None:
+async def test_bug_32_a_waiting_job_is_told_when_it_will_begin(world: World) -> None:
     world.complete(1, 60.0)
     running = [world.run(number) for number in (11, 12)]
     world.now += 20

@@ -152,11 +152,13 @@ describe('the view of a job', () => {
 
   it('has the buttons that suit its state', async () => {
     await rendered();
+    button(view.node, 'Run again').click();
     button(view.node, 'Delete').click();
     model.become(listed(NOTHING, [job(0)], [], 2).state);
     await rendered();
     button(view.node, 'Stop').click();
     expect(executed).toEqual([
+      [CommandIDs.rerunJob, 'job-0'],
       [CommandIDs.deleteJob, 'job-0'],
       [CommandIDs.stopJob, 'job-0']
     ]);

@@ -61,6 +61,7 @@ export class HeadView extends LiveWidget {
     const { commands, record, trans } = this.context;
     const labels: Record<string, string> = isFinal(job)
       ? {
+          [CommandIDs.rerunJob]: trans.__('Run again'),
           [CommandIDs.compareJobs]: trans.__('Compare…'),
           [CommandIDs.deleteJob]: trans.__('Delete')
         }

@@ -14,7 +14,8 @@ SOURCES = Path(__file__).parents[2] / "src"
 SCHEMAS = Path(__file__).parents[2] / "schema"
 
 _PLUGIN = re.compile(r"id: '(jupyter-smx:[\w-]+)',\s*description:\s*'([^']*)'")
-_COMMAND = re.compile(r"export const (\w+) = '(jupyter-smx:[\w-]+)'")
+# Those of commands stand in namespaces.
+_COMMAND = re.compile(r"^  export const (\w+) = '(jupyter-smx:[\w-]+)'", re.MULTILINE)
 _WORD = r"{}: (?:\([^)]*\) =>\s*)?trans\.__\(\s*'([^']*)'"
 
 

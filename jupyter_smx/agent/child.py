@@ -15,7 +15,19 @@ import sys
 import traceback
 from typing import Any, Dict, List, NamedTuple
 
-from jupyter_smx.agent import cell, disk, environment, failure, imports, process, scriptmode, sourcedir, threads, wire
+from jupyter_smx.agent import (
+    cell,
+    devices,
+    disk,
+    environment,
+    failure,
+    imports,
+    process,
+    scriptmode,
+    sourcedir,
+    threads,
+    wire,
+)
 
 _NICE = 5
 _OOM_SCORE = 500
@@ -181,6 +193,7 @@ class _Job:
         for _name, path in scriptmode.outputs(self.spec, self.place):
             os.makedirs(path, exist_ok=True)
         environment = self.spec["environment"]
+        os.environ.update(devices.visible(self.spec["gpus"], os.environ))
         os.environ.update(scriptmode.variables(self.spec, self.place))
         wanted = environment.get("OMP_NUM_THREADS", "")
         if wanted.isdecimal():

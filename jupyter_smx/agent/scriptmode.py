@@ -374,6 +374,7 @@ def complete(spec: Dict[str, Any]) -> Dict[str, Any]:
         "max_run": 0,
         "keep_alive": 0,
         "imports": [],
+        "gpus": [],
         "source_dir": None,
         "entry_point": "",
         "script": "",

@@ -240,19 +240,20 @@ class Reconciler(Listener):
             return
         self.preparation.used(job)
         if isinstance(decision, placement.Reuse):
-            self._take(job, decision.cluster, decision.why)
+            self._take(job, decision)
         else:
             self._launch(job, decision)
 
-    def _take(self, job: Job, pool: Cluster, why: Why) -> None:
+    def _take(self, job: Job, decision: placement.Reuse) -> None:
         now = self.books.clock()
-        taken, told = self.books.take(pool, job)
+        taken, told = self.books.take(decision.cluster, job)
+        taken = replace(taken, gpus=decision.gpus)
         leased = transitions.advance(
             replace(
                 job,
                 cluster=taken.id,
                 lease=taken.lease,
-                why=placement.waited(why, job, now),
+                why=placement.waited(decision.why, job, now),
                 warm_pool=transitions.pool_in_use(),
             ),
             SecondaryStatus.STARTING,
@@ -267,7 +268,7 @@ class Reconciler(Listener):
         now = self.books.clock()
         fresh = Cluster(id=self._new_id(), key=reuse.reuse_key(job.spec, self._user), created_at=now)
         cluster = transitions.take(fresh, job.id, now)
-        cluster = replace(cluster, state=ClusterState.PROVISIONING)
+        cluster = replace(cluster, state=ClusterState.PROVISIONING, gpus=decision.gpus)
         why = replace(placement.waited(decision.why, job, now), pool=cluster.name())
         started = transitions.advance(
             replace(job, cluster=cluster.id, lease=cluster.lease, why=why), SecondaryStatus.STARTING, now
@@ -295,7 +296,7 @@ class Reconciler(Listener):
             if host.name in trail.dispatched:
                 continue
             stream = self.agents.stream(job.cluster, host.name)
-            spec = run_spec(job, host, grace, keep_alive)
+            spec = run_spec(job, host, grace, keep_alive, self.books.clusters[job.cluster].gpus.get(host.name, ()))
             answer = stream.send_now("run", job=job.id, lease=job.lease, spec=spec)
             trail.dispatched.add(host.name)
             answer.add_done_callback(partial(self._run_answered, job, host.name))

@@ -12,14 +12,16 @@ from jupyter_smx.policy.hosts import named_hosts
 from jupyter_smx.policy.sharding import Shard, has_channel, shard_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jupyter_smx.model.channel import Payload
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.spec import JobSpec
     from jupyter_smx.policy.hosts import NamedHost
 
 
-def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int) -> dict[str, Any]:
-    """Build the run specification for one host; durations in seconds, see docs/architecture.md."""
+def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Sequence[int] = ()) -> dict[str, Any]:
+    """Build the run specification for one host, which gets these GPUs; in seconds, see docs/architecture.md."""
     spec = job.spec
     hosts = named_hosts(spec.instance_groups)
     return {
@@ -53,6 +55,7 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int) -> dict[s
         "python_version": spec.python_version,
         "submitted_at": spec.submitted_at,
         "imports": list(spec.imports),
+        "gpus": list(gpus),
     }
 
 

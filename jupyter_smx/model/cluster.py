@@ -116,6 +116,8 @@ class Cluster(Struct, frozen=True, kw_only=True):
     cold_start_seconds: float | None = None
     """From the launch until all hosts could take a job, which is what each later job is spared; None: nobody saw it."""
     retained_seconds: float = 0.0
+    gpus: dict[str, tuple[int, ...]] = {}
+    """Numbers of the GPUs of this machine that its last job's hosts were given, by host."""
     kept_for: str = ""
     """Id of the array for whose next task the hosts are kept, where no keep-alive keeps them."""
     reason: str = ""
@@ -123,6 +125,10 @@ class Cluster(Struct, frozen=True, kw_only=True):
     def is_live(self) -> bool:
         """Say whether it still occupies hosts."""
         return self.state is not ClusterState.TERMINATED
+
+    def is_busy(self) -> bool:
+        """Say whether a job has its hosts, or will have them as soon as they are there."""
+        return self.state in (ClusterState.PROVISIONING, ClusterState.IN_USE)
 
     def name(self) -> str:
         """Say what the user calls the pool: the short instance type and the first digits of the id."""

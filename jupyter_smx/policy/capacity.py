@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.instance import InstanceType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from jupyter_smx.model.cluster import Cluster
     from jupyter_smx.model.instance import InstanceGroup
     from jupyter_smx.policy.limits import Limits
-
-_BUSY = (ClusterState.PROVISIONING, ClusterState.IN_USE)
 
 
 class Share(Struct, frozen=True, kw_only=True):
@@ -91,7 +89,7 @@ def taken(clusters: Iterable[Cluster], limits: Limits) -> Share:
         if not cluster.is_live():
             continue
         need = demand(cluster.key.instance_groups, limits)
-        total = total.plus(need if cluster.state in _BUSY else Share(hosts=need.hosts))
+        total = total.plus(need if cluster.is_busy() else Share(hosts=need.hosts))
     return total
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from jupyter_smx.model.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.why import Difference, Why
 from jupyter_smx.policy import capacity, keep_alive, learning, reuse
+from jupyter_smx.policy.devices import Gpus, gpus_for
 from jupyter_smx.policy.environment import BUILT
 
 if TYPE_CHECKING:
@@ -36,10 +37,11 @@ class World(Struct, frozen=True, kw_only=True):
 
 
 class Reuse(Struct, frozen=True):
-    """Take this warm pool."""
+    """Take this warm pool; its hosts get these GPUs of the machine."""
 
     cluster: Cluster
     why: Why
+    gpus: Gpus = {}
 
 
 class Launch(Struct, frozen=True):
@@ -47,6 +49,7 @@ class Launch(Struct, frozen=True):
 
     why: Why
     outlived: tuple[str, ...] = ()
+    gpus: Gpus = {}
 
 
 class Wait(Struct, frozen=True):
@@ -72,9 +75,10 @@ def place(spec: JobSpec, key: ReuseKey, world: World, limits: Limits, now: float
         if (unlike := reuse.of_another_time(each, spec.python_version, world.version, foreign=each.id in world.foreign))
     }
     fitting = [each for each in world.clusters if each.id not in others]
+    gpus = gpus_for(spec.instance_groups, world.clusters, limits) if world.bounded else {}
     pool = reuse.best_pool(key, fitting, world.reachable, spec.imports, now)
     if pool is not None:
-        return Reuse(pool, _warm(pool, spec, limits.preload_never, _afterwards(spec, world, limits, pool)))
+        return Reuse(pool, _warm(pool, spec, limits.preload_never, _afterwards(spec, world, limits, pool)), gpus)
     notes = capacity.notes(spec.instance_groups, limits) if world.bounded else ()
     notes += _afterwards(spec, world, limits, None)
     if world.bounded and capacity.lacks_hosts(need, used, limits):
@@ -83,6 +87,7 @@ def place(spec: JobSpec, key: ReuseKey, world: World, limits: Limits, now: float
     return Launch(
         _cold(key, world, notes, others),
         tuple(each.id for each in world.clusters if each.id in others and each.key == key),
+        gpus,
     )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.crowd import BRIEF, an_id, spec
+from bench.log import GIGABYTE, write_log
 from bench.place import percentile
 from jupyter_smx import launch
 from jupyter_smx.kernel.client import Client
@@ -87,6 +88,15 @@ WATCH = """() => {
 """Notes from now on what each row that is drawn says of its CPU, frame by frame, and tasks longer than 50 ms."""
 
 
+LOG_SHOWN = """id => new Promise(done => {
+  const began = performance.now();
+  const look = () => document.querySelector('.jp-smx-log-row')
+    ? requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - began)))
+    : requestAnimationFrame(look);
+  window.jupyterapp.commands.execute('jupyter-smx:open-log', {id}).then(look);
+})"""
+"""Opens the log of a job; gives milliseconds until its last rows are painted."""
+
 RESTORED = """
 const looking = setInterval(() => {
   if (window.jupyterapp) {
@@ -118,6 +128,7 @@ def run(options: argparse.Namespace) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path(), args=ARGUMENTS)
         _say(_crowded(browser))
+        _say_log(_log_times(browser))
         _say_starts(_starts(browser))
         browser.close()
 
@@ -249,6 +260,35 @@ def _ask_meanwhile(server: LabServer, page: Page) -> list[float]:
 def _delays(told: dict[tuple[str, int], float], seen: list[list[Any]]) -> list[float]:
     """Pair what the page showed with the moment in which it was said; gives milliseconds."""
     return [(at - told[name, percent]) * 1000 for at, name, percent in seen if (name, percent) in told]
+
+
+def _log_times(browser: Browser) -> list[float]:
+    """Open a log of a gigabyte several times in one page, the first time with the code that shows logs."""
+    from lab import Lab  # noqa: PLC0415 - of the browser tests
+
+    with _folder() as folder, _server(Path(folder)) as server:
+        name = server.submit("long", "print('done')")
+        job = next(row["id"] for row in server.ask("GET", "jupyter-smx/jobs")["jobs"] if row["name"] == name)
+        log = server.folder / "smx" / "jobs" / job / "logs" / "algo-1.log"
+        while server.ask("GET", f"jupyter-smx/jobs/{job}")["summary"]["status"] == "InProgress":
+            time.sleep(0.05)
+        write_log(log)
+        page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
+        Lab(page, server).open()
+        times = []
+        for _ in range(STARTS):
+            times.append(page.evaluate(LOG_SHOWN, job))
+            page.evaluate("window.jupyterapp.shell.currentWidget.close()")
+    return times
+
+
+def _say_log(times: list[float]) -> None:
+    first, *others = times
+    print(
+        f"a log of {GIGABYTE / 1e9:.2f} GB shows its end after {percentile(others, 0.5):.0f} ms, the first one of a",
+        end=" ",
+    )
+    print(f"page after {first:.0f} ms")
 
 
 def _starts(browser: Browser) -> dict[str, list[float]]:

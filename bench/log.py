@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> None:
     with place():
         job = smx.train("print('done')").wait()
         path = launch.data_dir() / "jobs" / job.id / "logs" / "algo-1.log"
-        _write(path)
+        write_log(path)
         of, total = client(), path.stat().st_size
         ends = [_timed(lambda: of.log(job.id, "", total - OPENING, limit=OPENING)) for _ in range(50)]
         pages = [_timed(lambda at=at: of.log(job.id, "", at, limit=PAGE)) for at in range(0, total, total // 50)]
@@ -40,7 +40,8 @@ def run(options: argparse.Namespace) -> None:
             _search(path, words, total)
 
 
-def _write(path: Path) -> None:
+def write_log(path: Path) -> None:
+    """Write a log of a gigabyte, with colours."""
     block = "".join(LINE.format(number) for number in range(2**23 // len(LINE.format(0)))).encode()
     with path.open("wb") as file:
         while file.tell() < GIGABYTE:

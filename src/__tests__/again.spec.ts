@@ -1,24 +1,14 @@
-import type { Event } from '@jupyterlab/services';
-import { Stream } from '@lumino/signaling';
-
 import { ApiError } from '../errors';
-import { CHANGE_SCHEMA, JobsModel } from '../model';
 import { arraySummary, arrayTask, completed, job } from './examples';
-import { FakePage, FakeServer } from './server';
+import type { IOpenModel } from './server';
+import { openModel, settled } from './server';
 
 describe('the model', () => {
-  let server: FakeServer;
-  let page: FakePage;
-  let bus: Stream<Event.IManager, Event.Emission>;
-  let model: JobsModel;
+  let { server, page, hear, model } = {} as IOpenModel;
 
   beforeEach(() => {
     jest.useFakeTimers();
-    server = new FakeServer();
-    page = new FakePage();
-    bus = new Stream<Event.IManager, Event.Emission>({} as Event.IManager);
-    const given = { api: server, events: bus, page: page as never };
-    model = new JobsModel({ ...given, clock: () => 1000, newId: () => 'new' });
+    ({ server, page, hear, model } = openModel());
   });
 
   afterEach(() => {
@@ -30,10 +20,9 @@ describe('the model', () => {
     job(100 + index, { array: arrayTask(index, 4) });
 
   /** A task changes and everybody hears of it. */
-  async function hear(index: number): Promise<void> {
-    const seq = server.happen({ job: task(index) });
-    bus.emit({ schema_id: CHANGE_SCHEMA, seq, kind: 'job' });
-    await jest.advanceTimersByTimeAsync(0);
+  async function change(index: number): Promise<void> {
+    hear(server.happen({ job: task(index) }));
+    await settled();
   }
 
   it('runs a job again under a new id, and says how the new one is called', async () => {
@@ -71,12 +60,12 @@ describe('the model', () => {
   it('counts a new array at once and a known one once a second, however many tasks change', async () => {
     await model.refresh();
     server.arrayList = [arraySummary({ running: 1, pending: 3 })];
-    await hear(0);
+    await change(0);
     expect(model.state.arrays.get('a1')?.counts.running).toBe(1);
     server.asked = [];
     server.arrayList = [arraySummary({ running: 4 })];
     for (const index of [1, 2, 3]) {
-      await hear(index);
+      await change(index);
     }
     const counted = (): number => server.asked.filter(one => one === 'array a1').length;
     expect(counted()).toBe(0);
@@ -90,7 +79,7 @@ describe('the model', () => {
   it('counts nothing while nobody looks, and what changed meanwhile when somebody does', async () => {
     await model.refresh();
     page.visibilityState = 'hidden';
-    await hear(0);
+    await change(0);
     await jest.advanceTimersByTimeAsync(5000);
     expect(server.asked).not.toContain('array a1');
     page.visibilityState = 'visible';
@@ -103,11 +92,11 @@ describe('the model', () => {
     await model.refresh();
     const count = jest.spyOn(server, 'array');
     count.mockRejectedValueOnce(new ApiError(503, '', 'busy'));
-    await hear(0);
-    await jest.advanceTimersByTimeAsync(1000);
+    await change(0);
+    await jest.advanceTimersByTimeAsync(2000);
     expect(count).toHaveBeenCalledTimes(2);
     count.mockRejectedValue(new ApiError(404, 'ResourceNotFound', 'gone'));
-    await hear(1);
+    await change(1);
     await jest.advanceTimersByTimeAsync(5000);
     expect(count).toHaveBeenCalledTimes(3);
   });

@@ -1,45 +1,21 @@
-import type { Event } from '@jupyterlab/services';
-import { Stream } from '@lumino/signaling';
-
 import { ApiError } from '../errors';
-import { CHANGE_SCHEMA, JobsModel } from '../model';
 import { FINISHED_LIMIT, running } from '../state';
 import { completed, job, pool } from './examples';
-import { FakePage, FakeServer } from './server';
+import type { IOpenModel } from './server';
+import { openModel, settled } from './server';
 
 describe('the model', () => {
-  let server: FakeServer;
-  let page: FakePage;
-  let bus: Stream<Event.IManager, Event.Emission>;
-  let model: JobsModel;
+  let { server, page, bus, hear, model } = {} as IOpenModel;
 
   beforeEach(() => {
     jest.useFakeTimers();
-    server = new FakeServer();
-    page = new FakePage();
-    bus = new Stream<Event.IManager, Event.Emission>({} as Event.IManager);
-    model = new JobsModel({
-      api: server,
-      events: bus,
-      page: page as never,
-      clock: () => 1000,
-      newId: () => 'new'
-    });
+    ({ server, page, bus, hear, model } = openModel());
   });
 
   afterEach(() => {
     model.dispose();
     jest.useRealTimers();
   });
-
-  function hear(seq: number, kind = 'job'): void {
-    bus.emit({ schema_id: CHANGE_SCHEMA, seq, kind });
-  }
-
-  /** Let everything that was asked for be answered. */
-  async function settled(): Promise<void> {
-    await jest.advanceTimersByTimeAsync(0);
-  }
 
   it('lists once and takes over the clock of the server', async () => {
     server.jobList = [job(1)];

@@ -1,44 +1,20 @@
-import type { Event } from '@jupyterlab/services';
-import { Stream } from '@lumino/signaling';
-
 import { ApiError } from '../errors';
-import { CHANGE_SCHEMA, JobsModel } from '../model';
 import { completed, job } from './examples';
-import { FakePage, FakeServer } from './server';
+import type { IOpenModel } from './server';
+import { openModel, settled } from './server';
 
 describe('the model in trouble', () => {
-  let server: FakeServer;
-  let page: FakePage;
-  let bus: Stream<Event.IManager, Event.Emission>;
-  let model: JobsModel;
+  let { server, page, hear, model } = {} as IOpenModel;
 
   beforeEach(() => {
     jest.useFakeTimers();
-    server = new FakeServer();
-    page = new FakePage();
-    bus = new Stream<Event.IManager, Event.Emission>({} as Event.IManager);
-    model = new JobsModel({
-      api: server,
-      events: bus,
-      page: page as never,
-      clock: () => 1000,
-      newId: () => 'new'
-    });
+    ({ server, page, hear, model } = openModel());
   });
 
   afterEach(() => {
     model.dispose();
     jest.useRealTimers();
   });
-
-  function hear(seq: number, kind = 'job'): void {
-    bus.emit({ schema_id: CHANGE_SCHEMA, seq, kind });
-  }
-
-  /** Let everything that was asked for be answered. */
-  async function settled(): Promise<void> {
-    await jest.advanceTimersByTimeAsync(0);
-  }
 
   it.each([
     [404, '', 'missing', 'missing'],

@@ -1,5 +1,8 @@
 // A server that tests ask, and a page that somebody looks at or not.
 
+import type { Event } from '@jupyterlab/services';
+import { Stream } from '@lumino/signaling';
+
 import type {
   ArraySummary,
   Changes,
@@ -10,7 +13,7 @@ import type {
 } from '../_types';
 import type { ControllerInfo, IAnswer, IWhichJobs, JobAnswer } from '../api';
 import { ApiError, sentenceIn } from '../errors';
-import type { JobsModel } from '../model';
+import { CHANGE_SCHEMA, JobsModel } from '../model';
 import { arraySummary, event, pool } from './examples';
 
 const PROBLEM: ErrorBody = {
@@ -134,4 +137,35 @@ export class FakePage extends EventTarget {
   show(): void {
     this.dispatchEvent(new window.Event('visibilitychange'));
   }
+}
+
+export interface IOpenModel {
+  server: FakeServer;
+  page: FakePage;
+  model: JobsModel;
+  /** Let the event bus say something. */
+  hear: (seq: number, kind?: string) => void;
+  bus: Stream<Event.IManager, Event.Emission>;
+}
+
+/** A model over a server that a test has in its hands. */
+export function openModel(): IOpenModel {
+  const server = new FakeServer();
+  const page = new FakePage();
+  const bus = new Stream<Event.IManager, Event.Emission>({} as Event.IManager);
+  const given = { api: server, events: bus, page: page as never };
+  const model = new JobsModel({
+    ...given,
+    clock: () => 1000,
+    newId: () => 'new',
+    random: () => 0.5
+  });
+  const hear = (seq: number, kind = 'job'): void =>
+    bus.emit({ schema_id: CHANGE_SCHEMA, seq, kind });
+  return { server, page, model, hear, bus };
+}
+
+/** Let everything that was asked for be answered, while timers are faked. */
+export async function settled(): Promise<void> {
+  await jest.advanceTimersByTimeAsync(0);
 }

@@ -279,6 +279,8 @@ def _log_times(browser: Browser) -> list[float]:
         for _ in range(STARTS):
             times.append(page.evaluate(LOG_SHOWN, job))
             page.evaluate("window.jupyterapp.shell.currentWidget.close()")
+        server.settle()
+        server.end_controller()
     return times
 
 

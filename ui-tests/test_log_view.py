@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WAKE = 20_000
 """Milliseconds until a job in the panel follows one on a host, a cold start included."""
 GIGABYTE = 2**30
-OPENED = 15_000
+OPENED = 5_000
 """Milliseconds until a log is there: one that was read as a whole takes minutes. The figure is in bench."""
 LONGEST_TASK = 3_000
 """Milliseconds that the page may not answer, on a machine that others use, too."""

@@ -88,7 +88,7 @@ class Books:
         now = self.clock()
         with self.line.as_if(jobs):
             events = [Event(seq=0, at=now, job=self.summary(job)) for job in jobs]
-        events += [Event(seq=0, at=now, pool=self.pool_summary(cluster)) for cluster in clusters]
+        events += [Event(seq=0, at=now, pool=self.pool_summary(cluster, jobs)) for cluster in clusters]
         self.store.write(jobs, clusters, events, array=array, durable=durable)
         for job in jobs:
             if is_final(job.state):
@@ -166,12 +166,12 @@ class Books:
         """Say what a job is billed for, so far where it is not over."""
         return price.bill(job, self.limits.catalogue, self.clock())
 
-    def pool_summary(self, cluster: Cluster) -> PoolSummary:
-        """Say of a cluster what the list of pools shows."""
+    def pool_summary(self, cluster: Cluster, news: Sequence[Job] = ()) -> PoolSummary:
+        """Say of a cluster what the list of pools shows; ``news`` are jobs that are being written with it."""
         idle = cluster.retained_seconds + transitions.idle_seconds(cluster, self.clock())
         first = cluster.hosts[0] if cluster.hosts else None
         saved = (cluster.cold_start_seconds or 0.0) * max(0, cluster.jobs_served - 1)
-        job = self.jobs.get(cluster.job)
+        job = next((job for job in news if job.id == cluster.job), self.jobs.get(cluster.job))
         return PoolSummary(
             id=cluster.id,
             name=cluster.name(),

@@ -323,3 +323,16 @@ def test_each_host_is_told_its_shard_of_a_channel_in_the_words_that_agents_read(
         [{"turn": 0, "count": 1}, {"turn": 0, "count": 2}],
         [{"turn": 0, "count": 1}, {"turn": 1, "count": 2}],
     ]
+
+
+def test_what_is_told_of_a_pool_names_the_job_that_takes_it_from_its_first_word_on(sim: Simulation) -> None:
+    seen = 0
+    for _ in range(2):
+        job = sim.submit(keep_alive=600)
+        sim.pass_time(1.0)
+        news = sim.controller.desk.changes(seen, 1000)
+        seen = news.seq
+        named = {event.pool.job for event in news.events if event.pool is not None and event.pool.job}
+        assert named == {sim.job(job).name}
+        sim.end_job(job)
+        sim.pass_time(1.0)

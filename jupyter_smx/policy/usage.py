@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import contextlib
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -11,7 +12,9 @@ from msgspec.structs import asdict, replace
 from jupyter_smx.model.usage import GpuUsage, HostUsage, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+_Line = TypeVar("_Line")
 
 SHORTEST = 0.2
 """Seconds; over a shorter time the counters of a host say nothing about rates."""
@@ -72,19 +75,28 @@ def history(host: str, data: bytes, since: float = 0.0) -> HostUsage:
         head = _head(lines[0])
     except msgspec.DecodeError:
         head = Head(version=0)
-    found = [one for one in map(_read, lines[1:-1]) if one is not None]
-    samples = [one for one in found if isinstance(one, Sample)]
-    notes = [text for text in (head.note, *(one.note for one in found if isinstance(one, Note))) if text]
-    gpus = [one.gpus for one in found if isinstance(one, Note) and one.gpus is not None]
+    said = [*_whole(_note, (line for line in lines[1:-1] if line.startswith(b"{")))]
+    notes = [text for text in (head.note, *(one.note for one in said)) if text]
+    gpus = [one.gpus for one in said if one.gpus is not None]
     head = replace(head, gpus=gpus[-1]) if gpus else head
+    samples = newest(lines[1:-1], since)
     return _columns(host, head, [*zip([None, *samples], samples, strict=False)], since, notes)
 
 
-def _read(line: bytes) -> Sample | Note | None:
-    try:
-        return _note(line) if line.startswith(b"{") else _sample(line)
-    except msgspec.DecodeError:
-        return None
+def newest(lines: Sequence[bytes], since: float) -> list[Sample]:
+    """Read the samples after a moment and the one before it; who follows a job asks each second for the last second."""
+    found: list[Sample] = []
+    for sample in _whole(_sample, (line for line in reversed(lines) if not line.startswith(b"{"))):
+        found.append(sample)
+        if sample.at <= since:
+            break
+    return found[::-1]
+
+
+def _whole(read: Callable[[bytes], _Line], lines: Iterable[bytes]) -> Iterator[_Line]:
+    for line in lines:
+        with contextlib.suppress(msgspec.DecodeError):
+            yield read(line)
 
 
 def _columns(

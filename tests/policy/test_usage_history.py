@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.model.usage import Usage
+from jupyter_smx.policy import usage
 from jupyter_smx.policy.usage import history, together, usage_of
 
 HEAD = {"version": 1, "cpus": 4, "memory": 8_000, "disk": 90, "note": "Of the whole host."}
@@ -91,3 +92,32 @@ def test_hosts_are_added_and_what_nobody_knows_stays_unknown() -> None:
     assert together([None]) is None
     assert usage_of({"at": 1.0}) is None
     assert usage_of({"cpu_percent": "much"}) is None
+
+
+@given(st.lists(st.floats(0.3, 5.0), min_size=1, max_size=30), st.integers(0, 30))
+def test_what_comes_after_a_moment_is_the_end_of_all(steps: list[float], cut: int) -> None:
+    at, rows = 0.0, []
+    for number, step in enumerate(steps):
+        at += step
+        rows += [row(at, number * 0.5), {"note": f"note {number}"}]
+    data = lines(*rows)
+    whole = history("algo-1", data)
+    since = whole.at[min(cut, len(whole.at) - 1)]
+    after = history("algo-1", data, since=since)
+    later = sum(moment > since for moment in whole.at)
+    assert after.at == whole.at[len(whole.at) - later :]
+    assert after.cpu_percent == whole.cpu_percent[len(whole.at) - later :]
+    assert after.notes == whole.notes
+
+
+def test_of_a_long_history_only_the_new_lines_are_read() -> None:
+    class Lines(bytes):
+        read = 0
+
+        def startswith(self, *_: object) -> bool:
+            Lines.read += 1
+            return False
+
+    old = [Lines(json.dumps(row(at, 0)).encode()) for at in range(10_000)]
+    assert [one.at for one in usage.newest(old, 9_998)] == [9_998, 9_999]
+    assert Lines.read == 2

@@ -68,7 +68,7 @@ export function isFinal(job: Pick<JobSummary, 'status'>): boolean {
   return FINAL.has(job.status);
 }
 
-/** A new state, and the jobs that were known to run and have their verdict in it. */
+/** A new state, and the jobs whose verdict it is the first to have. */
 export interface IStep {
   state: IState;
   ended: JobSummary[];
@@ -85,10 +85,7 @@ export function listed(
   cursor: string | null = null,
   now?: number
 ): IStep {
-  const ended = jobs.filter(job => {
-    const before = state.jobs.get(job.id);
-    return isFinal(job) && before !== undefined && !isFinal(before);
-  });
+  const ended = jobs.filter(job => isFinal(job) && !wasKnownOver(job, state));
   const open = jobs.filter(job => !isFinal(job));
   const isOpen = new Set(open.map(job => job.id));
   return {
@@ -108,6 +105,15 @@ export function listed(
     },
     ended
   };
+}
+
+/**
+ * Whether this page knew that a job is over. A short one may be listed for the first time when it is; older ones that
+ * the page never listed were over before the server said anything to it.
+ */
+function wasKnownOver(job: JobSummary, { jobs, heardAt }: IState): boolean {
+  const before = jobs.get(job.id);
+  return before ? isFinal(before) : heardAt === null || (job.ended_at ?? 0) <= heardAt;
 }
 
 /**

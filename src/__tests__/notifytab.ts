@@ -13,6 +13,7 @@ import { Told } from '../notify/told';
 import type { WishKind } from '../notify/wishes';
 import { Wishes } from '../notify/wishes';
 import { listed, NOTHING } from '../state';
+import type { IJobsModel } from '../tokens';
 import { job } from './examples';
 import { addedCommands, FakeModel } from './fakes';
 import { Locks, Memory, Page, Screen } from './notifying';
@@ -68,13 +69,15 @@ function settings(values: ReadonlyMap<string, boolean>): ConstructorParameters<t
   return { get, changed, set: () => Promise.resolve() } as unknown as ReturnType<typeof settings>;
 }
 
-/** Open a tab that is seen, in which one job runs. */
-export async function openTab(options: ITabOptions): Promise<ITab> {
+/** What of a tab says and hears things, over the model and the page of a test. */
+export function notifierOver(
+  model: IJobsModel,
+  page: Page,
+  options: ITabOptions
+): Pick<ITab, 'notifier' | 'executed' | 'lines'> {
   const { trans, memory = new Memory(), locks = new Locks(), off = [] } = options;
   Screen.permission = options.permission ?? 'granted';
-  const model = new RunningModel(options.now ?? 1134);
   const { commands, executed } = addedCommands();
-  const page = new Page();
   const lines: number[] = [];
   const notifier = new Notifier({
     model,
@@ -104,6 +107,14 @@ export async function openTab(options: ITabOptions): Promise<ITab> {
       };
     }
   });
+  return { notifier, executed, lines };
+}
+
+/** Open a tab that is seen, in which one job runs. */
+export async function openTab(options: ITabOptions): Promise<ITab> {
+  const model = new RunningModel(options.now ?? 1134);
+  const page = new Page();
+  const parts = notifierOver(model, page, options);
   const jobs = options.jobs ?? [job(50)];
   model.become(listed(NOTHING, jobs, options.pools ?? [], 1).state);
   await jest.advanceTimersByTimeAsync(0);
@@ -114,11 +125,9 @@ export async function openTab(options: ITabOptions): Promise<ITab> {
   };
   return {
     model,
-    notifier,
-    executed,
-    lines,
+    ...parts,
     hide: () => turned('hidden'),
     show: () => turned('visible'),
-    close: () => notifier.dispose()
+    close: () => parts.notifier.dispose()
   };
 }

@@ -15,6 +15,7 @@ import type { ControllerInfo, IAnswer, IWhichJobs, JobAnswer } from '../api';
 import { ApiError, sentenceIn } from '../errors';
 import { CHANGE_SCHEMA, JobsModel } from '../model';
 import { arraySummary, event, pool } from './examples';
+import { Page } from './notifying';
 
 const PROBLEM: ErrorBody = {
   code: 'ServiceUnavailable',
@@ -26,7 +27,7 @@ const PROBLEM: ErrorBody = {
   transient: false
 };
 
-/** A server with a clock that is ten seconds ahead, that counts what it is asked. */
+/** A server with a clock that is ten seconds ahead at first, that counts what it is asked. */
 export class FakeServer implements JobsModel.IApi {
   asked: string[] = [];
   jobList: JobSummary[] = [];
@@ -34,6 +35,7 @@ export class FakeServer implements JobsModel.IApi {
   events: Change[] = [];
   arrayList: ArraySummary[] = [];
   seq = 0;
+  now = 1010;
   reset = false;
   running = true;
   /** Events in one answer at most. */
@@ -127,15 +129,13 @@ export class FakeServer implements JobsModel.IApi {
     if (this.failure) {
       throw this.failure;
     }
-    return { body, now: 1010, version: this.version };
+    return { body, now: this.now, version: this.version };
   }
 }
 
-export class FakePage extends EventTarget {
-  visibilityState: DocumentVisibilityState = 'visible';
-
+export class FakePage extends Page {
   show(): void {
-    this.dispatchEvent(new window.Event('visibilitychange'));
+    this.turn(this.visibilityState);
   }
 }
 

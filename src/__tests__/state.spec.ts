@@ -26,6 +26,12 @@ describe('a listing', () => {
     const { ended } = listed(ready, [completed(1), completed(2)], [], 12);
     expect(ended.map(one => one.id)).toEqual(['job-1']);
   });
+
+  it('tells of jobs that are new to it only those that ended after the server answered last', () => {
+    const heard = { ...ready, heardAt: 1105 };
+    const { ended } = listed(heard, [completed(4), completed(5), completed(6)], [], 12);
+    expect(ended.map(one => one.id)).toEqual(['job-6']);
+  });
 });
 
 describe('changes', () => {

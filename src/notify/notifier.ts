@@ -25,6 +25,9 @@ const PAUSE = 5000;
 /** Milliseconds after a change until the watch is taken or left, so that what the change brings is still told. */
 const SETTLE = 1000;
 
+/** Milliseconds in which the watch is given to a tab where no other has it; shorter than any tab keeps it. */
+const GRANT = 500;
+
 export interface INotifierOptions {
   model: IJobsModel;
   commands: CommandRegistry;
@@ -105,7 +108,7 @@ export class Notifier implements IDisposable {
     // The model says that it changed before it says which jobs ended in that; both are one entry.
     queueMicrotask(() => this._sayAway());
     this._asker.look();
-    this._settling ??= setTimeout(() => this._keepWatch(), SETTLE);
+    this._keepWatchLater();
   }
 
   private _onEnded(_: unknown, jobs: JobSummary[]): void {
@@ -115,7 +118,7 @@ export class Notifier implements IDisposable {
     if (this._isAway || !presence.isVisible) {
       wanted.forEach(job => this._missed.set(job.id, { job, at: now }));
       if (wanted.length > 0 && !presence.isVisible) {
-        this._noteLater();
+        void this._noteInTurn();
       }
       return;
     }
@@ -182,6 +185,21 @@ export class Notifier implements IDisposable {
       .map(({ job }) => job);
   }
 
+  /** A job may be over before any tab took the watch for it; then the one that gets it says so. */
+  private async _noteInTurn(): Promise<void> {
+    const { tabs } = this.options;
+    if (tabs.isWatching) {
+      this._noteLater();
+    } else if (!(await tabs.isSomeWatching())) {
+      this._dueAt = Date.now();
+      this._keepWatch();
+    }
+  }
+
+  private get _isDue(): boolean {
+    return Date.now() - this._dueAt < GRANT;
+  }
+
   private _noteLater(): void {
     if (!this._mayNote() || this._noting !== undefined) {
       return;
@@ -234,16 +252,31 @@ export class Notifier implements IDisposable {
     );
   }
 
+  private _keepWatchLater(): void {
+    this._settling ??= setTimeout(() => this._keepWatch(), SETTLE);
+  }
+
   /** Keep watch while the tab is hidden, something can happen that is to be told, and no other tab does. */
   private _keepWatch(): void {
     clearTimeout(this._settling);
     this._settling = undefined;
+    if (this._isDisposed) {
+      return;
+    }
     const { model, tabs, openLine } = this.options;
+    const isDue = this._isDue;
+    if (isDue) {
+      this._keepWatchLater();
+    }
     const pools = [...model.state.pools.values()];
     const awaits = running(model.state).length > 0 || pools.some(pool => pool.expires_at !== null);
-    tabs.watch(this._isAllowed() && awaits, () => this._keepWatch());
+    tabs.watch(this._isAllowed() && (awaits || isDue), () => this._keepWatch());
     if (tabs.isWatching) {
       this._line ??= openLine();
+      if (isDue) {
+        this._dueAt = Number.NEGATIVE_INFINITY;
+        this._noteLater();
+      }
     } else {
       this._line?.dispose();
       this._line = null;
@@ -305,6 +338,8 @@ export class Notifier implements IDisposable {
   private _readings = 0;
   private _line: IDisposable | null = null;
   private _notedAt = Number.NEGATIVE_INFINITY;
+  /** When jobs ended that the desktop is to be told of by the tab that has the watch. */
+  private _dueAt = Number.NEGATIVE_INFINITY;
   private _noting: ReturnType<typeof setTimeout> | undefined;
   private _settling: ReturnType<typeof setTimeout> | undefined;
   private _isDisposed = false;

@@ -22,9 +22,13 @@ export class Tabs {
   }
 
   /** Whether some tab of this browser is seen. */
-  async isSomeSeen(): Promise<boolean> {
-    const held = (await this.locks?.query())?.held ?? [];
-    return held.some(lock => lock.name === this._seen);
+  isSomeSeen(): Promise<boolean> {
+    return this._isTaken(this._seen);
+  }
+
+  /** Whether some tab of this browser has the watch. */
+  isSomeWatching(): Promise<boolean> {
+    return this._isTaken(this._watch);
   }
 
   /** Stand in line for the watch, or leave the line or the watch; one tab of a browser has it at a time. */
@@ -35,6 +39,11 @@ export class Tabs {
   /** Whether this tab has the watch. */
   get isWatching(): boolean {
     return this._watching?.isHeld ?? false;
+  }
+
+  private async _isTaken(name: string): Promise<boolean> {
+    const held = (await this.locks?.query())?.held ?? [];
+    return held.some(lock => lock.name === name);
   }
 
   private _held(

@@ -15,6 +15,7 @@ import { addedCommands, button, FakeModel, rendered } from './fakes';
 import { host, metrics, series, usage } from './histories';
 import { FakeLog } from './logs';
 import { record } from './records';
+import { FakePage } from './server';
 
 const trans = nullTranslator.load('jupyter_smx');
 
@@ -81,12 +82,14 @@ describe('a card', () => {
   let read: jest.Mock;
   let executed: [string, unknown][];
   let card: CardRenderer;
+  let page: FakePage;
   let asked: number;
 
   const text = (): string => card.node.textContent ?? '';
 
   beforeEach(async () => {
     model = new FakeModel();
+    page = new FakePage();
     model.state = listed(NOTHING, [job(0, { cost: 0.02 })], [], 1).state;
     log = new FakeLog('one\ntwo\nthree\nfour\nfive\n\u001b[31msix\u001b[0m\n');
     read = jest.fn(() =>
@@ -104,7 +107,7 @@ describe('a card', () => {
     };
     card = new CardRenderer(model, commands, trans, id => {
       const source = { record: read, places: () => Promise.resolve({}) };
-      const options = { id, model, source, log, history, page: document, random: () => 0.5 };
+      const options = { id, model, source, log, history, page: page as never, random: () => 0.5 };
       return Promise.resolve({ More: CardMore, detail: new CardDetail(options) });
     });
     Widget.attach(card, document.body);
@@ -127,6 +130,13 @@ describe('a card', () => {
       await rendered();
     }
     expect(log.waiting).toBe(1);
+  }
+
+  /** Let pass what a reader lets pass between two questions, and more. */
+  async function settled(): Promise<void> {
+    for (let turn = 0; turn < 4; turn++) {
+      await rendered();
+    }
   }
 
   it('is one line, and asks nothing, until it is opened', async () => {
@@ -175,6 +185,23 @@ describe('a card', () => {
     await fold();
     card.dispose();
     expect(log.waiting).toBe(0);
+  });
+
+  it('asks nothing while the page is hidden, and goes on when somebody looks', async () => {
+    await fold();
+    await waiting();
+    page.visibilityState = 'hidden';
+    page.show();
+    await settled();
+    expect(log.waiting).toBe(0);
+    const before = [read.mock.calls.length, log.asked.length, asked];
+    model.become(listed(NOTHING, [job(0, { attempt: 2 })], [], 2).state);
+    await settled();
+    expect([read.mock.calls.length, log.asked.length, asked]).toEqual(before);
+    page.visibilityState = 'visible';
+    page.show();
+    await waiting();
+    expect(read.mock.calls.length).toBeGreaterThan(before[0]);
   });
 
   it('has a button for all that can be done', async () => {

@@ -97,6 +97,50 @@ describe('the events of a job', () => {
     expect(node.textContent).toContain('01:05 so far');
   });
 
+  it.each([
+    ['forward', 4700],
+    ['back', 1010]
+  ])('counts without a clock that was set %s, and says that it was', async (_, ended_at) => {
+    const [starting, training, over] = record().transitions;
+    const transitions = [
+      starting,
+      { ...training, end_time: ended_at },
+      { ...over, start_time: ended_at, end_time: ended_at }
+    ];
+    const job = record({ transitions, ended_at, ran_seconds: 98 });
+    const node = await drawn(<Events job={job} now={5000} trans={trans} />);
+    expect(node.textContent).toContain('The clock was set meanwhile');
+    expect(node.textContent).toContain('the hosts worked for 01:38.');
+    const honest = await drawn(
+      <Events job={record({ ran_seconds: 98 })} now={5000} trans={trans} />
+    );
+    expect(honest.textContent).not.toContain('The clock was set');
+  });
+
+  it('counts a run that goes on from where the server does', async () => {
+    const step = {
+      status_message: '',
+      status: 'Training',
+      start_time: 1000,
+      end_time: null
+    } as const;
+    const set = record({ ended_at: null, transitions: [step], counted_from: 4600 });
+    const node = await drawn(<Events job={set} now={4665} trans={trans} />);
+    expect(node.textContent).toContain('the hosts worked for 01:05.');
+  });
+
+  it('has of earlier runs what was counted, and the clock where nobody did', async () => {
+    const lost = { number: 1, cluster: '', reason: 'Lost.', hosts: [], started_at: 1000 };
+    const attempts = [
+      { ...lost, ended_at: 4700, ran_seconds: 100 },
+      { ...lost, number: 2, ended_at: 1050, ran_seconds: null },
+      { ...lost, number: 3, started_at: null, ended_at: 1050, ran_seconds: null }
+    ];
+    const node = await drawn(<Events job={record({ attempts })} now={5000} trans={trans} />);
+    const took = rows(node, 'Earlier runs of train-digits-0').map(row => row.split('|')[2]);
+    expect(took).toEqual(['01:40', '50.0 s', '']);
+  });
+
   it('says why it was cold, with the field that differed', async () => {
     const differences = [{ pool: 'm5-1', field: 'image', wanted: 'a:2', found: 'a:1' }];
     const why = {
@@ -192,6 +236,25 @@ describe('the cost of a job', () => {
     const running = record({ summary: job(0), ended_at: null });
     const node = await drawn(<Cost job={running} now={1000 + 3600} trans={trans} />);
     expect(node.textContent).toContain('Cost so far$0.23');
+  });
+
+  it.each([
+    ['counts by no clock that was set', [], 1000 + 3600, '$0.23'],
+    ['adds the runs before, and not what lies between', [3600], 1000 + 3600, '$0.46'],
+    ['is what the server says while no run is under way', [3600], null, '$0.0064']
+  ])('%s', async (_, before, counted_from, sum) => {
+    const attempts = before.map(ran_seconds => ({
+      number: 1,
+      cluster: '',
+      reason: '',
+      hosts: [],
+      started_at: 0,
+      ended_at: 9,
+      ran_seconds
+    }));
+    const running = { summary: job(0), ended_at: null, attempts, counted_from };
+    const node = await drawn(<Cost job={record(running)} now={1000 + 7200} trans={trans} />);
+    expect(node.textContent).toContain(`Cost so far${sum}`);
   });
 
   it('is not known without a price, and never zero', async () => {

@@ -5,6 +5,7 @@ import React from 'react';
 
 import { money, spoken } from '../format';
 import { isFinal } from '../state';
+import { attemptSeconds, countedSeconds } from './counted';
 import { Facts } from './parts';
 import type { IJobRecord } from './source';
 
@@ -55,11 +56,17 @@ export function Cost({ job, now, trans }: ICostProps): JSX.Element {
   );
 }
 
-/** Seconds that a running job is billed for now; between two runs nobody pays, so the server counts them. */
-function soFar({ attempts, started_at, bill }: IJobRecord, now: number): number {
-  return attempts.length > 0 || started_at === null
-    ? bill.billable_seconds
-    : Math.max(0, now - started_at);
+/**
+ * Seconds that a running job is billed for now: by what the server counts from, which moves along when a clock is set.
+ *
+ * Between two runs nobody pays, and then nothing is counted from.
+ */
+function soFar(job: IJobRecord, now: number): number {
+  const seconds = countedSeconds(job, now);
+  if (seconds === null) {
+    return job.bill.billable_seconds;
+  }
+  return job.attempts.reduce((sum, one) => sum + (attemptSeconds(one) ?? 0), seconds);
 }
 
 function priceWords(rate: number | null, types: string, trans: TranslationBundle): string {

@@ -3,8 +3,9 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import type { Transition, Why } from '../_types';
+import type { Attempt, Transition, Why } from '../_types';
 import { measured, stepWords } from '../format';
+import { attemptSeconds, countedSeconds, wasClockSet } from './counted';
 import { Facts, Moment, Part, Table } from './parts';
 import type { IJobRecord } from './source';
 
@@ -30,6 +31,7 @@ export function Events({ job, now, trans }: IEventsProps): JSX.Element {
             step.status_message
           ])}
         />
+        <ClockSet job={job} now={now} trans={trans} />
       </Part>
       <StartUp job={job} trans={trans} />
       <Attempts job={job} trans={trans} />
@@ -50,6 +52,19 @@ function took({ start_time, end_time }: Transition, now: number, trans: Translat
   return end_time === null
     ? trans.__('%1 so far', measured(Math.max(0, now - start_time), trans))
     : measured(Math.max(0, end_time - start_time), trans);
+}
+
+/** Steps are kept by the clock that people set; where that was done, how long all took is told as it was counted. */
+function ClockSet({ job, now, trans }: IEventsProps): JSX.Element | null {
+  const seconds = countedSeconds(job, now);
+  return seconds === null || !wasClockSet(job, now) ? null : (
+    <p>
+      {trans.__(
+        'The clock was set meanwhile, so steps look longer or shorter than they were. Counted without it, the hosts worked for %1.',
+        measured(seconds, trans)
+      )}
+    </p>
+  );
 }
 
 function Failure({ job, trans }: Omit<IEventsProps, 'now'>): JSX.Element | null {
@@ -187,10 +202,15 @@ function Attempts({ job, trans }: Omit<IEventsProps, 'now'>): JSX.Element | null
         rows={job.attempts.map(one => [
           one.number,
           <Moment at={one.ended_at} />,
-          one.started_at === null ? '' : measured(one.ended_at - one.started_at, trans),
+          attemptWords(one, trans),
           one.reason
         ])}
       />
     </Part>
   );
+}
+
+function attemptWords(attempt: Attempt, trans: TranslationBundle): string {
+  const seconds = attemptSeconds(attempt);
+  return seconds === null ? '' : measured(seconds, trans);
 }

@@ -100,6 +100,10 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     return (
       <div role="group" aria-label={this.trans.__('Job %1', job.name)}>
         <CardLine job={job} isLive={live !== undefined} {...this._props(job)} />
+        {job.status === 'Failed' && !job.failure_type && job.message ? (
+          // There is no traceback below it that would say why.
+          <p className="jp-smx-reason">{job.message}</p>
+        ) : null}
         {this._isOpen ? this._more(job) : null}
       </div>
     );

@@ -103,7 +103,9 @@ function verdictWords(job: JobSummary, trans: TranslationBundle): string {
 
 function failureWords(job: JobSummary, trans: TranslationBundle): string {
   if (!job.failure_type) {
-    return trans.__('Failed');
+    // Where no code of the user's raised anything the reason begins with whose failure it is, as `ClientError:`.
+    const [, whose = ''] = /^(\w+Error): /.exec(job.message) ?? [];
+    return whose ? trans.__('Failed: %1', whose) : trans.__('Failed');
   }
   return job.failure_line === null
     ? trans.__('Failed: %1', job.failure_type)

@@ -89,7 +89,10 @@ describe('the step of a job', () => {
     });
     expect(stepWords(failed, trans)).toBe('Failed: KeyError, line 14');
     expect(stepWords({ ...failed, failure_line: null }, trans)).toBe('Failed: KeyError');
-    expect(stepWords({ ...failed, failure_type: '' }, trans)).toBe('Failed');
+    const told = { ...failed, failure_type: '' };
+    expect(stepWords(told, trans)).toBe('Failed');
+    const ours = { ...told, message: 'ClientError: channel train: there is no such file.' };
+    expect(stepWords(ours, trans)).toBe('Failed: ClientError');
   });
 
   it('says why a job stopped', () => {

@@ -170,6 +170,19 @@ describe('the card', () => {
     renderer.dispose();
   });
 
+  it('says why a job failed that no code of the user has raised anything in', async () => {
+    const model = new FakeModel();
+    const message = 'ClientError: channel train: there is no such file.';
+    const failed = completed(0, { status: 'Failed', secondary_status: 'Failed', message });
+    model.become(listed(NOTHING, [failed], [], 1).state);
+    const renderer = await card(model, saved);
+    expect(renderer.node.textContent).toContain(message);
+    model.become(listed(NOTHING, [{ ...failed, failure_type: 'KeyError' }], [], 2).state);
+    await rendered();
+    expect(renderer.node.textContent).not.toContain(message);
+    renderer.dispose();
+  });
+
   it('falls back to the snapshot, says so, and offers nothing that cannot work', async () => {
     const renderer = await card(new FakeModel(), saved);
     expect(renderer.node.textContent).toContain('as it was when the notebook was saved');

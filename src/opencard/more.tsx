@@ -58,7 +58,7 @@ function Trouble({ detail, reach, trans }: IMoreProps): JSX.Element | null {
 
 /** The whole sentence; the line above has the type of the error only. */
 function Failure({ job }: { job: JobSummary }): JSX.Element | null {
-  return job.status === 'Failed' && job.message ? (
+  return job.status === 'Failed' && job.failure_type ? (
     <p className="jp-smx-reason">{job.message}</p>
   ) : null;
 }

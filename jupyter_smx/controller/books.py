@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx.controller.clock import WAS_SET, steady_clock
+from jupyter_smx.controller.clock import WAS_SET, Apart, boot_id, steady_clock
 from jupyter_smx.controller.line import Line
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.event import Event, PoolSummary
@@ -44,12 +44,19 @@ class Books:
         clock: Callable[[], float],
         bell: Bell,
         steady: Callable[[], float] = steady_clock,
+        boot: str | None = None,
     ) -> None:
         self.store = store
         self.limits = limits
         self.clock = clock
         self.steady = steady
+        self._boot = boot_id() if boot is None else boot
         self._apart = clock() - steady()
+        before = store.clock()
+        self._is_kept = before is not None and before.boot == self._boot
+        if before is not None and self._is_kept:
+            # The records speak of the clock of the last controller, which somebody may have set since it died.
+            self._apart = before.seconds
         self.bell = bell
         self.jobs: dict[str, Job] = {job.id: job for job in store.live_jobs()}
         self.clusters: dict[str, Cluster] = {cluster.id: cluster for cluster in store.live_clusters()}
@@ -79,6 +86,7 @@ class Books:
         jobs: Sequence[Job] = (),
         clusters: Sequence[Cluster] = (),
         array: Array | None = None,
+        clock: Apart | None = None,
         durable: bool = False,
     ) -> None:
         """Write records and their events in one transaction; what ended leaves the memory. ``array`` has new jobs.
@@ -89,7 +97,7 @@ class Books:
         with self.line.as_if(jobs):
             events = [Event(seq=0, at=now, job=self.summary(job)) for job in jobs]
         events += [Event(seq=0, at=now, pool=self.pool_summary(cluster, jobs)) for cluster in clusters]
-        self.store.write(jobs, clusters, events, array=array, durable=durable)
+        self.store.write(jobs, clusters, events, array=array, clock=clock, durable=durable)
         for job in jobs:
             if is_final(job.state):
                 self.jobs.pop(job.id, None)
@@ -126,13 +134,19 @@ class Books:
 
     def heed_the_clock(self) -> None:
         """Move the ends of idle pools along when somebody set the clock, and count no running job longer for it."""
-        jump = self.clock() - self.steady() - self._apart
-        if abs(jump) < WAS_SET:
+        apart = self.clock() - self.steady()
+        jump = apart - self._apart
+        was_set = abs(jump) >= WAS_SET
+        if self._is_kept and not was_set:
             return
-        idle = [each for each in self.clusters.values() if each.state is ClusterState.AVAILABLE]
-        busy = [transitions.clock_was_set(job, jump) for job in self.jobs.values() if job.counted_from]
-        self.save(jobs=busy, clusters=[transitions.shifted(pool, jump) for pool in idle])
-        self._apart += jump
+        idle = [each for each in self.clusters.values() if was_set and each.state is ClusterState.AVAILABLE]
+        busy = [each for each in self.jobs.values() if was_set and each.counted_from]
+        self.save(
+            jobs=[transitions.clock_was_set(job, jump) for job in busy],
+            clusters=[transitions.shifted(pool, jump) for pool in idle],
+            clock=Apart(self._boot, apart),
+        )
+        self._apart, self._is_kept = apart, True
 
     def job(self, ref: str) -> Job:
         """Find a job by id, name, prefix or base name.

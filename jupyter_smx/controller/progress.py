@@ -237,7 +237,7 @@ class Meter:
 
     def _left(self, job: Job) -> float | None:
         expected = self._expectation(job, self._outlook(job).progress)
-        passed = self._books.clock() - (job.spec.submitted_at or job.created_at)
+        passed = max(0.0, self._books.clock() - (job.spec.submitted_at or job.created_at))
         return None if expected is None else max(0.0, expected.seconds - passed)
 
     def _outlook(self, job: Job) -> Outlook:

@@ -136,6 +136,7 @@ class Reconciler(Listener):
 
     async def start(self) -> None:
         """Carry on where the last controller was: learn first what became of jobs whose hosts are gone."""
+        self.books.heed_the_clock()
         for job in [*self.books.jobs.values()]:
             lost = self.books.store.cluster(job.cluster) if job.cluster not in self.books.clusters else None
             if lost is not None:

@@ -15,6 +15,7 @@ import msgspec
 
 from jupyter_smx.controller import tables
 from jupyter_smx.controller.arrays_store import ArrayRecords
+from jupyter_smx.controller.clock import Apart
 from jupyter_smx.controller.database import connect, unreadable, unwritable
 from jupyter_smx.controller.fencing import FencedError, StaleError
 from jupyter_smx.model.cluster import Cluster
@@ -104,11 +105,12 @@ class Store:
         events: Sequence[Event] = (),
         *,
         array: Array | None = None,
+        clock: Apart | None = None,
         durable: bool = False,
     ) -> tuple[Event, ...]:
         """Write all of it or nothing, and give the events back with their numbers.
 
-        With ``array`` the jobs are its tasks, and new.
+        With ``array`` the jobs are its tasks, and new. ``clock`` is what records are written by from now on.
         What pages show of a job is the summary in its event here, or one made of its record alone.
         ``durable`` waits until the disk has it: for whatever precedes a launch that outlives this machine's power.
         Without it a crash of the controller still loses nothing.
@@ -122,6 +124,8 @@ class Store:
         with self._transaction(durable=durable):
             if array is not None:
                 self.arrays.add(array, (job.id for job in jobs))
+            if clock is not None:
+                tables.KEEP_CLOCK.run(self._raw, boot=clock.boot, apart=clock.seconds)
             for job in jobs:
                 self._write_job(job, told.get(job.id) or summary_of(job))
             for cluster in clusters:
@@ -163,6 +167,12 @@ class Store:
     def last_seq(self) -> int:
         """Give the number of the newest event, 0 when there was none ever."""
         return self._seq
+
+    @_reads
+    def clock(self) -> Apart | None:
+        """Give the clock that the records are written by; None where nobody wrote it down."""
+        boot, seconds = tables.READ_CLOCK.run(self._raw).fetchone()
+        return Apart(boot, seconds) if boot else None
 
     @_reads
     def live_jobs(self) -> list[Job]:

@@ -17,6 +17,7 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
+    literal_column,
     not_,
     or_,
     select,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ClauseElement
 
-REVISIONS = ("0001", "0002", "0003")
+REVISIONS = ("0001", "0002", "0003", "0004")
 """Alembic's versions, oldest first; the last one is what this code speaks."""
 
 metadata = MetaData()
@@ -43,6 +44,9 @@ meta = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("epoch", Integer, nullable=False),
+    # By what clock the records are written; see clock.Apart.
+    Column("boot", String),
+    Column("apart", Float),
 )
 
 jobs = Table(
@@ -141,6 +145,8 @@ def starts_with(column: Column[Any]) -> Any:
 
 READ_EPOCH = Statement(select(meta.c.epoch))
 BUMP_EPOCH = Statement(update(meta).values(epoch=meta.c.epoch + 1))
+READ_CLOCK = Statement(select(meta.c.boot, meta.c.apart))
+KEEP_CLOCK = Statement(update(meta).values(boot=bindparam("boot"), apart=bindparam("apart")))
 UPSERT_JOB = Statement(_upsert_job())
 UPSERT_CLUSTER = Statement(_upsert_cluster())
 ADD_EVENT = Statement(insert(events).values(at=bindparam("at"), body=bindparam("body")))
@@ -157,7 +163,8 @@ NEWEST_RUNS = Statement(
 )
 PRUNE_EVENTS = Statement(delete(events).where(events.c.seq <= bindparam("upto")))
 
-LIVE_JOBS = Statement(select(jobs.c.record).where(_IS_LIVE).order_by(jobs.c.created_at, jobs.c.id))
+# As they came: a row keeps its number for ever, whatever people set the clock to in between.
+LIVE_JOBS = Statement(select(jobs.c.record).where(_IS_LIVE).order_by(literal_column("rowid")))
 LIVE_CLUSTERS = Statement(
     select(clusters.c.record).where(clusters.c.state != ClusterState.TERMINATED.value).order_by(clusters.c.id)
 )

@@ -15,6 +15,7 @@ from jupyter_smx.model.progress import Expectation
 from jupyter_smx.model.status import Status
 from jupyter_smx.policy import capacity
 from jupyter_smx.policy.capacity import Share
+from jupyter_smx.policy.transitions import attempt_began
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,8 +49,11 @@ def run_of(job: Job) -> Run | None:
     begun, ended = job.timings.get("first_line"), job.timings.get("exited") or job.ended_at
     if job.status() is not Status.COMPLETED or begun is None or ended is None:
         return None
-    spec = job.spec
-    return Run(code=code_of(spec), wish=wish_of(spec), instances=place_of(spec), seconds=max(0.0, ended - begun))
+    spec, seconds = job.spec, ended - begun
+    if job.ran_seconds is not None and abs(_clock_set_by(job)) >= 1:
+        # Nobody knows which of the two moments is of which clock; what was counted is of neither.
+        seconds = job.ran_seconds
+    return Run(code=code_of(spec), wish=wish_of(spec), instances=place_of(spec), seconds=max(0.0, seconds))
 
 
 def code_of(spec: JobSpec) -> str:
@@ -79,17 +83,25 @@ def expect(job: Job, progress: Progress | None, past: Sequence[Run], now: float)
     Its own progress is believed as soon as it has gone a part of the way, and at once when there is no history.
     """
     begun = job.timings.get("first_line")
-    before = max(0.0, (now if begun is None else begun) - (job.spec.submitted_at or job.created_at))
-    ran = 0.0 if begun is None else max(0.0, now - begun)
+    # Whoever reads this subtracts what the clock shows to have passed, and that is not negative.
+    passed = max(0.0, now - (job.spec.submitted_at or job.created_at))
+    ran = 0.0 if begun is None else max(0.0, now - begun - _clock_set_by(job))
     own = None if begun is None else _by_progress(progress, now)
     earlier = _by_history(wish_of(job.spec), past, ran) if past else None
     if own is not None and (earlier is None or (progress and (progress.fraction or 0.0) >= _EARLY)):
-        total = before + ran + own
+        total = passed + own
         return Expectation(seconds=total, low=total, high=total, basis="progress")
     if earlier is None:
         return None
     low, middle, high, runs = earlier
+    before = passed - ran
     return Expectation(seconds=before + middle, low=before + low, high=before + high, basis="history", runs=runs)
+
+
+def _clock_set_by(job: Job) -> float:
+    """Give the seconds by which somebody set the clock since the hosts began to work for a job."""
+    began = attempt_began(job)
+    return 0.0 if began is None or job.counted_from is None else job.counted_from - began
 
 
 def _by_progress(progress: Progress | None, now: float) -> float | None:

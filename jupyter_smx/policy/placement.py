@@ -103,7 +103,7 @@ def waited(why: Why, job: Job, now: float) -> Why:
     if job.why is None or job.why.start != "queued":
         return why
     since = max(job.created_at, job.timings.get(BUILT, job.created_at))
-    return replace(why, notes=(*why.notes, f"It waited {now - since:.1f} s in the queue."))
+    return replace(why, notes=(*why.notes, f"It waited {max(0.0, now - since):.1f} s in the queue."))
 
 
 def _reason_to_wait(need: capacity.Share, used: capacity.Share, world: World, limits: Limits) -> str:

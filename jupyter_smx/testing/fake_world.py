@@ -42,6 +42,7 @@ class FakeWorld:
         self.most_hosts = 0
         self.most_running = 0
         self._set_by = 0.0
+        self.boot = "first boot"
         self._cables: set[asyncio.StreamWriter] = set()
         self._serving: set[asyncio.Task[None]] = set()
 

@@ -43,6 +43,7 @@ from jupyter_smx.testing.simulated_time import SimulatedLoop
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from jupyter_smx.controller.clock import Apart
     from jupyter_smx.model.array import Array
     from jupyter_smx.model.cluster import Cluster, ClusterState
     from jupyter_smx.model.event import Event
@@ -77,6 +78,7 @@ class MortalStore(Store):
         events: Sequence[Event] = (),
         *,
         array: Array | None = None,
+        clock: Apart | None = None,
         durable: bool = False,
     ) -> tuple[Event, ...]:
         """Write, unless it is killed at this write or was before."""
@@ -90,7 +92,7 @@ class MortalStore(Store):
         if self.disk_is_full:
             raise unwritable(self.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
         # Nobody cuts the power here, and waiting for a disk takes longer than everything else.
-        written = super().write(jobs, clusters, events, array=array, durable=False)
+        written = super().write(jobs, clusters, events, array=array, clock=clock, durable=False)
         if dies_now:
             self.on_death()
             raise ControllerDied
@@ -106,7 +108,7 @@ class Controller:
         path = world.folder / "smx.sqlite"
         self.store = MortalStore(path, connect(path))
         self.store.on_death = self.die
-        self.books = Books(self.store, limits, world.clock, Bell(), world.steady)
+        self.books = Books(self.store, limits, world.clock, Bell(), world.steady, world.boot)
         self.agents = Agents(self._heard, self._closed)
         jobs_folder = world.folder / "jobs"
         pump = self.pump = LogPump(jobs_folder, self.agents, lambda _job: None)

@@ -86,9 +86,15 @@ def _drop(stream: TextIO) -> None:
     os.close(nowhere)
 
 
+def _nowhere() -> TextIO:
+    return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+
+
 def standard(*, json: bool) -> Output:
     """Use the process's own streams; a letter that their encoding lacks is escaped, never an error."""
-    for stream in (sys.stdout, sys.stderr):
+    # One that the caller closed is None. It is told nothing, and no file of ours gets its number.
+    stdout, stderr = (stream or _nowhere() for stream in (sys.stdout, sys.stderr))
+    for stream in (stdout, stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="backslashreplace")
-    return Output(json=json, stdout=sys.stdout, stderr=sys.stderr)
+    return Output(json=json, stdout=stdout, stderr=stderr)

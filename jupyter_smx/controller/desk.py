@@ -268,7 +268,7 @@ class Desk:
         if seconds == 0:
             return self.release(ref)
         limits = self._books.limits
-        keep_alive.check(seconds, limits)
+        keep_alive.check(seconds, limits, of_a_pool=True)
         now = self._books.clock()
         seconds = min(seconds, max(1, keep_alive.chain_left(cluster, limits, now)))
         self._check_extension(cluster, now + seconds)

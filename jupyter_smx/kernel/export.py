@@ -67,7 +67,11 @@ def export(job: Job, folder: Path) -> Exported:
     folder = folder.expanduser().absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValidationError(
-            f"FOLDER: {folder} is not empty.", field="folder", value=folder, cure="Name one that is not there yet."
+            f"FOLDER: {folder} {'is not empty' if folder.is_dir() else 'is a file'}.",
+            field="folder",
+            value=folder,
+            rule="A job is written to a folder that is new or empty.",
+            cure="Name one that is not there yet.",
         )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -53,7 +53,8 @@ def _id_of(each: object, namespace: Mapping[str, Any], client: Client) -> str:
 def _named(ref: str, client: Client) -> str:
     try:
         return client.job(ref).id
-    except ResourceNotFoundError:
+    except ResourceNotFoundError as error:
         with suppress(ResourceNotFoundError):
             return client.array(ref, tasks=False).id
-        raise
+        said = f"--after: {error.message[:1].lower()}{error.message[1:]}"
+        raise ResourceNotFoundError(said, field="after", value=ref, rule=error.rule, cure=error.cure) from None

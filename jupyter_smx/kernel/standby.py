@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx import launch
+from jupyter_smx import launch, unstarted
 from jupyter_smx.kernel.client import Client
 from jupyter_smx.model.errors import UnavailableError
 
@@ -26,13 +26,10 @@ def start() -> None:
     try:
         process = launch.start_controller()
     except OSError as error:
-        raise UnavailableError(f"The controller cannot be started: {error}.") from error
+        raise unstarted.refused(error) from error
     _children[:] = [child for child in _children if child.poll() is None] + [process]
     if not launch.wait_ready(START_LIMIT, process):
-        raise UnavailableError(
-            f"The controller was started and does not listen: {launch.last_words() or 'it wrote nothing'}.",
-            cure=f"Its log is {launch.log_path()}.",
-        )
+        raise unstarted.silent()
 
 
 def client_of_running(patience: float) -> Client:

@@ -100,7 +100,11 @@ def _check(swept: Mapping[str, list[Any]]) -> None:
     empty = next((name for name, values in swept.items() if not values), None)
     if empty is not None:
         raise ValidationError(
-            f"--hp {empty}: the list has no value to sweep over.", field="hyperparameters", value=empty
+            f"--hp {empty}: the list has no value to sweep over.",
+            field="hyperparameters",
+            value=empty,
+            rule="Each list among the hyperparameters is one side of the grid, and has one value or more.",
+            cure=f"For example --hp {empty}=[0.1,0.01] --sweep.",
         )
     size = math.prod(len(values) for values in swept.values())
     if size > MAX_TASKS:

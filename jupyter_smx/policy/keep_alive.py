@@ -37,15 +37,16 @@ class Keep(Struct, frozen=True):
     reason: str = ""
 
 
-def check(seconds: int, limits: Limits) -> None:
-    """Refuse a keep-alive that no pool may have.
+def check(seconds: int, limits: Limits, *, of_a_pool: bool = False) -> None:
+    """Refuse a keep-alive that no pool may have, in a job's wish or, with ``of_a_pool``, for one that is there.
 
     :raises ValidationError: less than no time.
     :raises ResourceLimitError: over the administrator's cap or SageMaker's maximum.
     """
+    asked, later = ("DURATION", "extend it again") if of_a_pool else ("--keep-alive", "extend the pool")
     if seconds < 0:
         raise ValidationError(
-            f"--keep-alive: {seconds} seconds.",
+            f"{asked}: {seconds} seconds.",
             field="keep_alive",
             value=seconds,
             rule="It is 0 or more; 0 keeps no hosts.",
@@ -53,11 +54,11 @@ def check(seconds: int, limits: Limits) -> None:
     cap = min(limits.keep_alive_cap, HARD_KEEP_ALIVE)
     if seconds > cap:
         raise ResourceLimitError(
-            f"--keep-alive: {duration.words(seconds)} is over the cap of {duration.words(cap)}.",
+            f"{asked}: {duration.words(seconds)} is over the cap of {duration.words(cap)}.",
             field="keep_alive",
             value=seconds,
             rule="The administrator sets the cap by ControllerApp.keep_alive_cap in jupyter_smx_config.py.",
-            cure=f"Ask for {cap} seconds or less, or extend the pool later.",
+            cure=f"Ask for {cap} seconds or less, or {later} later.",
         )
 
 

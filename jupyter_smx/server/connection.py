@@ -14,7 +14,7 @@ from tornado.iostream import StreamClosedError
 from tornado.netutil import Resolver
 from tornado.simple_httpclient import SimpleAsyncHTTPClient
 
-from jupyter_smx import launch
+from jupyter_smx import launch, unstarted
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _PATIENCE = 30.0
 """Seconds that an answer may take beyond the wait that was asked for."""
 
 _START_LIMIT = 20.0
+_THEN = " and restart the Jupyter server. Then try again"
 """Seconds that a controller may take until it listens."""
 
 _CONCURRENT = 1000
@@ -113,9 +114,9 @@ class ControllerConnection:
         try:
             self._started = await asyncio.to_thread(launch.start_controller)
         except OSError as error:
-            raise unusable(error) from error
+            raise unstarted.refused(error, then=_THEN) from error
         if not await asyncio.to_thread(launch.wait_ready, _START_LIMIT, self._started):
-            raise _not_started(launch.last_words())
+            raise unstarted.silent(then=_THEN)
 
     def reap(self) -> None:
         """Take note of the end of a controller that this server started, so that no dead process stays behind."""
@@ -150,25 +151,4 @@ def unavailable(error: BaseException) -> UnavailableError:
         f"The controller did not answer ({type(error).__name__}: {error}).",
         cure=f"Try again; if that does not help, read {launch.log_path().name} in its data folder.",
         transient=True,
-    )
-
-
-def unusable(error: OSError) -> UnavailableError:
-    """Say that nothing can be started in the data folder, and why."""
-    return UnavailableError(
-        f"The controller could not be started, because {launch.data_dir()} cannot be used: {error.strerror or error}.",
-        field="data_dir",
-        value=launch.data_dir(),
-        rule="The controller keeps the records of all jobs there.",
-        cure=f"Make it a folder that you can write to and free some space, or set {launch.DATA_DIR_VARIABLE} "
-        "to another folder and restart the Jupyter server. Then try again.",
-    )
-
-
-def _not_started(words: str) -> UnavailableError:
-    # What the controller says of itself has its cure in it.
-    return UnavailableError(
-        f"The controller could not be started: {words.rstrip('.') or 'it said nothing'}.",
-        field="controller",
-        cure=f"Then try again; {launch.log_path().name} in {launch.data_dir()} says more.",
     )

@@ -167,11 +167,12 @@ def test_without_a_controller_the_code_is_four(folder: Path, capsys: pytest.Capt
     folder.write_text("a file where the data folder should be")
     assert cli.main(line.split()) == 4
     said = capsys.readouterr()
-    assert "The controller cannot be started" in said.err + said.out
+    assert f"The controller could not be started, because {folder} cannot be used: it is a file." in said.err + said.out
+    assert "or set JUPYTER_SMX_DATA_DIR to another folder." in said.err + said.out
     assert cli.main([*line.split(), "--json"]) == 4
     said = capsys.readouterr()
     if line == "doctor":  # its page is what it found, and that is an answer
-        assert "cannot be started" in json.loads(said.out)["controller"]
+        assert "could not be started" in json.loads(said.out)["controller"]
     else:
         assert json.loads(said.err)["code"] == "ServiceUnavailable"
 

@@ -33,6 +33,7 @@ def test_a_name_that_nobody_has_is_refused_and_nothing_is_handed_in(
 ) -> None:
     done = shell.run_cell("%%train --after nobody\npass")
     assert isinstance(done.error_in_exec, ResourceNotFoundError)
+    assert str(done.error_in_exec).startswith("--after: there is no job 'nobody'")
     assert controller.jobs == {}
 
 

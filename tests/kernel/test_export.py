@@ -272,7 +272,7 @@ def test_what_is_there_is_never_written_over(tmp_path: Path) -> None:
     export(job(), tmp_path / "out")
     with pytest.raises(ValidationError, match="out is not empty"):
         export(job(), tmp_path / "out")
-    with pytest.raises(ValidationError, match=r"README\.md is not empty"):
+    with pytest.raises(ValidationError, match=r"README\.md is a file"):
         export(job(), tmp_path / "out" / "README.md")
 
 

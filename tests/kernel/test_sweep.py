@@ -60,3 +60,10 @@ def test_ranges_and_arrays_of_numpy_are_lists() -> None:
 def test_what_is_no_grid_gets_a_sentence(hyperparameters: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValidationError, match=sentence):
         grid_of(hyperparameters)
+
+
+def test_an_empty_list_is_refused_with_an_example_of_the_same_name() -> None:
+    with pytest.raises(ValidationError) as caught:
+        grid_of({"depth": []})
+    assert caught.value.rule
+    assert "--hp depth=[0.1,0.01] --sweep" in caught.value.cure

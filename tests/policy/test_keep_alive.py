@@ -117,3 +117,10 @@ def test_hosts_of_an_array_wait_for_its_next_task_and_no_longer_than_any_pool(
     task = ArrayTask(id="b" * 12, name="train-bbbbbb", index=0, size=2)
     job = a_job(spec=a_spec(array=task, keep_alive=wish))
     assert after_task(job, keep_alive.Keep(wish), left, others_wait=others_wait).seconds == kept
+
+
+def test_a_pool_that_is_extended_over_the_cap_is_told_of_its_duration_and_not_of_a_job() -> None:
+    with pytest.raises(ResourceLimitError) as caught:
+        keep_alive.check(7_200, Limits(keep_alive_cap=3_600), of_a_pool=True)
+    assert str(caught.value).startswith("DURATION: 2 h is over the cap of 1 h.")
+    assert caught.value.cure == "Ask for 3600 seconds or less, or extend it again later."

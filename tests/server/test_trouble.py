@@ -14,8 +14,8 @@ from jupyter_server.auth import Authorizer
 from tornado.httpclient import HTTPClientError
 
 from jupyter_smx import launch
-from jupyter_smx.server.connection import unusable
 from jupyter_smx.server.refusals import NO_RIGHT, NOT_LOGGED_IN
+from jupyter_smx.unstarted import refused as unusable
 
 if TYPE_CHECKING:
     from pathlib import Path

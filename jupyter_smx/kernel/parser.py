@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jupyter_smx.kernel.options import LATER, TABLE
@@ -11,6 +12,7 @@ from jupyter_smx.model.errors import ValidationError, nearest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+_NAME = re.compile("[a-z][a-z-]*")
 _EXAMPLES = {spelling: row.example for row in TABLE for spelling in row.spellings}
 
 
@@ -38,7 +40,8 @@ class Parser(argparse.ArgumentParser):
         except argparse.ArgumentError as error:
             raise self._lacking(error) from None
         if rest:
-            near = nearest(f"--{rest[0]}", self._long_options())
+            # A file, a path or a number is no option whose dashes were forgotten.
+            near = nearest(f"--{rest[0]}", self._long_options()) if _NAME.fullmatch(rest[0]) else ""
             raise ValidationError(
                 f"{self.prog}: {rest[0]!r} belongs to no option.",
                 field="line",

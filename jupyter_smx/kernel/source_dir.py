@@ -102,8 +102,11 @@ def _below(path: str, name: str, rules: tuple[tuple[str, GitIgnoreSpec], ...], a
             rule="Links are followed, and this one has no end.",
             cure=f"Remove it, or name it in {IGNORE}.",
         )
-    with os.scandir(path) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
+    try:
+        with os.scandir(path) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        raise _unreadable(path, error) from error
     names = {entry.name for entry in found}
     if name and names.intersection(_ENVIRONMENT):
         return
@@ -198,9 +201,10 @@ def _write(files: Iterable[_File], tee: Tee) -> None:
 
 def _unreadable(path: str | Path, error: OSError) -> SmxError:
     said = error.strerror or "it changed while it was read"
+    first = "Give yourself the right to read it" if isinstance(error, PermissionError) else "Run the cell again"
     return ValidationError(
         f"--source-dir: {path} cannot be packed: {said}.",
         field="source_dir",
         value=path,
-        cure=f"Run the cell again, or name it in {IGNORE}.",
+        cure=f"{first}, or name it in {IGNORE}.",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tarfile
 import time
@@ -292,3 +293,24 @@ def test_what_is_packed_comes_out_as_it_was(tmp_path_factory: pytest.TempPathFac
     with tarfile.open(found.path) as archive:
         out = {member.name: archive.extractfile(member).read() for member in archive}  # type: ignore[union-attr]
     assert out == {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("inside", ["", "shut"])
+def test_a_folder_that_may_not_be_read_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str
+) -> None:
+    src = fill(tmp_path / "src", "train.py", "shut/secret.py")
+    shut, scandir = src / inside, os.scandir
+
+    def refusing(path: str) -> Any:
+        # Tests may run as root, whom no mode of a folder keeps out.
+        if Path(path) == shut:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(ValidationError) as caught:
+        pack(src)
+    assert caught.value.message == f"--source-dir: {shut} cannot be packed: Permission denied."
+    assert caught.value.cure.startswith("Give yourself the right to read it, or name it in ")
+    assert [each for each in (tmp_path / "smx").rglob("*") if each.is_file()] == []

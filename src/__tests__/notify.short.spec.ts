@@ -117,6 +117,21 @@ describe('a job that is over at once', () => {
     expect(Screen.made).toBe(1);
   });
 
+  it('is told by one of two hidden pages that hear of it at the same moment', async () => {
+    const shared = { memory: new Memory(), locks: new Locks() };
+    const pages = [await openPage(shared), await openPage(shared)];
+    for (const tab of pages) {
+      await turned(tab, 'hidden');
+    }
+    for (const tab of pages) {
+      tab.server.happen({ job: job(1) });
+      tab.server.happen({ job: completed(1) });
+      tab.hint(completed(1));
+    }
+    await jest.advanceTimersByTimeAsync(3000);
+    expect(Screen.made).toBe(1);
+  });
+
   it('is told by a page that has to list everything anew', async () => {
     const tab = await openPage();
     await turned(tab, 'hidden');

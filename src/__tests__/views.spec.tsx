@@ -46,6 +46,21 @@ describe('the panel', () => {
     expect(panel.node.querySelector('[role=status]')?.textContent).toBe('1 running · 1 warm');
   });
 
+  it('says since when it knows nothing newer, by the clock of the server', async () => {
+    const trouble = {
+      kind: 'lost',
+      status: 0,
+      sentence: 'Nobody answers.',
+      retryAfter: 0
+    } as const;
+    model.become({ ...NOTHING, reach: 'failing', trouble, heardAt: 1100 });
+    await rendered();
+    const words = panel.node.querySelector('[role=alert]')?.textContent ?? '';
+    // By the clock of this browser it was years ago, and the date would be said.
+    expect(words).toContain(new Date(1_100_000).toLocaleTimeString());
+    expect(words).not.toContain(new Date(1_100_000).toLocaleDateString());
+  });
+
   it('draws how far a job is, with its number and words, and says it once to who does not see it', async () => {
     model.become(listed(NOTHING, [halfway], [], 1).state);
     await rendered();

@@ -50,7 +50,7 @@ test-js: build
 
 # A call of its own: the browser's driver has an event loop that the other tests' plugins would close.
 test-ui: build chromium ## run the tests in a real browser
-	timeout 1500 $(VENV)/bin/python -m pytest ui-tests --confcutdir ui-tests
+	timeout 2700 $(VENV)/bin/python -m pytest ui-tests --confcutdir ui-tests
 
 # Only root may install one; without one the tests themselves say what to do.
 chromium:

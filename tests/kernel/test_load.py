@@ -36,5 +36,5 @@ def test_loading_the_extension_imports_nothing_heavy_and_starts_nothing(data_fol
     agents = {name for name in found["ours"] if name.split(".")[1] == "agent"}
     assert agents == {"jupyter_smx.agent", "jupyter_smx.agent.variables"}, "the form of variables, and nothing else"
     others = {name.split(".")[1] for name in set(found["ours"]) - agents}
-    assert others <= {"again", "interpreter", "kernel", "launch", "model"}
+    assert others <= {"again", "interpreter", "kernel", "launch", "model", "unstarted"}
     assert not data_folder.exists()

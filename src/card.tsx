@@ -53,7 +53,14 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
   }
 
   renderModel(model: IRenderMime.IMimeModel): Promise<void> {
+    const before = this._card?.id;
     this._card = readCard(model.data[CARD_MIME_TYPE]);
+    if (this._card?.id !== before) {
+      // Lab gives the output of another run to the same renderer.
+      this._opened?.detail.dispose();
+      this._opened = null;
+      this._see(this.isVisible);
+    }
     this.update();
     return this.renderPromise ?? Promise.resolve();
   }
@@ -163,32 +170,28 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
 
   /** Follow the job while the open part is seen. */
   private _see(isShown: boolean): void {
-    if (this._isOpen && this._opened === null && !this._isLoading) {
-      void this._load();
+    if (this._card && this._isOpen && this._opened === null && this._loading !== this._card.id) {
+      void this._load(this._card.id);
     }
     this._opened?.detail.see(this._isOpen && isShown);
   }
 
-  private async _load(): Promise<void> {
-    if (this._card === null || !this.open) {
-      return;
-    }
-    this._isLoading = true;
+  private async _load(id: string): Promise<void> {
+    this._loading = id;
     this._failure = '';
     try {
-      const opened = await this.open(this._card.id);
-      if (this.isDisposed) {
-        opened.detail.dispose();
+      const opened = await this.open?.(id);
+      if (this.isDisposed || this._loading !== id) {
+        opened?.detail.dispose();
         return;
       }
-      opened.detail.changed.connect(() => this.update());
-      this._opened = opened;
-      this._see(this.isVisible);
+      opened?.detail.changed.connect(() => this.update());
+      this._opened = opened ?? null;
     } catch (reason) {
       this._failure = this.trans.__('This cannot be shown: %1', sentenceOf(reason));
-    } finally {
-      this._isLoading = false;
     }
+    this._loading = '';
+    this._opened?.detail.see(this._isOpen && this.isVisible);
     this.update();
   }
 
@@ -198,7 +201,8 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
 
   private _card: ICard | null = null;
   private _isOpen = false;
-  private _isLoading = false;
+  /** The id of the job whose open part is on its way. */
+  private _loading = '';
   private _failure = '';
   private _opened: IOpenCard | null = null;
 }

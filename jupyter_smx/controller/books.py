@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx.controller.clock import WAS_SET, Apart, boot_id, steady_clock
+from jupyter_smx.controller.clock import WAS_SET, Apart, steady_clock
 from jupyter_smx.controller.line import Line
+from jupyter_smx.engines.processes import boot_id
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.event import Event, PoolSummary
 from jupyter_smx.model.status import Status, is_final

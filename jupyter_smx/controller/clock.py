@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 WAS_SET = 2.0
@@ -16,16 +15,8 @@ def steady_clock() -> float:
     return time.monotonic() if boot is None else time.clock_gettime(boot)
 
 
-def boot_id() -> str:
-    """Give what changes with each boot, with which the steady clock begins anew; empty where nobody says it."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-
-
 class Apart(NamedTuple):
-    """By how many seconds the clock of the records is ahead of the steady one, in one boot of the machine."""
+    """By how many seconds the clock of the records is ahead of the steady one, which begins anew with each boot."""
 
     boot: str
     seconds: float

@@ -101,7 +101,10 @@ describe('a job that is over at once', () => {
     expect(said()).toEqual(['While you were away: train-digits-1 completed after 01:40']);
   });
 
-  it('is told by one of two hidden pages, also when the other hears of it later', async () => {
+  it.each([
+    ['one after the other', 600],
+    ['at the same moment', 0]
+  ])('is told by one of two hidden pages that hear of it %s', async (_, apart) => {
     const shared = { memory: new Memory(), locks: new Locks() };
     const pages = [await openPage(shared), await openPage(shared)];
     for (const tab of pages) {
@@ -111,22 +114,9 @@ describe('a job that is over at once', () => {
       tab.server.happen({ job: job(1) });
       tab.server.happen({ job: completed(1) });
       tab.hint(completed(1));
-      await jest.advanceTimersByTimeAsync(600);
-    }
-    await jest.advanceTimersByTimeAsync(3000);
-    expect(Screen.made).toBe(1);
-  });
-
-  it('is told by one of two hidden pages that hear of it at the same moment', async () => {
-    const shared = { memory: new Memory(), locks: new Locks() };
-    const pages = [await openPage(shared), await openPage(shared)];
-    for (const tab of pages) {
-      await turned(tab, 'hidden');
-    }
-    for (const tab of pages) {
-      tab.server.happen({ job: job(1) });
-      tab.server.happen({ job: completed(1) });
-      tab.hint(completed(1));
+      if (apart > 0) {
+        await jest.advanceTimersByTimeAsync(apart);
+      }
     }
     await jest.advanceTimersByTimeAsync(3000);
     expect(Screen.made).toBe(1);

@@ -82,6 +82,7 @@ describe('a card', () => {
   let read: jest.Mock;
   let executed: [string, unknown][];
   let card: CardRenderer;
+  let opened: string[];
   let page: FakePage;
   let asked: number;
 
@@ -96,6 +97,7 @@ describe('a card', () => {
       Promise.resolve(record({ timings: moments(WARM), why: { sentence: WHY } } as never))
     );
     asked = 0;
+    opened = [];
     const { commands, executed: list } = addedCommands();
     executed = list;
     const history = {
@@ -106,6 +108,7 @@ describe('a card', () => {
       metrics: () => Promise.resolve(metrics([series('loss', [1, 2], [1, 0.2134])]))
     };
     card = new CardRenderer(model, commands, trans, id => {
+      opened.push(id);
       const source = { record: read, places: () => Promise.resolve({}) };
       const options = { id, model, source, log, history, page: page as never, random: () => 0.5 };
       return Promise.resolve({ More: CardMore, detail: new CardDetail(options) });
@@ -202,6 +205,18 @@ describe('a card', () => {
     page.show();
     await waiting();
     expect(read.mock.calls.length).toBeGreaterThan(before[0]);
+  });
+
+  it('shows the job of another run that Lab gives to the same renderer', async () => {
+    await fold();
+    expect(opened).toEqual(['job-0']);
+    const data = { [CARD_MIME_TYPE]: { id: 'job-1', name: 'other', summary: { ...job(1) } } };
+    await card.renderModel({ trusted: false, data, metadata: {}, setData: jest.fn() } as never);
+    await rendered();
+    expect(opened).toEqual(['job-0', 'job-1']);
+    expect(card.node.querySelector('.jp-smx-card-more')).not.toBeNull();
+    card.dispose();
+    expect(log.waiting).toBe(0);
   });
 
   it('has a button for all that can be done', async () => {

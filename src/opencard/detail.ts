@@ -8,7 +8,6 @@ import { Feed } from '../charts/feed';
 import type { IHistorySource } from '../charts/source';
 import { LogReader } from '../log/reader';
 import type { ILogSource } from '../log/source';
-import type { IPage } from '../page';
 import { JobRecord } from '../view/record';
 import type { IRecordOptions } from '../view/record';
 
@@ -16,7 +15,6 @@ import type { IRecordOptions } from '../view/record';
 const PACE = 2000;
 
 export interface IDetailOptions extends IRecordOptions {
-  page: IPage;
   log: ILogSource;
   history: IHistorySource;
 }

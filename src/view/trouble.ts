@@ -5,7 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ITrouble } from '../errors';
 import type { Reach } from '../state';
 
-/** Nobody is asked because nothing was to do, nobody is asked who could answer, or as the server's answers are told apart. */
+/** As trouble is told apart everywhere; besides, nobody answers because nothing was to do, or for another reason. */
 export type ProblemKind = 'gone' | 'asleep' | 'loggedOut' | 'forbidden' | 'missing' | 'failing';
 
 export interface IProblem {

@@ -66,7 +66,7 @@ def kept_for(job: int | None, admin: str) -> int | None:
     return 0 if admin in {"quota 0", "chain over"} else wish
 
 
-@pytest.mark.parametrize(("job", "pool", "admin"), itertools.product(JOB, POOL, ADMIN))
+@pytest.mark.parametrize(("job", "pool", "admin"), [*itertools.product(JOB, POOL, ADMIN)])
 def test_bug_08_the_wish_of_the_last_job_rules_within_what_the_administrator_allows(
     job: str, pool: str, admin: str
 ) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest, HTTPResponse
 from tornado.iostream import StreamClosedError
 from tornado.netutil import Resolver
-from tornado.simple_httpclient import SimpleAsyncHTTPClient
+from tornado.simple_httpclient import HTTPStreamClosedError, SimpleAsyncHTTPClient
 
 from jupyter_smx import launch, unstarted
 from jupyter_smx.model.errors import UnavailableError
@@ -27,8 +27,9 @@ _PATIENCE = 30.0
 """Seconds that an answer may take beyond the wait that was asked for."""
 
 _START_LIMIT = 20.0
-_THEN = " and restart the Jupyter server. Then try again"
 """Seconds that a controller may take until it listens."""
+
+_THEN = " and restart the Jupyter server. Then try again"
 
 _CONCURRENT = 1000
 """Requests at once; each long poll of a log is one."""
@@ -70,6 +71,9 @@ class ControllerConnection:
     ) -> HTTPResponse:
         """Send one request; an answer of any status is an answer. ``wait`` is the seconds of a long poll.
 
+        A question whose answer breaks off is asked once more: a controller that leaves cuts the lines of who came last.
+        A long poll is not: who follows a controller has to learn that it left.
+
         :raises NoControllerError: nobody listens.
         :raises UnavailableError: the answer broke off or did not come in time.
         """
@@ -88,11 +92,20 @@ class ControllerConnection:
             streaming_callback=on_chunk,
         )
         try:
-            answer = await self._opened().fetch(request, raise_error=False)
+            answer = await self._fetch(request, may_ask_again=method == "GET" and not (wait or on_chunk))
         except (HTTPClientError, OSError, StreamClosedError) as error:
             raise unavailable(error) from error
         self.problem = None
         return answer
+
+    async def _fetch(self, request: HTTPRequest, *, may_ask_again: bool) -> HTTPResponse:
+        client = self._opened()
+        try:
+            return await client.fetch(request, raise_error=False)
+        except (HTTPStreamClosedError, ConnectionResetError, BrokenPipeError):
+            if not may_ask_again or self._client is not client:
+                raise
+        return await client.fetch(request, raise_error=False)
 
     async def ensure(self) -> None:
         """Start a controller unless one listens, and wait until it does.

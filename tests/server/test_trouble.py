@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 from importlib.metadata import version
@@ -143,3 +144,36 @@ def test_a_folder_that_may_not_be_written_is_named_with_the_reason_and_two_cures
     assert str(launch.data_dir()) in error.message
     assert "write to" in error.cure
     assert launch.DATA_DIR_VARIABLE in error.cure
+
+
+class Leaving:
+    """A controller on its way out: it takes a line, hides its door, and cuts the line without a word."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self._door: asyncio.Server | None = None
+
+    async def listen(self) -> None:
+        self._door = await asyncio.start_unix_server(self._cut, launch.socket_path())
+
+    def _cut(self, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.lines += 1
+        launch.socket_path().unlink()
+        assert self._door is not None
+        self._door.close()
+        writer.close()
+
+
+async def test_a_controller_that_leaves_while_it_is_asked_is_none_and_no_trouble(jp_fetch: Any) -> None:
+    leaving = Leaving()
+    await leaving.listen()
+    answer = await jp_fetch("jupyter-smx", "controller")
+    assert json.loads(answer.body) == {"running": False}
+    assert leaving.lines == 1
+
+
+async def test_what_changes_something_is_never_asked_twice(jp_fetch: Any, controller: FakeController) -> None:
+    controller.answer("POST", "/v1/jobs/a/stop", 200, b"{}", Content_Length="999")
+    code, body, _ = await refused(jp_fetch("jupyter-smx", "jobs", "a", "stop", method="POST", body="{}"))
+    assert (code, body["code"]) == (503, "ServiceUnavailable")
+    assert len(controller.asked("/v1/jobs/a/stop")) == 1

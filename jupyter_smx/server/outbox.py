@@ -57,7 +57,8 @@ class Outbox:
         self._open: set[str] = set()
         self._waiting: dict[str, _Item] = {}
         self._pools: dict[str, PoolSummary] = {}
-        self._told: set[str] = set()
+        self._told: dict[str, float] = {}
+        """What was noted, and until when it could come once more."""
         self._pause = GRACE
         self._not_before = 0.0
 
@@ -90,7 +91,8 @@ class Outbox:
         """Note the end of a job, once."""
         self._open.discard(job.id)
         if job.id not in self._told:
-            self._told.add(job.id)
+            # Afterwards it is noted only if it is open, which it never is again.
+            self._told[job.id] = job.created_at + GRACE
             self._waiting[job.id] = _Item(line=_end(job), word=job.status.value.lower(), due_at=now + GRACE)
 
     def heard(self) -> None:
@@ -102,12 +104,13 @@ class Outbox:
         """Note the pools that end within two minutes; say whether there is a new one, so that pages are called."""
         found = [pool for pool in self._pools.values() if _is_ending(pool, now) and _deadline(pool) not in self._told]
         for pool in found:
-            self._told.add(_deadline(pool))
+            self._told[_deadline(pool)] = pool.expires_at or now
             self._waiting[pool.id] = _Item(line=_question(pool, now), word="", due_at=now + POOL_GRACE)
         return bool(found)
 
     def due(self, now: float) -> Message | None:
         """Take out everything that waits, as soon as some of it waited long enough and the last message is old."""
+        self._told = {what: until for what, until in self._told.items() if until >= now}
         if now < self._not_before or not any(item.due_at <= now for item in self._waiting.values()):
             return None
         items = list(self._waiting.values())

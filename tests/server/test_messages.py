@@ -128,6 +128,20 @@ def test_what_changes_once_more_long_after_its_end_is_no_news() -> None:
     assert box.due(NOW + GRACE) is None
 
 
+def test_a_short_job_is_told_once_and_nothing_is_remembered_for_longer_than_it_could_come_again() -> None:
+    box, now = Outbox(), NOW
+    for number in range(1, 1000):
+        now += 1
+        short = Event(seq=number, at=now, job=job(number, SecondaryStatus.COMPLETED, created_at=now - 2, ended_at=now))
+        box.changed([short], now)
+        box.due(now)
+        box.changed([short], now)
+    told = box.due(now + LONGEST_PAUSE)
+    assert told is not None
+    assert len(told.lines) == len(set(told.lines))
+    assert len(box._told) <= GRACE
+
+
 async def test_jobs_that_ended_while_nobody_could_tell_are_named(controller: FakeController, eventually: Any) -> None:
     box, connection = Outbox(), ControllerConnection()
     for number in (1, 2):

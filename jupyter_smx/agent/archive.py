@@ -9,7 +9,7 @@ import shutil
 import tarfile
 from typing import Any, Dict, List, Optional, Tuple
 
-from jupyter_smx.agent import scriptmode
+from jupyter_smx.agent.place import ARCHIVES, ML
 
 _LEVEL = 1
 """Compression of models rarely pays: the fastest level."""
@@ -80,7 +80,7 @@ def _why_left(folder: str, ml: str) -> str:
     if not os.path.isdir(folder):
         return "is not a folder at the end of the job"
     if not real.startswith(os.path.realpath(ml) + os.sep):
-        return f"leads out of {scriptmode.ML}, to {real}, where everything was left as it is"
+        return f"leads out of {ML}, to {real}, where everything was left as it is"
     return ""
 
 
@@ -112,10 +112,10 @@ def archive(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> Dict[st
     for name, folder in outputs:
         why = _why_left(folder, ml)
         if why:
-            errors.append(f"output {name}: {os.path.join(scriptmode.ML, os.path.relpath(folder, ml))} {why}.")
+            errors.append(f"output {name}: {os.path.join(ML, os.path.relpath(folder, ml))} {why}.")
         else:
             _take_output(folder, os.path.join(target, "outputs", name))
-    for source, name in scriptmode.ARCHIVES:
+    for source, name in ARCHIVES:
         folder = os.path.join(ml, source)
         if not is_empty(folder):
             errors += [f"{name}: {text}" for text in pack(folder, os.path.join(target, name))]
@@ -127,6 +127,6 @@ def archive(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> Dict[st
 
 def has_work(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> bool:
     """Say whether there is anything to archive."""
-    folders = [os.path.join(ml, source) for source, _name in scriptmode.ARCHIVES]
+    folders = [os.path.join(ml, source) for source, _name in ARCHIVES]
     folders.append(os.path.join(job_folder, "artifacts"))
     return bool(outputs) or not all(is_empty(folder) for folder in folders)

@@ -23,11 +23,13 @@ from jupyter_smx.agent import (
     failure,
     imports,
     process,
+    script,
     scriptmode,
     sourcedir,
     threads,
     wire,
 )
+from jupyter_smx.agent.place import Place, outputs
 
 _NICE = 5
 _OOM_SCORE = 500
@@ -50,7 +52,7 @@ class Cradle(NamedTuple):
 
     stage: str
     log: int
-    place: scriptmode.Place
+    place: Place
     threads: int
 
 
@@ -163,19 +165,19 @@ class _Job:
         self.awake = cell.now()
         self.ending = cell.Ending()
         self.ending.places = disk.places(self.place, os.environ.get("TMPDIR", "/tmp"), self.folder)  # noqa: S108
-        self.code = scriptmode.code_folder(self.spec, self.place)
-        self.main = cell.new_main(os.path.join(self.code, scriptmode.script_name(self.spec)))
+        self.code = script.code_folder(self.spec, self.place)
+        self.main = cell.new_main(os.path.join(self.code, script.script_name(self.spec)))
 
     def bring_code(self) -> None:
         """Put the user's code beside the script, where nobody has done it yet, and let imports look there first."""
         source = self.spec["source_dir"]
         if source and self.trees:
             sourcedir.put(source, self.trees, self.target)
-        os.makedirs(os.path.dirname(os.path.join(self.code, scriptmode.script_name(self.spec))), exist_ok=True)
+        os.makedirs(os.path.dirname(os.path.join(self.code, script.script_name(self.spec))), exist_ok=True)
         if source and not self.spec["entry_point"]:
-            self.spec["script"] = _free_name(self.code, scriptmode.script_name(self.spec))
+            self.spec["script"] = _free_name(self.code, script.script_name(self.spec))
             self.main.__file__ = os.path.join(self.code, self.spec["script"])
-        folders = scriptmode.search_path(self.spec, self.place)
+        folders = script.search_path(self.spec, self.place)
         sys.path[:1] = folders
         inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([self.code, *filter(None, inherited)]))
@@ -185,12 +187,12 @@ class _Job:
         """Write the files and set the variables of the contract."""
         if self.spec["source_dir"] or self.spec["entry_point"]:
             self.bring_code()
-        os.chdir(scriptmode.working_folder(self.spec, self.place))
+        os.chdir(script.working_folder(self.spec, self.place))
         for name, text in scriptmode.config_files(self.spec, self.place).items():
             _write(self.place.path(name), text)
         if not (self.spec["source_dir"] and self.spec["entry_point"]):
             _write(str(self.main.__file__), self.spec["source"])
-        for _name, path in scriptmode.outputs(self.spec, self.place):
+        for _name, path in outputs(self.spec, self.place):
             os.makedirs(path, exist_ok=True)
         environment = self.spec["environment"]
         os.environ.update(devices.visible(self.spec["gpus"], os.environ))
@@ -199,7 +201,7 @@ class _Job:
         if wanted.isdecimal():
             threads.limit(int(wanted))
             os.environ.update(environment)
-        sys.argv = scriptmode.argv(self.spec, self.place)
+        sys.argv = script.argv(self.spec, self.place)
 
     def first_line(self) -> None:
         """Tell the agent that the user's code begins now; what it says is two moments."""

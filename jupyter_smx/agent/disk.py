@@ -11,7 +11,7 @@ from jupyter_smx.agent.failure import RefusalError
 from jupyter_smx.agent.memory import amount
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.scriptmode import Place
+    from jupyter_smx.agent.place import Place
 
 Places = Sequence[Tuple[str, str]]
 """Names that a user knows, and where they really are."""

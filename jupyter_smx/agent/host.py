@@ -11,13 +11,14 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Protocol, Tuple
 
-from jupyter_smx.agent import clean, disk, environment, machine, process, scriptmode, sourcedir
+from jupyter_smx.agent import clean, disk, environment, machine, process, sourcedir
 from jupyter_smx.agent.deadline import Deadline
 from jupyter_smx.agent.errand import Errand
 from jupyter_smx.agent.logwatch import LogWatch
 from jupyter_smx.agent.loop import Loop
 from jupyter_smx.agent.nursery import Nursery
 from jupyter_smx.agent.packages import Packages
+from jupyter_smx.agent.place import ML, Place
 from jupyter_smx.agent.spool import Spool
 
 if TYPE_CHECKING:
@@ -271,10 +272,10 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
-def place_of(config: HostConfig, folder: HostFolder, isolation: Isolation) -> scriptmode.Place:
+def place_of(config: HostConfig, folder: HostFolder, isolation: Isolation) -> Place:
     """Give what script mode has to know of this host."""
     interface = "eth0" if os.path.exists("/sys/class/net/eth0") else "lo"
-    return scriptmode.Place(
+    return Place(
         host=config.host,
         hosts=config.hosts,
         groups=config.groups,
@@ -282,7 +283,7 @@ def place_of(config: HostConfig, folder: HostFolder, isolation: Isolation) -> sc
         instance_type=config.instance_type,
         cpus=config.threads,
         gpus=config.gpus,
-        base=scriptmode.ML if isolation.mode == "namespace" else folder.ml,
+        base=ML if isolation.mode == "namespace" else folder.ml,
         interface=interface,
     )
 

@@ -22,12 +22,13 @@ from jupyter_smx.agent import (
     packages,
     process,
     sampler,
-    scriptmode,
+    script,
     sourcedir,
     spool,
     wire,
 )
 from jupyter_smx.agent.errand import Errand
+from jupyter_smx.agent.place import channel_folder, outputs
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.host import Host
@@ -99,7 +100,7 @@ class Job:
         self._oom = 0
         self._reported = False
         # By the names that this host has for them, where they can be taken by a rename.
-        self._outputs = scriptmode.outputs(spec, host.place._replace(base=host.folder.ml))
+        self._outputs = outputs(spec, host.place._replace(base=host.folder.ml))
 
     # Start
 
@@ -121,13 +122,13 @@ class Job:
         place, channels = self.host.place, self.spec["channels"]
         if self._puts_code:
             sourcedir.put(self.spec["source_dir"], self.host.folder.trees, self._code_folder())
-        folders = {one["name"]: scriptmode.channel_folder(place, self.spec["kind"], one["name"]) for one in channels}
+        folders = {one["name"]: channel_folder(place, self.spec["kind"], one["name"]) for one in channels}
         limit = self.host.config.input_hash_limit << 20
         return channel.stage(channels, folders, self.host.hidden, limit, self.host.input_hashes)
 
     def _code_folder(self) -> str:
         """Give the folder of the job's code as this host sees it, which is where it can be put by a rename."""
-        return scriptmode.code_folder(self.spec, self.host.place._replace(base=self.host.folder.ml))
+        return script.code_folder(self.spec, self.host.place._replace(base=self.host.folder.ml))
 
     @_surely
     def _staged(self, result: Optional[Dict[str, Any]], error: str) -> None:

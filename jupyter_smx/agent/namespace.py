@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Tu
 
 from jupyter_smx.agent import process
 from jupyter_smx.agent.folder import QUEUES
-from jupyter_smx.agent.scriptmode import ML
+from jupyter_smx.agent.place import ML
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.folder import HostFolder

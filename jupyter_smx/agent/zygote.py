@@ -15,14 +15,15 @@ import warnings
 from collections import deque
 from typing import Any, Deque, Dict, List, NoReturn, Optional
 
-from jupyter_smx.agent import cell, child, preload, process, scriptmode, threads, trial, wire
+from jupyter_smx.agent import cell, child, preload, process, threads, trial, wire
+from jupyter_smx.agent.place import Place
 
 _NAME = "smx-zygote"
 _FDS = socket.CMSG_SPACE(8 * array.array("i").itemsize)
 
 
-def _place(begin: Dict[str, Any]) -> scriptmode.Place:
-    return scriptmode.Place(**begin["place"])
+def _place(begin: Dict[str, Any]) -> Place:
+    return Place(**begin["place"])
 
 
 def _cradle(begin: Dict[str, Any], stage: str, log: int) -> child.Cradle:

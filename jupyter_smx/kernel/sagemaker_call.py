@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.agent import scriptmode
+from jupyter_smx.agent import hyperparameters as as_read
 from jupyter_smx.model.channel import input_folder
 from jupyter_smx.model.instance import HOMOGENEOUS
 
@@ -250,10 +250,10 @@ def _literal(value: dict[str, str], depth: int) -> str:
 
 def decoded(hyperparameters: dict[str, str]) -> dict[str, Any]:
     """Give hyperparameters as the script reads them: what is JSON is a value, the rest is text."""
-    return {name: scriptmode.decode(text) for name, text in hyperparameters.items()}
+    return {name: as_read.decode(text) for name, text in hyperparameters.items()}
 
 
 def arguments(hyperparameters: dict[str, str]) -> list[str]:
     """Give the words that follow the script's name, as SageMaker's toolkit makes them of hyperparameters."""
-    own, _ = scriptmode.split(hyperparameters)
-    return scriptmode.arguments(own)
+    own, _ = as_read.split(hyperparameters)
+    return as_read.arguments(own)

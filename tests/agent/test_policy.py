@@ -17,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx import agent as package
-from jupyter_smx.agent import clean, environment, hostconfig, job, scriptmode, wire
+from jupyter_smx.agent import clean, environment, hostconfig, hyperparameters, job, script, scriptmode, wire
 from jupyter_smx.agent.deadline import LINGER, Deadline
 from jupyter_smx.agent.folder import RENEWED, SKELETON, keeps
+from jupyter_smx.agent.place import Place
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -86,17 +87,17 @@ def test_both_blocking_and_asyncio_readers_read_a_frame_and_not_more() -> None:
     ],
 )
 def test_hyperparameters_are_read_as_sagemaker_reads_them(text: str, value: object, word: str, variable: str) -> None:
-    assert scriptmode.decode(text) == value
-    assert scriptmode.arguments({"key": scriptmode.decode(text)}) == ["--key", word]
-    assert scriptmode.variable(scriptmode.decode(text)) == variable
+    assert hyperparameters.decode(text) == value
+    assert hyperparameters.arguments({"key": hyperparameters.decode(text)}) == ["--key", word]
+    assert hyperparameters.variable(hyperparameters.decode(text)) == variable
 
 
 def test_names_of_sagemaker_are_no_hyperparameters_of_the_user() -> None:
-    own, framework = scriptmode.split({"a": "1", "sagemaker_program": "t.py", "_tuning_objective_metric": "x"})
+    own, framework = hyperparameters.split({"a": "1", "sagemaker_program": "t.py", "_tuning_objective_metric": "x"})
     assert (own, framework) == ({"a": 1}, {"sagemaker_program": "t.py"})
 
 
-PLACE = scriptmode.Place(
+PLACE = Place(
     host="algo-2",
     hosts=["algo-2", "algo-10", "algo-1"],
     groups=[
@@ -173,9 +174,9 @@ def test_every_variable_of_the_contract_is_there() -> None:
 @given(st.dictionaries(st.text(string.ascii_letters + "-_", min_size=1), JSON))
 def test_script_mode_takes_any_hyperparameters(values: dict[str, Any]) -> None:
     wish = spec(hyperparameters={name: json.dumps(value) for name, value in values.items()})
-    own, _framework = scriptmode.split(wish["hyperparameters"])
+    own, _framework = hyperparameters.split(wish["hyperparameters"])
     assert all(isinstance(value, str) for value in scriptmode.variables(wish, PLACE).values())
-    assert len(scriptmode.argv(wish, PLACE)) == 1 + 2 * len(own)
+    assert len(script.argv(wish, PLACE)) == 1 + 2 * len(own)
     files = scriptmode.config_files(wish, PLACE)
     assert json.loads(files["input/config/hyperparameters.json"]) == wish["hyperparameters"]
 

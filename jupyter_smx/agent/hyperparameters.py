@@ -1,0 +1,56 @@
+"""Hyperparameters: strings on the way, values for a script, and the words that say them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List, Tuple
+
+# Names that sagemaker-training keeps for itself; user hyperparameters never have them.
+_PRIVATE = ("_tuning_objective_metric", "default_user_module_name")
+
+
+def compact(value: Any) -> str:
+    """Write JSON as sagemaker-training does: sorted keys, no spaces, ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def decode(text: str) -> Any:
+    """Read one hyperparameter: JSON where it is JSON, else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def split(hyperparameters: Dict[str, str]) -> Tuple[Dict[str, Any], Dict[str, Any]]:
+    """Read all hyperparameters: the user's own, and those that begin with ``sagemaker_``."""
+    own, framework = {}, {}
+    for name, text in hyperparameters.items():
+        if name.startswith("sagemaker_"):
+            framework[name] = decode(text)
+        elif name not in _PRIVATE:
+            own[name] = decode(text)
+    return own, framework
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        return ",".join(f"{key}={value[key]}" for key in sorted(value))
+    return str(value)
+
+
+def arguments(own: Dict[str, Any]) -> List[str]:
+    """Give the words that follow the script's name: sorted, always a name and a value."""
+    words = []
+    for name in sorted(own):
+        words += [("-" if len(name) == 1 else "--") + name, _word(own[name])]
+    return words
+
+
+def variable(value: Any) -> str:
+    """Write the value of one variable: text as it is, nothing for None, else JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else compact(value)

@@ -1,0 +1,53 @@
+"""Where a job is: its host, and what lies where below ``/opt/ml``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+ML = "/opt/ml"
+ARCHIVES = (("model", "model.tar.gz"), (os.path.join("output", "data"), "output.tar.gz"))
+"""Folders below ``/opt/ml`` that come home as one file each, and its name."""
+
+
+class Place(NamedTuple):
+    """The host that a job runs on: its names, its share, and where its ``/opt/ml`` really is."""
+
+    host: str
+    hosts: List[str]
+    groups: List[Dict[str, Any]]
+    group: str
+    instance_type: str
+    cpus: int
+    gpus: int
+    base: str = ML
+    interface: str = "eth0"
+
+    def path(self, *names: str) -> str:
+        """Give a path under ``/opt/ml`` of this host."""
+        return os.path.join(self.base, *names)
+
+    def real(self, path: str) -> str:
+        """Give where a folder below ``/opt/ml`` really is; the user wrote it absolute, or relative to ``/opt/ml``.
+
+        :raises ValueError: it is no folder below ``/opt/ml``; the text names it.
+        """
+        inside = os.path.relpath(os.path.join(ML, path), ML)
+        if inside in (os.curdir, os.pardir) or inside.startswith(os.pardir + os.sep):
+            raise ValueError(f"spec.outputs: {path!r} is no folder below {ML}.")
+        return os.path.join(self.base, inside)
+
+
+def channel_folder(place: Place, kind: str, name: str) -> str:
+    """Give the folder in which an input is presented."""
+    return place.path("processing", "input", name) if kind == "process" else place.path("input", "data", name)
+
+
+def outputs(spec: Dict[str, Any], place: Place) -> List[Tuple[str, str]]:
+    """Give name and real folder of each output that comes home as files; a training job's are archives.
+
+    :raises ValueError: a folder is none below ``/opt/ml``; the text names it.
+    """
+    found = [(output["name"], place.real(output["path"])) for output in spec.get("outputs") or []]
+    archived = {place.path(folder) for folder, _archive in ARCHIVES} if spec["kind"] == "train" else set()
+    return [(name, folder) for name, folder in found if folder not in archived]

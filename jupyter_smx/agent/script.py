@@ -1,0 +1,46 @@
+"""The script of a job: its file, the folder that it lies in, where it starts, and its words."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Dict, List
+
+from jupyter_smx.agent import hyperparameters
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.place import Place
+
+
+def code_folder(spec: Dict[str, Any], place: Place) -> str:
+    """Give the folder of the script and of what lies beside it; a cell alone is always in ``/opt/ml/code``."""
+    if spec["kind"] == "process" and (spec["source_dir"] or spec["entry_point"]):
+        return place.path("processing", "input", "code")
+    return place.path("code")
+
+
+def working_folder(spec: Dict[str, Any], place: Place) -> str:
+    """Give the folder that the script starts in.
+
+    SageMaker's FrameworkProcessor changes to its code, the ScriptProcessor stays in the working folder of the image.
+    """
+    return code_folder(spec, place) if spec["source_dir"] else place.path("code")
+
+
+def script_name(spec: Dict[str, Any]) -> str:
+    """Give the path of the script within its folder: the entry point, or the name that the cell has as a script."""
+    return spec["entry_point"] or spec["script"] or ("process.py" if spec["kind"] == "process" else "train.py")
+
+
+def search_path(spec: Dict[str, Any], place: Place) -> List[str]:
+    """Give the folders in which imports look first: the script's own, as for any script, then that of all code."""
+    folder = code_folder(spec, place)
+    beside = os.path.dirname(os.path.join(folder, script_name(spec)))
+    return list(dict.fromkeys([beside, folder]))
+
+
+def argv(spec: Dict[str, Any], place: Place) -> List[str]:
+    """Give ``sys.argv`` of the script; a processing job's hyperparameters are what SageMaker calls its arguments."""
+    name = script_name(spec)
+    if spec["kind"] == "process" and spec["entry_point"] and not spec["source_dir"]:
+        name = os.path.join(code_folder(spec, place), name)  # how the ScriptProcessor starts it
+    return [name, *hyperparameters.arguments(hyperparameters.split(spec.get("hyperparameters") or {})[0])]

@@ -557,6 +557,7 @@ export interface JobSpec {
   outputs: Output[];
   source_dir: SourceDir | null;
   entry_point: string;
+  contract: "v2" | "v3";
   send: Payload | null;
   receive: string[];
   role: string;

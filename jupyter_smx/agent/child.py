@@ -31,6 +31,7 @@ from jupyter_smx.agent import (
 )
 from jupyter_smx.agent.place import Place, outputs
 
+_SETTABLE = "a name holds no =, neither it nor its value a NUL, and all letters are ones that can be written."
 _NICE = 5
 _OOM_SCORE = 500
 BROKEN = 70
@@ -92,8 +93,21 @@ def _leave_our_modules(cradle: Cradle) -> None:
 
 
 def _write(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
+
+
+def _set(variables: Dict[str, str]) -> None:
+    """Set the variables of the contract.
+
+    :raises RefusalError: no system has such a variable; on SageMaker the job ends there as well.
+    """
+    for name, value in variables.items():
+        try:
+            os.environ[name] = value
+        except ValueError as error:  # noqa: PERF203 - the name belongs into the sentence
+            raise failure.RefusalError(f"environment: {name!a} cannot be set ({error}); {_SETTABLE}") from error
 
 
 def _free_name(folder: str, name: str) -> str:
@@ -180,12 +194,15 @@ class _Job:
         folders = script.search_path(self.spec, self.place)
         sys.path[:1] = folders
         inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([self.code, *filter(None, inherited)]))
+        # The drivers of SDK 3 leave it as it is; the toolkit puts the code before all else.
+        first = [] if script.is_driven(self.spec) else [self.code]
+        rest = [entry for entry in inherited if entry not in ("", self.place.path("code"))]
+        os.environ["PYTHONPATH"] = os.pathsep.join([*first, *dict.fromkeys(rest)])
         sourcedir.forget_modules(folders)
 
     def furnish(self) -> None:
         """Write the files and set the variables of the contract."""
-        if self.spec["source_dir"] or self.spec["entry_point"]:
+        if self.spec["source_dir"] or self.spec["entry_point"] or script.is_driven(self.spec):
             self.bring_code()
         os.chdir(script.working_folder(self.spec, self.place))
         for name, text in scriptmode.config_files(self.spec, self.place).items():
@@ -196,7 +213,7 @@ class _Job:
             os.makedirs(path, exist_ok=True)
         environment = self.spec["environment"]
         os.environ.update(devices.visible(self.spec["gpus"], os.environ))
-        os.environ.update(scriptmode.variables(self.spec, self.place))
+        _set(scriptmode.variables(self.spec, self.place))
         wanted = environment.get("OMP_NUM_THREADS", "")
         if wanted.isdecimal():
             threads.limit(int(wanted))

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Protocol, Tuple
 
-from jupyter_smx.agent import clean, disk, environment, machine, process, sourcedir
+from jupyter_smx.agent import clean, disk, environment, machine, process, service, sourcedir
 from jupyter_smx.agent.deadline import Deadline
 from jupyter_smx.agent.errand import Errand
 from jupyter_smx.agent.logwatch import LogWatch
@@ -285,6 +285,7 @@ def place_of(config: HostConfig, folder: HostFolder, isolation: Isolation) -> Pl
         gpus=config.gpus,
         base=ML if isolation.mode == "namespace" else folder.ml,
         interface=interface,
+        region=service.region_of(os.environ),
     )
 
 

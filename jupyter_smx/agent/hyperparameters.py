@@ -45,7 +45,8 @@ def arguments(own: Dict[str, Any]) -> List[str]:
     """Give the words that follow the script's name: sorted, always a name and a value."""
     words = []
     for name in sorted(own):
-        words += [("-" if len(name) == 1 else "--") + name, _word(own[name])]
+        dashes = "--"[: len(name)]  # one for a letter, and none for a name without any
+        words += [dashes + name, _word(own[name])]
     return words
 
 
@@ -54,3 +55,20 @@ def variable(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else compact(value)
+
+
+def driven(value: Any) -> str:
+    """Write a value as the drivers of SageMaker's SDK 3 do, for a variable or a word: text as it is, else JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def driven_arguments(hyperparameters: Dict[str, str]) -> List[str]:
+    """Give the words that those drivers make of hyperparameters: in the order given, each with two dashes.
+
+    They read a text twice, on its way into ``SM_HPS`` and out of it: what is JSON inside of JSON is a value at last.
+    """
+    words = []
+    for name, text in hyperparameters.items():
+        value = decode(text)
+        words += ["--" + name, driven(decode(value) if isinstance(value, str) else value)]
+    return words

@@ -6,6 +6,8 @@ import os
 from typing import Any, Dict, List, NamedTuple, Tuple
 
 ML = "/opt/ml"
+REGION = "us-east-1"
+"""The region of a host whose user has none: the one that the prices of the catalogue are of."""
 ARCHIVES = (("model", "model.tar.gz"), (os.path.join("output", "data"), "output.tar.gz"))
 """Folders below ``/opt/ml`` that come home as one file each, and its name."""
 
@@ -22,6 +24,7 @@ class Place(NamedTuple):
     gpus: int
     base: str = ML
     interface: str = "eth0"
+    region: str = REGION
 
     def path(self, *names: str) -> str:
         """Give a path under ``/opt/ml`` of this host."""

@@ -11,10 +11,17 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.place import Place
 
 
+def is_driven(spec: Dict[str, Any]) -> bool:
+    """Say whether the drivers of SageMaker's Python SDK 3 run the script; else the toolkit in its images does."""
+    return bool(spec["kind"] == "train" and spec["contract"] == "v3")
+
+
 def code_folder(spec: Dict[str, Any], place: Place) -> str:
-    """Give the folder of the script and of what lies beside it; a cell alone is always in ``/opt/ml/code``."""
+    """Give the folder of the script and of what lies beside it; a cell alone is always where SageMaker puts it."""
     if spec["kind"] == "process" and (spec["source_dir"] or spec["entry_point"]):
         return place.path("processing", "input", "code")
+    if is_driven(spec):
+        return place.path("input", "data", "code")
     return place.path("code")
 
 
@@ -23,7 +30,7 @@ def working_folder(spec: Dict[str, Any], place: Place) -> str:
 
     SageMaker's FrameworkProcessor changes to its code, the ScriptProcessor stays in the working folder of the image.
     """
-    return code_folder(spec, place) if spec["source_dir"] else place.path("code")
+    return code_folder(spec, place) if spec["source_dir"] or is_driven(spec) else place.path("code")
 
 
 def script_name(spec: Dict[str, Any]) -> str:
@@ -40,7 +47,9 @@ def search_path(spec: Dict[str, Any], place: Place) -> List[str]:
 
 def argv(spec: Dict[str, Any], place: Place) -> List[str]:
     """Give ``sys.argv`` of the script; a processing job's hyperparameters are what SageMaker calls its arguments."""
-    name = script_name(spec)
+    name, given = script_name(spec), spec.get("hyperparameters") or {}
+    if is_driven(spec):
+        return [name, *hyperparameters.driven_arguments(given)]
     if spec["kind"] == "process" and spec["entry_point"] and not spec["source_dir"]:
         name = os.path.join(code_folder(spec, place), name)  # how the ScriptProcessor starts it
-    return [name, *hyperparameters.arguments(hyperparameters.split(spec.get("hyperparameters") or {})[0])]
+    return [name, *hyperparameters.arguments(hyperparameters.split(given)[0])]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict
 
-from jupyter_smx.agent import configfiles, processing, toolkit
+from jupyter_smx.agent import configfiles, driver, processing, service, toolkit
 from jupyter_smx.agent.place import ML
+from jupyter_smx.agent.script import is_driven
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.place import Place
@@ -13,18 +14,20 @@ if TYPE_CHECKING:
 
 def config_files(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
     """Give the text of every config file by its path under ``/opt/ml``."""
-    return processing.texts(spec, place) if spec["kind"] == "process" else configfiles.texts(spec, place)
+    if spec["kind"] == "process":
+        return processing.texts(spec, place)
+    return {**configfiles.texts(spec, place), **(driver.texts(spec, place) if is_driven(spec) else {})}
 
 
 def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
     """Give every variable of the job: the wish's own first, ours win."""
     found = dict(spec.get("environment") or {})
+    found.update(service.variables(spec, place))
     if spec["kind"] == "train":
-        found.update(toolkit.variables(spec, place))
+        found.update((driver if is_driven(spec) else toolkit).variables(spec, place))
     found.update(processing.variables(spec, place))
     if place.base != ML:
         found["SAGEMAKER_BASE_DIR"] = place.base
-    found["SAGEMAKER_MANAGED_WARMPOOL_CACHE_DIRECTORY"] = place.path("sagemaker", "warmpoolcache")
     return found
 
 
@@ -38,6 +41,8 @@ def complete(spec: Dict[str, Any]) -> Dict[str, Any]:
     kind = spec.get("kind", "train")
     if kind not in ("train", "process"):
         raise ValueError(f"spec.kind: {kind!r}; it is train or process.")
+    if spec.get("contract", "v2") not in ("v2", "v3"):
+        raise ValueError(f"spec.contract: {spec['contract']!r}; it is v2 or v3.")
     whole: Dict[str, Any] = {
         "name": "job",
         "filename": "<" + kind + ">",
@@ -47,6 +52,8 @@ def complete(spec: Dict[str, Any]) -> Dict[str, Any]:
         "outputs": [],
         "send": None,
         "receive": [],
+        "contract": "v2",
+        "warm_pool": False,
         "max_run": 0,
         "keep_alive": 0,
         "imports": [],

@@ -7,56 +7,87 @@ from typing import TYPE_CHECKING, Any, Dict, List
 from jupyter_smx.agent import configfiles
 from jupyter_smx.agent.hyperparameters import arguments, split, variable
 from jupyter_smx.agent.place import channel_folder
-from jupyter_smx.agent.script import script_name
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.place import Place
 
-_LOG_LEVEL = 20
+# What the toolkit takes for itself; SM_FRAMEWORK_PARAMS tells every other parameter that begins with sagemaker_.
+_TAKEN = (
+    "sagemaker_program",
+    "sagemaker_submit_directory",
+    "sagemaker_enable_cloudwatch_metrics",
+    "sagemaker_region",
+    "sagemaker_container_log_level",
+    "sagemaker_job_name",
+    "sagemaker_s3_output",
+)
+# Any of them says that the script runs in several processes, on the hosts of the groups that are named beside it.
+_STRATEGIES = (
+    "sagemaker_mpi_enabled",
+    "sagemaker_parameter_server_enabled",
+    "sagemaker_distributed_dataparallel_enabled",
+    "sagemaker_pytorch_ddp_enabled",
+    "sagemaker_pytorch_xla_multi_worker_enabled",
+    "sagemaker_multi_worker_mirrored_strategy_enabled",
+    "sagemaker_torch_distributed_enabled",
+)
 
 
 def _groups(place: Place) -> Dict[str, Any]:
     return {group["instance_group_name"]: group for group in place.groups}
 
 
-def _group_hosts(place: Place) -> List[str]:
-    return list(_groups(place).get(place.group, {}).get("hosts") or place.hosts)
+def _distribution_groups(framework: Dict[str, Any], place: Place) -> List[str]:
+    default = [place.group] if any(framework.get(name) for name in _STRATEGIES) else []
+    return list(framework.get("sagemaker_distribution_instance_groups", default))
+
+
+def _leading(groups: List[str], place: Place) -> List[str]:
+    """Give the hosts that a strategy runs on, in the order of their groups' own lists, which nobody sorts."""
+    return [host for group in place.groups if group["instance_group_name"] in groups for host in group["hosts"]]
+
+
+def _module(script: str) -> str:
+    return script[: -len(".py")] if script.endswith(".py") else script  # noqa: FURB188 - Python 3.8 has no removesuffix
 
 
 def _facts(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
     """Collect what SM_TRAINING_ENV holds; most variables are one entry of it."""
-    own, framework = split(spec.get("hyperparameters") or {})
-    hosts = sorted(place.hosts)
-    channels = {channel["name"]: channel_folder(place, "train", channel["name"]) for channel in spec["channels"]}
-    # Without a distribution strategy the group list is empty and the first host leads.
+    own, framework = split(configfiles.hyperparameters(spec, place))
+    rest = {name: value for name, value in framework.items() if name not in _TAKEN}
+    chosen = _distribution_groups(rest, place)
+    hosts, leading = sorted(place.hosts), _leading(chosen, place)
+    master = leading[0] if leading else hosts[0]
+    resources = configfiles.resource_config(place)
+    inputs = configfiles.input_data_config(spec)
     return {
-        "additional_framework_parameters": framework,
-        "channel_input_dirs": channels,
+        "additional_framework_parameters": rest,
+        "channel_input_dirs": {name: channel_folder(place, "train", name) for name in inputs},
         "current_host": place.host,
         "current_instance_group": place.group,
-        "current_instance_group_hosts": _group_hosts(place),
+        "current_instance_group_hosts": list(_groups(place).get(place.group, {}).get("hosts", [])),
         "current_instance_type": place.instance_type,
-        "distribution_hosts": hosts,
-        "distribution_instance_groups": [],
-        "framework_module": None,
+        "distribution_hosts": leading,
+        "distribution_instance_groups": chosen,
+        "framework_module": spec["environment"].get("SAGEMAKER_TRAINING_MODULE"),
         "hosts": hosts,
         "hyperparameters": own,
         "input_config_dir": place.path("input", "config"),
-        "input_data_config": configfiles.input_data_config(spec),
+        "input_data_config": inputs,
         "input_dir": place.path("input"),
         "instance_groups": list(_groups(place)),
         "instance_groups_dict": _groups(place),
         "is_hetero": len(place.groups) > 1,
-        "is_master": place.host == hosts[0],
+        "is_master": place.host == master,
         "is_modelparallel_enabled": None,
         "is_smddpmprun_installed": False,
         "is_smddprun_installed": False,
         "job_name": spec.get("name", ""),
-        "log_level": _LOG_LEVEL,
-        "master_hostname": hosts[0],
+        "log_level": framework["sagemaker_container_log_level"],
+        "master_hostname": master,
         "model_dir": place.path("model"),
-        "module_dir": place.path("code"),
-        "module_name": script_name(spec)[: -len(".py")],
+        "module_dir": str(framework["sagemaker_submit_directory"]),
+        "module_name": _module(str(framework["sagemaker_program"])),
         "network_interface_name": place.interface,
         "num_cpus": place.cpus,
         "num_gpus": place.gpus,
@@ -64,9 +95,9 @@ def _facts(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
         "output_data_dir": place.path("output", "data"),
         "output_dir": place.path("output"),
         "output_intermediate_dir": place.path("output", "intermediate"),
-        "resource_config": configfiles.resource_config(place),
-        "topology": None,
-        "user_entry_point": script_name(spec),
+        "resource_config": resources,
+        "topology": resources["topology"],
+        "user_entry_point": framework["sagemaker_program"],
     }
 
 
@@ -102,7 +133,7 @@ _DIRECT = (
 
 
 def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
-    """Give every variable that the script of a training job sees, but those of the wish."""
+    """Give every variable that the toolkit sets, in its order: where two have one name the later wins."""
     facts = _facts(spec, place)
     own = facts["hyperparameters"]
     found = {"SM_" + name.upper(): variable(facts[name]) for name in _DIRECT}
@@ -111,16 +142,14 @@ def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
     found["SM_USER_ARGS"] = variable(arguments(own))
     found["SM_FRAMEWORK_PARAMS"] = variable(facts["additional_framework_parameters"])
     found["SM_TRAINING_ENV"] = variable(facts)
-    for name, value in own.items():
-        found["SM_HP_" + name.upper()] = variable(value)
+    if facts["topology"]:
+        found["SM_TOPOLOGY"] = variable(facts["topology"])
     for name, folder in facts["channel_input_dirs"].items():
         found["SM_CHANNEL_" + name.upper()] = folder
+    for name, value in own.items():
+        found["SM_HP_" + name.upper()] = variable(value)
+    _own, framework = split(configfiles.hyperparameters(spec, place))
     found["CURRENT_HOST"] = place.host
-    found["TRAINING_JOB_NAME"] = spec.get("name", "")
-    found["TRAINING_JOB_ARN"] = ""
-    if spec["source_dir"] or spec["entry_point"]:
-        found["SAGEMAKER_PROGRAM"] = facts["user_entry_point"]
-        found["SAGEMAKER_SUBMIT_DIRECTORY"] = facts["module_dir"]
-    framework = facts["additional_framework_parameters"]
-    found["SAGEMAKER_JOB_NAME"] = variable(framework.get("sagemaker_job_name", spec.get("name", "")))
+    found["SAGEMAKER_JOB_NAME"] = variable(framework["sagemaker_job_name"])
+    found["SAGEMAKER_REGION"] = variable(framework["sagemaker_region"] or "")
     return found

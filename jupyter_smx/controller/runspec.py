@@ -52,6 +52,8 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
         "max_run": retries.seconds_left(job),
         "grace": grace,
         "keep_alive": keep_alive,
+        "warm_pool": spec.keep_alive > 0,
+        "contract": spec.contract,
         "python_version": spec.python_version,
         "submitted_at": spec.submitted_at,
         "imports": list(spec.imports),

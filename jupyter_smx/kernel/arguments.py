@@ -60,6 +60,7 @@ _KINDS = {
         "[smx.InstanceGroup(name='data', instance_type='ml.c5.xlarge', instance_count=2)]",
     ),
     "engine": _Kind(_is(str), "It is the name of an engine, as text.", "'local'"),
+    "contract": _Kind(_is(str), "It is text.", "'v3'"),
     "role": _Kind(_is(str), "It is text.", "'research'"),
     "hyperparameters": _Kind(_named(), "It is a dict of values by name.", "{'epochs': 3}"),
     "environment": _Kind(_named(), "It is a dict of values by name.", "{'OMP_NUM_THREADS': 2}"),

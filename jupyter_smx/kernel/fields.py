@@ -28,6 +28,7 @@ _DISTRIBUTIONS: dict[str, Literal["FullyReplicated", "ShardedByS3Key"]] = {
     "sharded": "ShardedByS3Key",
     "shardedbys3key": "ShardedByS3Key",
 }
+_CONTRACTS: dict[str, Literal["v2", "v3"]] = {"v2": "v2", "v3": "v3"}
 _DIGITS = 9
 _LARGEST = 10**_DIGITS - 1
 """More of anything than there ever is."""
@@ -140,6 +141,23 @@ def group(text: str) -> InstanceGroup:
     return InstanceGroup(
         name=parts[0], instance_type=parts[1], instance_count=number(parts[2], "--group", "of hosts", 1)
     )
+
+
+def contract(word: str) -> Literal["v2", "v3"]:
+    """Read ``v2`` or ``v3``.
+
+    :raises ValidationError: it is neither.
+    """
+    found = _CONTRACTS.get(word)
+    if found is None:
+        raise ValidationError(
+            f"--contract: {shown(word)} is no contract.",
+            field="contract",
+            value=shown(word),
+            rule="There are v2, what the toolkit in SageMaker's images shows a script, and v3, what SDK 3 does.",
+            cure="Leave it out for v2.",
+        )
+    return found
 
 
 def channel(text: str, folder: Path) -> Channel:

@@ -62,6 +62,7 @@ def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     outputs: Outputs | None = None,
     source_dir: str | Path = "",
     entry_point: str | Path = "",
+    contract: str = "v2",
     send: Variables = (),
     receive: Sequence[str] = (),
     role: str = "",

@@ -18,6 +18,10 @@ KEYWORDS = {
     ),
     "source_dir": "folder of code that lies beside the script in the job; a ``.gitignore`` in it is heeded.",
     "entry_point": "Python file to run, in ``source_dir`` if that is given.",
+    "contract": (
+        "what the script sees: ``v2``, what the toolkit in SageMaker's images shows it, or ``v3``, what the drivers of "
+        "SageMaker's Python SDK 3 do."
+    ),
     "keep_alive": "seconds, or text like ``10m``: how long the hosts stay warm after the job.",
     "max_run": "seconds, or text like ``2h``: when the job is stopped; default one day.",
     "hyperparameters": "values that are no strings become JSON.",

@@ -33,6 +33,7 @@ class Options(Struct, frozen=True, kw_only=True):
     requirements: str = ""
     source_dir: str = ""
     entry_point: str = ""
+    contract: str | None = None
     role: str = ""
     max_run: str | None = None
     metric: tuple[str, ...] = ()
@@ -113,6 +114,13 @@ TABLE = (
         "FILE",
         "train.py",
         "Python file to run instead of the cell; in --source-dir if that is given",
+    ),
+    Option(
+        ("--contract",),
+        "v2|v3",
+        "v3",
+        "what a training script sees: v2, the default, is what the toolkit in SageMaker's images shows it; v3 is what "
+        "the drivers of SageMaker's Python SDK 3 do",
     ),
     Option(("--role",), "ROLE", "research", "role that the job runs under; part of what a warm pool is reused by"),
     Option(("--max-run",), "DURATION", "2h", "stop the job after this time; default 1d"),

@@ -93,6 +93,7 @@ def remote(
     inputs: Inputs | None = None,
     outputs: Outputs | None = None,
     source_dir: str | Path = "",
+    contract: str = "v2",
     role: str = "",
     max_run: int | str | None = None,
     python: str | Path = "",

@@ -81,6 +81,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     source_dir: str = ""
     """Absolute path of a folder, "" for none."""
     entry_point: str = ""
+    contract: str = "v2"
     role: str = ""
     max_run: int | str | None = None
     python: str = ""
@@ -118,6 +119,7 @@ class Wish(Struct, frozen=True, kw_only=True):
             outputs=_once(self.outputs, "--output"),
             receive=tuple(dict.fromkeys(check_identifier(name, "--receive") for name in self.receive)),
             entry_point=script.entry_point,
+            contract=fields.contract(self.contract),
             role=self.role,
             max_run=DAY if self.max_run is None else duration.parse(self.max_run, "max_run"),
             python=chosen.python,
@@ -186,6 +188,7 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         receive=options.receive,
         source_dir=absolute_folder(options.source_dir, folder),
         entry_point=options.entry_point,
+        contract=options.contract or "v2",
         role=options.role,
         max_run=options.max_run,
         python=options.python,

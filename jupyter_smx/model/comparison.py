@@ -124,6 +124,7 @@ def _wish(job: Job) -> Facts:
             "role": spec.role,
             "maximum run time": duration.words(spec.max_run),
             "entry point": spec.entry_point,
+            "contract": spec.contract,
             "received variables": ", ".join(sorted(spec.receive)),
         }
     )

@@ -11,7 +11,7 @@ from jupyter_smx.model.channel import input_folder
 from jupyter_smx.model.errors import ResourceLimitError, ValidationError, nearest
 from jupyter_smx.model.metric import check_metrics
 from jupyter_smx.model.source import is_entry_point
-from jupyter_smx.policy import keep_alive
+from jupyter_smx.policy import contract, keep_alive
 from jupyter_smx.policy.retries import MAX_RETRIES
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def check(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
     _check_outputs(spec)
     check_metrics(spec.metrics)
     _check_code(spec)
+    contract.check(spec)
 
 
 def _check_engine(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""The contract that every engine passes: seven groups of tests behind one class, and declared, strict exceptions.
+"""The contract that every engine passes: eight groups of tests behind one class, and declared, strict exceptions.
 
 An engine's test is ten lines::
 
@@ -29,6 +29,7 @@ if "jupyter_smx.testing.groups" not in sys.modules:
 from jupyter_smx.testing.groups.identity import IdentityGroup
 from jupyter_smx.testing.groups.leaving import LeavingGroup
 from jupyter_smx.testing.groups.manners import MannersGroup
+from jupyter_smx.testing.groups.script_mode import ScriptModeGroup
 from jupyter_smx.testing.groups.stopping import StoppingGroup
 from jupyter_smx.testing.groups.transfer import TransferGroup
 from jupyter_smx.testing.groups.truth import TruthGroup
@@ -71,7 +72,16 @@ def _excused(test: Callable[..., Any], excuse: Excuse) -> Callable[..., Any]:
 
 
 @pytest.mark.asyncio
-class EngineContract(IdentityGroup, TruthGroup, StoppingGroup, TransferGroup, LeavingGroup, MannersGroup, WarmthGroup):
+class EngineContract(
+    IdentityGroup,
+    TruthGroup,
+    StoppingGroup,
+    TransferGroup,
+    LeavingGroup,
+    MannersGroup,
+    WarmthGroup,
+    ScriptModeGroup,
+):
     """Inherit from this and give a fixture ``harness`` (:class:`jupyter_smx.testing.harness.Harness`).
 
     An exception that is declared and passes fails the build, so the list never grows stale.

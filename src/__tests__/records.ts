@@ -31,6 +31,7 @@ export const SPEC: JobSpec = {
   send: { path: '/p', sha256: 'a', sizes: { cfg: 1200 }, size: 1200, protocol: '5' },
   receive: ['model'],
   role: '',
+  contract: 'v2',
   max_run: 86400,
   python: '/py',
   python_version: '3.11',

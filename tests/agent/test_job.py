@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import pickle
 import signal
 import sys
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 import pytest
+
+from jupyter_smx.agent.service import region_of
 
 if TYPE_CHECKING:
     from far_side import Agent
@@ -68,7 +71,14 @@ folder = os.environ["SM_INPUT_CONFIG_DIR"]
 print(json.dumps({name: json.load(open(os.path.join(folder, name))) for name in os.listdir(folder)}))
 """
     files = agent.json(source, hyperparameters={"a": "1"})
-    assert files["hyperparameters.json"] == {"a": "1"}
+    assert files["hyperparameters.json"] == {
+        "a": "1",
+        "sagemaker_submit_directory": f'"{agent.folder}/ml/code"',
+        "sagemaker_program": '"train.py"',
+        "sagemaker_container_log_level": "20",
+        "sagemaker_job_name": '"job-1"',
+        "sagemaker_region": json.dumps(region_of(os.environ)),
+    }
     assert files["resourceconfig.json"]["current_host"] == "algo-1"
     assert files["resourceconfig.json"]["current_group_name"] == "homogeneousCluster"
     assert files["inputdataconfig.json"] == {}
@@ -338,9 +348,9 @@ def test_modules_name_what_the_job_imported(agent: Agent) -> None:
 
 def test_the_warm_pool_cache_survives_and_nothing_else(agent: Agent) -> None:
     write = "import os; open(os.environ['SAGEMAKER_MANAGED_WARMPOOL_CACHE_DIRECTORY'] + '/kept', 'w').write('kept')"
-    agent.run(write)
+    agent.run(write, warm_pool=True)
     read = "import os; print(open(os.environ['SAGEMAKER_MANAGED_WARMPOOL_CACHE_DIRECTORY'] + '/kept').read())"
-    assert agent.run(read)["text"] == "kept\n"
+    assert agent.run(read, warm_pool=True)["text"] == "kept\n"
 
 
 def test_a_job_that_destroys_its_folders_does_not_destroy_the_host(agent: Agent) -> None:

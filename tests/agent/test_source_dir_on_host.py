@@ -47,7 +47,7 @@ WHERE = """
 import json, os, sys
 import helper
 from pkg import part
-names = ("SM_MODULE_DIR", "SM_MODULE_NAME", "SM_USER_ENTRY_POINT", "SAGEMAKER_SUBMIT_DIRECTORY", "SAGEMAKER_PROGRAM")
+names = ("SM_MODULE_DIR", "SM_MODULE_NAME", "SM_USER_ENTRY_POINT")
 print(json.dumps({
     "cwd": os.getcwd(), "argv": sys.argv, "path": sys.path[:2], "file": __file__, "name": __name__,
     "variables": {name: os.environ.get(name) for name in names}, "helper": helper.X, "part": part.Y,
@@ -71,8 +71,6 @@ def test_an_entry_point_is_run_as_sagemakers_toolkit_runs_it(agent: Agent, tmp_p
         "SM_MODULE_DIR": code,
         "SM_MODULE_NAME": "train",
         "SM_USER_ENTRY_POINT": "train.py",
-        "SAGEMAKER_SUBMIT_DIRECTORY": code,
-        "SAGEMAKER_PROGRAM": "train.py",
     }
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from jupyter_smx.engines.base import ClusterRequest
+    from jupyter_smx.engines.base import ClusterRequest, HostPlan
     from jupyter_smx.model.cluster import Handle
 
 
@@ -59,6 +59,11 @@ class PlansSomethingElse(LocalEngine):
         return {**super().plan(request), "price": 0}
 
 
+class KnowsNoGroups(LocalEngine):
+    def _description(self, request: ClusterRequest, host: HostPlan) -> dict[str, object]:
+        return {**super()._description(request, host), "groups": []}
+
+
 class RefusesNothing(LocalEngine):
     def _prepare(self, request: ClusterRequest) -> Path:
         del request
@@ -72,6 +77,7 @@ LIES: list[tuple[type[LocalEngine], str]] = [
     (ReleasesInWordsOnly, "test_release_leaves_nothing"),
     (BlocksTheLoop, "test_the_event_loop_is_never_blocked_for_long"),
     (PlansSomethingElse, "test_the_plan_is_what_is_launched"),
+    (KnowsNoGroups, "test_each_host_of_two_groups_knows_itself_and_the_others"),
     (RefusesNothing, "test_what_cannot_be_is_refused_before_anything_is_launched"),
 ]
 

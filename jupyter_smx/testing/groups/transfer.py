@@ -56,7 +56,8 @@ class TransferGroup:
         source = (
             "import json, os\n"
             "path = os.path.join(os.environ['SM_INPUT_CONFIG_DIR'], 'hyperparameters.json')\n"
-            "print(json.dumps(json.load(open(path, encoding='utf-8'))))"
+            "found = json.load(open(path, encoding='utf-8'))\n"
+            "print(json.dumps({name: text for name, text in found.items() if not name.startswith('sagemaker_')}))"
         )
         handle = await harness.up()
         async with AgentClient(harness.engine, handle) as agent:

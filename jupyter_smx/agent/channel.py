@@ -1,20 +1,23 @@
-"""Input channels: put in the job's folder before it starts, as copies or as links."""
+"""Input channels: put in the job's folder before it starts, as layers over what is kept, views, copies or links."""
 
 from __future__ import annotations
 
 import glob
+import itertools
 import math
 import os
 import shutil
-from typing import Any, Container, Dict, List, Tuple
+import time
+from typing import Any, Callable, Container, Dict, List, NamedTuple, Set, Tuple
 
-from jupyter_smx.agent import digest
+from jupyter_smx.agent import digest, disk, store
 from jupyter_smx.agent.failure import RefusalError
 
 Pairs = List[Tuple[str, str]]
 """Name inside the channel, and the file it comes from."""
 
 
+_LOOKED_AT = 1_000
 ALL = {"turn": 0, "count": 1}
 """Share of a host that gets the whole channel."""
 
@@ -83,7 +86,9 @@ def _copy(source: str, target: str) -> None:
     :raises OSError: the first that went wrong; ``shutil.copytree`` goes on and tells them all, without their numbers.
     """
     if not os.path.isdir(source):
-        shutil.copy2(source, target)
+        if not os.path.isfile(source) or not store.clone(source, target):
+            shutil.copyfile(source, target)
+        shutil.copystat(source, target)
         return
     os.mkdir(target)
     for name in os.listdir(source):
@@ -104,36 +109,148 @@ def _present(channel: Dict[str, Any], pairs: Pairs, folder: str, *, link: bool) 
             _copy(source, target)
 
 
+class World(NamedTuple):
+    """What this host can do for channels: where it keeps inputs, where it shows sources; '' where nothing is mounted.
+
+    ``layers`` says whether a channel can be a layer over what is kept.
+    """
+
+    store: str = ""
+    shown: str = ""
+    layers: bool = False
+    reason: str = ""
+
+
+class Staged:
+    """What a staging made: the descriptions of channels, what was learnt, what is to be mounted, and what to say."""
+
+    def __init__(self, limit: int, known: digest.Known) -> None:
+        self.limit = limit
+        self.known = known
+        self.inputs: List[Dict[str, Any]] = []
+        self.fresh: digest.Known = {}
+        self.mounts: List[Dict[str, str]] = []
+        self.notes: List[str] = []
+        self.lazy: List[str] = []
+        self.keys: Set[str] = set()
+
+    def answer(self) -> Dict[str, Any]:
+        """Give it as it travels from an errand to the agent."""
+        said = {"inputs": self.inputs, "fresh": self.fresh, "lazy": self.lazy}
+        return dict(said, mounts=self.mounts, notes=self.notes)
+
+
 def stage(
     channels: List[Dict[str, Any]],
     folders: Dict[str, str],
     hidden: Tuple[Tuple[str, str], ...],
     limit: int,
     known: digest.Known,
+    world: World = World(),  # noqa: B008 - a tuple, which nobody changes
 ) -> Dict[str, Any]:
-    """Present every channel in its folder; File copies, FastFile links. Gives a digest of each (``inputs``).
+    """Present every channel in its folder, or say what is to be mounted there. Gives a digest of each (``inputs``).
 
-    ``hidden`` names folders of the machine that jobs of this host cannot see, and where this process still finds them;
-    what lies there is copied in either mode. ``limit`` is the number of bytes of a channel above which its content is
-    not read for its digest, ``known`` what is known of files from jobs before; ``fresh`` is what was learnt.
+    ``hidden`` names folders of the machine that jobs of this host cannot see, and where this process still finds them.
+    ``limit`` is the number of bytes of a channel above which its content is not read for its digest, ``known`` what is
+    known of files from jobs before; ``fresh`` is what was learnt. FastFile is described by :func:`describe`.
 
     :raises ChannelError: a source is not there.
     :raises OSError: it cannot be read, or the host's disk is full.
     """
-    inputs, fresh = [], {}  # type: List[Dict[str, Any]], digest.Known
+    staged = Staged(limit, known)
     for channel in channels:
-        link = channel.get("mode") == "FastFile"
         whole, moved = _reachable(channel, hidden)
-        link = link and not moved
-        folder, pairs = folders[channel["name"]], part(entries(whole), channel.get("share") or ALL)
-        # Looked at before they are copied: what changes meanwhile is another file than the one that is remembered.
-        sources = {} if link else _sources(pairs)
-        _present(whole, pairs, folder, link=link)
-        bound = limit // digest.LINKED_SHARE if link else limit
-        described, read = digest.of_channel(channel["name"], folder, sources, bound, known)
+        folder = folders[channel["name"]]
+        try:
+            _WAYS[_way(whole, world, moved=moved)](staged, whole, folder, world)
+        except FileNotFoundError as error:
+            raise ChannelError(f"channel {channel['name']}: {error.filename!r} is not there any more.") from error
+    return staged.answer()
+
+
+def describe(names: List[str], folders: Dict[str, str], limit: int, known: digest.Known) -> Dict[str, Any]:
+    """Look at what lazy channels hold, beside the job: a start must not wait for it."""
+    inputs, fresh = [], {}  # type: List[Dict[str, Any]], digest.Known
+    for name in names:
+        described, read = digest.of_channel(name, folders[name], {}, limit // digest.LINKED_SHARE, known)
         inputs.append(described)
         fresh.update(read)
     return {"inputs": inputs, "fresh": fresh}
+
+
+def _present_copy(staged: Staged, channel: Dict[str, Any], folder: str, _world: World) -> None:
+    pairs = part(entries(channel), channel.get("share") or ALL)
+    # Looked at before they are copied: what changes meanwhile is another file than the one that is remembered.
+    sources = _sources(pairs)
+    _present(channel, pairs, folder, link=False)
+    described, read = digest.of_channel(channel["name"], folder, sources, staged.limit, staged.known)
+    staged.inputs.append(described)
+    staged.fresh.update(read)
+
+
+def _present_layer(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
+    pairs = part(entries(channel), channel.get("share") or ALL)
+    listing = store.survey(pairs, time.time())
+    kept = store.Store(world.store, staged.known, staged.limit)
+    with kept.held():
+        try:
+            key, rows = kept.take(listing)
+        except OSError as error:
+            if not disk.is_full(error):
+                raise
+            kept.forget_all_but(staged.keys)  # what other jobs brought here is worth less than this job
+            key, rows = kept.take(listing)
+        staged.keys.add(key)
+        staged.mounts.append(kept.layer(key, folder))
+    os.makedirs(folder, exist_ok=True)
+    staged.fresh.update(kept.fresh)
+    staged.inputs.append(_described(channel["name"], listing, rows))
+
+
+def _described(name: str, listing: store.Listing, rows: List[digest.Row]) -> Dict[str, Any]:
+    described = dict(digest.blank(name), files=len(listing.items), bytes=listing.size)
+    if len(listing.items) > digest.LISTED:
+        return dict(described, files=0, bytes=0, reason=f"It has more than {digest.LISTED} files.")
+    if rows or not listing.items:
+        return dict(described, method="content", sha256=digest.whole(rows))
+    times = [(item.name, item.file.size, str(item.file.mtime_ns)) for item in listing.items]
+    return dict(described, method="listing", sha256=digest.whole(times))
+
+
+def _present_links(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
+    _present(channel, part(entries(channel), channel.get("share") or ALL), folder, link=True)
+    staged.lazy.append(channel["name"])
+    why = world.reason or "links in it lead out of it"
+    staged.notes.append(
+        f"channel {channel['name']}: FastFile is made of links here, so nothing keeps the job from writing to "
+        f"{channel['source']} ({why})."
+    )
+
+
+def _present_view(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
+    source, share = channel["source"], channel.get("share") or ALL
+    os.makedirs(folder, exist_ok=True)
+    staged.lazy.append(channel["name"])
+    if os.path.isdir(source) and share["count"] == 1:
+        staged.mounts.append({"how": "show", "source": source, "target": folder})
+    else:
+        _link_into_view(staged, channel, part(entries(channel), share), folder, world)
+
+
+def _link_into_view(staged: Staged, channel: Dict[str, Any], pairs: Pairs, folder: str, world: World) -> None:
+    """Fill a channel with links that lead into a view of its source, which nobody can write to."""
+    sources = [(name, os.path.abspath(path)) for name, path in pairs]
+    top = os.path.commonpath([os.path.dirname(path) for _name, path in sources]) if pairs else folder
+    view = os.path.join(world.shown, channel["name"])
+    # Jobs see this folder where nobody can write to it; what is mounted there is put into the place that they see.
+    os.makedirs(os.path.join(world.store, "shown", channel["name"]), exist_ok=True)
+    for name, path in sources:
+        target = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.symlink(os.path.join(view, path[len(top) :].lstrip(os.sep)), target)
+    if pairs:
+        staged.mounts.append({"how": "show", "source": top, "target": view})
+    staged.mounts.append({"how": "show", "source": folder, "target": folder})
 
 
 def _sources(pairs: Pairs) -> Dict[str, digest.File]:
@@ -163,3 +280,31 @@ def _reachable(channel: Dict[str, Any], hidden: Tuple[Tuple[str, str], ...]) -> 
         return path
 
     return dict(channel, source=reach(channel.get("source") or "")), moved
+
+
+def _leads_out(source: str) -> bool:
+    """Say whether a folder has links that lead out of it, and so would lead nowhere where it is shown; a quick look."""
+    if not os.path.isdir(source):
+        return False
+    real = os.path.realpath(source) + os.sep
+    with os.scandir(source) as found:
+        links = (entry for entry in itertools.islice(found, _LOOKED_AT) if entry.is_symlink())
+        return any(not os.path.realpath(entry.path).startswith(real) for entry in links)
+
+
+def _way(channel: Dict[str, Any], world: World, *, moved: bool) -> str:
+    """Choose how a channel is presented; what jobs cannot see (``moved``) cannot be linked to."""
+    if channel.get("mode") == "FastFile":
+        if world.shown and not _leads_out(channel["source"]):
+            return "view"
+        if not moved:
+            return "links"
+    return "layer" if world.layers else "copy"
+
+
+_WAYS: Dict[str, Callable[[Staged, Dict[str, Any], str, World], None]] = {
+    "view": _present_view,
+    "links": _present_links,
+    "layer": _present_layer,
+    "copy": _present_copy,
+}

@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, TypeVar, Union
 
 LISTED = 100_000
 """Files that are listed at most; beyond it nothing is said, for a look at each would keep the job waiting."""
 LINKED_SHARE = 16
 """Of what is only linked, this part of the limit is read: nobody else reads it before the job does."""
 _PIECE = 1 << 20
-_RACY = 2.0
+RACY = 2.0
 """Seconds for which a file's time may stay the same although it is written again."""
 _KEPT = 20_000
 _MUCH = 16 << 20
 _READERS = min(4, os.cpu_count() or 1)
+_Found = TypeVar("_Found")
 
 
 class File(NamedTuple):
@@ -26,7 +27,7 @@ class File(NamedTuple):
     path: str
     size: int
     mtime_ns: int
-    identity: Tuple[int, int, int]
+    identity: Tuple[Union[int, str], ...]
     settled: bool
     """Whether any later change gives it another time."""
 
@@ -72,7 +73,7 @@ def look(name: str, path: str) -> File:
     """
     now, found = time.time(), os.stat(path)
     identity = (found.st_dev, found.st_ino, found.st_ctime_ns)
-    return File(name, path, found.st_size, found.st_mtime_ns, identity, now - found.st_mtime > _RACY)
+    return File(name, path, found.st_size, found.st_mtime_ns, identity, now - found.st_mtime > RACY)
 
 
 def of_file(file: IO[bytes]) -> str:
@@ -106,7 +107,7 @@ def _content(file: File, sources: Dict[str, File], known: Known, fresh: Known) -
     return digest
 
 
-def _together(read: Callable[[File], Row], found: List[File], size: int) -> List[Row]:
+def together(read: Callable[[_Found], Row], found: List[_Found], size: int) -> List[Row]:
     """Read files side by side where there is much of them: hashing lets other threads run."""
     if size < _MUCH or len(found) == 1:
         return [read(file) for file in found]
@@ -116,12 +117,17 @@ def _together(read: Callable[[File], Row], found: List[File], size: int) -> List
         return list(readers.map(read, found))
 
 
-def _whole(rows: List[Row]) -> str:
+def whole(rows: List[Row]) -> str:
     """Hash the rows of a channel: name, size, and what stands for the content, sorted by name."""
     digest = hashlib.sha256()
     for name, size, mark in sorted(rows):
         digest.update(f"{name}\0{size}\0{mark}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()
+
+
+def blank(channel: str) -> Dict[str, Any]:
+    """Give the description of a channel of which nothing is known."""
+    return {"channel": channel, "method": "none", "sha256": "", "files": 0, "bytes": 0, "reason": ""}
 
 
 def of_channel(
@@ -132,19 +138,19 @@ def of_channel(
     ``limit`` is the number of bytes above which the content is not read; ``sources`` are the files that those of the
     channel are copies of, by their names in it.
     """
-    described: Dict[str, Any] = {"channel": name, "method": "none", "sha256": "", "files": 0, "bytes": 0, "reason": ""}
+    described = blank(name)
     fresh: Known = {}
     try:
         found = list(files(folder))
         described.update(files=len(found), bytes=sum(file.size for file in found))
         if described["bytes"] <= limit:
-            rows = _together(
+            rows = together(
                 lambda file: (file.name, file.size, _content(file, sources, known, fresh)), found, described["bytes"]
             )
-            described.update(method="content", sha256=_whole(rows))
+            described.update(method="content", sha256=whole(rows))
         else:
             rows = [(file.name, file.size, str(file.mtime_ns)) for file in found]
-            described.update(method="listing", sha256=_whole(rows))
+            described.update(method="listing", sha256=whole(rows))
     except TooManyError:
         described["reason"] = f"It has more than {LISTED} files."
     except OSError as error:

@@ -58,6 +58,7 @@ class HostFolder:
         self.trash = self.path("trash")
         self.trees = self.path("code")
         self.queues = self.path("queues")
+        self.inputs = self.path("inputs")
 
     def path(self, *names: str) -> str:
         """Give the path of something in the folder."""
@@ -65,7 +66,7 @@ class HostFolder:
 
     def make(self) -> None:
         """Make what is missing; existing folders are kept, so this can be called between jobs."""
-        for path in (self.slots, self.spool, self.trash):
+        for path in (self.slots, self.spool, self.trash, self.inputs):
             os.makedirs(path, mode=0o700, exist_ok=True)
         self.make_what_jobs_use()
 

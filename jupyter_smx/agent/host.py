@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import shutil
 import socket
@@ -11,15 +12,17 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Protocol, Tuple
 
-from jupyter_smx.agent import clean, disk, environment, machine, process, service, sourcedir
+from jupyter_smx.agent import channel, clean, disk, environment, machine, process, service, sourcedir
 from jupyter_smx.agent.deadline import Deadline
 from jupyter_smx.agent.errand import Errand
 from jupyter_smx.agent.logwatch import LogWatch
 from jupyter_smx.agent.loop import Loop
+from jupyter_smx.agent.mounts import Mounts
 from jupyter_smx.agent.nursery import Nursery
 from jupyter_smx.agent.packages import Packages
 from jupyter_smx.agent.place import ML, Place
 from jupyter_smx.agent.spool import Spool
+from jupyter_smx.agent.store import Store
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.digest import Known
@@ -36,13 +39,15 @@ Listener = Callable[[Dict[str, Any]], None]
 class Isolation:
     """How jobs see this host: ``namespace`` with a real ``/opt/ml``, or ``variables`` and the reason why not.
 
-    ``machine`` is the name of the machine outside; in a namespace this process has the host's own name.
+    ``machine`` is the name of the machine outside; in a namespace this process has the host's own name. ``store`` is
+    where this process alone writes to the inputs that the host keeps, '' where it cannot mount anything.
     """
 
     def __init__(
-        self, mode: str, reason: str = "", hidden: Tuple[Tuple[str, str], ...] = (), machine: str = ""
+        self, mode: str, reason: str = "", hidden: Tuple[Tuple[str, str], ...] = (), machine: str = "", store: str = ""
     ) -> None:
         self.mode = mode
+        self.store = store
         self.machine = machine or socket.gethostname()
         self.reason = reason
         self.hidden = hidden
@@ -124,11 +129,23 @@ class Host:
         self.nursery.on_preload = self._preloaded
         self.packages = Packages(self.loop)
         self.input_hashes: Known = {}
+        self.mounts = Mounts()
         self.nursery.on_hopeless = lambda: self.end("no zygote can be started here", code=1)
 
     def is_private(self) -> bool:
         """Say whether shared memory belongs to this host alone."""
         return self.isolation.mode == "namespace"
+
+    def world_of_channels(self) -> channel.World:
+        """Say what this host can do for the channels of a job."""
+        store = self.isolation.store
+        if not store:
+            return channel.World(reason=self.isolation.reason)
+        return channel.World(store, os.path.join(self.folder.inputs, "shown"), self.mounts.can_layer(store))
+
+    def store(self) -> Store:
+        """Give the inputs that this host keeps, to tidy up in them."""
+        return Store(self.isolation.store, self.input_hashes, 0)
 
     # News
 
@@ -171,9 +188,11 @@ class Host:
         self.current = None
         disk.keep_reserve(self.folder.spool)
         self.nursery.park()
+        self.mounts.clear()
         try:
             clean.renew(self.folder, job.id)
             sourcedir.trim(self.folder.trees, self.folder.trash)
+            self._trim_inputs(job)
         except OSError as error:
             self.spoilt = f"{error.filename} of job {job.id} cannot be removed ({error.strerror})."
         if self.is_private():
@@ -185,12 +204,22 @@ class Host:
             return
         self.loop.later(_IDLE_BEFORE_SWEEPING, self._empty_trash)
 
+    def _trim_inputs(self, job: Work) -> None:
+        if self.isolation.store and job.spec["channels"]:
+            self.store().drop_layers()
+            self.store().prune()
+
+    def _has_trash(self) -> bool:
+        if os.listdir(self.folder.trash) or sourcedir.lacks_ready(self.folder.trees):
+            return True
+        return bool(self.isolation.store) and self.store().needs_emptying()
+
     def _empty_trash(self) -> None:
         if self.current is not None:
             return
         if self._tidying:  # two at one copy would spoil it
             self.loop.later(_IDLE_BEFORE_SWEEPING, self._empty_trash)
-        elif os.listdir(self.folder.trash) or sourcedir.lacks_ready(self.folder.trees):
+        elif self._has_trash():
             self._tidying = True
             Errand(self.loop, self._tidy, self._tidied)
 
@@ -202,6 +231,8 @@ class Host:
         with contextlib.suppress(OSError):
             if sourcedir.lacks_ready(self.folder.trees):
                 sourcedir.make_ready(self.folder.trees)
+        if self.isolation.store and self.store().needs_emptying():
+            self.store().empty(clean.remove)
         return dict(clean.empty_trash(self.folder))
 
     def forget(self, name: str) -> None:
@@ -255,7 +286,11 @@ class Host:
         process.wait_gone(roots, 2.0)
         with contextlib.suppress(OSError):
             os.unlink(self.folder.socket)
+        self.mounts.clear()
         for path in (self.folder.slots, self.folder.trash, self.folder.tmp, self.folder.ml, self.folder.trees):
+            shutil.rmtree(path, ignore_errors=True)
+        # Its own name is closed to writing, and a name of an open folder is a link, which is not looked into.
+        for path in glob.glob(os.path.join(self.isolation.store or self.folder.inputs, "*")):
             shutil.rmtree(path, ignore_errors=True)
         leave(code)
 

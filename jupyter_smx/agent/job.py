@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent import (
     archive,
-    channel,
     child,
     clean,
-    digest,
     disk,
     failure,
     memory,
@@ -28,7 +26,8 @@ from jupyter_smx.agent import (
     wire,
 )
 from jupyter_smx.agent.errand import Errand
-from jupyter_smx.agent.place import channel_folder, outputs
+from jupyter_smx.agent.inputs import Inputs
+from jupyter_smx.agent.place import outputs
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.host import Host
@@ -88,7 +87,7 @@ class Job:
         self.report: Dict[str, Any] = {}
         self.status: Optional[int] = None
         self._staging: Optional[Errand] = None
-        self._inputs: List[Dict[str, Any]] = []
+        self._inputs = Inputs(host, spec)
         self._found = packages.NOTHING
         self._puts_code = False
         self._kill_timer: Optional[Timer] = None
@@ -119,12 +118,9 @@ class Job:
 
     def _stage(self) -> Dict[str, Any]:
         """Do the errand, in a process of its own."""
-        place, channels = self.host.place, self.spec["channels"]
         if self._puts_code:
             sourcedir.put(self.spec["source_dir"], self.host.folder.trees, self._code_folder())
-        folders = {one["name"]: channel_folder(place, self.spec["kind"], one["name"]) for one in channels}
-        limit = self.host.config.input_hash_limit << 20
-        return channel.stage(channels, folders, self.host.hidden, limit, self.host.input_hashes)
+        return self._inputs.stage()
 
     def _code_folder(self) -> str:
         """Give the folder of the job's code as this host sees it, which is where it can be put by a rename."""
@@ -136,9 +132,11 @@ class Job:
         if result is None:
             self._refuse(_sentence(error))
             return
-        self._inputs = result["inputs"]
-        digest.keep(self.host.input_hashes, result["fresh"])
         os.rmdir(self.host.spool.path(self.id))
+        trouble = self._inputs.present(result)
+        if trouble:
+            self._refuse(trouble)
+            return
         self._launch()
 
     def _refuse(self, sentence: str) -> None:
@@ -174,6 +172,7 @@ class Job:
         self._grew()  # what it wrote before it was watched is no event
         if self.spec["max_run"]:
             self._limit_timer = self.host.loop.later(self.spec["max_run"], self._too_long)
+        self._inputs.look()
 
     def _born(self) -> None:
         if self.asked:
@@ -320,7 +319,7 @@ class Job:
 
     @_surely
     def _finish(self, artifacts: List[Dict[str, Any]]) -> None:
-        self._over(artifacts)
+        self._inputs.when_known(lambda: self._over(artifacts))
 
     def break_off(self, error: Exception) -> None:
         """End the job and its host, for nobody knows what state they are in."""
@@ -343,6 +342,7 @@ class Job:
     def _over(self, artifacts: Optional[List[Dict[str, Any]]] = None) -> None:
         if self._watch is not None:
             self.host.logs.remove(self._watch)
+        self._inputs.forget()
         if self.child is not None:
             self._sweep()
         self.at["ended"] = time.time()
@@ -394,7 +394,7 @@ class Job:
             "modules": [name for name in self._found.installed if name != "cloudpickle" and name[0] != "_"],
             "packages": self._found.packages,
             "own_modules": self._found.own,
-            "inputs": self._inputs,
+            "inputs": self._inputs.described(),
             "hash_seed": os.environ.get("PYTHONHASHSEED", ""),
-            "notes": self._found.notes,
+            "notes": self._found.notes + self._inputs.notes,
         }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import select
@@ -12,7 +11,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from jupyter_smx.agent import process
+from jupyter_smx.agent import mounts, process
 from jupyter_smx.agent.folder import QUEUES
 from jupyter_smx.agent.place import ML
 
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.folder import HostFolder
 
 _NEWNS, _NEWUTS, _NEWIPC, _NEWUSER = 0x20000, 0x4000000, 0x8000000, 0x10000000
-_RDONLY, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 32, 0x1000, 0x4000, 1 << 18
-_PR_CAPBSET_DROP = 24
-_CAP_SYS_ADMIN = 21
 _PATIENCE = 10.0
 _OPT = os.path.dirname(ML)
 _TMP = "/tmp"  # noqa: S108 - the folder that is replaced, not one that is used
@@ -36,6 +32,13 @@ class Plan(NamedTuple):
     host: str
     hosts: List[str]
     own_tmp: bool
+
+
+class Outside(NamedTuple):
+    """Open folders that have other names inside: where the host keeps inputs, and the machine's ``/tmp`` if hidden."""
+
+    inputs: int
+    tmp: Optional[int]
 
 
 def _under(path: str, parent: str) -> bool:
@@ -80,22 +83,6 @@ def write_files(plan: Plan) -> None:
         os.makedirs(plan.folder.path(name), exist_ok=True)
 
 
-def _check(result: int, what: str) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), what)
-
-
-def _mount(source: Optional[str], target: str, kind: Optional[str], flags: int, data: Optional[str] = None) -> None:
-    words = [None if word is None else os.fsencode(word) for word in (source, target, kind, data)]
-    _check(process.libc().mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3]), f"mount {target}")
-
-
-def _bind(source: str, target: str) -> None:
-    # Without MS_REC a user may not bind a tree that has mounts inside.
-    _mount(source, target, None, _BIND | _REC)
-
-
 def _write(path: str, text: str) -> None:
     with open(path, "w", encoding="ascii") as file:
         file.write(text)
@@ -104,7 +91,7 @@ def _write(path: str, text: str) -> None:
 def _unshare() -> None:
     uid, gid = os.getuid(), os.getgid()
     flags = _NEWNS | _NEWUTS | _NEWIPC
-    _check(process.libc().unshare(flags if uid == 0 else flags | _NEWUSER), "unshare")
+    mounts.check(process.libc().unshare(flags if uid == 0 else flags | _NEWUSER), "unshare")
     if uid != 0:
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", f"{uid} {uid} 1")
@@ -113,7 +100,7 @@ def _unshare() -> None:
 
 def _rebuild_opt(stage: str, ml: str) -> None:
     """Make an ``/opt`` with everything that the machine's has, and ``ml``."""
-    _mount("tmpfs", stage, "tmpfs", 0, "size=1m,mode=755")
+    mounts.mount("tmpfs", stage, "tmpfs", 0, "size=1m,mode=755")
     for name in sorted(os.listdir(_OPT)):
         source, target = os.path.join(_OPT, name), os.path.join(stage, name)
         if os.path.islink(source):
@@ -123,48 +110,59 @@ def _rebuild_opt(stage: str, ml: str) -> None:
             os.mkdir(target)
         else:
             os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
-        _bind(source, target)
+        mounts.bind(source, target)
     inside = os.path.join(stage, os.path.basename(ML))
     os.mkdir(inside)
-    _bind(ml, inside)
-    _bind(stage, _OPT)
+    mounts.bind(ml, inside)
+    mounts.bind(stage, _OPT)
     # What a job puts beside /opt/ml would otherwise be seen by the next one.
-    _mount(None, _OPT, None, _REMOUNT | _BIND | _RDONLY)
+    mounts.mount(None, _OPT, None, mounts.REMOUNT | mounts.BIND | mounts.RDONLY)
 
 
 def _show_queues(folder: HostFolder) -> None:
     """Let the message queues of this world be seen as files: without that nobody could say which a job left."""
     with contextlib.suppress(OSError):  # a kernel without them has none to leave
-        _mount("mqueue", folder.queues, "mqueue", 0)
+        mounts.mount("mqueue", folder.queues, "mqueue", 0)
         if os.path.isdir(QUEUES):
-            _bind(folder.queues, QUEUES)
+            mounts.bind(folder.queues, QUEUES)
 
 
-def enter(plan: Plan) -> None:
-    """Go there; there is no way back. The process must have one thread only.
+def _look_back(plan: Plan) -> Outside:
+    """Open what has other names from now on; a folder that is open stays in reach, as the mount that it is now."""
+    inputs = os.open(plan.folder.inputs, os.O_RDONLY | os.O_DIRECTORY)
+    return Outside(inputs, os.open(_TMP, os.O_RDONLY | os.O_DIRECTORY) if plan.own_tmp else None)
+
+
+def enter(plan: Plan) -> Outside:
+    """Go there; there is no way back. The process must have one thread only, and keeps the right to mount.
 
     :raises OSError: the machine does not allow a step; its ``filename`` says which.
     """
     folder = plan.folder
     _unshare()
-    _mount(None, "/", None, _REC | _PRIVATE)
+    mounts.mount(None, "/", None, mounts.REC | mounts.PRIVATE)
+    outside = _look_back(plan)
     for name in ("input/config", "config"):
-        _mount("tmpfs", os.path.join(folder.ml, name), "tmpfs", 0, "size=16m,mode=755")
+        mounts.mount("tmpfs", os.path.join(folder.ml, name), "tmpfs", 0, "size=16m,mode=755")
     if os.path.isdir(ML):
-        _bind(folder.ml, ML)
+        mounts.bind(folder.ml, ML)
     else:
         _rebuild_opt(folder.path("opt"), folder.ml)
     if os.path.isdir("/dev/shm"):  # noqa: S108 - shared memory
-        _mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777")  # noqa: S108
+        mounts.mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777")  # noqa: S108
     _show_queues(folder)
-    _bind(folder.path("hosts"), "/etc/hosts")
+    mounts.bind(folder.path("hosts"), "/etc/hosts")
     if os.path.isdir(_NSCD):
         # The daemon would answer from the machine's own hosts file.
-        _bind(folder.path("empty"), _NSCD)
+        mounts.bind(folder.path("empty"), _NSCD)
     own_name = plan.host.encode()
-    _check(process.libc().sethostname(own_name, len(own_name)), "sethostname")
+    mounts.check(process.libc().sethostname(own_name, len(own_name)), "sethostname")
+    # What later jobs get is in there, and a job may write wherever its user may.
+    mounts.show(folder.inputs, folder.inputs)
     if plan.own_tmp:
-        _bind(folder.tmp, _TMP)
+        mounts.bind(folder.tmp, _TMP)
+    mounts.keep_the_right()
+    return outside
 
 
 def _look_around(plan: Plan, needed: List[str]) -> str:
@@ -213,9 +211,3 @@ def probe(plan: Plan, needed: List[str]) -> str:
         os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     return str(json.loads(text.decode())) if text else f"the probe did not answer in {_PATIENCE:.0f} s"
-
-
-def drop_mount_rights() -> None:
-    """Let no program that this process becomes change the mounts again; a user's loses the right by itself."""
-    if os.getuid() == 0:
-        process.prctl(_PR_CAPBSET_DROP, _CAP_SYS_ADMIN)

@@ -8,14 +8,13 @@ import os
 import signal
 import socket
 import sys
-from typing import Any, Dict, List, NoReturn, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent import __version__, environment, errand, hostconfig, namespace, process, wire
 from jupyter_smx.agent.connection import Door
 from jupyter_smx.agent.folder import HostFolder
 from jupyter_smx.agent.host import Host, Isolation, say
 
-_INSIDE = "JUPYTER_SMX_INSIDE"
 CLAIMED = 3
 """Exit code of an agent whose host has one already."""
 
@@ -84,26 +83,12 @@ def _stand_alone() -> None:
     os.close(null)
 
 
-def _inside() -> Optional[Isolation]:
-    """Give what the program that this process was before found out, None at the first start."""
-    text = os.environ.pop(_INSIDE, None)
-    if text is None:
-        return None
-    hidden = []
-    outside = json.loads(text)
-    for prefix, fd in outside["hidden"]:
-        os.set_inheritable(fd, False)
-        errand.KEPT.add(fd)
-        hidden.append((prefix, f"/proc/self/fd/{fd}"))
-    return Isolation("namespace", "", tuple(hidden), outside["machine"])
-
-
-def _isolate(config: hostconfig.HostConfig, folder: HostFolder, words: List[str]) -> Isolation:
-    """Become a new program in the host's own namespaces, or say why jobs only get variables."""
+def _isolate(config: hostconfig.HostConfig, folder: HostFolder) -> Isolation:
+    """Enter the host's own namespaces, or say why jobs only get variables."""
     if not config.isolate:
         return Isolation("variables", "isolate is off for this host")
     plan, reason = _try_out(folder, config.host, config.hosts)
-    return Isolation("variables", reason) if plan is None else _enter(plan, words)
+    return Isolation("variables", reason) if plan is None else _enter(plan)
 
 
 def _try_out(folder: HostFolder, host: str, hosts: List[str]) -> Tuple[Optional[namespace.Plan], str]:
@@ -126,23 +111,14 @@ def probe(words: List[str]) -> int:
     return 0
 
 
-def _enter(plan: namespace.Plan, words: List[str]) -> NoReturn:
-    hidden = []
-    if plan.own_tmp:
-        # Inputs may lie in the machine's /tmp; an open folder stays in reach when its name does not.
-        fd = os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY)  # noqa: S108
-        os.set_inheritable(fd, True)
-        hidden.append(("/tmp", fd))  # noqa: S108
+def _enter(plan: namespace.Plan) -> Isolation:
     machine = socket.gethostname()
-    namespace.enter(plan)
-    namespace.drop_mount_rights()
-    ready_fd = _option(words, "--ready-fd")
-    if ready_fd is not None:
-        os.set_inheritable(int(ready_fd), True)
+    outside = namespace.enter(plan)
     os.chdir(plan.folder.root)
-    os.environ[_INSIDE] = json.dumps({"hidden": hidden, "machine": machine})
-    flags = ["-I"] if sys.flags.isolated else []
-    os.execv(sys.executable, [sys.executable, *flags, entry(), "serve", *words])  # noqa: S606 - the same program, in its place
+    errand.KEPT.update(fd for fd in outside if fd is not None)
+    # Inputs may lie in the machine's /tmp.
+    hidden = () if outside.tmp is None else (("/tmp", f"/proc/self/fd/{outside.tmp}"),)  # noqa: S108
+    return Isolation("namespace", "", hidden, machine, f"/proc/self/fd/{outside.inputs}")
 
 
 def _ready(host: Host, ready_fd: Optional[str]) -> None:
@@ -163,23 +139,20 @@ def main(words: List[str]) -> int:
     except hostconfig.ConfigError as error:
         say(str(error))
         return 2
-    isolation = _inside()
-    if isolation is None:
-        if not claim(folder):
-            say(f"{folder.claim}: this host has an agent already")
-            return CLAIMED
-        _stand_alone()
-        clean = environment.scrub(os.environ, config.marker())
-        os.environ.clear()
-        os.environ.update(clean)
+    if not claim(folder):
+        say(f"{folder.claim}: this host has an agent already")
+        return CLAIMED
+    _stand_alone()
+    clean = environment.scrub(os.environ, config.marker())
+    os.environ.clear()
+    os.environ.update(clean)
     ready_fd = _option(words, "--ready-fd")
     if ready_fd is not None:
         os.set_inheritable(int(ready_fd), False)
     process.become_subreaper()
     process.set_oom_score(-500)
     folder.make()
-    isolation = isolation or _isolate(config, folder, words)
-    host = Host(config, folder, isolation, entry())
+    host = Host(config, folder, _isolate(config, folder), entry())
     Door(host, listen(folder))
     host.nursery.on_ready = lambda: _ready(host, ready_fd)
     for number in (signal.SIGTERM, signal.SIGUSR1):

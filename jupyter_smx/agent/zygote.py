@@ -15,8 +15,8 @@ import warnings
 from collections import deque
 from typing import Any, Deque, Dict, List, NoReturn, Optional
 
-from jupyter_smx.agent import cell, child, preload, process, threads, trial, wire
-from jupyter_smx.agent.place import Place
+from jupyter_smx.agent import cell, child, mounts, preload, process, threads, trial, wire
+from jupyter_smx.agent.place import ML, Place
 
 _NAME = "smx-zygote"
 _FDS = socket.CMSG_SPACE(8 * array.array("i").itemsize)
@@ -227,6 +227,8 @@ def main(words: List[str]) -> int:
         begin = wire.receive(control).header
     except (EOFError, OSError):
         return 0
+    if begin["place"]["base"] == ML:
+        mounts.give_up_the_right()  # before anything of the user's is imported
     zygote = Zygote(control, begin)
     if not zygote.import_modules():
         return 1

@@ -36,7 +36,7 @@ _LINUX = sys.platform == "linux"
 _PRIVATE = 0o700
 _NEVER = -1
 """A start time that no process has."""
-_REMOVED = ("ml", "tmp", "slots", "trash", "code")
+_REMOVED = ("ml", "tmp", "slots", "trash", "code", "inputs")
 _LOG_TAIL = 4096
 _LOG_LINES = 5
 

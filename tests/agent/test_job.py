@@ -286,11 +286,18 @@ def test_a_refusal_is_told_as_it_was_said_whatever_the_users_files_are_called(
 
 def test_what_nobody_foresaw_is_told_with_its_kind(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "data" / "sub").mkdir(parents=True)
-    (tmp_path / "data" / "sub" / "link").symlink_to(tmp_path / "nothing")
+    os.mkfifo(tmp_path / "data" / "sub" / "pipe")
     channels = [{"name": "train", "source": str(tmp_path / "data"), "mode": "File"}]
     (sentence,) = agent.run("print('never')", channels=channels)["errors"]
-    assert sentence.startswith("FileNotFoundError: "), sentence
-    assert str(tmp_path / "data" / "sub" / "link") in sentence
+    assert sentence.startswith("SpecialFileError: "), sentence
+    assert str(tmp_path / "data" / "sub" / "pipe") in sentence
+
+
+def test_a_link_of_an_input_that_leads_nowhere_is_named(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "link").symlink_to(tmp_path / "nothing")
+    (sentence,) = agent.run("print('never')", channels=[{"name": "train", "source": str(tmp_path / "data")}])["errors"]
+    assert sentence == f"channel train: '{tmp_path}/data/link' is not there any more."
 
 
 def pack(tmp_path: Path, values: dict[str, Any], protocol: str = "") -> dict[str, str]:

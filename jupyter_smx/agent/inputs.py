@@ -1,0 +1,107 @@
+"""The inputs of one job: staged before it begins, looked at beside it where they are lazy, gone with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+
+from jupyter_smx.agent import channel, digest
+from jupyter_smx.agent.errand import Errand
+from jupyter_smx.agent.place import channel_folder
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.host import Host
+    from jupyter_smx.agent.loop import Timer
+
+_PATIENCE = 10.0
+"""Seconds that the end of a job waits for the description of a lazy channel."""
+
+
+class Inputs:
+    """What a job gets, and what is said of it in the record."""
+
+    def __init__(self, host: Host, spec: Dict[str, Any]) -> None:
+        self._host = host
+        self._channels: List[Dict[str, Any]] = spec["channels"]
+        self._found: Dict[str, Dict[str, Any]] = {}
+        self._lazy: List[str] = []
+        self._looking: Optional[Errand] = None
+        self._waiting: Optional[Callable[[], None]] = None
+        self._patience: Optional[Timer] = None
+        self.notes: List[str] = []
+        kind, place = spec["kind"], host.place
+        self._folders = {one["name"]: channel_folder(place, kind, one["name"]) for one in self._channels}
+        self._world = host.world_of_channels() if self._channels else channel.World()
+
+    def described(self) -> List[Dict[str, Any]]:
+        """Give the descriptions of all channels, in their order."""
+        return [self._found[one["name"]] for one in self._channels if one["name"] in self._found]
+
+    def stage(self) -> Dict[str, Any]:
+        """Bring everything here and present what needs no mount; in a process of its own."""
+        limit, known = self._limit(), self._host.input_hashes
+        return channel.stage(self._channels, self._folders, self._host.hidden, limit, known, self._world)
+
+    def _limit(self) -> int:
+        return self._host.config.input_hash_limit << 20
+
+    def present(self, staged: Dict[str, Any]) -> str:
+        """Mount what was staged; gives a sentence where that is not possible."""
+        self._lazy, self.notes = staged["lazy"], staged["notes"]
+        self._learn(staged)
+        try:
+            self._host.mounts.put(staged["mounts"], self._world.store)
+        except OSError as error:
+            return f"host: an input cannot be presented: {error.filename}: {error.strerror}."
+        return ""
+
+    def _learn(self, result: Dict[str, Any]) -> None:
+        self._found.update((one["channel"], one) for one in result["inputs"])
+        digest.keep(self._host.input_hashes, result["fresh"])
+
+    # Beside the job
+
+    def look(self) -> None:
+        """Find out what lazy channels hold, now that nobody waits for it."""
+        if self._lazy:
+            work = lambda: channel.describe(self._lazy, self._folders, self._limit(), self._host.input_hashes)  # noqa: E731
+            self._looking = Errand(self._host.loop, work, self._looked)
+
+    def _looked(self, result: Optional[Dict[str, Any]], error: str) -> None:
+        self._looking = None
+        if result is None:
+            self._give_up(f"It could not be looked at ({error}).")
+        else:
+            self._learn(result)
+        self._go_on()
+
+    def _give_up(self, reason: str) -> None:
+        for name in self._lazy:
+            self._found.setdefault(name, dict(digest.blank(name), reason=reason))
+
+    def when_known(self, done: Callable[[], None]) -> None:
+        """Call when nothing is looked at any more; the job is over."""
+        self._waiting = done
+        if self._looking is None:
+            self._go_on()
+        else:
+            self._patience = self._host.loop.later(_PATIENCE, self._enough)
+
+    def _enough(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+            self._give_up(f"It could not be looked at within {_PATIENCE:.0f} s of the job's end.")
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._patience is not None and self._waiting is not None:
+            self._patience.cancel()
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting()
+
+    def forget(self) -> None:
+        """Stop looking: the job ends in a hurry."""
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None

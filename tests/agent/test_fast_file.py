@@ -1,0 +1,138 @@
+"""FastFile on a host with a world of its own: there at once, and closed to writing."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from far_side import Agent
+
+SEE = """
+import json, os
+top = os.environ["SM_CHANNEL_TRAIN"]
+found = [os.path.join(t, n) for t, _, names in os.walk(top, followlinks=True) for n in names]
+print(json.dumps({os.path.relpath(path, top): open(path).read() for path in found}))
+"""
+WRITE = """
+import errno, json, os
+top = os.environ["SM_CHANNEL_TRAIN"]
+def refused(act):
+    try:
+        act()
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "done"
+name = os.path.join(top, NAME)
+print(json.dumps([
+    refused(lambda: open(name, "a")), refused(lambda: open(top + "/new", "w")), refused(lambda: os.unlink(name)),
+    refused(lambda: os.chmod(name, 0o600)), refused(lambda: open(os.path.realpath(name), "a")),
+]))
+"""
+CLOSED = ["EROFS"] * 5
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    for name in ("mon/a.csv", "mon/b.csv", "tue/a.csv", "c.csv"):
+        path = tmp_path / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return tmp_path / "data"
+
+
+def channel(source: Path | str, **fields: Any) -> list[dict[str, Any]]:
+    return [{"name": "train", "source": str(source), "mode": "FastFile", **fields}]
+
+
+@pytest.mark.parametrize(
+    ("wish", "name", "share"),
+    [
+        ("", "c.csv", None),
+        ("/c.csv", "c.csv", None),
+        ("/*/a.csv", "mon/a.csv", None),
+        ("", "mon/b.csv", {"turn": 2, "count": 4}),
+    ],
+    ids=["folder", "file", "pattern", "share"],
+)
+def test_nobody_writes_to_a_source(isolated: Agent, source: Path, wish: str, name: str, share: Any) -> None:
+    wishes = channel(f"{source}{wish}", **({"share": share} if share else {}))
+    assert isolated.json(WRITE.replace("NAME", repr(name)), channels=wishes) == CLOSED
+    assert isolated.json(SEE, channels=wishes)[name] == str(next(source.rglob(name)).read_text())
+    assert (source / "c.csv").read_text() == "c.csv"
+    isolated.serves()
+
+
+def test_it_is_the_source_itself_and_no_copy(isolated: Agent, source: Path) -> None:
+    look = "import json, os; print(json.dumps(os.stat(os.environ['SM_CHANNEL_TRAIN'] + '/c.csv').st_ino))"
+    assert isolated.json(look, channels=channel(source)) == (source / "c.csv").stat().st_ino
+    assert not list((isolated.folder / "inputs").rglob("*.csv"))
+
+
+def test_the_shares_of_all_hosts_are_the_whole(isolated: Agent, source: Path) -> None:
+    seen = [isolated.json(SEE, channels=channel(source, share={"turn": turn, "count": 3})) for turn in range(3)]
+    assert sorted(name for one in seen for name in one) == ["c.csv", "mon/a.csv", "mon/b.csv", "tue/a.csv"]
+    assert sorted(map(len, seen)) == [1, 1, 2]
+
+
+def test_a_share_of_nothing_is_an_empty_folder(isolated: Agent, source: Path) -> None:
+    assert isolated.json(SEE, channels=channel(source, share={"turn": 5, "count": 6})) == {}
+
+
+def test_a_source_whose_links_lead_out_of_it_can_be_read(isolated: Agent, far_folder: Path) -> None:
+    """As a snapshot of a model hub is made of links to files beside it."""
+    (far_folder / "blobs").mkdir()
+    (far_folder / "blobs" / "x").write_text("model")
+    (far_folder / "snapshot").mkdir()
+    (far_folder / "snapshot" / "model.bin").symlink_to("../blobs/x")
+    record = isolated.run(SEE, channels=channel(far_folder / "snapshot"))
+    assert json.loads(record["text"]) == {"model.bin": "model"}
+    assert "links in it lead out of it" in record["notes"][0]
+
+
+def test_such_a_source_in_a_folder_that_jobs_cannot_see_is_copied(isolated: Agent, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("model")
+    (tmp_path / "snapshot").mkdir()
+    (tmp_path / "snapshot" / "model.bin").symlink_to("../x")
+    assert isolated.json(SEE, channels=channel(tmp_path / "snapshot")) == {"model.bin": "model"}
+
+
+def test_where_nothing_can_be_mounted_links_are_made_and_the_record_says_so(agent: Agent, source: Path) -> None:
+    record = agent.run(SEE, channels=channel(source))
+    assert json.loads(record["text"])["c.csv"] == "c.csv"
+    (note,) = record["notes"]
+    assert "nothing keeps the job from writing to" in note
+    assert "isolate is off for this host" in note
+
+
+def test_what_is_in_it_is_told_although_the_job_ends_at_once(isolated: Agent, source: Path) -> None:
+    (described,) = isolated.run("pass", channels=channel(source))["inputs"]
+    assert (described["method"], described["files"], described["bytes"]) == ("content", 4, 32)
+    assert described == isolated.run("pass", channels=channel(source, mode="File"))["inputs"][0]
+
+
+def test_a_source_is_there_after_a_host_that_ended_in_a_job(isolated: Agent, source: Path) -> None:
+    job, _lease = isolated.start("import signal\nprint('on', flush=True)\nsignal.pause()", channels=channel(source))
+    isolated.wait_for_log(job, "on")
+    isolated.process.kill()
+    isolated.wait()
+    assert (names(source)) == ["c.csv", "mon", "tue"]
+    assert (source / "mon" / "a.csv").read_text() == "mon/a.csv"
+    assert names(isolated.folder / "ml" / "input" / "data" / "train") == [], "outside there is no mount"
+
+
+def test_mounts_inside_of_a_source_are_closed_as_well(isolated: Agent) -> None:
+    """The folder of config files is a mount of the host's own."""
+    look = (
+        "import os\nfor place in (os.environ['SM_CHANNEL_TRAIN'] + '/config', '/opt/ml/input/config'):\n"
+        "    print(os.path.ismount(place), bool(os.statvfs(place).f_flag & os.ST_RDONLY))"
+    )
+    assert isolated.run(look, channels=channel("/opt/ml/input"))["text"] == "True True\nTrue False\n"

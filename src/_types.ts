@@ -173,6 +173,9 @@ export interface Bill {
   billable_seconds: number;
   retained_seconds: number;
   cost: number | null;
+  steps: number | null;
+  step_seconds: number | null;
+  cost_per_step: number | null;
 }
 /**
  * One thing in which two jobs differ; None on the side that has no such thing.
@@ -525,6 +528,7 @@ export interface Job {
   };
   progress: Progress | null;
   metrics: MetricValue[];
+  pace: StepPace | null;
   metric_notes: string[];
   provenance: Provenance | null;
   peak: Usage | null;

@@ -144,10 +144,12 @@ def instance_types(_: str) -> str:
             f"{row.memory_gib:g}" if row.memory_gib else "its share",
             str(row.gpus),
             "unknown" if row.price_per_hour is None else f"{row.price_per_hour:.3f}",
+            row.source,
+            row.hardware_source,
         )
         for row in catalogue().values()
     ]
-    return table(("Type", "vCPUs", "Memory (GiB)", "GPUs", "US dollars per hour"), rows)
+    return table(("Type", "vCPUs", "Memory (GiB)", "GPUs", "US dollars per hour", "Price from", "Rest from"), rows)
 
 
 # What an administrator sets

@@ -79,7 +79,8 @@ def _pools(**_: Any) -> Iterable[str]:
 def _instance_types(**_: Any) -> Iterable[str]:
     from jupyter_smx.model.instance import catalogue  # noqa: PLC0415 - reads a file that nobody else needs here
 
-    return sorted(catalogue())
+    # A controller that runs knows of the administrator's; without one those that ship are the best guess.
+    return asked(lambda client: [row.name for row in client.instance_types().instance_types]) or sorted(catalogue())
 
 
 _SOURCES: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""``jobs``, ``stop`` and ``why``: what the records of jobs say."""
+"""``jobs``, ``stop``, ``why`` and ``cost``: what the records of jobs say."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from jupyter_smx.cli import exits
 from jupyter_smx.cli.subcommand import Desk, Subcommand, document
 from jupyter_smx.kernel import named
 from jupyter_smx.kernel.client import Listing
+from jupyter_smx.kernel.cost import cost_page
 from jupyter_smx.kernel.fields import number
 from jupyter_smx.kernel.page import jobs_page
 from jupyter_smx.kernel.parser import one_of
@@ -88,6 +89,13 @@ def _why(found: Namespace, desk: Desk) -> int:
     return exits.DONE
 
 
+def _cost(found: Namespace, desk: Desk) -> int:
+    priced = desk.client.priced(find(found.job, desk.client).id)
+    desk.output.show(priced, cost_page(priced.name, priced.bill)[0])
+    return exits.DONE
+
+
 JOBS = Subcommand("jobs", "[--status STATUS] [--limit N]", "the newest jobs", _list_arguments, _list)
 STOP = Subcommand("stop", "JOB", "stop a job", _stop_arguments, _stop)
 WHY = Subcommand("why", "[JOB]", "why its start was warm or cold", one_or_newest, _why)
+COST = Subcommand("cost", "[JOB]", "what it costs, and what one of its steps costs", one_or_newest, _cost)

@@ -236,6 +236,14 @@ class OnePool(Handler):
         self.answer(self.desk.release(ref), 202)
 
 
+class InstanceTypes(Handler):
+    """What hosts can be."""
+
+    def get(self) -> None:
+        """List the catalogue, and say which file it is from where the administrator replaced it."""
+        self.answer(self.desk.instance_types())
+
+
 class ChangesPage(Handler):
     """What happened."""
 
@@ -301,6 +309,7 @@ ROUTES: list[tuple[str, type[Handler]]] = [
     (rf"/v1/arrays/{_REF}/stop", StopArray),
     (r"/v1/pools", Pools),
     (rf"/v1/pools/{_REF}", OnePool),
+    (r"/v1/instance_types", InstanceTypes),
     (r"/v1/changes", ChangesPage),
     (r"/v1/doctor", Doctor),
 ]

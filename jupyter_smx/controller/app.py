@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from copy import deepcopy
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_core.paths import jupyter_config_path
@@ -20,6 +21,7 @@ from traitlets.config import Application
 from jupyter_smx import launch
 from jupyter_smx.controller.identity import Door, Lock
 from jupyter_smx.engines import machine, registry
+from jupyter_smx.model.catalogue_file import read_rows
 from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError
 from jupyter_smx.model.instance import Catalogue, InstanceType, catalogue
 from jupyter_smx.policy.learning import NEVER
@@ -122,11 +124,17 @@ class ControllerApp(Application):
             "content; a sixteenth of it where the input is only linked (FastFile). 0 reads no content."
         ),
     ).tag(config=True)
+    instance_types_file = Unicode(
+        help=(
+            "JSON file with the catalogue of instance types, instead of the one that ships: a list of rows as in "
+            "instance_types. local stays unless a row has its name. Empty leaves the one that ships."
+        ),
+    ).tag(config=True)
     instance_types = List(
         Dict(),
         help=(
             "Rows that are added to the catalogue or replace those of the same name: name, vcpus, memory_gib, gpus, "
-            "price_per_hour (US dollars), source."
+            "price_per_hour (US dollars), source, hardware_source."
         ),
     ).tag(config=True)
     prices = Dict(
@@ -185,6 +193,7 @@ class ControllerApp(Application):
         """
         return Limits(
             catalogue=self._catalogue(),
+            instance_types_file=self.instance_types_file,
             allowed_instance_types=tuple(self.allowed_instance_types),
             allowed_engines=tuple(self.allowed_engines),
             keep_alive_cap=self.keep_alive_cap,
@@ -213,12 +222,34 @@ class ControllerApp(Application):
             rows = convert(self.instance_types, list[InstanceType])
         except ValueError as error:
             raise ValidationError(f"instance_types: {error}.", field="instance_types") from error
-        known = catalogue() | {row.name: row for row in rows}
+        known = self._whole_catalogue() | {row.name: row for row in rows}
         for name, price in self.prices.items():
             if name not in known:
                 raise ValidationError(f"prices: {name!r} is not in the catalogue.", field="prices", value=name)
             known[name] = replace(known[name], price_per_hour=price, source="the administrator")
         return known
+
+    def _whole_catalogue(self) -> Catalogue:
+        shipped = catalogue()
+        if not self.instance_types_file:
+            return shipped
+        path = Path(self.instance_types_file).expanduser()
+        if not path.is_absolute():
+            raise _no_catalogue(path, "it is no absolute path, and this process runs anywhere")
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise _no_catalogue(path, f"it cannot be read ({error})") from error
+        return {"local": shipped["local"]} | read_rows(text, str(path))
+
+
+def _no_catalogue(path: Path, why: str) -> ValidationError:
+    return ValidationError(
+        f"instance_types_file: {str(path)!r}: {why}.",
+        field="instance_types_file",
+        value=path,
+        cure="Name a file by its whole path, or leave c.ControllerApp.instance_types_file out.",
+    )
 
 
 class Engines:

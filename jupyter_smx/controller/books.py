@@ -179,7 +179,8 @@ class Books:
 
     def bill(self, job: Job) -> Bill:
         """Say what a job is billed for, so far where it is not over."""
-        return price.bill(job, self.limits.catalogue, self.clock())
+        outlook = None if is_final(job.state) else self.outlooks.get(job.id)
+        return price.bill(job, self.limits.catalogue, self.clock(), outlook.pace if outlook else None)
 
     def pool_summary(self, cluster: Cluster, news: Sequence[Job] = ()) -> PoolSummary:
         """Say of a cluster what the list of pools shows; ``news`` are jobs that are being written with it."""

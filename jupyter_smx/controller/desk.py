@@ -20,6 +20,7 @@ from jupyter_smx.model.errors import (
     nearest,
 )
 from jupyter_smx.model.event import Changes, PoolSummary
+from jupyter_smx.model.instance import TypesListing
 from jupyter_smx.model.job import Job, JobSummary, Transition
 from jupyter_smx.model.name import check_id, job_name
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final, message_of
@@ -311,6 +312,13 @@ class Desk:
         """Give what is done at the next change; nobody may cancel it."""
         return self._books.bell.next_ring()
 
+    def instance_types(self) -> TypesListing:
+        """List the catalogue, those that the administrator allows."""
+        limits = self._books.limits
+        allowed = limits.allowed_instance_types or limits.catalogue
+        rows = tuple(kind for name, kind in limits.catalogue.items() if name in allowed)
+        return TypesListing(instance_types=rows, file=limits.instance_types_file)
+
     async def doctor(self) -> dict[str, Any]:
         """Say what a doctor's page shows of the controller and of every engine."""
         limits = self._books.limits
@@ -329,6 +337,7 @@ class Desk:
             "pools": len(self._books.clusters),
             "engines": {name: await self._examine(name) for name in sorted(self._engines)},
             "instance_types": sorted(limits.catalogue),
+            "instance_types_from": limits.instance_types_file or "the catalogue that ships with jupyter-smx",
             "capacity": {name: [round(taken, 2), round(total, 2)] for name, taken, total in rows},
             "keep_alive_cap": limits.keep_alive_cap,
         }

@@ -105,6 +105,7 @@ class Finisher:
                 failure_reason=judged.reason,
                 progress=told.progress,
                 metrics=told.latest,
+                pace=told.pace,
                 metric_notes=told.notes,
                 provenance=self._provenance(job, trail),
                 peak=together(usage_of(record.get("usage", {})) for record in trail.records.values()),

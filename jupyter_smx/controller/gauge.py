@@ -14,8 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from jupyter_smx.controller.job_folder import StagingError, whole_file
-from jupyter_smx.model.progress import JobMetrics, MetricValue, Progress
+from jupyter_smx.model.progress import JobMetrics, MetricValue, Progress, StepPace
 from jupyter_smx.policy.hosts import named_hosts
+from jupyter_smx.policy.progress.pace import pace_of
 from jupyter_smx.policy.progress.reader import Reader, State, announced
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Told(Struct, frozen=True):
 
     progress: Progress | None = None
     latest: tuple[MetricValue, ...] = ()
+    pace: StepPace | None = None
     more: bool = False
     notes: tuple[str, ...] = ()
 
@@ -193,8 +195,9 @@ class Gauge:
                 # The leader's value stands for the job; what only others print is theirs.
                 if value is not None and name not in latest:
                     latest[name] = value
-        progress = self._reader(self._hosts[0]).progress(self._clock())
-        return Told(progress=progress, latest=tuple(latest.values()), more=more)
+        leader = self._reader(self._hosts[0])
+        progress, pace = leader.progress(self._clock()), pace_of(leader.state.pace)
+        return Told(progress=progress, latest=tuple(latest.values()), pace=pace, more=more)
 
 
 def read_saved(path: Path) -> Saved | None:

@@ -131,7 +131,7 @@ class Meter:
         finally:
             self._let_go(job.id)
         outlook = self._outlook(job)
-        return Told(progress=outlook.progress, latest=outlook.metrics)
+        return Told(progress=outlook.progress, latest=outlook.metrics, pace=outlook.pace)
 
     def _let_go(self, job_id: str) -> None:
         self._gauges.pop(job_id, None)
@@ -194,7 +194,7 @@ class Meter:
         return asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _heard(self, job: Job, told: Told) -> None:
-        self._change(job, replace(self._outlook(job), progress=told.progress, metrics=told.latest))
+        self._change(job, replace(self._outlook(job), progress=told.progress, metrics=told.latest, pace=told.pace))
         self._look_ahead(job)
 
     def _look_ahead(self, job: Job) -> None:

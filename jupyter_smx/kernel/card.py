@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from jupyter_smx.kernel.failures import failure_of
 from jupyter_smx.kernel.outlook import bar, expected_words, metric_words, progress_words, queue_words
+from jupyter_smx.kernel.page import money
 from jupyter_smx.kernel.sizes import size_words
 from jupyter_smx.model import duration
 from jupyter_smx.model.job import JobSummary
@@ -73,7 +74,8 @@ class Card(Struct, frozen=True, kw_only=True):
 
     def html(self) -> str:
         """Write the snapshot as HTML without scripts; everything that came from outside is escaped."""
-        facts = " · ".join(escape(text) for text in (self._state(), self.summary.instances, self.summary.engine))
+        known = (self._state(), self.summary.instances, self.summary.engine, self._cost())
+        facts = " · ".join(escape(text) for text in known if text)
         rows = [f"<b>{escape(self._mark())} {escape(self.name)}</b> · {facts}"]
         known = (self._progress(), metric_words(self.summary, most=8))
         rows.append(" · ".join(escape(text) for text in known if text))
@@ -104,6 +106,10 @@ class Card(Struct, frozen=True, kw_only=True):
         expected = expected_words(summary)
         return " ".join(part for part in (word, "for" if in_progress else "after", took, expected) if part) + again
 
+    def _cost(self) -> str:
+        words = money(self.summary.cost) if self.summary.cost else ""
+        return words if self.final or not words else f"{words} so far"
+
     def _progress(self) -> str:
         drawn = bar(self.summary)
         return f"{drawn} {progress_words(self.summary)}".strip()
@@ -131,6 +137,8 @@ def card_of(job: Job, at: float, *, news: JobSummary | None = None, tail: tuple[
     if news is not None and not is_final(job.state):
         known = ("queue_position", "progress", "metrics", "expectation", "expected_start_at")
         summary = msgspec.structs.replace(summary, **{name: getattr(news, name) for name in known})
+    if news is not None and news.status is summary.status:
+        summary = msgspec.structs.replace(summary, cost=news.cost)
     if summary.queue_position:
         words = f"Waiting for room, {queue_words(summary, at)}."
         summary = msgspec.structs.replace(summary, message=words)

@@ -13,8 +13,10 @@ from msgspec import Struct
 
 from jupyter_smx.kernel.connection import Answer, Connection
 from jupyter_smx.model.array import ArraySummary
+from jupyter_smx.model.bill import Bill
 from jupyter_smx.model.errors import ErrorBody, UnavailableError, ValidationError, from_body
 from jupyter_smx.model.event import Changes, PoolSummary
+from jupyter_smx.model.instance import TypesListing
 from jupyter_smx.model.job import Job, JobSummary
 from jupyter_smx.model.progress import JobMetrics
 from jupyter_smx.model.spec import MAX_WISH
@@ -84,9 +86,10 @@ class Greeting(Struct, frozen=True):
 
 
 class Priced(Struct, frozen=True):
-    """The part of the answer to ``GET /v1/jobs/{ref}`` that stands in no record: US dollars, None without a price."""
+    """The part of the answer to ``GET /v1/jobs/{ref}`` that stands in no record: what the job is billed for."""
 
-    cost: float | None = None
+    name: str
+    bill: Bill
 
 
 class Log(Struct, frozen=True):
@@ -136,9 +139,9 @@ class Client:
         """Read a job by id, name, prefix or base name."""
         return self._ask("GET", f"/v1/jobs/{_path(ref)}", Job)
 
-    def cost(self, ref: str) -> float | None:
-        """Ask what a job costs by now, in US dollars; None where the instance type has no price."""
-        return self._ask("GET", f"/v1/jobs/{_path(ref)}", Priced).cost
+    def priced(self, ref: str) -> Priced:
+        """Ask what a job costs by now."""
+        return self._ask("GET", f"/v1/jobs/{_path(ref)}", Priced)
 
     def wait(self, ref: str, seconds: float, until: Literal["first_line", "final"] = "final") -> Job:
         """Read a job when it gets there, or as it is after ``seconds``."""
@@ -238,6 +241,10 @@ class Client:
     def changes(self, since: int, seconds: float) -> Changes:
         """Wait for what happened after ``since``, ``seconds`` at most."""
         return self._ask("GET", f"/v1/changes?{_query(since=since, wait=seconds)}", Changes, wait=seconds)
+
+    def instance_types(self) -> TypesListing:
+        """List the instance types that jobs may ask for."""
+        return self._ask("GET", "/v1/instance_types", TypesListing)
 
     def doctor(self) -> dict[str, Any]:
         """Read the controller's part of the doctor's page."""

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from jupyter_smx.kernel import log, log_words, named
 from jupyter_smx.kernel.client import Client
+from jupyter_smx.kernel.cost import cost_page
 from jupyter_smx.kernel.defaults import Defaults
 from jupyter_smx.kernel.diff import diff_of, diff_page
 from jupyter_smx.kernel.failures import StillRunning
@@ -18,6 +19,7 @@ from jupyter_smx.kernel.handle import write
 from jupyter_smx.kernel.page import facts_page, jobs_page, note, pools_page
 from jupyter_smx.kernel.provenance import provenance_page
 from jupyter_smx.kernel.rerun import spec_again
+from jupyter_smx.kernel.types_page import types_page
 from jupyter_smx.kernel.why import why_text
 from jupyter_smx.model import duration
 from jupyter_smx.model.array import ArraySummary, counts_words
@@ -109,6 +111,11 @@ def _why(arguments: list[str], desk: Desk) -> None:
     desk.show(*note(why_text(_job("why", arguments, desk))))
 
 
+def _cost(arguments: list[str], desk: Desk) -> None:
+    found = desk.client.priced(_job("cost", arguments, desk).id)
+    desk.show(*cost_page(found.name, found.bill))
+
+
 def _diff(arguments: list[str], desk: Desk) -> None:
     if len(arguments) > _PAIR:
         _take("diff", arguments, desk, _PAIR)
@@ -158,6 +165,11 @@ def _release(arguments: list[str], desk: Desk) -> None:
     desk.show(*note(f"{pool.name}: {pool.state}."))
 
 
+def _instance_types(arguments: list[str], desk: Desk) -> None:
+    _take("instance-types", arguments, desk, 0)
+    desk.show(*types_page(desk.client.instance_types()))
+
+
 def _doctor(arguments: list[str], desk: Desk) -> None:
     _take("doctor", arguments, desk, 0)
     from jupyter_smx.kernel.doctor import examine  # noqa: PLC0415 - reads package metadata, which nobody else needs
@@ -170,6 +182,7 @@ COMMANDS = {
     "logs": Command(log_words.USAGE, log_words.HELP, _logs),
     "stop": Command("[JOB]", "stop a job", _stop),
     "why": Command("[JOB]", "why its start was warm or cold", _why),
+    "cost": Command("[JOB]", "what it costs, and what one of its steps costs", _cost),
     "diff": Command("[JOB] [OTHER]", "in what two jobs differ; one name compares it with the run before it", _diff),
     "provenance": Command("[JOB]", "what a job ran with: code, packages, inputs, hosts, seeds", _provenance),
     "rerun": Command("[JOB]", "run a job again: same code, variables, inputs and hosts", _rerun),
@@ -178,6 +191,7 @@ COMMANDS = {
     "extend": Command("POOL DURATION", "keep a pool so long from now, as 15m", _extend),
     "release": Command("POOL", "let a pool go", _release),
     "config": Command("[OPTION=VALUE …]", "defaults of this kernel: engine, instance_type, keep_alive", _config),
+    "instance-types": Command("", "what hosts can be, and what they cost", _instance_types),
     "doctor": Command("", "what is found and what works here", _doctor),
 }
 

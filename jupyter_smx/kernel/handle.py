@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.kernel import hints, log, payload
+from jupyter_smx.kernel.cost import Cost
 from jupyter_smx.kernel.failures import JobError, StillRunning, failure_of
 from jupyter_smx.kernel.metrics import Metrics
 from jupyter_smx.kernel.outage import through_outage
@@ -98,9 +99,10 @@ class Job:
         return self.record.provenance
 
     @property
-    def cost(self) -> float | None:
-        """US dollars so far; None where the instance type has no price."""
-        return self._client.cost(self.id)
+    def cost(self) -> Cost | None:
+        """US dollars so far, a float whose ``per_step`` is dollars for a step; None where a price is not known."""
+        bill = self._client.priced(self.id).bill
+        return None if bill.cost is None else Cost(bill.cost, bill)
 
     @property
     def metrics(self) -> Metrics:

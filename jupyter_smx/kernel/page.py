@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from jupyter_smx.model.event import PoolSummary
     from jupyter_smx.model.job import JobSummary
 
+_HALF_A_CENT = 0.005
+
 Page = tuple[str, str]
 """The same thing as text and as HTML."""
 
@@ -61,7 +63,7 @@ def _job_row(job: JobSummary, now: float) -> tuple[str, ...]:
         _start(job),
         job.instances,
         f"{duration.words(max(0.0, (job.ended_at or now) - job.created_at))} {expected_words(job)}".strip(),
-        "" if job.cost is None else f"${job.cost:.2f}",
+        money(job.cost),
         _outcome(job, now),
     )
 
@@ -77,13 +79,21 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
             pool.engine,
             str(pool.jobs_served),
             duration.words(pool.saved_seconds) if pool.saved_seconds else "",
+            money(pool.idle_cost),
             pool.job or pool.last_job,
         )
         for pool in pools
     ]
     if not rows:
         return note("No warm pools. A job leaves one with --keep-alive 10m.")
-    return table(("POOL", "STATUS", "KEPT FOR", "INSTANCES", "ENGINE", "JOBS", "SAVED", "JOB"), rows)
+    return table(("POOL", "STATUS", "KEPT FOR", "INSTANCES", "ENGINE", "JOBS", "SAVED", "IDLE COST", "JOB"), rows)
+
+
+def money(dollars: float | None) -> str:
+    """Write dollars in a list; less than a cent is not called free, and what is not known is empty."""
+    if dollars is None:
+        return ""
+    return "< $0.01" if 0 < dollars < _HALF_A_CENT else f"${dollars:.2f}"
 
 
 def plan_page(plan: Plan) -> Page:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from importlib.resources import files
+from typing import Annotated
 
-import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from jupyter_smx.model.errors import ValidationError, nearest
 
@@ -14,19 +13,21 @@ HOMOGENEOUS = "homogeneousCluster"
 """Name that SageMaker gives to the only group of a plain job."""
 
 
-class InstanceType(Struct, frozen=True, kw_only=True):
+class InstanceType(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One row of the catalogue.
 
-    ``vcpus`` counts virtual CPUs, ``memory_gib`` is GiB, ``gpus`` counts devices, ``price_per_hour`` is US dollars
-    for one instance (on demand, training, us-east-1), ``None`` where no source is known.
+    ``vcpus`` counts virtual CPUs, ``memory_gib`` is GiB (0: the share of the machine that its CPUs have), ``gpus``
+    counts devices, ``price_per_hour`` is US dollars for one instance (on demand, training, us-east-1), ``None`` where
+    no source is known. ``source`` says where the price is from, ``hardware_source`` the rest.
     """
 
-    name: str
-    vcpus: int
-    memory_gib: float
-    gpus: int = 0
-    price_per_hour: float | None = None
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")]
+    vcpus: Annotated[int, Meta(ge=1, le=100_000)]
+    memory_gib: Annotated[float, Meta(ge=0, le=1_000_000)]
+    gpus: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    price_per_hour: Annotated[float, Meta(ge=0, le=1_000_000)] | None = None
     source: str = ""
+    hardware_source: str = ""
 
 
 class InstanceGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,14 +38,22 @@ class InstanceGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     instance_count: int = 1
 
 
+class TypesListing(Struct, frozen=True, kw_only=True):
+    """The types that a job may ask for; ``file`` is where they are from, empty where they ship with the package."""
+
+    instance_types: tuple[InstanceType, ...] = ()
+    file: str = ""
+
+
 Catalogue = dict[str, InstanceType]
 
 
 def catalogue() -> Catalogue:
     """Read the catalogue that ships with the package; an administrator may replace it by a trait."""
+    from jupyter_smx.model.catalogue_file import read_rows  # noqa: PLC0415 - it needs the rows of this file
+
     text = files("jupyter_smx.model").joinpath("instance_types.json").read_text(encoding="utf-8")
-    rows = msgspec.convert(json.loads(text), list[InstanceType])
-    return {row.name: row for row in rows}
+    return read_rows(text, "instance_types.json")
 
 
 def look_up(name: str, known: Catalogue) -> InstanceType:
@@ -59,6 +68,6 @@ def look_up(name: str, known: Catalogue) -> InstanceType:
             field="instance_type",
             value=name,
             rule=f"The catalogue has {len(known)} types; local runs on a share of this machine.",
-            cure=nearest(name, known) or "`%smx doctor` lists them.",
+            cure=nearest(name, known) or "`%smx instance-types` lists them.",
         )
     return found

@@ -9,7 +9,7 @@ from msgspec import Struct
 from jupyter_smx.model.array import ArrayTask
 from jupyter_smx.model.channel import Artifact
 from jupyter_smx.model.cluster import WarmPool
-from jupyter_smx.model.progress import Expectation, MetricValue, Progress
+from jupyter_smx.model.progress import Expectation, MetricValue, Progress, StepPace
 from jupyter_smx.model.provenance import Provenance
 from jupyter_smx.model.spec import JobSpec
 from jupyter_smx.model.status import Goal, SecondaryStatus, Status, status_of
@@ -152,6 +152,8 @@ class Job(Struct, frozen=True, kw_only=True):
     """How far it said that it was; there with the verdict."""
     metrics: tuple[MetricValue, ...] = ()
     """The last value of each metric; there with the verdict."""
+    pace: StepPace | None = None
+    """How fast it counted its steps, where it printed such counts; there with the verdict."""
     metric_notes: tuple[str, ...] = ()
     """Sentences about metrics that could not be read."""
     provenance: Provenance | None = None

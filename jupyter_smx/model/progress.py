@@ -54,6 +54,13 @@ class MetricValue(Struct, frozen=True, kw_only=True):
     host: str = ""
 
 
+class StepPace(Struct, frozen=True, kw_only=True):
+    """How fast a job's leader counts its steps: the highest count, and the seconds that one step took on average."""
+
+    steps: float
+    seconds: float
+
+
 class Outlook(Struct, frozen=True, kw_only=True):
     """What is known of a live job beside its record: how far it is, when it begins and ends, what it measures and uses.
 
@@ -64,6 +71,7 @@ class Outlook(Struct, frozen=True, kw_only=True):
     expectation: Expectation | None = None
     start_at: float | None = None
     metrics: tuple[MetricValue, ...] = ()
+    pace: StepPace | None = None
     usage: Usage | None = None
 
 

@@ -19,6 +19,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     """
 
     catalogue: Catalogue = field(default_factory=catalogue)
+    instance_types_file: str = ""
+    """Where the catalogue is from; empty means that it ships with the package."""
     allowed_instance_types: tuple[str, ...] = ()
     allowed_engines: tuple[str, ...] = ()
     keep_alive_cap: int = 3_600

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.instance import Catalogue, InstanceGroup
     from jupyter_smx.model.job import Job
+    from jupyter_smx.model.progress import StepPace
 
 HOUR = 3_600.0
 
@@ -64,9 +65,21 @@ def job_cost(job: Job, known: Catalogue, now: float) -> float | None:
     return cost(job.spec.instance_groups, billable_seconds(job, now) + retained_seconds(job), known)
 
 
-def bill(job: Job, known: Catalogue, now: float) -> Bill:
-    """Say what a job is billed for, line by line."""
+def per_step(groups: Iterable[InstanceGroup], seconds: float, known: Catalogue) -> float | None:
+    """Dollars for one step of that many seconds on all hosts; None when a price is not known.
+
+    What a step costs while the job does steps: start, inputs and outputs are in the cost of the job only.
+    """
+    return cost(groups, seconds, known)
+
+
+def bill(job: Job, known: Catalogue, now: float, pace: StepPace | None = None) -> Bill:
+    """Say what a job is billed for, line by line; ``pace`` is that of a live job, else its record has it."""
+    pace = pace or job.pace
     return Bill(
+        steps=pace.steps if pace else None,
+        step_seconds=pace.seconds if pace else None,
+        cost_per_step=per_step(job.spec.instance_groups, pace.seconds, known) if pace else None,
         price_per_hour=rate(job.spec.instance_groups, known),
         billable_seconds=billable_seconds(job, now),
         retained_seconds=retained_seconds(job),

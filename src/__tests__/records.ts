@@ -115,11 +115,20 @@ export function record(fields: Partial<IJobRecord> = {}): IJobRecord {
     timings: { accepted: 1000, first_line: 1002.5 },
     progress: null,
     metrics: [],
+    pace: null,
     metric_notes: [],
     provenance: PROVENANCE,
     peak: null,
     summary,
-    bill: { price_per_hour: 0.23, billable_seconds: 100, retained_seconds: 0, cost: 0.0064 },
+    bill: {
+      price_per_hour: 0.23,
+      billable_seconds: 100,
+      retained_seconds: 0,
+      cost: 0.0064,
+      steps: null,
+      step_seconds: null,
+      cost_per_step: null
+    },
     ...fields
   };
 }

@@ -257,8 +257,20 @@ describe('the cost of a job', () => {
     expect(node.textContent).toContain(`Cost so far${sum}`);
   });
 
+  it('says what a step costs, with its unit, where the job counts steps', async () => {
+    expect((await drawn(<Cost job={record()} now={0} trans={trans} />)).textContent).not.toContain(
+      'step'
+    );
+    const bill = { ...record().bill, steps: 500, step_seconds: 0.086, cost_per_step: 0.00107576 };
+    const node = await drawn(<Cost job={record({ bill })} now={0} trans={trans} />);
+    expect(node.textContent).toContain('Cost of a step$0.00108 per step, at 86 ms each');
+    const unknown = { ...bill, price_per_hour: null, cost: null, cost_per_step: null };
+    const other = await drawn(<Cost job={record({ bill: unknown })} now={0} trans={trans} />);
+    expect(other.textContent).toContain('Cost of a stepnot known, at 86 ms each');
+  });
+
   it('is not known without a price, and never zero', async () => {
-    const bill = { price_per_hour: null, billable_seconds: 9, retained_seconds: 0, cost: null };
+    const bill = { ...record().bill, price_per_hour: null, billable_seconds: 9, cost: null };
     const node = await drawn(<Cost job={record({ bill })} now={0} trans={trans} />);
     expect(node.textContent).toContain('Costnot known');
     expect(node.textContent).toContain('no price for ml.m5.large');

@@ -13,6 +13,7 @@ import { money } from '../format';
 import { problemSentence } from '../log/problem';
 import { RowText } from '../log/rowtext';
 import type { IState } from '../state';
+import { isFinal } from '../state';
 import { problemOf } from '../view/trouble';
 import { HEIGHT, pathOf, WIDTH } from './curve';
 import type { CardDetail } from './detail';
@@ -71,7 +72,8 @@ function Start({ detail, trans }: IMoreProps): JSX.Element | null {
   }
   const stages = stagesOf(job.timings);
   const words = stages.map(one => stageWords(one, trans)).join(' · ');
-  const cost = summary?.cost ? trans.__('%1 so far', money(summary.cost)) : '';
+  const sum = summary?.cost ? money(summary.cost) : '';
+  const cost = sum && summary && !isFinal(summary) ? trans.__('%1 so far', sum) : sum;
   return (
     <>
       <p>{[job.why?.sentence ?? '', cost].filter(Boolean).join(' · ')}</p>

@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { money, spoken } from '../format';
+import { measured, money, spoken } from '../format';
 import { isFinal } from '../state';
 import { attemptSeconds, countedSeconds } from './counted';
 import { Facts } from './parts';
@@ -41,7 +41,8 @@ export function Cost({ job, now, trans }: ICostProps): JSX.Element {
           [
             isOver ? trans.__('Cost') : trans.__('Cost so far'),
             sum === null ? trans.__('not known') : exact(sum)
-          ]
+          ],
+          [trans.__('Cost of a step'), stepWords(job, trans)]
         ]}
       />
       <p>{priceWords(rate, types, trans)}</p>
@@ -79,6 +80,23 @@ function priceWords(rate: number | null, types: string, trans: TranslationBundle
   return rate === 0
     ? trans.__('A share of this machine costs nothing.')
     : trans.__('Prices are those of the catalogue, on demand, for all hosts together.');
+}
+
+/** What a step costs while steps are done, with its unit; empty where the job counts none. */
+function stepWords({ bill }: IJobRecord, trans: TranslationBundle): string {
+  if (bill.step_seconds === null) {
+    return '';
+  }
+  const took = measured(bill.step_seconds, trans);
+  return bill.cost_per_step === null
+    ? trans.__('not known, at %1 each', took)
+    : trans.__('%1 per step, at %2 each', digits(bill.cost_per_step), took);
+}
+
+/** Dollars with three digits that count, however little it is, and never in powers of ten. */
+function digits(dollars: number): string {
+  const places = dollars > 0 && dollars < 1 ? Math.min(20, 2 - Math.floor(Math.log10(dollars))) : 2;
+  return `$${dollars.toFixed(places)}`;
 }
 
 /** Dollars with as many digits as a job of seconds needs. */

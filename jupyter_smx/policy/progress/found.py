@@ -63,6 +63,8 @@ class Found(Struct, frozen=True):
     epoch: Epoch | None = None
     values: tuple[tuple[str, float | None], ...] = ()
     step: float | None = None
+    counted: float | None = None
+    """How many steps the line says out loud that are done, None where it counts something else."""
 
 
 def pairs(text: str) -> tuple[tuple[str, float | None], ...]:

@@ -11,6 +11,7 @@ from jupyter_smx.model.progress import MAX_METRICS, Progress
 from jupyter_smx.policy.progress import boosting, huggingface, keras, rich, tqdm, words
 from jupyter_smx.policy.progress.found import COUNT, Announced
 from jupyter_smx.policy.progress.lines import LONGEST, Unfinished, plain
+from jupyter_smx.policy.progress.pace import Pace, counted, follow_pace
 from jupyter_smx.policy.progress.patterns import Patterns
 from jupyter_smx.policy.progress.series import Series
 from jupyter_smx.policy.progress.standing import Standing, follow, follow_unfinished, progress_of, step_of
@@ -43,6 +44,7 @@ class State(Struct):
     skipped: int = 0
     start: bytes = b""
     standing: Standing = field(default_factory=Standing)
+    pace: Pace = field(default_factory=Pace)
     series: dict[str, Series] = {}
     off: dict[str, str] = {}
 
@@ -117,6 +119,9 @@ class Reader:
         if found is not None:
             # What the user defined under a name is what the user means by it.
             values += [pair for pair in found.values if pair[0] not in self._own]
+        count = counted(values, found.counted if found is not None else None)
+        if count is not None:
+            self.state.pace = follow_pace(self.state.pace, count, at)
         redrawn = found is not None and found.counter is not None
         for name, number in values:
             series = self._series(name)

@@ -24,6 +24,7 @@ _PERCENT = re.compile(
     re.IGNORECASE,
 )
 _ALL = 100.0
+_STEPS = ("step", "global step", "global_step")
 
 
 def read(line: str) -> Found | None:
@@ -37,15 +38,17 @@ def read(line: str) -> Found | None:
     last = max(match.end() for match in counts.values())
     values = pairs(line[last:])
     epoch = counts.pop("epoch", None)
+    counted = next((float(match["done"]) for noun, match in counts.items() if noun in _STEPS), None)
     other = next((match for match in counts.values() if match["total"]), None)
     if (epoch is None or not (epoch["total"] or values)) and other is None:
         # "step 5" alone is prose; with values after it, it is their step.
         steps = [float(match["done"]) for match in counts.values()]
-        return Found(values=values, step=steps[0]) if steps and values else None
+        return Found(values=values, step=steps[0], counted=counted) if steps and values else None
     return Found(
         counter=_counter(other) if other else None,
         epoch=_epoch(epoch, ended=bool(values) and other is None) if epoch else None,
         values=values,
+        counted=counted,
     )
 
 

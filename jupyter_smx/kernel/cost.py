@@ -1,0 +1,73 @@
+"""``job.cost``: dollars with what they are made of, and dollars for a step with the unit written out."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from jupyter_smx.kernel.page import Page, note
+from jupyter_smx.model import duration
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from jupyter_smx.model.bill import Bill
+
+_DIGITS = 3
+
+
+class Cost(float):
+    """US dollars, a float like any other; ``bill`` has the lines that make it, ``per_step`` is dollars for one step."""
+
+    bill: Bill
+
+    def __new__(cls, dollars: float, bill: Bill) -> Self:
+        """Make it of the sum and its lines."""
+        made = super().__new__(cls, dollars)
+        made.bill = bill
+        return made
+
+    @property
+    def per_step(self) -> float | None:
+        """US dollars for one step, while steps are done; None where the job counts none."""
+        return self.bill.cost_per_step
+
+    def __getnewargs__(self) -> tuple[float, Bill]:  # type: ignore[override]  # float's has the number only
+        """Give what copies and pickles are made of."""
+        return float(self), self.bill
+
+    def __repr__(self) -> str:
+        """Write the sum, and what one step costs."""
+        return ", ".join(word for word in (exact(float(self)), step_words(self.bill)) if word)
+
+
+def exact(dollars: float) -> str:
+    """Write dollars with three digits that count, and cents where there are some; never in powers of ten."""
+    if dollars and abs(dollars) < 1:
+        return f"${Decimal(f'{dollars:.{_DIGITS}g}'):f}"
+    return f"${dollars:.2f}"
+
+
+def step_words(bill: Bill) -> str:
+    """Say what a step costs, with its unit, as ``$0.00108 per step``; empty where nobody knows."""
+    return "" if bill.cost_per_step is None else f"{exact(bill.cost_per_step)} per step"
+
+
+def _milliseconds(seconds: float) -> str:
+    return duration.words(seconds) if seconds >= 1 else f"{seconds * 1000:.{_DIGITS}g} ms"
+
+
+def cost_page(name: str, bill: Bill) -> Page:
+    """Say what a job costs, line by line."""
+    rate = "not known" if bill.price_per_hour is None else f"{exact(bill.price_per_hour)} an hour, all hosts together"
+    lines = [
+        f"{name}: {'not known' if bill.cost is None else exact(bill.cost)}",
+        f"  price: {rate}",
+        f"  billed time: {duration.words(bill.billable_seconds)}",
+    ]
+    if bill.retained_seconds:
+        lines.append(f"  idle time of its pool: {duration.words(bill.retained_seconds)}")
+    if bill.step_seconds is not None:
+        cost = step_words(bill) or "the price of a step is not known"
+        lines.append(f"  steps: {bill.steps:g} so far, {_milliseconds(bill.step_seconds)} each, {cost}")
+    return note("\n".join(lines))

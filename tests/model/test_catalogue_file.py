@@ -1,0 +1,57 @@
+"""A catalogue that an administrator wrote: what is wrong with it is said with its line and its field."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import to_builtins
+
+from jupyter_smx.model.catalogue_file import read_rows
+from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.instance import InstanceType, catalogue
+
+GOOD = '{"name": "ours.big", "vcpus": 64, "memory_gib": 512}'
+
+
+def test_a_catalogue_is_what_its_rows_say() -> None:
+    text = f'[{GOOD},\n {{"name": "b", "vcpus": 1, "memory_gib": 0.5, "gpus": 2, "price_per_hour": 3, "source": "us"}}]'
+    big, small = read_rows(text, "types.json").values()
+    assert big == InstanceType(name="ours.big", vcpus=64, memory_gib=512)
+    assert (small.gpus, small.price_per_hour, small.source) == (2, 3, "us")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("", 1, "no JSON"),
+        (f"[\n{GOOD},\n{GOOD[:-1]}}},\n oops]", 4, "no JSON"),
+        ("{}", 1, "no list but an object"),
+        ("[]", 1, "no instance type"),
+        (f"[\n {GOOD},\n 3]", 3, "Expected `object`"),
+        ('[{"name": "a",\n"memory_gib": 1}]', 1, "vcpus: Object missing required field"),
+        ('[\n{"name": "a",\n"vcpus": 0,\n"memory_gib": 1}]', 3, "vcpus: Expected `int` >= 1"),
+        ('[\n{"name": "a",\n"vcpus": 1,\n"memory_gib": -1}]', 4, "memory_gib: Expected `float` >= 0"),
+        ('[{"name": "a",\n"vcpus": "4",\n"memory_gib": 1}]', 2, "vcpus: Expected `int`"),
+        ('[{"name": "",\n"vcpus": 1,\n"memory_gib": 1}]', 1, "name: "),
+        (f'[{GOOD},\n{{"name": "b", "vcpus": 1, "memory_gib": 1,\n "price": 3}}]', 3, "unknown field `price`"),
+        (f"[{GOOD},\n{GOOD}]", 2, "'ours.big' is there already"),
+        ('[{"name": "a", "vcpus": 1, "memory_gib": 1, "price_per_hour": NaN}]', 1, "NaN is no number"),
+        ('[{"name": "a", "vcpus": 1, "memory_gib": 1,\n"price_per_hour": 1e999}]', 2, "price_per_hour: Expected"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line_and_field(text: str, line: int, says: str) -> None:
+    with pytest.raises(ValidationError) as refusal:
+        read_rows(text, "/etc/types.json")
+    assert str(refusal.value).startswith(f"/etc/types.json, line {line}: ")
+    assert says in str(refusal.value)
+    assert "vcpus (1 or more)" in refusal.value.rule
+
+
+@given(st.permutations(sorted(catalogue())))
+def test_rows_come_out_as_they_were_written_in_any_order(names: list[str]) -> None:
+    rows = [catalogue()[name] for name in names]
+    text = json.dumps([to_builtins(row) for row in rows], indent=1)
+    assert list(read_rows(text, "types.json").values()) == rows

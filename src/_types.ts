@@ -163,7 +163,8 @@ export interface RemoteException {
  * Dollars per hour of all its hosts, the seconds that count, and the sum; None where a price is not known.
  *
  * ``billable_seconds`` are those of the job itself, in all its attempts; ``retained_seconds`` those in which its pool
- * stood idle after it, so far.
+ * stood idle after it, so far. ``cost_per_step`` is what all hosts cost while one step is done that the job counts:
+ * ``price_per_hour`` × ``step_seconds`` / 3600; None where it counts none. ``steps`` are done.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Bill".
@@ -696,6 +697,16 @@ export interface MetricValue {
   at: number;
   step: number | null;
   host: string;
+}
+/**
+ * How fast a job's leader counts its steps: the highest count, and the seconds that one step took on average.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "StepPace".
+ */
+export interface StepPace {
+  steps: number;
+  seconds: number;
 }
 /**
  * What a job ran with; written once, with its verdict.

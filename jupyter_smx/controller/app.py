@@ -21,9 +21,8 @@ from traitlets.config import Application
 from jupyter_smx import launch
 from jupyter_smx.controller.identity import Door, Lock
 from jupyter_smx.engines import machine, registry
-from jupyter_smx.model.catalogue_file import read_rows
 from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError
-from jupyter_smx.model.instance import Catalogue, InstanceType, catalogue
+from jupyter_smx.model.instance import Catalogue, InstanceType, catalogue, read_catalogue
 from jupyter_smx.policy.learning import NEVER
 from jupyter_smx.policy.limits import HARD_KEEP_ALIVE, Limits
 
@@ -240,7 +239,7 @@ class ControllerApp(Application):
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise _no_catalogue(path, f"it cannot be read ({error})") from error
-        return {"local": shipped["local"]} | read_rows(text, str(path))
+        return {"local": shipped["local"]} | read_catalogue(text, str(path))
 
 
 def _no_catalogue(path: Path, why: str) -> ValidationError:

@@ -74,8 +74,8 @@ class Card(Struct, frozen=True, kw_only=True):
 
     def html(self) -> str:
         """Write the snapshot as HTML without scripts; everything that came from outside is escaped."""
-        known = (self._state(), self.summary.instances, self.summary.engine, self._cost())
-        facts = " · ".join(escape(text) for text in known if text)
+        words = (self._state(), self.summary.instances, self.summary.engine, self._cost())
+        facts = " · ".join(escape(text) for text in words if text)
         rows = [f"<b>{escape(self._mark())} {escape(self.name)}</b> · {facts}"]
         known = (self._progress(), metric_words(self.summary, most=8))
         rows.append(" · ".join(escape(text) for text in known if text))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from jupyter_smx.kernel.page import Page, note
 from jupyter_smx.model import duration
+from jupyter_smx.model.words import dollars
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -38,19 +38,12 @@ class Cost(float):
 
     def __repr__(self) -> str:
         """Write the sum, and what one step costs."""
-        return ", ".join(word for word in (exact(float(self)), step_words(self.bill)) if word)
-
-
-def exact(dollars: float) -> str:
-    """Write dollars with three digits that count, and cents where there are some; never in powers of ten."""
-    if dollars and abs(dollars) < 1:
-        return f"${Decimal(f'{dollars:.{_DIGITS}g}'):f}"
-    return f"${dollars:.2f}"
+        return ", ".join(word for word in (dollars(float(self)), step_words(self.bill)) if word)
 
 
 def step_words(bill: Bill) -> str:
     """Say what a step costs, with its unit, as ``$0.00108 per step``; empty where nobody knows."""
-    return "" if bill.cost_per_step is None else f"{exact(bill.cost_per_step)} per step"
+    return "" if bill.cost_per_step is None else f"{dollars(bill.cost_per_step)} per step"
 
 
 def _milliseconds(seconds: float) -> str:
@@ -59,9 +52,9 @@ def _milliseconds(seconds: float) -> str:
 
 def cost_page(name: str, bill: Bill) -> Page:
     """Say what a job costs, line by line."""
-    rate = "not known" if bill.price_per_hour is None else f"{exact(bill.price_per_hour)} an hour, all hosts together"
+    rate = "not known" if bill.price_per_hour is None else f"{dollars(bill.price_per_hour)} an hour, all hosts together"
     lines = [
-        f"{name}: {'not known' if bill.cost is None else exact(bill.cost)}",
+        f"{name}: {'not known' if bill.cost is None else dollars(bill.cost)}",
         f"  price: {rate}",
         f"  billed time: {duration.words(bill.billable_seconds)}",
     ]

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import msgspec
 
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.model.instance import InstanceType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from jupyter_smx.model.instance import Catalogue
 
 _BETWEEN = re.compile(r"[\s,]*")
 _RULE = (
@@ -23,15 +20,26 @@ _RULE = (
 )
 
 
-def read_rows(text: str, where: str) -> Catalogue:
-    """Read a catalogue; ``where`` is how a person finds the text again.
+class Named(Protocol):
+    """A row of a catalogue."""
+
+    @property
+    def name(self) -> str:
+        """Give what no other row is called."""
+
+
+_Row = TypeVar("_Row", bound=Named)
+
+
+def read_rows(text: str, where: str, kind: type[_Row]) -> dict[str, _Row]:
+    """Read a catalogue of such rows; ``where`` is how a person finds the text again.
 
     :raises ValidationError: it is none; says the line and the field.
     """
-    found: Catalogue = {}
+    found: dict[str, _Row] = {}
     for line, begin, end in _objects(text, where):
         try:
-            row = msgspec.convert(json.loads(text[begin:end]), InstanceType)
+            row = msgspec.convert(json.loads(text[begin:end]), kind)
         except msgspec.ValidationError as error:
             what, _, path = str(error).partition(" - at `$")
             field = path.rstrip("`").lstrip(".") or _named(what)

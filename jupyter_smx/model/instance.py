@@ -7,6 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from jupyter_smx.model.catalogue_file import read_rows
 from jupyter_smx.model.errors import ValidationError, nearest
 
 HOMOGENEOUS = "homogeneousCluster"
@@ -50,10 +51,16 @@ Catalogue = dict[str, InstanceType]
 
 def catalogue() -> Catalogue:
     """Read the catalogue that ships with the package; an administrator may replace it by a trait."""
-    from jupyter_smx.model.catalogue_file import read_rows  # noqa: PLC0415 - it needs the rows of this file
-
     text = files("jupyter_smx.model").joinpath("instance_types.json").read_text(encoding="utf-8")
-    return read_rows(text, "instance_types.json")
+    return read_catalogue(text, "instance_types.json")
+
+
+def read_catalogue(text: str, where: str) -> Catalogue:
+    """Read a catalogue of instance types; ``where`` is how a person finds the text again.
+
+    :raises ValidationError: it is none; says the line and the field.
+    """
+    return read_rows(text, where, InstanceType)
 
 
 def look_up(name: str, known: Catalogue) -> InstanceType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,3 +29,10 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     more = len(names) - most
     shown = [*names[:most], f"{more} more"] if more > 0 else [*names]
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def dollars(amount: float) -> str:
+    """Write dollars: cents, or three digits that count where it is less than a dollar; never in powers of ten."""
+    if amount and abs(amount) < 1:
+        return f"${Decimal(f'{amount:.3g}'):f}"
+    return f"${amount:.2f}"

@@ -20,6 +20,8 @@ from jupyter_smx.controller.identity import Lock
 from jupyter_smx.controller.store import Store
 from jupyter_smx.engines import machine
 from jupyter_smx.kernel.client import Client
+from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.instance import look_up
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -181,6 +183,9 @@ def test_it_stays_while_a_job_is_not_finished(controllers: Controllers) -> None:
         ("import nothing_of_that_name", "nothing_of_that_name"),
         ("c.ControllerApp.prices = {'ml.none': 1.0}", "ml.none"),
         ("c.ControllerApp.instance_types = [{'name': 'ml.x'}]", "vcpus"),
+        ("c.ControllerApp.instance_types = [{'name': 'ml.x', 'vcpus': 1, 'memory_gib': 1, 'cost': 2}]", "cost"),
+        ("c.ControllerApp.instance_types_file = 'types.json'", "no absolute path"),
+        ("c.ControllerApp.instance_types_file = '/nowhere/types.json'", "/nowhere/types.json"),
     ],
 )
 def test_a_configuration_that_is_wrong_ends_it_with_a_sentence(controllers: Controllers, text: str, says: str) -> None:
@@ -261,6 +266,28 @@ def test_the_administrator_sets_prices_and_types(app: ControllerApp, tmp_path: P
     assert limits.catalogue["ml.m5.xlarge"].vcpus == 4
     assert limits.warm_pool_quota == {"*": 2}
     assert limits.keep_alive_cap == 120
+
+
+def test_the_administrator_replaces_the_whole_catalogue_by_a_file(app: ControllerApp, tmp_path: Path) -> None:
+    types = tmp_path / "types.json"
+    types.write_text('[{"name": "ours.big", "vcpus": 64, "memory_gib": 512.0, "price_per_hour": 3.5}]')
+    (tmp_path / "jupyter_smx_config.py").write_text(f"c.ControllerApp.instance_types_file = {str(types)!r}\n")
+    app.configure([])
+    limits = app.limits()
+    assert list(limits.catalogue) == ["local", "ours.big"]
+    assert limits.catalogue["ours.big"].price_per_hour == 3.5
+    assert limits.instance_types_file == str(types)
+    with pytest.raises(ValidationError, match=r"ours\.big"):
+        look_up("ours.bigg", limits.catalogue)
+
+
+def test_a_row_of_that_file_that_is_wrong_is_named_with_its_line_and_field(app: ControllerApp, tmp_path: Path) -> None:
+    types = tmp_path / "types.json"
+    types.write_text('[\n {"name": "ours.big",\n  "vcpus": "many", "memory_gib": 512.0}]')
+    (tmp_path / "jupyter_smx_config.py").write_text(f"c.ControllerApp.instance_types_file = {str(types)!r}\n")
+    app.configure([])
+    with pytest.raises(ValidationError, match=r"types\.json, line 3: vcpus: Expected `int`, got `str`"):
+        app.limits()
 
 
 def test_a_cap_over_sagemakers_own_is_refused(app: ControllerApp, capsys: pytest.CaptureFixture[str]) -> None:

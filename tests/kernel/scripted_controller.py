@@ -16,6 +16,7 @@ import scripted_arrays
 from msgspec.structs import replace
 
 from jupyter_smx import launch
+from jupyter_smx.model.bill import Bill
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError
 from jupyter_smx.model.event import Changes, Event, PoolSummary
 from jupyter_smx.model.instance import catalogue, look_up
@@ -241,7 +242,13 @@ class _Handler(BaseHTTPRequestHandler):
             case "GET", ["jobs", ref]:
                 job = fake.find(ref)
                 fake.wait_for(lambda: is_final(fake.jobs[job.id].state), float(query.get("wait", 0)))
-                return 200, msgspec.to_builtins(fake.jobs[job.id]) | {"cost": fake.costs.get(job.id)}, {}
+                cost = fake.costs.get(job.id)
+                bill = Bill(price_per_hour=None, billable_seconds=1.0, retained_seconds=0.0, cost=cost)
+                return (
+                    200,
+                    msgspec.to_builtins(fake.jobs[job.id]) | {"cost": cost, "bill": msgspec.to_builtins(bill)},
+                    {},
+                )
             case "POST", ["jobs", ref, "stop"]:
                 return 200, fake.end(fake.find(ref).id, SecondaryStatus.STOPPED), {}
             case "GET", ["jobs", ref, "logs"]:

@@ -7,9 +7,10 @@ import pickle
 
 import pytest
 
-from jupyter_smx.kernel.cost import Cost, cost_page, exact
+from jupyter_smx.kernel.cost import Cost, cost_page
 from jupyter_smx.kernel.page import money
 from jupyter_smx.model.bill import Bill
+from jupyter_smx.model.words import dollars
 
 BILL = Bill(
     price_per_hour=45.032,
@@ -24,11 +25,11 @@ PLAIN = Bill(price_per_hour=0.23, billable_seconds=36, retained_seconds=0, cost=
 
 
 @pytest.mark.parametrize(
-    ("dollars", "words"),
+    ("amount", "words"),
     [(0, "$0.00"), (0.00107576, "$0.00108"), (0.0000012345, "$0.00000123"), (0.5, "$0.5"), (12.346, "$12.35")],
 )
-def test_small_sums_have_digits_and_no_powers_of_ten(dollars: float, words: str) -> None:
-    assert exact(dollars) == words
+def test_small_sums_have_digits_and_no_powers_of_ten(amount: float, words: str) -> None:
+    assert dollars(amount) == words
 
 
 def test_a_cost_is_a_number_that_says_what_a_step_costs() -> None:
@@ -62,6 +63,6 @@ def test_a_price_that_nobody_knows_is_said_to_be_unknown() -> None:
     assert "steps: 3 so far, 2 s each, the price of a step is not known" in text
 
 
-@pytest.mark.parametrize(("dollars", "words"), [(None, ""), (0, "$0.00"), (0.001, "< $0.01"), (0.006, "$0.01")])
-def test_a_list_does_not_call_free_what_is_not(dollars: float | None, words: str) -> None:
-    assert money(dollars) == words
+@pytest.mark.parametrize(("amount", "words"), [(None, ""), (0, "$0.00"), (0.001, "< $0.01"), (0.006, "$0.01")])
+def test_a_list_does_not_call_free_what_is_not(amount: float | None, words: str) -> None:
+    assert money(amount) == words

@@ -9,16 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import to_builtins
 
-from jupyter_smx.model.catalogue_file import read_rows
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.model.instance import InstanceType, catalogue
+from jupyter_smx.model.instance import InstanceType, catalogue, read_catalogue
 
 GOOD = '{"name": "ours.big", "vcpus": 64, "memory_gib": 512}'
 
 
 def test_a_catalogue_is_what_its_rows_say() -> None:
     text = f'[{GOOD},\n {{"name": "b", "vcpus": 1, "memory_gib": 0.5, "gpus": 2, "price_per_hour": 3, "source": "us"}}]'
-    big, small = read_rows(text, "types.json").values()
+    big, small = read_catalogue(text, "types.json").values()
     assert big == InstanceType(name="ours.big", vcpus=64, memory_gib=512)
     assert (small.gpus, small.price_per_hour, small.source) == (2, 3, "us")
 
@@ -44,7 +43,7 @@ def test_a_catalogue_is_what_its_rows_say() -> None:
 )
 def test_what_is_wrong_is_said_with_its_line_and_field(text: str, line: int, says: str) -> None:
     with pytest.raises(ValidationError) as refusal:
-        read_rows(text, "/etc/types.json")
+        read_catalogue(text, "/etc/types.json")
     assert str(refusal.value).startswith(f"/etc/types.json, line {line}: ")
     assert says in str(refusal.value)
     assert "vcpus (1 or more)" in refusal.value.rule
@@ -54,4 +53,4 @@ def test_what_is_wrong_is_said_with_its_line_and_field(text: str, line: int, say
 def test_rows_come_out_as_they_were_written_in_any_order(names: list[str]) -> None:
     rows = [catalogue()[name] for name in names]
     text = json.dumps([to_builtins(row) for row in rows], indent=1)
-    assert list(read_rows(text, "types.json").values()) == rows
+    assert list(read_catalogue(text, "types.json").values()) == rows

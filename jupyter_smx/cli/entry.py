@@ -10,13 +10,13 @@ from jupyter_smx.cli.completion import COMPLETION
 from jupyter_smx.cli.diff import DIFF, PROVENANCE
 from jupyter_smx.cli.doctor import DOCTOR
 from jupyter_smx.cli.export import EXPORT
-from jupyter_smx.cli.instance_types import INSTANCE_TYPES
 from jupyter_smx.cli.jobs import COST, JOBS, STOP, WHY
 from jupyter_smx.cli.logs import LOGS
 from jupyter_smx.cli.output import standard
 from jupyter_smx.cli.pools import EXTEND, POOLS, RELEASE
 from jupyter_smx.cli.run import PLAN, RERUN, RUN
 from jupyter_smx.cli.subcommand import Desk
+from jupyter_smx.cli.types_command import INSTANCE_TYPES
 from jupyter_smx.cli.words import HELP, PROG, before_dashes
 from jupyter_smx.kernel import standby
 from jupyter_smx.kernel.parser import Parser

@@ -166,7 +166,7 @@ def _release(arguments: list[str], desk: Desk) -> None:
 
 
 def _instance_types(arguments: list[str], desk: Desk) -> None:
-    _take("instance-types", arguments, desk, 0)
+    _take("types", arguments, desk, 0)
     desk.show(*types_page(desk.client.instance_types()))
 
 
@@ -191,7 +191,7 @@ COMMANDS = {
     "extend": Command("POOL DURATION", "keep a pool so long from now, as 15m", _extend),
     "release": Command("POOL", "let a pool go", _release),
     "config": Command("[OPTION=VALUE …]", "defaults of this kernel: engine, instance_type, keep_alive", _config),
-    "instance-types": Command("", "what hosts can be, and what they cost", _instance_types),
+    "types": Command("", "what hosts can be, and what they cost", _instance_types),
     "doctor": Command("", "what is found and what works here", _doctor),
 }
 

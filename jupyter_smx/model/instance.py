@@ -75,6 +75,6 @@ def look_up(name: str, known: Catalogue) -> InstanceType:
             field="instance_type",
             value=name,
             rule=f"The catalogue has {len(known)} types; local runs on a share of this machine.",
-            cure=nearest(name, known) or "`%smx instance-types` lists them.",
+            cure=nearest(name, known) or "`%smx types` lists them.",
         )
     return found

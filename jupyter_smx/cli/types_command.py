@@ -1,4 +1,4 @@
-"""``instance-types``: what a host can be, what it has and what it costs."""
+"""``types``: what a host can be, what it has and what it costs."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ def _run(_: Namespace, desk: Desk) -> int:
     return exits.DONE
 
 
-INSTANCE_TYPES = Subcommand("instance-types", "", "what hosts can be, and what they cost", _nothing, _run)
+INSTANCE_TYPES = Subcommand("types", "", "what hosts can be, and what they cost", _nothing, _run)

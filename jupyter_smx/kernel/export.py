@@ -17,8 +17,9 @@ from msgspec import Struct, to_builtins
 
 from jupyter_smx.kernel.payload import contents
 from jupyter_smx.kernel.rerun import kept_source
-from jupyter_smx.kernel.sagemaker_call import arguments, decoded, program
+from jupyter_smx.kernel.sagemaker_call import decoded, program, words_of
 from jupyter_smx.kernel.sizes import size_words
+from jupyter_smx.kernel.there import refused_there
 from jupyter_smx.model.channel import input_folder
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, ValidationError
 
@@ -226,12 +227,13 @@ def _description(job: Job) -> dict[str, Any]:
 
 def _readme(job: Job, script: str, notes: list[str]) -> str:
     spec = job.spec
-    words = shlex.join([script, *arguments(spec.hyperparameters)])
+    words = shlex.join([script, *words_of(spec)])
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(job.created_at))
     inputs = [
         f"- `{channel.name}`: {channel.source}, in the job `{input_folder(spec.kind, channel.name)}`"
         for channel in spec.channels
     ]
+    there = [f"- {sentence}" for sentence in refused_there(spec)]
     outputs = [f"- `{output.name}`: `{output.path}` in the job" for output in spec.outputs]
     ran = f"`{job.name}` is a {'processing' if spec.kind == 'process' else 'training'} job of {when}; it "
     ran += "is still going on" if job.ended_at is None else f"ended as {job.status().value}"
@@ -259,5 +261,6 @@ def _readme(job: Job, script: str, notes: list[str]) -> str:
             *(["## Inputs", "", *inputs, ""] if inputs else []),
             *(["## Outputs", "", *outputs, ""] if outputs else []),
             *(["## Variables", "", *notes, ""] if notes else []),
+            *(["## On SageMaker", "", *there, ""] if there else []),
         ]
     )

@@ -253,6 +253,13 @@ def decoded(hyperparameters: dict[str, str]) -> dict[str, Any]:
     return {name: as_read.decode(text) for name, text in hyperparameters.items()}
 
 
+def words_of(spec: JobSpec) -> list[str]:
+    """Give the words that follow the script's name, by the contract that the job ran by."""
+    if spec.kind == "train" and spec.contract == "v3":
+        return as_read.driven_arguments(spec.hyperparameters)
+    return arguments(spec.hyperparameters)
+
+
 def arguments(hyperparameters: dict[str, str]) -> list[str]:
     """Give the words that follow the script's name, as SageMaker's toolkit makes them of hyperparameters."""
     own, _ = as_read.split(hyperparameters)

@@ -31,7 +31,7 @@ HYPERPARAMETERS = {
     "none": "null",
     "quoted": '"adam"',
     "twice": '"5"',
-    "twice_list": '"[1]"',
+    "twice_list": '"[1,2]"',
     "unicode": '"ünï 日本"',
     "x": "5",
     "line": "a\nb",

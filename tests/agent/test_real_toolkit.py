@@ -159,7 +159,7 @@ TEXTS = st.text(max_size=8) | st.recursive(
 NAMES = st.text(max_size=4) | st.text(string.ascii_letters + "-_.", max_size=4) | st.sampled_from(sorted(MANY))
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(NAMES, TEXTS, max_size=5))
 def test_any_hyperparameters_are_read_and_written_as_the_toolkit_does(toolkit: Toolkit, wish: dict[str, str]) -> None:
     mine, theirs = compare(toolkit, spec(hyperparameters=wish), place())

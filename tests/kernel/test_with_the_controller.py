@@ -14,6 +14,7 @@ import pytest
 
 from jupyter_smx.kernel import standby
 from jupyter_smx.kernel.failures import JobFailed
+from jupyter_smx.model.errors import ValidationError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -163,3 +164,16 @@ def test_what_a_job_imported_is_ready_for_the_next_one(notebook: Any, eventually
     cell(notebook, f"%%train --keep-alive 5m --receive there --as second --wait\n{check}")
     assert notebook.user_ns["second"]["there"] is True
     assert "Already imported: jsonschema (saved about " in notebook.user_ns["second"].why
+
+
+def test_a_script_has_the_contract_that_the_line_names_and_a_cache_where_it_keeps_its_hosts(notebook: Any) -> None:
+    code = (
+        "import os, sys\nfound = [os.path.basename(os.getcwd()), sys.argv, "
+        "'SAGEMAKER_MANAGED_WARMPOOL_CACHE_DIRECTORY' in os.environ]"
+    )
+    cell(notebook, f"%%train --hp b=true --hp a=1 --contract v3 --receive found --wait\n{code}")
+    assert notebook.user_ns["found"] == ["code", ["train.py", "--b", "true", "--a", "1"], False]
+    cell(notebook, f"%%train -k 1m --hp b=true --hp a=1 --receive found --wait\n{code}")
+    assert notebook.user_ns["found"] == ["code", ["train.py", "-a", "1", "-b", "True"], True]
+    with pytest.raises(ValidationError, match="'v4' is no contract"):
+        cell(notebook, "%%train --contract v4\npass")

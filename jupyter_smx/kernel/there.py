@@ -1,0 +1,57 @@
+"""What SageMaker would not take of a job that ran here, in sentences: this machine's limits are wider."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.kernel.sagemaker_call import words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jupyter_smx.model.spec import JobSpec
+
+MAX_HYPERPARAMETERS = 100
+ADDED = 5
+"""Hyperparameters that the SDK adds to those of a script."""
+MAX_VARIABLES = 100
+MAX_LETTERS = {"train": 512, "process": 256}
+"""Of the value of a variable."""
+MAX_WORDS = 100
+MAX_WORD = 256
+
+
+def refused_there(spec: JobSpec) -> Iterator[str]:
+    """Say what of a job the API refuses, and what its call does in another way."""
+    yield from _variables(spec)
+    if spec.kind == "process":
+        yield from _words(spec)
+    elif len(spec.hyperparameters) > MAX_HYPERPARAMETERS - ADDED and spec.contract == "v2":
+        yield (
+            f"It has {len(spec.hyperparameters)} hyperparameters; SageMaker takes {MAX_HYPERPARAMETERS}, and its SDK "
+            f"adds {ADDED} of its own."
+        )
+    if spec.contract == "v3":
+        yield (
+            "It ran by the contract of SDK 3 (`--contract v3`); `sagemaker_job.py` is a call of SDK 2, by which the "
+            "script gets other words, variables and folders. `ModelTrainer` of SDK 3 shows it the same."
+        )
+
+
+def _variables(spec: JobSpec) -> Iterator[str]:
+    most = MAX_LETTERS[spec.kind]
+    long = [name for name, value in spec.environment.items() if len(value) > most]
+    if len(spec.environment) > MAX_VARIABLES:
+        yield f"It has {len(spec.environment)} variables in its environment; SageMaker takes {MAX_VARIABLES}."
+    if long:
+        names = ", ".join(f"`{name}`" for name in long)
+        yield f"The variables {names} are longer than the {most} characters that SageMaker takes."
+
+
+def _words(spec: JobSpec) -> Iterator[str]:
+    words = words_of(spec)
+    if len(words) > MAX_WORDS:
+        yield f"Its script gets {len(words)} words; SageMaker takes {MAX_WORDS}."
+    long = [word for word in words if len(word) > MAX_WORD]
+    if long:
+        yield f"{len(long)} of the words of its script are longer than the {MAX_WORD} characters that SageMaker takes."

@@ -132,7 +132,8 @@ export interface Attempt {
  * How the job ended on one host, as that host's agent wrote it down.
  *
  * ``exit_code`` is None when a signal ended it, then ``signal`` is its number. ``cause`` is ``exit``, ``signal``,
- * ``stopped``, ``max_runtime``, ``memory`` or ``host`` (ours: the host was lost).
+ * ``stopped``, ``drained`` (the group that it helped was done), ``max_runtime``, ``memory`` or ``host`` (ours: the
+ * host was lost). ``exited_at`` is when its process ended, seconds since the epoch by the host's clock.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "HostEnd".
@@ -146,6 +147,7 @@ export interface HostEnd {
   exception: RemoteException | null;
   left_behind: string[];
   errors: string[];
+  exited_at: number | null;
 }
 /**
  * An exception of the user's code: class name, text, the whole traceback, and the line of the cell it names.
@@ -373,6 +375,19 @@ export interface Difference {
   found: string;
 }
 /**
+ * A launcher; ``processes`` counts those on each host, None is one for each GPU, or one.
+ *
+ * ``groups`` has the one instance group that it concerns; hosts of others run the script plainly.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Distribution".
+ */
+export interface Distribution {
+  runner: "torchrun";
+  processes: number | null;
+  groups: string[];
+}
+/**
  * An error as it travels in an HTTP answer.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -481,6 +496,9 @@ export interface InputDigest {
 /**
  * Name, instance type and count of equal hosts; a plain job has one, ``homogeneousCluster``.
  *
+ * ``until`` names the group that this one helps: when all hosts of that one have ended, the hosts of this one are told
+ * to end, and how they do it is no failure. SageMaker has no such thing.
+ *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "InstanceGroup".
  */
@@ -488,6 +506,7 @@ export interface InstanceGroup {
   name: string;
   instance_type: string;
   instance_count: number;
+  until: string;
 }
 /**
  * A job; changed only by ``msgspec.structs.replace``. Times are seconds since the epoch.
@@ -551,6 +570,7 @@ export interface JobSpec {
   filename: string;
   engine: string;
   instance_groups: InstanceGroup[];
+  distribution: Distribution | null;
   keep_alive: number;
   hyperparameters: {
     [k: string]: string;

@@ -13,12 +13,13 @@ import socket
 import struct
 import sys
 import traceback
-from typing import Any, Dict, List, NamedTuple
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple
 
 from jupyter_smx.agent import (
     cell,
     devices,
     disk,
+    distribution,
     environment,
     failure,
     imports,
@@ -27,11 +28,15 @@ from jupyter_smx.agent import (
     scriptmode,
     sourcedir,
     threads,
+    torchrun,
     wire,
 )
 from jupyter_smx.agent.place import Place, outputs
 
 _SETTABLE = "a name holds no =, neither it nor its value a NUL, and all letters are ones that can be written."
+if TYPE_CHECKING:
+    import types
+
 _NICE = 5
 _OOM_SCORE = 500
 BROKEN = 70
@@ -256,14 +261,28 @@ class _Job:
         except (SyntaxError, ValueError) as error:
             self.ending.fail(error, filename)
             return
-        cell.execute(code, self.main, self.first_line, self.ending)
+        found = distribution.here(self.spec, self.place)
+        if found is None:
+            cell.execute(code, self.main, self.first_line, self.ending)
+        else:
+            self._in_ranks(found, code)
         names: List[str] = self.spec["receive"]
         if names:
             cell.collect(names, self.main, os.path.join(self.folder, "artifacts", "result.pkl"), self.ending)
 
+    def _in_ranks(self, found: distribution.Distribution, code: types.CodeType) -> None:
+        """Run the code in several processes, by the launcher that the distribution names."""
+        ranks = torchrun.Ranks(code, self.main, self.ending, self.folder)
+        try:
+            torchrun.launch(distribution.torchrun_words(found, self.place), sys.argv, ranks, self.first_line)
+        except failure.RefusalError as refusal:
+            self.ending.refuse(str(refusal))
+        except Exception as error:  # noqa: BLE001 - border: the launcher's own code, and what it has learnt of a signal
+            self.ending.fail(error, code.co_filename)
+
     def _report(self) -> None:
         self.ending.name_files(self.code, self.spec["folder"])
-        self.ending.report["imported"] = imports.by_folder()
+        self.ending.report["imported"] = self.ending.report["imported"] or imports.by_folder()
         path = os.path.join(self.folder, "report.json")
         disk.write_whole(path, json.dumps(self.ending.report), os.path.dirname(self.folder))
 

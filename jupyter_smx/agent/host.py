@@ -12,7 +12,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Protocol, Tuple
 
-from jupyter_smx.agent import channel, clean, disk, environment, machine, process, service, sourcedir
+from jupyter_smx.agent import channel, clean, disk, environment, hostconfig, machine, process, service, sourcedir
 from jupyter_smx.agent.deadline import Deadline
 from jupyter_smx.agent.errand import Errand
 from jupyter_smx.agent.logwatch import LogWatch
@@ -27,7 +27,6 @@ from jupyter_smx.agent.store import Store
 if TYPE_CHECKING:
     from jupyter_smx.agent.digest import Known
     from jupyter_smx.agent.folder import HostFolder
-    from jupyter_smx.agent.hostconfig import HostConfig
     from jupyter_smx.agent.loop import Timer
 
 _IDLE_BEFORE_SWEEPING = 0.2
@@ -93,7 +92,7 @@ class Work(Protocol):
 class Host:
     """Everything that one agent keeps; at most one job at a time."""
 
-    def __init__(self, config: HostConfig, folder: HostFolder, isolation: Isolation, entry: str) -> None:
+    def __init__(self, config: hostconfig.HostConfig, folder: HostFolder, isolation: Isolation, entry: str) -> None:
         self.config = config
         self.folder = folder
         self.isolation = isolation
@@ -307,9 +306,11 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
-def place_of(config: HostConfig, folder: HostFolder, isolation: Isolation) -> Place:
+def place_of(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isolation) -> Place:
     """Give what script mode has to know of this host."""
-    interface = "eth0" if os.path.exists("/sys/class/net/eth0") else "lo"
+    # The interface that carries the names of the hosts: what a server binds to must be where the others look for it.
+    shared = config.addresses.get(config.host, hostconfig.LOOPBACK).startswith("127.")
+    interface = "lo" if shared or not os.path.exists("/sys/class/net/eth0") else "eth0"
     return Place(
         host=config.host,
         hosts=config.hosts,
@@ -321,6 +322,8 @@ def place_of(config: HostConfig, folder: HostFolder, isolation: Isolation) -> Pl
         base=ML if isolation.mode == "namespace" else folder.ml,
         interface=interface,
         region=service.region_of(os.environ),
+        port=config.port,
+        addresses=config.addresses,
     )
 
 

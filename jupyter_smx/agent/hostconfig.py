@@ -7,10 +7,16 @@ import os
 from typing import Any, Dict, List, NamedTuple
 
 from jupyter_smx.agent import wire
+from jupyter_smx.agent.place import PORT
+
+LOOPBACK = "127.0.0.1"
 
 
 class HostConfig(NamedTuple):
     """Names, shares and limits of one host; ``idle_limit`` and ``grace`` are seconds, ``threads`` counts CPUs.
+
+    ``addresses`` says where the servers of each host are reached, where the hosts share one machine; ``port`` is where
+    the first host of a distributed job listens.
 
     ``preload_memory`` and ``input_hash_limit`` are MiB; 0 is no limit of the first, and of the second that no content
     of inputs is read.
@@ -19,6 +25,8 @@ class HostConfig(NamedTuple):
     cluster: str
     host: str
     hosts: List[str]
+    addresses: Dict[str, str]
+    port: int
     groups: List[Dict[str, Any]]
     group: str
     instance_type: str
@@ -62,6 +70,8 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
         cluster=raw["cluster"],
         host=raw["host"],
         hosts=hosts,
+        addresses={name: str((raw.get("addresses") or {}).get(name) or LOOPBACK) for name in hosts},
+        port=int(raw.get("port") or PORT),
         groups=list(groups),
         group=group,
         instance_type=instance_type,

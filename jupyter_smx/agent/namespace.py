@@ -26,11 +26,11 @@ _NSCD = "/run/nscd"
 
 
 class Plan(NamedTuple):
-    """What the host shall look like from inside; ``own_tmp`` replaces ``/tmp``."""
+    """What the host shall look like from inside: names with their addresses; ``own_tmp`` replaces ``/tmp``."""
 
     folder: HostFolder
     host: str
-    hosts: List[str]
+    addresses: Dict[str, str]
     own_tmp: bool
 
 
@@ -54,7 +54,9 @@ def needed_paths(root: str, entry: str, environment: Dict[str, str], search: Ite
     return [path for path in found if path]
 
 
-def make_plan(folder: HostFolder, host: str, hosts: List[str], needed: List[str]) -> Tuple[Optional[Plan], str]:
+def make_plan(
+    folder: HostFolder, host: str, addresses: Dict[str, str], needed: List[str]
+) -> Tuple[Optional[Plan], str]:
     """Decide what can be replaced; None and a reason when even ``/opt/ml`` cannot."""
     if not process.LINUX:
         return None, "only Linux has mount namespaces"
@@ -64,11 +66,11 @@ def make_plan(folder: HostFolder, host: str, hosts: List[str], needed: List[str]
     if lost:
         return None, f"{lost[0]} lies in {ML}, which would be hidden"
     own_tmp = not any(_under(path, _TMP) for path in needed)
-    return Plan(folder, host, hosts, own_tmp), ""
+    return Plan(folder, host, addresses, own_tmp), ""
 
 
 def write_files(plan: Plan) -> None:
-    """Write what will be bound over files of the machine; every host name is this machine."""
+    """Write what will be bound over files of the machine: here the names of all hosts are found."""
     try:
         with open("/etc/hosts", encoding="utf-8", errors="replace") as file:
             text = file.read()
@@ -77,7 +79,7 @@ def write_files(plan: Plan) -> None:
     if text and not text.endswith("\n"):
         text += "\n"
     with open(plan.folder.path("hosts"), "w", encoding="utf-8") as file:
-        file.write(text + "".join(f"127.0.0.1 {name}\n" for name in sorted(plan.hosts)))
+        file.write(text + "".join(f"{address} {name}\n" for name, address in sorted(plan.addresses.items())))
     os.chmod(plan.folder.path("hosts"), 0o644)
     for name in ("opt", "empty", "queues"):
         os.makedirs(plan.folder.path(name), exist_ok=True)
@@ -167,13 +169,13 @@ def enter(plan: Plan) -> Outside:
 
 def _look_around(plan: Plan, needed: List[str]) -> str:
     """Use the host as a job would; gives what is wrong with it."""
-    for name in plan.hosts:
+    for name, wanted in plan.addresses.items():
         try:
             address = socket.getaddrinfo(name, None, socket.AF_INET)[0][4][0]
         except OSError as error:
             return f"{name} cannot be resolved ({error})"
-        if address != "127.0.0.1":
-            return f"{name} is resolved to {address}"
+        if address != wanted:
+            return f"{name} is resolved to {address}, not to {wanted}"
     mark = os.path.join(ML, ".probe")
     _write(mark, "x")
     seen = os.path.exists(os.path.join(plan.folder.ml, ".probe"))

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 ML = "/opt/ml"
 REGION = "us-east-1"
 """The region of a host whose user has none: the one that the prices of the catalogue are of."""
 ARCHIVES = (("model", "model.tar.gz"), (os.path.join("output", "data"), "output.tar.gz"))
 """Folders below ``/opt/ml`` that come home as one file each, and its name."""
+PORT = 7777
+"""Where sagemaker-training lets the first host listen."""
 
 
 class Place(NamedTuple):
-    """The host that a job runs on: its names, its share, and where its ``/opt/ml`` really is."""
+    """The host that a job runs on: its names, its share, and where its ``/opt/ml`` really is.
+
+    ``interface`` carries the hosts' names, ``port`` is where the first host of a distribution listens. ``addresses``
+    stand for the names of the hosts where these are not found, as where a host has no ``/opt/ml`` of its own.
+    """
 
     host: str
     hosts: List[str]
@@ -25,10 +31,16 @@ class Place(NamedTuple):
     base: str = ML
     interface: str = "eth0"
     region: str = REGION
+    port: int = PORT
+    addresses: Optional[Dict[str, str]] = None
 
     def path(self, *names: str) -> str:
         """Give a path under ``/opt/ml`` of this host."""
         return os.path.join(self.base, *names)
+
+    def reach(self, host: str) -> str:
+        """Give what a host is called by those who connect to it."""
+        return host if self.base == ML else (self.addresses or {}).get(host, host)
 
     def real(self, path: str) -> str:
         """Give where a folder below ``/opt/ml`` really is; the user wrote it absolute, or relative to ``/opt/ml``.

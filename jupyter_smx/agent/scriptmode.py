@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict
 
-from jupyter_smx.agent import configfiles, driver, processing, service, toolkit
+from jupyter_smx.agent import configfiles, distribution, driver, processing, service, toolkit
 from jupyter_smx.agent.place import ML
 from jupyter_smx.agent.script import is_driven
 
@@ -25,6 +25,7 @@ def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
     found.update(service.variables(spec, place))
     if spec["kind"] == "train":
         found.update((driver if is_driven(spec) else toolkit).variables(spec, place))
+        found.update(distribution.variables(spec, place))
     found.update(processing.variables(spec, place))
     if place.base != ML:
         found["SAGEMAKER_BASE_DIR"] = place.base

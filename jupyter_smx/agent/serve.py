@@ -87,14 +87,14 @@ def _isolate(config: hostconfig.HostConfig, folder: HostFolder) -> Isolation:
     """Enter the host's own namespaces, or say why jobs only get variables."""
     if not config.isolate:
         return Isolation("variables", "isolate is off for this host")
-    plan, reason = _try_out(folder, config.host, config.hosts)
+    plan, reason = _try_out(folder, config.host, config.addresses)
     return Isolation("variables", reason) if plan is None else _enter(plan)
 
 
-def _try_out(folder: HostFolder, host: str, hosts: List[str]) -> Tuple[Optional[namespace.Plan], str]:
+def _try_out(folder: HostFolder, host: str, addresses: Dict[str, str]) -> Tuple[Optional[namespace.Plan], str]:
     """Find out whether a host can have a world of its own here; None and the reason when it cannot."""
     needed = namespace.needed_paths(folder.root, entry(), dict(os.environ), sys.path)
-    plan, reason = namespace.make_plan(folder, host, hosts, needed)
+    plan, reason = namespace.make_plan(folder, host, addresses, needed)
     if plan is None:
         return None, reason
     namespace.write_files(plan)
@@ -106,7 +106,7 @@ def probe(words: List[str]) -> int:
     """Print as JSON which isolation a host would have, tried out in a folder of its own: ``DIR``."""
     folder = HostFolder(words[0])
     folder.make()
-    plan, reason = _try_out(folder, "algo-1", ["algo-1"])
+    plan, reason = _try_out(folder, "algo-1", {"algo-1": hostconfig.LOOPBACK})
     sys.stdout.write(json.dumps({"mode": "variables" if plan is None else "namespace", "reason": reason}))
     return 0
 

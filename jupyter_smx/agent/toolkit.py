@@ -37,12 +37,13 @@ def _groups(place: Place) -> Dict[str, Any]:
     return {group["instance_group_name"]: group for group in place.groups}
 
 
-def _distribution_groups(framework: Dict[str, Any], place: Place) -> List[str]:
+def distribution_groups(framework: Dict[str, Any], place: Place) -> List[str]:
+    """Give the groups that a strategy runs on: those that were chosen, else the one of this host."""
     default = [place.group] if any(framework.get(name) for name in _STRATEGIES) else []
     return list(framework.get("sagemaker_distribution_instance_groups", default))
 
 
-def _leading(groups: List[str], place: Place) -> List[str]:
+def leading_hosts(groups: List[str], place: Place) -> List[str]:
     """Give the hosts that a strategy runs on, in the order of their groups' own lists, which nobody sorts."""
     return [host for group in place.groups if group["instance_group_name"] in groups for host in group["hosts"]]
 
@@ -55,8 +56,8 @@ def _facts(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
     """Collect what SM_TRAINING_ENV holds; most variables are one entry of it."""
     own, framework = split(configfiles.hyperparameters(spec, place))
     rest = {name: value for name, value in framework.items() if name not in _TAKEN}
-    chosen = _distribution_groups(rest, place)
-    hosts, leading = sorted(place.hosts), _leading(chosen, place)
+    chosen = distribution_groups(rest, place)
+    hosts, leading = sorted(place.hosts), leading_hosts(chosen, place)
     master = leading[0] if leading else hosts[0]
     resources = configfiles.resource_config(place)
     inputs = configfiles.input_data_config(spec)

@@ -84,6 +84,8 @@ class Listener(ABC):
         if facts.get("phase") == "staging":
             self._downloading(job)
         at = facts.get("at", {})
+        if at.get("exited") is not None:
+            trail.exited.add(host)
         if at.get("first_line") is not None and "first_line" not in job.timings:
             # Nobody listened when the code began.
             self._first_line(job, {name: moment for name, moment in at.items() if moment is not None})
@@ -179,6 +181,9 @@ class Listener(ABC):
             self._pump.grew(job, host, int(header.get("total", 0)))
         elif event == "sampled":
             self.on_sampled(job, host, int(header.get("total", 0)), header.get("now", {}))
+        elif event == "exited":
+            self._trail(job).exited.add(host)
+            self.step(job.id)
         elif event == "ended":
             self._host_ended(job.id, host, dict(header.get("record", {})))
 
@@ -225,6 +230,7 @@ class Listener(ABC):
         trail = self._trails.setdefault(job.id, Trail())
         if job.cluster and not trail.hosts:
             trail.hosts = tuple(host.name for host in named_hosts(job.spec.instance_groups))
+            trail.groups = job.spec.instance_groups
         return trail
 
     def _begin(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:

@@ -20,6 +20,7 @@ from jupyter_smx.controller.fleet import Fleet
 from jupyter_smx.controller.listener import Listener
 from jupyter_smx.controller.preparation import Preparation
 from jupyter_smx.controller.runspec import run_spec
+from jupyter_smx.controller.telling import tell_to_end
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.instance import look_up
@@ -77,6 +78,7 @@ class Reconciler(Listener):
             JobStep.STOP_UNSTARTED: self._stop_unstarted,
             JobStep.DISPATCH: self._dispatch,
             JobStep.SEND_STOP: self._send_stop,
+            JobStep.DRAIN: self._drain,
             JobStep.FINISH: self._finish,
             JobStep.REPLACE: self._replace,
             JobStep.FINISH_LOST: self._finish,
@@ -320,10 +322,13 @@ class Reconciler(Listener):
     def _send_stop(self, job: Job) -> None:
         trail = self._trail(job)
         trail.stop_sent = True
-        for host in set(trail.hosts) - set(trail.records):
-            stream = self.agents.stream(job.cluster, host)
-            grace = self.books.limits.grace
-            stream.send_now("stop", job=job.id, lease=job.lease, grace=grace, cause="stopped")
+        tell_to_end(self.agents, job, set(trail.hosts) - set(trail.records), self.books.limits.grace, "stopped")
+
+    def _drain(self, job: Job) -> None:
+        trail = self._trail(job)
+        due = trail.to_drain()
+        trail.drained.update(due)
+        tell_to_end(self.agents, job, due, self.books.limits.grace, "drained")
 
     def _stop_unstarted(self, job: Job) -> None:
         self._finisher.stop_unstarted(job)
@@ -377,6 +382,7 @@ class Reconciler(Listener):
             # What was sent may not have arrived; the agent's greeting tells, and a second run is harmless.
             trail.dispatched.clear()
             trail.stop_sent = False
+            trail.drained.clear()
         self.fleet.step(cluster_id)
 
     async def settle(self) -> None:

@@ -29,7 +29,7 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
         "kind": spec.kind,
         "source": spec.source,
         "filename": spec.filename or f"<{spec.base_name}>",
-        "hyperparameters": spec.hyperparameters,
+        "hyperparameters": spec.all_hyperparameters(),
         "environment": spec.environment,
         "channels": [
             {

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.model.job import HostEnd, RemoteException
+from jupyter_smx.policy.hosts import excused, to_drain
 from jupyter_smx.policy.lifecycle import Progress
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.instance import InstanceGroup
 
 
 @dataclass
@@ -14,8 +18,13 @@ class Trail:
     """The steps of one job: which hosts have it, which have ended it, and how."""
 
     hosts: tuple[str, ...] = ()
+    groups: tuple[InstanceGroup, ...] = ()
     dispatched: set[str] = field(default_factory=set)
     stop_sent: bool = False
+    exited: set[str] = field(default_factory=set)
+    """Hosts whose process has ended; their outputs may still be packed."""
+    drained: set[str] = field(default_factory=set)
+    """Hosts that were told that their part is over."""
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
     lost: bool = False
     ran: bool = False
@@ -29,17 +38,24 @@ class Trail:
 
     def ends(self) -> tuple[HostEnd, ...]:
         """Give the records of all hosts that have one; a lost host without one ended by our fault."""
-        return tuple(host_end(host, self.records.get(host)) for host in self.hosts if self.lost or host in self.records)
+        found = [host_end(host, self.records.get(host)) for host in self.hosts if self.lost or host in self.records]
+        return excused(self.groups, found)
+
+    def to_drain(self) -> tuple[str, ...]:
+        """Name the hosts that have to be told that the group which they helped is done."""
+        due = to_drain(self.groups, self.exited.union(self.records))
+        return tuple(host for host in due if host not in self.drained)
 
     def progress(self, *, connected: bool, prepared: bool = True) -> Progress:
         """Say what policy wants to know."""
-        ends = [host_end(host, record) for host, record in self.records.items()]
+        ends = excused(self.groups, [host_end(host, record) for host, record in self.records.items()])
         return Progress(
             hosts=len(self.hosts),
             connected=connected,
             dispatched=bool(self.hosts) and self.dispatched.issuperset(self.hosts),
             stop_sent=self.stop_sent,
             ended=len(self.records),
+            drains=bool(self.to_drain()),
             failed=any(not end.ended_well() for end in ends),
             lost=self.lost,
             ran=self.ran,
@@ -68,4 +84,5 @@ def host_end(host: str, record: dict[str, Any] | None) -> HostEnd:
         else None,
         left_behind=tuple(record.get("left_behind", ())),
         errors=tuple(record.get("errors", ())),
+        exited_at=record.get("at", {}).get("exited"),
     )

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from jupyter_smx.agent.wire import PROTOCOL
 from jupyter_smx.engines import processes
+from jupyter_smx.engines.addresses import addresses, port_of
 from jupyter_smx.model.cluster import HostHandle
 
 if TYPE_CHECKING:
@@ -216,6 +217,8 @@ def description(
         "cluster": request.cluster,
         "host": plan.host,
         "hosts": [host.host for host in request.hosts],
+        "addresses": addresses(request.cluster, [host.host for host in request.hosts]),
+        "port": port_of(request.cluster),
         "groups": [
             {
                 "instance_group_name": group.name,

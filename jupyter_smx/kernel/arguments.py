@@ -59,6 +59,7 @@ _KINDS = {
         "It is a list of groups.",
         "[smx.InstanceGroup(name='data', instance_type='ml.c5.xlarge', instance_count=2)]",
     ),
+    "distribution": _Kind(_is(str), "It is text.", "'torchrun,processes=2'"),
     "engine": _Kind(_is(str), "It is the name of an engine, as text.", "'local'"),
     "contract": _Kind(_is(str), "It is text.", "'v3'"),
     "role": _Kind(_is(str), "It is text.", "'research'"),

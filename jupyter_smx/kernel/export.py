@@ -101,7 +101,7 @@ class _Export:
         script = self._script()
         started = self._variables(script)
         requirements = self._requirements()
-        self._json("hyperparameters.json", decoded(self._job.spec.hyperparameters))
+        self._json("hyperparameters.json", decoded(self._job.spec.all_hyperparameters()))
         self._json("job.json", _description(self._job))
         needs = bool(requirements) and not (self._code / REQUIREMENTS).exists()
         alone = alone and started == script

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from jupyter_smx.kernel.line import plain
 from jupyter_smx.model.channel import Channel, Output
+from jupyter_smx.model.distribution import RUNNERS, Distribution
 from jupyter_smx.model.errors import ValidationError, nearest
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.metric import check_metrics
@@ -125,21 +126,34 @@ def checked_metrics(definitions: Mapping[str, str]) -> dict[str, str]:
 
 
 def group(text: str) -> InstanceGroup:
-    """Read ``NAME:TYPE:COUNT``.
+    """Read ``NAME:TYPE:COUNT[,until=LEADER]``.
 
-    :raises ValidationError: another number of parts, or a count that is none.
+    :raises ValidationError: another number of parts, a count that is none, or another property.
     """
-    parts = text.split(":")
+    plain_text, _, rest = text.partition(",")
+    parts = plain_text.split(":")
     if len(parts) != 3 or not all(parts):  # noqa: PLR2004 - name, type, count
         raise ValidationError(
             f"--group: {text!r} is not a group.",
             field="group",
             value=text,
-            rule="The form is NAME:TYPE:COUNT.",
+            rule="The form is NAME:TYPE:COUNT[,until=LEADER].",
             cure="For example data:ml.c5.xlarge:2.",
         )
-    return InstanceGroup(
-        name=parts[0], instance_type=parts[1], instance_count=number(parts[2], "--group", "of hosts", 1)
+    count = number(parts[2], "--group", "of hosts", 1)
+    return InstanceGroup(name=parts[0], instance_type=parts[1], instance_count=count, until=_leader(text, rest))
+
+
+def _leader(text: str, rest: str) -> str:
+    word, _, leader = rest.partition("=")
+    if not rest or (word == "until" and leader):
+        return leader
+    raise ValidationError(
+        f"--group: {text!r} ends with what is no property of a group.",
+        field="group",
+        value=rest,
+        rule="There is until=LEADER: the group is a helper, and ends when the hosts of LEADER have ended.",
+        cure="For example data:ml.c5.xlarge:2,until=dnn.",
     )
 
 
@@ -158,6 +172,32 @@ def contract(word: str) -> Literal["v2", "v3"]:
             cure="Leave it out for v2.",
         )
     return found
+
+
+def distribution(text: str) -> Distribution | None:
+    """Read ``torchrun[,processes=N][,groups=GROUP]``; nothing is None.
+
+    :raises ValidationError: another launcher, another property, or a number that is none.
+    """
+    if not text:
+        return None
+    runner, *rest = text.split(",")
+    found = dict(part.partition("=")[::2] for part in rest)
+    known = (("processes", "groups"), RUNNERS)
+    wrong = next((name for name in found if name not in known[0]), "")
+    if wrong or runner not in RUNNERS:
+        word, words = (wrong, known[0]) if runner in RUNNERS else (runner, RUNNERS)
+        raise ValidationError(
+            f"--distribution: {word!r} is not known.",
+            field="distribution",
+            value=text,
+            rule="The form is torchrun[,processes=N][,groups=GROUP].",
+            cure=nearest(word, words),
+        )
+    count = found.get("processes")
+    processes = None if count is None else number(count, "--distribution processes", "of processes", 1)
+    groups = tuple(name for name in found.get("groups", "").split("+") if name)
+    return Distribution(runner="torchrun", processes=processes, groups=groups)
 
 
 def channel(text: str, folder: Path) -> Channel:

@@ -54,6 +54,7 @@ def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     instance_type: str | None = None,
     instance_count: int | None = None,
     instance_groups: Sequence[InstanceGroup] = (),
+    distribution: str = "",
     engine: str = "local",
     keep_alive: int | str = 0,
     hyperparameters: Mapping[str, Any] | None = None,
@@ -93,6 +94,7 @@ def process(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     instance_type: str | None = None,
     instance_count: int | None = None,
     instance_groups: Sequence[InstanceGroup] = (),
+    distribution: str = "",
     engine: str = "local",
     keep_alive: int | str = 0,
     hyperparameters: Mapping[str, Any] | None = None,
@@ -198,7 +200,7 @@ def check_wish(wish: Mapping[str, Any], where: str) -> None:
 _DEFAULTS = {
     name: parameter.default
     for name, parameter in inspect.signature(train).parameters.items()
-    if name not in ("code", "entry_point", "send", "receive", "sweep", "max_concurrent", "wait")
+    if name not in ("code", "entry_point", "distribution", "send", "receive", "sweep", "max_concurrent", "wait")
 }
 """Options of a job that any front door has, with what they are when nobody sets them."""
 
@@ -280,6 +282,7 @@ def _wish(session: Session, kind: Kind, folder: Path, **arguments: Any) -> Wish:
     arguments["source_dir"] = absolute_folder(str(arguments["source_dir"]), folder)
     arguments["entry_point"] = str(arguments.get("entry_point", ""))
     arguments["python"] = str(arguments["python"])
+    arguments["distribution"] = fields.distribution(arguments.get("distribution", ""))
     arguments["groups"] = tuple(arguments.pop("instance_groups"))
     arguments["receive"] = tuple(arguments["receive"])
     arguments["after"] = ids_of(arguments["after"], session.namespace, session.client)

@@ -22,6 +22,10 @@ KEYWORDS = {
         "what the script sees: ``v2``, what the toolkit in SageMaker's images shows it, or ``v3``, what the drivers of "
         "SageMaker's Python SDK 3 do."
     ),
+    "distribution": (
+        "``torchrun``, with ``,processes=N`` on each host and ``,groups=NAME`` where there are several groups: the "
+        "script runs in several processes, as torchrun starts them."
+    ),
     "keep_alive": "seconds, or text like ``10m``: how long the hosts stay warm after the job.",
     "max_run": "seconds, or text like ``2h``: when the job is stopped; default one day.",
     "hyperparameters": "values that are no strings become JSON.",

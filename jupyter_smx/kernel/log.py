@@ -32,7 +32,15 @@ _TURN = 0.5
 
 def hosts_of(job: Job) -> tuple[str, ...]:
     """Name the hosts of a job, as SageMaker numbers them."""
-    return tuple(f"algo-{number + 1}" for number in range(job.spec.instance_count()))
+    return tuple(labels_of(job))
+
+
+def labels_of(job: Job) -> dict[str, str]:
+    """Say for each host how people see its log: its name, and its group where there are several."""
+    groups = job.spec.instance_groups
+    owners = [group.name for group in groups for _ in range(group.instance_count)]
+    hosts = [(f"algo-{number}", group) for number, group in enumerate(owners, 1)]
+    return {host: f"{host} ({group})" if len(groups) > 1 else host for host, group in hosts}
 
 
 class Tail:
@@ -91,20 +99,24 @@ def lines(value: int | str, option: str) -> int:
 def tails_of(client: Client, job: Job, host: str = "", last: int | None = None, *, marked: bool = False) -> list[Tail]:
     """Give cursors in the logs of one host or of all, before their ``last`` lines or (None) at their beginning.
 
-    ``marked`` puts the host's name before each line where there are several.
+    ``marked`` puts the host's name, and that of its group, before each line where there are several.
     """
-    hosts = (host,) if host else hosts_of(job)
+    labels = labels_of(job)
+    hosts = (host,) if host else tuple(labels)
     prefix = "{} | " if marked and len(hosts) > 1 else ""
     begins = {name: None if last is None else begin_of_last(client, job.id, name, last) for name in hosts}
-    return [Tail(client, job.id, name, prefix=prefix.format(name), begin=begins[name]) for name in hosts]
+    return [
+        Tail(client, job.id, name, prefix=prefix.format(labels.get(name, name)), begin=begins[name]) for name in hosts
+    ]
 
 
 def everything(client: Client, job: Job, host: str = "", last: int | None = None) -> Iterator[str]:
     """Give what a job has written so far piece by piece, host by host, each of several under its name."""
     tails = tails_of(client, job, host, last)
+    labels = labels_of(job)
     for index, tail in enumerate(tails):
         if len(tails) > 1:
-            yield f"{chr(10) if index else ''}==> {tail.host} <==\n"
+            yield f"{chr(10) if index else ''}==> {labels[tail.host]} <==\n"
         for _, text in so_far((tail,)):
             yield text
 

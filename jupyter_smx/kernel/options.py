@@ -23,6 +23,7 @@ class Options(Struct, frozen=True, kw_only=True):
     instance_type: str | None = None
     instance_count: str | None = None
     group: tuple[str, ...] = ()
+    distribution: str = ""
     engine: str = "local"
     keep_alive: str = "0"
     input: tuple[str, ...] = ()
@@ -66,7 +67,17 @@ TABLE = (
     Option(("-t", "--instance-type"), "TYPE", "ml.m5.xlarge", "instance type of the hosts; default local"),
     Option(("-n", "--instance-count"), "N", "1", "number of hosts; default 1"),
     Option(
-        ("-g", "--group"), "NAME:TYPE:COUNT", "data:ml.c5.xlarge:2", "an instance group, instead of -t, -n", many=True
+        ("-g", "--group"),
+        "NAME:TYPE:COUNT[,until=LEADER]",
+        "data:ml.c5.xlarge:2",
+        "an instance group, instead of -t, -n; with until it helps LEADER, and is told to end when those hosts have",
+        many=True,
+    ),
+    Option(
+        ("-d", "--distribution"),
+        "torchrun[,processes=N][,groups=GROUP]",
+        "torchrun,processes=2",
+        "run the script in several processes on each host, as torchrun starts them; default one for each GPU, or one",
     ),
     Option(("-e", "--engine"), "NAME", "local", "where the hosts come from; default local"),
     Option(
@@ -165,7 +176,6 @@ TABLE = (
 LATER = frozenset(
     {
         "--image", "--max-wait", "--spot", "--checkpoint",
-        "--distribution", "-d",
     }
 )  # fmt: skip
 """Options of the design that this version does not have yet; naming one is an error, never ignored."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from jupyter_smx.model.channel import Channel
+    from jupyter_smx.model.instance import InstanceGroup
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.spec import JobSpec
 
@@ -154,7 +155,7 @@ def _training(spec: JobSpec, script: str, *, requirements: bool) -> str:
 def _training_hosts(spec: JobSpec) -> Arguments:
     if _is_heterogeneous(spec):
         groups = "".join(
-            f"            InstanceGroup({_q(g.name)}, {_type(g.instance_type)}, {g.instance_count}),\n"
+            f"            InstanceGroup({_q(g.name)}, {_type(g.instance_type)}, {g.instance_count}),{_helps(g)}\n"
             for g in spec.instance_groups
         )
         return [("instance_groups", f"[\n{groups}        ]")]
@@ -163,6 +164,12 @@ def _training_hosts(spec: JobSpec) -> Arguments:
     if spec.keep_alive:
         found.append(("keep_alive_period_in_seconds", str(min(spec.keep_alive, LONGEST_KEEP_ALIVE))))
     return found
+
+
+def _helps(group: InstanceGroup) -> str:
+    if not group.until:
+        return ""
+    return f"  # SageMaker ends no helpers: its script has to end when {group.until} is done"
 
 
 def _metrics(spec: JobSpec) -> Arguments:

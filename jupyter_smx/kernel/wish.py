@@ -18,8 +18,9 @@ from jupyter_smx.kernel.expression import hyperparameter, text_of, value_of
 from jupyter_smx.kernel.script import absolute_folder, check_folder, choose, own_modules
 from jupyter_smx.model import duration
 from jupyter_smx.model.channel import Channel, Output
+from jupyter_smx.model.distribution import Distribution
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.model.instance import InstanceGroup
+from jupyter_smx.model.instance import InstanceGroup, check_helpers
 from jupyter_smx.model.name import base_name, check_base_name
 from jupyter_smx.model.provenance import Revision
 from jupyter_smx.model.spec import DAY, JobSpec
@@ -71,6 +72,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     instance_type: str | None = None
     instance_count: int | str | None = None
     groups: tuple[InstanceGroup, ...] = ()
+    distribution: Distribution | None = None
     engine: str = "local"
     keep_alive: int | str = 0
     hyperparameters: Mapping[str, Any] = {}
@@ -112,6 +114,7 @@ class Wish(Struct, frozen=True, kw_only=True):
             filename=filename,
             engine=self.engine,
             instance_groups=self._instance_groups(),
+            distribution=self.distribution,
             keep_alive=duration.parse(self.keep_alive, "keep_alive"),
             hyperparameters={name: hyperparameter(name, value) for name, value in self.hyperparameters.items()},
             environment={_variable_name(name, "--env"): value for name, value in self.environment.items()},
@@ -126,7 +129,7 @@ class Wish(Struct, frozen=True, kw_only=True):
             python_version=chosen.python_version,
             requirements=chosen.requirements,
             requirements_only=chosen.requirements_only,
-            imports=self.installed(cell.imports(cell.check(source, filename)), script.filename),
+            imports=self._hints(self.installed(cell.imports(cell.check(source, filename)), script.filename)),
             notebook=here.notebook,
             cell_id=here.cell_id,
             working_directory=str(here.folder),
@@ -136,6 +139,11 @@ class Wish(Struct, frozen=True, kw_only=True):
             after=self.after,
             submitted_at=submitted_at,
         )
+
+    def _hints(self, imports: tuple[str, ...]) -> tuple[str, ...]:
+        """Add what the launcher itself imports, so that a warm host has it ready."""
+        launcher = () if self.distribution is None else ("torch.distributed.run",)
+        return tuple(dict.fromkeys([*imports, *launcher]))
 
     def installed(self, imports: tuple[str, ...], filename: str = "") -> tuple[str, ...]:
         """Leave out the modules that come with the job: a host must not import beforehand what the next job changes."""
@@ -161,6 +169,7 @@ class Wish(Struct, frozen=True, kw_only=True):
         names = [found.name for found in self.groups]
         if len(set(names)) < len(names):
             raise ValidationError(f"--group: two groups have the same name: {', '.join(names)}.", field="group")
+        check_helpers(self.groups)
         return self.groups
 
 
@@ -179,6 +188,7 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         instance_type=options.instance_type,
         instance_count=options.instance_count or None,
         groups=tuple(fields.group(text) for text in texts(options.group, "--group")),
+        distribution=fields.distribution(options.distribution),
         engine=options.engine,
         keep_alive=options.keep_alive,
         hyperparameters=_hyperparameters(options.hp, namespace),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
 from jupyter_smx.model.catalogue_file import read_rows
 from jupyter_smx.model.errors import ValidationError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 HOMOGENEOUS = "homogeneousCluster"
 """Name that SageMaker gives to the only group of a plain job."""
@@ -32,11 +35,16 @@ class InstanceType(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class InstanceGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Name, instance type and count of equal hosts; a plain job has one, ``homogeneousCluster``."""
+    """Name, instance type and count of equal hosts; a plain job has one, ``homogeneousCluster``.
+
+    ``until`` names the group that this one helps: when all hosts of that one have ended, the hosts of this one are told
+    to end, and how they do it is no failure. SageMaker has no such thing.
+    """
 
     name: str = HOMOGENEOUS
     instance_type: str = "local"
     instance_count: int = 1
+    until: str = ""
 
 
 class TypesListing(Struct, frozen=True, kw_only=True):
@@ -78,3 +86,39 @@ def look_up(name: str, known: Catalogue) -> InstanceType:
             cure=nearest(name, known) or "`%smx types` lists them.",
         )
     return found
+
+
+def check_helpers(groups: Iterable[InstanceGroup]) -> None:
+    """Let groups pass whose helpers help another group of the job, one that is no helper itself.
+
+    :raises ValidationError: a helper of nobody, of itself, or of another helper.
+    """
+    known = {group.name: group for group in groups}
+    for group in known.values():
+        leader = known.get(group.until)
+        if not group.until or (leader is not None and not leader.until):
+            continue
+        raise ValidationError(
+            f"--group {group.name}: until={group.until} {_no_leader(group, leader)}.",
+            field="instance_groups",
+            value=group.until,
+            rule="A helper names the group that it helps, and that one is no helper.",
+            cure=_leader_instead(group, known),
+        )
+
+
+def _no_leader(group: InstanceGroup, leader: InstanceGroup | None) -> str:
+    if leader is None:
+        return "names no group of this job"
+    if leader is group:
+        return "is the group itself"
+    if leader.until == group.name:
+        return "makes a circle, each waits for the other to end"
+    return f"names a group that is a helper itself, of {leader.until}"
+
+
+def _leader_instead(group: InstanceGroup, known: Mapping[str, InstanceGroup]) -> str:
+    leaders = [other.name for other in known.values() if not other.until and other is not group]
+    if not leaders:
+        return f"Drop ,until={group.until} from one of the groups."
+    return nearest(group.until, leaders) or f"until can be {' or '.join(leaders)} here."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -45,7 +46,8 @@ class HostEnd(Struct, frozen=True, kw_only=True):
     """How the job ended on one host, as that host's agent wrote it down.
 
     ``exit_code`` is None when a signal ended it, then ``signal`` is its number. ``cause`` is ``exit``, ``signal``,
-    ``stopped``, ``max_runtime``, ``memory`` or ``host`` (ours: the host was lost).
+    ``stopped``, ``drained`` (the group that it helped was done), ``max_runtime``, ``memory`` or ``host`` (ours: the
+    host was lost). ``exited_at`` is when its process ended, seconds since the epoch by the host's clock.
     """
 
     host: str
@@ -57,14 +59,15 @@ class HostEnd(Struct, frozen=True, kw_only=True):
     left_behind: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     """Sentences about what went wrong without ending the job: a variable that could not come back, say."""
+    exited_at: float | None = None
 
     def ended_well(self) -> bool:
-        """Say whether the job's part here left by itself with exit code 0."""
-        return self.cause == "exit" and self.exit_code == 0
+        """Say whether the job's part here left by itself with exit code 0, or was done because its leader was."""
+        return self.cause == "drained" or (self.cause == "exit" and self.exit_code == 0)
 
     def was_told(self) -> bool:
-        """Say whether we ended it: because somebody asked, another host had failed, or its time was over."""
-        return self.cause in ("stopped", "max_runtime")
+        """Say whether we ended it: somebody asked, its leader was done, another host had failed, its time was over."""
+        return self.cause in ("stopped", "drained", "max_runtime")
 
     def is_ours(self) -> bool:
         """Say whether the host failed and not the job: it was lost, or it refused the job for its own sake."""
@@ -75,12 +78,13 @@ def guilty(hosts: Iterable[HostEnd]) -> HostEnd | None:
     """Choose the host whose end explains the job's; None when there is none.
 
     What we ended explains nothing, nor does what went well. What others meet as a broken connection (a lost
-    host, memory that ran out) comes before an exception, that before a signal, and that before an exit code.
+    host, memory that ran out) comes before an exception, that before a signal, and that before an exit code. Of equals
+    the one that ended first.
     """
     return min(hosts, key=_innocence, default=None)
 
 
-def _innocence(end: HostEnd) -> tuple[bool, ...]:
+def _innocence(end: HostEnd) -> tuple[bool | float, ...]:
     return (
         end.was_told(),
         end.ended_well(),
@@ -89,6 +93,7 @@ def _innocence(end: HostEnd) -> tuple[bool, ...]:
         end.exception is None,
         end.signal is None,
         end.exit_code in (0, None),
+        math.inf if end.exited_at is None else end.exited_at,
     )
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from jupyter_smx.model.array import ArrayTask
 from jupyter_smx.model.channel import Channel, Output, Payload
+from jupyter_smx.model.distribution import Distribution
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.provenance import Revision
 from jupyter_smx.model.source import SourceDir
@@ -31,6 +32,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     filename: str = ""
     engine: str = "local"
     instance_groups: tuple[InstanceGroup, ...] = (InstanceGroup(),)
+    distribution: Distribution | None = None
     keep_alive: int = 0
     hyperparameters: dict[str, str] = {}
     environment: dict[str, str] = {}
@@ -68,6 +70,11 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     revision: Revision | None = None
     submitted_at: float = 0.0
     """Seconds since the epoch on the submitter's clock, when its magic began to run."""
+
+    def all_hyperparameters(self) -> dict[str, str]:
+        """Give the hyperparameters with those by which SageMaker's SDK says how the script is distributed."""
+        told = {} if self.distribution is None else self.distribution.parameters(self.instance_groups)
+        return {**told, **self.hyperparameters}
 
     def payloads(self) -> tuple[str, ...]:
         """Give the paths of the files that the kernel packed for this job."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from jupyter_smx.model import instance, name
 from jupyter_smx.model.channel import input_folder
+from jupyter_smx.model.distribution import check_distribution
 from jupyter_smx.model.errors import ResourceLimitError, ValidationError, nearest
 from jupyter_smx.model.metric import check_metrics
 from jupyter_smx.model.source import is_entry_point
@@ -83,6 +84,9 @@ def _check_instances(spec: JobSpec, limits: Limits) -> None:
     names = [group.name for group in spec.instance_groups]
     if len(set(names)) != len(names):
         raise ValidationError("--group: two groups have one name.", field="instance_groups", value=", ".join(names))
+    instance.check_helpers(spec.instance_groups)
+    if spec.distribution is not None:
+        check_distribution(spec.distribution, spec.kind, spec.instance_groups, spec.receive, contract=spec.contract)
     for group in spec.instance_groups:
         instance.look_up(group.instance_type, limits.catalogue)
         if group.instance_count < 1:

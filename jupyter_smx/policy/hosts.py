@@ -1,15 +1,20 @@
-"""Names of a job's hosts: ``algo-1 … algo-N`` over all groups, in the groups' order."""
+"""A job's hosts: ``algo-1 … algo-N`` over all groups, in the groups' order, and which of them only help others."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from jupyter_smx.model.instance import InstanceGroup
+    from jupyter_smx.model.job import HostEnd
+
+_OF_ITSELF = ("exit", "signal", "memory")
+"""Causes of an end that nobody gave it."""
 
 
 class NamedHost(Struct, frozen=True, kw_only=True):
@@ -26,4 +31,50 @@ def named_hosts(groups: Iterable[InstanceGroup]) -> tuple[NamedHost, ...]:
     return tuple(
         NamedHost(name=f"algo-{number}", group=group.name, instance_type=group.instance_type)
         for number, group in enumerate(owners, 1)
+    )
+
+
+def leaders_of(groups: Sequence[InstanceGroup]) -> dict[str, tuple[str, ...]]:
+    """Name for each host of a helper group the hosts of the group that it helps."""
+    hosts = named_hosts(groups)
+    until = {group.name: group.until for group in groups if group.until}
+    return {
+        host.name: tuple(other.name for other in hosts if other.group == until[host.group])
+        for host in hosts
+        if host.group in until
+    }
+
+
+def to_drain(groups: Sequence[InstanceGroup], exited: Collection[str]) -> tuple[str, ...]:
+    """Name the hosts whose part is over because all hosts that they helped have ended, and which have not."""
+    return tuple(
+        host for host, leaders in leaders_of(groups).items() if host not in exited and set(leaders) <= set(exited)
+    )
+
+
+def excused(groups: Sequence[InstanceGroup], ends: Sequence[HostEnd]) -> tuple[HostEnd, ...]:
+    """Call the end of a helper ``drained`` where it came by itself, but not before the last of its leaders ended.
+
+    Code that feeds another meets its end as a broken connection, often before anybody could tell it that it is done.
+    """
+    when = {end.host: end.exited_at for end in ends}
+    leaders = leaders_of(groups)
+    return tuple(
+        replace(end, cause="drained") if _came_after(end, [when.get(one) for one in leaders.get(end.host, ())]) else end
+        for end in ends
+    )
+
+
+def _came_after(end: HostEnd, leaders: Sequence[float | None]) -> bool:
+    if not leaders or end.ended_well() or end.cause not in _OF_ITSELF or end.exited_at is None:
+        return False
+    return all(moment is not None and moment <= end.exited_at for moment in leaders)
+
+
+def helper_notes(groups: Iterable[InstanceGroup]) -> tuple[str, ...]:
+    """Say which groups only help another one, and what becomes of them."""
+    return tuple(
+        f"Group {group.name} helps {group.until}: it is told to end when the hosts of {group.until} have ended."
+        for group in groups
+        if group.until
     )

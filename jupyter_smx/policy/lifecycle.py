@@ -26,6 +26,7 @@ class JobStep(Enum):
     STOP_UNSTARTED = "end a job whose code never ran"
     DISPATCH = "give the job to its hosts"
     SEND_STOP = "ask the hosts to stop"
+    DRAIN = "ask the hosts to stop whose group helps one that is done"
     FINISH = "bring the outputs home and give the verdict"
     REPLACE = "the hosts are gone and the code never began: place it again"
     FINISH_LOST = "the hosts are gone and the code had begun"
@@ -45,9 +46,9 @@ class ClusterStep(Enum):
 class Progress(Struct, frozen=True, kw_only=True):
     """What is known of a job on its hosts, from the agents' own words; never stored.
 
-    ``ended`` of ``hosts`` have given their record; ``failed`` says that one of them ended badly; ``lost`` that the
-    engine knows the hosts no more; ``ran`` that, there, the code may have begun. ``prepared`` says of a job without
-    hosts that the environment it wants is there.
+    ``ended`` of ``hosts`` have given their record; ``failed`` says that one of them ended badly, ``drains`` that some
+    have to be told that the group which they helped is done; ``lost`` that the engine knows the hosts no more; ``ran``
+    that, there, the code may have begun. ``prepared`` says of a job without hosts that its environment is there.
     """
 
     hosts: int = 0
@@ -55,6 +56,7 @@ class Progress(Struct, frozen=True, kw_only=True):
     dispatched: bool = False
     stop_sent: bool = False
     ended: int = 0
+    drains: bool = False
     failed: bool = False
     lost: bool = False
     ran: bool = False
@@ -97,7 +99,7 @@ def _next_on_hosts(job: Job, progress: Progress) -> JobStep:
         return JobStep.STOP_UNSTARTED if job.goal is Goal.STOP else JobStep.DISPATCH
     if (job.goal is Goal.STOP or progress.failed) and not progress.stop_sent:
         return JobStep.SEND_STOP
-    return JobStep.NOTHING
+    return JobStep.DRAIN if progress.drains and not progress.stop_sent else JobStep.NOTHING
 
 
 def next_cluster_step(cluster: Cluster, seen: Seen, now: float) -> ClusterStep:

@@ -12,6 +12,7 @@ from jupyter_smx.model.why import Difference, Why
 from jupyter_smx.policy import capacity, keep_alive, learning, reuse
 from jupyter_smx.policy.devices import Gpus, gpus_for
 from jupyter_smx.policy.environment import BUILT
+from jupyter_smx.policy.hosts import helper_notes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -148,11 +149,12 @@ def _queued(reason: str, ahead: int) -> Why:
 
 
 def _afterwards(spec: JobSpec, world: World, limits: Limits, pool: Cluster | None) -> tuple[str, ...]:
-    """Say before the job what would otherwise be a surprise after it: a pool that ends with it."""
+    """Say before the job what would otherwise be a surprise at its end: helpers that are ended, a pool that goes."""
+    helpers = helper_notes(spec.instance_groups)
     if spec.keep_alive <= 0:
-        return ("This job asks for no keep-alive, so the pool ends with it.",) if pool is not None else ()
+        return (*helpers, "This job asks for no keep-alive, so the pool ends with it.") if pool is not None else helpers
     full = keep_alive.over_quota(spec.instance_groups, (c for c in world.clusters if c is not pool), limits)
-    return (f"Its hosts will not be kept. {full}",) if full else ()
+    return (*helpers, f"Its hosts will not be kept. {full}") if full else helpers
 
 
 def _warm(pool: Cluster, spec: JobSpec, never: tuple[str, ...], afterwards: tuple[str, ...]) -> Why:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from jupyter_smx.model.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.why import Difference
 from jupyter_smx.policy.environment import apart, environment_of
@@ -20,12 +22,12 @@ _ENDING = (ClusterState.RELEASING, ClusterState.TERMINATED)
 
 
 def reuse_key(spec: JobSpec, user: str) -> ReuseKey:
-    """Take from a wish everything in which a pool must be equal."""
+    """Take from a wish everything in which a pool must be equal; who helps whom is the job's own matter."""
     return ReuseKey(
         engine=spec.engine,
         user=user,
         role=spec.role,
-        instance_groups=spec.instance_groups,
+        instance_groups=tuple(replace(group, until="") for group in spec.instance_groups),
         python=spec.python,
         environment=environment_of(spec),
     )

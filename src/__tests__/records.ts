@@ -11,8 +11,14 @@ export const SPEC: JobSpec = {
   filename: '<digits>',
   engine: 'local',
   instance_groups: [
-    { name: 'homogeneousCluster', instance_type: 'ml.m5.large', instance_count: 2 }
+    {
+      name: 'homogeneousCluster',
+      instance_type: 'ml.m5.large',
+      instance_count: 2,
+      until: ''
+    }
   ],
+  distribution: null,
   keep_alive: 600,
   hyperparameters: { lr: '0.1' },
   environment: { MODE: 'fast', HF_TOKEN: 'hush' },

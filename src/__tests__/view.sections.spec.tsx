@@ -166,7 +166,15 @@ describe('the events of a job', () => {
     const host = { host: 'algo-1', cause: 'exit', exit_code: 1, signal: null, failure: '' };
     const failed = record({
       failure_reason: 'AlgorithmError: KeyError',
-      hosts: [{ ...host, exception, left_behind: [], errors: ['model did not come back.'] }],
+      hosts: [
+        {
+          ...host,
+          exception,
+          left_behind: [],
+          errors: ['model did not come back.'],
+          exited_at: null
+        }
+      ],
       attempts: [
         {
           number: 1,

@@ -316,7 +316,8 @@ def far_folder() -> Iterator[Path]:
 @pytest.fixture
 def isolated(start_agent: Callable[..., Agent], far_folder: Path) -> Agent:
     """Give an agent with a world of its own, or skip where the machine does not allow one."""
-    agent = start_agent(isolate=True, hosts=["algo-1", "algo-2"], parent=far_folder)
+    addresses = {"algo-1": "127.9.9.1", "algo-2": "127.9.9.2"}
+    agent = start_agent(isolate=True, hosts=["algo-1", "algo-2"], addresses=addresses, parent=far_folder)
     if agent.greeting["isolation"]["mode"] != "namespace":
         pytest.skip(f"no namespaces here: {agent.greeting['isolation']['reason']}")
     return agent

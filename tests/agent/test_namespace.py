@@ -44,7 +44,7 @@ def test_the_rest_of_opt_is_there_and_cannot_be_littered(isolated: Agent) -> Non
 def test_every_host_name_is_found(isolated: Agent) -> None:
     source = "import json, socket; print(json.dumps([socket.gethostname(), *map(socket.gethostbyname, NAMES)]))"
     seen = isolated.json(source.replace("NAMES", "['algo-1', 'algo-2']"))
-    assert seen == ["algo-1", "127.0.0.1", "127.0.0.1"]
+    assert seen == ["algo-1", "127.9.9.1", "127.9.9.2"]
 
 
 IN_TMP = any(os.path.realpath(path).startswith("/tmp/") for path in (sys.prefix, sys.base_prefix, ROOT, Path.home()))  # noqa: S108
@@ -98,13 +98,13 @@ def test_the_host_is_of_one_piece_when_isolation_is_off(agent: Agent) -> None:
 def test_what_the_job_needs_is_never_hidden(far_folder: Path, tmp_path: Path) -> None:
     folder = HostFolder(str(far_folder))
     needed = ["/usr/lib", str(far_folder)]
-    plan, reason = namespace.make_plan(folder, "algo-1", ["algo-1"], needed)
+    plan, reason = namespace.make_plan(folder, "algo-1", {"algo-1": "127.0.0.1"}, needed)
     assert plan is not None, reason
     assert plan.own_tmp
-    plan, _reason = namespace.make_plan(folder, "algo-1", ["algo-1"], [*needed, str(tmp_path / "venv")])
+    plan, _reason = namespace.make_plan(folder, "algo-1", {"algo-1": "127.0.0.1"}, [*needed, str(tmp_path / "venv")])
     assert plan is not None
     assert not plan.own_tmp
-    plan, reason = namespace.make_plan(folder, "algo-1", ["algo-1"], [*needed, "/opt/ml/env"])
+    plan, reason = namespace.make_plan(folder, "algo-1", {"algo-1": "127.0.0.1"}, [*needed, "/opt/ml/env"])
     assert plan is None
     assert "/opt/ml/env lies in /opt/ml" in reason
 
@@ -112,7 +112,7 @@ def test_what_the_job_needs_is_never_hidden(far_folder: Path, tmp_path: Path) ->
 def test_a_step_that_is_not_allowed_is_the_reason(monkeypatch: pytest.MonkeyPatch, far_folder: Path) -> None:
     folder = HostFolder(str(far_folder))
     folder.make()
-    plan, _reason = namespace.make_plan(folder, "algo-1", ["algo-1"], [str(far_folder)])
+    plan, _reason = namespace.make_plan(folder, "algo-1", {"algo-1": "127.0.0.1"}, [str(far_folder)])
     assert plan is not None
 
     def refuse(_plan: Any) -> None:

@@ -34,7 +34,9 @@ def mutations() -> list[tuple[str, ReuseKey]]:
 
 
 def test_the_mutations_below_touch_every_field_there_is() -> None:
-    assert set(OTHER_GROUP) == {field.name for field in fields(InstanceGroup)}
+    assert {*OTHER_GROUP, "until"} == {field.name for field in fields(InstanceGroup)}
+    helper = (InstanceGroup(name="a"), InstanceGroup(name="b", until="a"))
+    assert not any(group.until for group in reuse.reuse_key(a_spec(instance_groups=helper), "me").instance_groups)
     assert {name for name, _ in mutations()} >= {f.name for f in fields(ReuseKey)} - {"instance_groups"}
 
 

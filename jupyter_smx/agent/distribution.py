@@ -1,0 +1,67 @@
+"""Who runs a script in several processes, on which hosts, and by which words: sagemaker-training's rules. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional
+
+from jupyter_smx.agent import toolkit
+from jupyter_smx.agent.hyperparameters import split
+from jupyter_smx.agent.script import is_driven
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.place import Place
+
+RUNNERS = (("sagemaker_torch_distributed_enabled", "torchrun"), ("sagemaker_mpi_enabled", "mpi"))
+"""Hyperparameters of the SDK's, and what each lets the toolkit start."""
+
+
+class Distribution(NamedTuple):
+    """A job's distribution as all of its hosts see it; ``processes`` run on each of ``hosts``, ``hosts[0]`` leads."""
+
+    runner: str
+    groups: List[str]
+    hosts: List[str]
+    processes: int
+
+
+def chosen(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
+    """Read a job's distribution from its hyperparameters; None where it has none.
+
+    Without a choice of groups it is the group of this host. Hosts keep the order that their group lists them in.
+    """
+    _own, framework = split(spec.get("hyperparameters") or {})
+    runner = next((name for flag, name in RUNNERS if framework.get(flag) is True), "")
+    if spec["kind"] != "train" or not runner or is_driven(spec):
+        return None
+    groups = toolkit.distribution_groups(framework, place)
+    count = framework.get("sagemaker_mpi_num_of_processes_per_host")
+    gpus = len(spec.get("gpus") or []) or place.gpus
+    hosts = toolkit.leading_hosts(groups, place) or sorted(place.hosts)
+    return Distribution(runner, groups, hosts, int(count or gpus or 1))
+
+
+def here(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
+    """Give the distribution that this host takes part in; hosts of other groups run the script plainly."""
+    found = chosen(spec, place)
+    return found if found is not None and place.group in found.groups else None
+
+
+def torchrun_words(found: Distribution, place: Place) -> List[str]:
+    """Give what stands between ``torchrun`` and the script."""
+    words = ["--nnodes", str(len(found.hosts)), "--nproc_per_node", str(found.processes)]
+    if len(found.hosts) > 1:
+        words += ["--master_addr", place.reach(found.hosts[0]), "--master_port", str(place.port)]
+        words += ["--node_rank", str(found.hosts.index(place.host))]
+    return words
+
+
+def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
+    """Give the variables that a runner sets on the hosts that take part; those of the wish win."""
+    found = here(spec, place)
+    if found is None:
+        return {}
+    ours = {"NCCL_SOCKET_IFNAME": place.interface, "GLOO_SOCKET_IFNAME": place.interface}
+    if found.runner == "torchrun":
+        ours.update(NCCL_PROTO="simple", MASTER_ADDR=place.reach(found.hosts[0]), MASTER_PORT=str(place.port))
+    wished = spec.get("environment") or {}
+    return {name: value for name, value in ours.items() if name not in wished}

@@ -1,0 +1,83 @@
+"""How one script runs in several processes at once: by which launcher, how many on each host, in which group."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from jupyter_smx.model.errors import ValidationError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jupyter_smx.model.instance import InstanceGroup
+
+RUNNERS = ("torchrun",)
+
+
+class Distribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A launcher; ``processes`` counts those on each host, None is one for each GPU, or one.
+
+    ``groups`` has the one instance group that it concerns; hosts of others run the script plainly.
+    """
+
+    runner: Literal["torchrun"]
+    processes: int | None = None
+    groups: tuple[str, ...] = ()
+
+    def words(self) -> str:
+        """Say it as it is written behind ``--distribution``."""
+        processes = "" if self.processes is None else f",processes={self.processes}"
+        return f"{self.runner}{processes}{f',groups={self.groups[0]}' if self.groups else ''}"
+
+    def parameters(self, groups: Sequence[InstanceGroup]) -> dict[str, str]:
+        """Give the hyperparameters by which SageMaker's SDK asks for it."""
+        kinds = {group.name: group.instance_type for group in groups}
+        found = {"sagemaker_torch_distributed_enabled": "true"}
+        found["sagemaker_instance_type"] = json.dumps(kinds[self.groups[0]] if self.groups else groups[0].instance_type)
+        if self.processes is not None:
+            found["sagemaker_mpi_num_of_processes_per_host"] = str(self.processes)
+        if self.groups:
+            found["sagemaker_distribution_instance_groups"] = json.dumps(list(self.groups))
+        return found
+
+
+def check_distribution(
+    wanted: Distribution, kind: str, groups: Sequence[InstanceGroup], receive: Sequence[str] = (), contract: str = "v2"
+) -> None:
+    """Let a distribution pass that the hosts of a job can have.
+
+    :raises ValidationError: the kind of job, the number of processes, the group, or variables that should come back.
+    """
+    names = [group.name for group in groups]
+    unknown = next((name for name in wanted.groups if name not in names), "")
+    said: tuple[str, str, str] | None = None
+    if kind != "train":
+        said = ("a processing job has none", "Only training jobs are distributed, as on SageMaker.", "Use %%train.")
+    elif contract != "v2":
+        rule = "It is asked for by the hyperparameters of the toolkit, which a script of the other contract would see."
+        said = (f"the contract is {contract}", rule, "Leave --contract out.")
+    elif wanted.processes is not None and wanted.processes < 1:
+        said = (f"processes={wanted.processes}", "There is one process or more on each host.", "")
+    elif unknown:
+        said = (f"no group is named {unknown}", f"The groups are {', '.join(names)}.", nearest(unknown, names))
+    elif len(wanted.groups) > 1 or (len(names) > 1 and not wanted.groups):
+        rule = "Of several groups one is distributed, as on SageMaker; hosts of the others run the script plainly."
+        said = (f"it names {len(wanted.groups)} of {len(names)} groups", rule, f"For example ,groups={names[0]}.")
+    elif receive:
+        rule = "A distributed script has many processes, and none of them is the cell."
+        said = (
+            "variables cannot come back",
+            rule,
+            "Give code or a script, without receive; what it writes to /opt/ml/model comes home.",
+        )
+    if said is not None:
+        raise ValidationError(
+            f"--distribution {wanted.runner}: {said[0]}.",
+            field="distribution",
+            value=wanted.words(),
+            rule=said[1],
+            cure=said[2],
+        )

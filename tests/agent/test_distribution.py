@@ -1,0 +1,152 @@
+"""The rules of sagemaker-training on distributions, row by row: who takes part, who leads, the words of a runner."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from jupyter_smx.agent import configfiles, distribution, scriptmode
+from jupyter_smx.agent.place import Place
+
+TORCH = {"sagemaker_torch_distributed_enabled": "true"}
+MPI = {"sagemaker_mpi_enabled": "true"}
+GROUPS = [
+    {"instance_group_name": "data", "instance_type": "ml.c5.xlarge", "hosts": ["algo-2"]},
+    {"instance_group_name": "dnn", "instance_type": "ml.p3.2xlarge", "hosts": ["algo-3", "algo-1"]},
+]
+
+
+def on(host: str, group: str = "dnn", **fields: Any) -> Place:
+    made: dict[str, Any] = {"hosts": ["algo-1", "algo-2", "algo-3"], "groups": GROUPS, "cpus": 4, "gpus": 0}
+    return Place(**made | {"host": host, "group": group, "instance_type": "ml.p3.2xlarge"} | fields)
+
+
+def wish(hyperparameters: dict[str, str], **fields: Any) -> dict[str, Any]:
+    return scriptmode.complete({"source": "pass", "hyperparameters": hyperparameters, **fields})
+
+
+def of_dnn(flags: dict[str, str], **more: Any) -> dict[str, str]:
+    return {**flags, "sagemaker_distribution_instance_groups": '["dnn"]', **{k: json.dumps(v) for k, v in more.items()}}
+
+
+def facts(spec: dict[str, Any], place: Place) -> dict[str, Any]:
+    told = json.loads(scriptmode.variables(spec, place)["SM_TRAINING_ENV"])
+    names = ("distribution_hosts", "distribution_instance_groups", "is_master", "master_hostname")
+    return {name: told[name] for name in names}
+
+
+def test_a_job_without_a_flag_runs_plainly_and_its_first_host_leads() -> None:
+    assert distribution.here(wish({}), on("algo-1")) is None
+    assert facts(wish({}), on("algo-3")) == {
+        "distribution_hosts": [],
+        "distribution_instance_groups": [],
+        "is_master": False,
+        "master_hostname": "algo-1",
+    }
+
+
+@pytest.mark.parametrize("flags", [TORCH, MPI])
+def test_only_hosts_of_the_chosen_group_take_part(flags: dict[str, str]) -> None:
+    spec = wish(of_dnn(flags))
+    assert distribution.here(spec, on("algo-2", "data")) is None
+    for host in ("algo-1", "algo-3"):
+        found = distribution.here(spec, on(host))
+        assert found is not None
+        assert found.hosts == ["algo-3", "algo-1"], "in the order of the group's list, which is not sorted"
+
+
+def test_the_first_host_of_the_first_group_in_list_order_leads_also_for_those_who_do_not_take_part() -> None:
+    for host, group in (("algo-1", "dnn"), ("algo-2", "data"), ("algo-3", "dnn")):
+        assert facts(wish(of_dnn(TORCH)), on(host, group)) == {
+            "distribution_hosts": ["algo-3", "algo-1"],
+            "distribution_instance_groups": ["dnn"],
+            "is_master": host == "algo-3",
+            "master_hostname": "algo-3",
+        }
+
+
+def test_without_a_choice_it_is_the_group_of_the_host_and_without_groups_all_hosts() -> None:
+    assert facts(wish(TORCH), on("algo-2", "data"))["distribution_instance_groups"] == ["data"]
+    assert facts(wish(TORCH), on("algo-2", "data"))["distribution_hosts"] == ["algo-2"]
+    alone = distribution.here(wish(TORCH), on("algo-1", "homogeneousCluster", groups=[]))
+    assert alone is not None
+    assert alone.hosts == ["algo-1", "algo-2", "algo-3"]
+
+
+@pytest.mark.parametrize(
+    ("more", "gpus", "given", "processes"),
+    [({"sagemaker_mpi_num_of_processes_per_host": 3}, 2, [], 3), ({}, 2, [], 2), ({}, 2, [0], 1), ({}, 0, [], 1)],
+)
+def test_processes_are_the_option_else_the_gpus_else_one(
+    more: dict[str, int], gpus: int, given: list[int], processes: int
+) -> None:
+    found = distribution.here(wish(of_dnn(TORCH, **more), gpus=given), on("algo-1", gpus=gpus))
+    assert found is not None
+    assert found.processes == processes
+
+
+def test_the_words_of_torchrun() -> None:
+    spec = wish(of_dnn(TORCH, sagemaker_mpi_num_of_processes_per_host=2))
+    told = {
+        host: distribution.torchrun_words(distribution.here(spec, on(host)), on(host)) for host in ("algo-1", "algo-3")
+    }  # type: ignore[arg-type]
+    begin = [
+        "--nnodes",
+        "2",
+        "--nproc_per_node",
+        "2",
+        "--master_addr",
+        "algo-3",
+        "--master_port",
+        "7777",
+        "--node_rank",
+    ]
+    assert told == {"algo-3": [*begin, "0"], "algo-1": [*begin, "1"]}
+    data = wish({**TORCH, "sagemaker_distribution_instance_groups": '["data"]'})
+    place = on("algo-2", "data")
+    assert distribution.torchrun_words(distribution.here(data, place), place) == [
+        "--nnodes",
+        "1",
+        "--nproc_per_node",
+        "1",
+    ]  # type: ignore[arg-type]
+
+
+def test_where_names_are_not_found_the_leader_is_reached_by_its_address_and_its_own_port() -> None:
+    place = on("algo-1", base="/data/host/ml", addresses={"algo-3": "127.7.7.3"}, port=7780)
+    words = distribution.torchrun_words(distribution.here(wish(of_dnn(TORCH)), place), place)  # type: ignore[arg-type]
+    assert words[4:8] == ["--master_addr", "127.7.7.3", "--master_port", "7780"]
+
+
+def test_the_variables_of_a_runner_are_there_for_those_who_take_part_and_the_wishes_own_win() -> None:
+    spec = wish(of_dnn(TORCH), environment={"NCCL_PROTO": "LL"})
+    found = scriptmode.variables(spec, on("algo-1", interface="lo"))
+    assert {name: found[name] for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_PROTO")} == {
+        "NCCL_SOCKET_IFNAME": "lo",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "NCCL_PROTO": "LL",
+    }
+    assert (found["MASTER_ADDR"], found["MASTER_PORT"]) == ("algo-3", "7777")
+    assert json.loads(found["SM_DISTRIBUTION_INSTANCE_GROUPS"]) == ["dnn"]
+    assert json.loads(found["SM_FRAMEWORK_PARAMS"]) == {
+        "sagemaker_torch_distributed_enabled": True,
+        "sagemaker_distribution_instance_groups": ["dnn"],
+    }
+    assert json.loads(found["SM_TRAINING_ENV"])["distribution_hosts"] == ["algo-3", "algo-1"]
+    assert "NCCL_PROTO" not in scriptmode.variables(wish(of_dnn(TORCH)), on("algo-2", "data"))
+    assert "MASTER_ADDR" not in scriptmode.variables(wish(of_dnn(MPI)), on("algo-1"))
+
+
+def test_hosts_are_listed_as_words_are_and_groups_as_they_are_given() -> None:
+    hosts = [f"algo-{number}" for number in range(1, 12)]
+    groups = [{"instance_group_name": "dnn", "instance_type": "local", "hosts": hosts}]
+    config = configfiles.resource_config(on("algo-1", hosts=hosts, groups=groups))
+    assert config["hosts"] == ["algo-1", "algo-10", "algo-11", *hosts[1:9]]
+    assert config["instance_groups"] == groups
+
+
+def test_neither_a_processing_job_nor_one_by_the_other_contract_has_a_distribution() -> None:
+    assert distribution.here(wish(of_dnn(TORCH), contract="v3"), on("algo-1")) is None
+    assert distribution.here(wish(of_dnn(TORCH), kind="process"), on("algo-1")) is None

@@ -40,7 +40,7 @@ asked = json.load(sys.stdin)
 base = asked["base"]
 if asked["isolated"]:
     folder = HostFolder(asked["folder"])
-    namespace.enter(namespace.Plan(folder, asked["hosts"][0], asked["hosts"], False))
+    namespace.enter(namespace.Plan(folder, asked["hosts"][0], dict.fromkeys(asked["hosts"], "127.0.0.1"), False))
 for name, text in asked["files"].items():
     path = os.path.join(base, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -115,7 +115,9 @@ class RealPackages:
         """Say why no world of its own can be made here, "" where it can."""
         folder = HostFolder(str(self.home / "trial"))
         folder.make()
-        plan, why = namespace.make_plan(folder, "algo-1", ["algo-1"], [sys.prefix, str(self.home), str(ROOT)])
+        plan, why = namespace.make_plan(
+            folder, "algo-1", {"algo-1": "127.0.0.1"}, [sys.prefix, str(self.home), str(ROOT)]
+        )
         if plan is None:
             return why
         namespace.write_files(plan)
@@ -148,7 +150,7 @@ class RealPackages:
             "environment": {**self.environment(), **environment, **added},
         }
         if isolated:
-            namespace.write_files(namespace.Plan(host, hosts[0], hosts, own_tmp=False))
+            namespace.write_files(namespace.Plan(host, hosts[0], dict.fromkeys(hosts, "127.0.0.1"), own_tmp=False))
         done = subprocess.run(
             [sys.executable, "-c", STAGE],
             check=False,

@@ -146,6 +146,8 @@ export interface HostEnd {
   failure: string;
   exception: RemoteException | null;
   left_behind: string[];
+  reason: string;
+  message: string | null;
   errors: string[];
   exited_at: number | null;
 }
@@ -537,6 +539,8 @@ export interface Job {
   transitions: Transition[];
   why: Why | null;
   failure_reason: string;
+  failure_message: string;
+  exit_message: string;
   hosts: HostEnd[];
   artifacts: Artifact[];
   received: {
@@ -583,6 +587,7 @@ export interface JobSpec {
   source_dir: SourceDir | null;
   entry_point: string;
   contract: "v2" | "v3";
+  arguments: string[];
   send: Payload | null;
   receive: string[];
   role: string;

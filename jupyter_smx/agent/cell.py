@@ -165,13 +165,19 @@ class Ending:
     def __init__(self) -> None:
         self.exit_code = 0
         self.report: Dict[str, Any] = {"refused": None, "exception": None}
-        self.report.update(errors=[], received={}, imported={}, remark="")
+        self.report.update(errors=[], received={}, imported={}, remark="", failure="")
         self.places: disk.Places = ()
 
     def refuse(self, sentence: str) -> None:
         """End a job that never began."""
         self.exit_code = 1
         self.report["refused"] = sentence
+        sys.stderr.write(sentence + "\n")
+
+    def fail_with(self, sentence: str) -> None:
+        """End a job whose code could not be made ready, in words that SageMaker has for it."""
+        self.exit_code = 1
+        self.report["failure"] = sentence
         sys.stderr.write(sentence + "\n")
 
     def name_files(self, folder: str, theirs: str) -> None:

@@ -13,13 +13,14 @@ import socket
 import struct
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple
 
 from jupyter_smx.agent import (
     cell,
     devices,
     disk,
     distribution,
+    entry,
     environment,
     failure,
     imports,
@@ -33,9 +34,10 @@ from jupyter_smx.agent import (
 )
 from jupyter_smx.agent.place import Place, outputs
 
-_SETTABLE = "a name holds no =, neither it nor its value a NUL, and all letters are ones that can be written."
 if TYPE_CHECKING:
     import types
+
+_SETTABLE = "a name holds no =, neither it nor its value a NUL, and all letters are ones that can be written."
 
 _NICE = 5
 _OOM_SCORE = 500
@@ -241,7 +243,7 @@ class _Job:
         except OSError as error:
             self.ending.refuse(f"host: the job's files cannot be written: {disk.explain(error, self.ending.places)}")
         else:
-            self._execute()
+            self._begin()
         full = cell.finish()
         if full is not None:
             said = f"log: what was printed last is lost: {disk.explain(full, self.ending.places)}"
@@ -253,6 +255,51 @@ class _Job:
                 traceback.print_exc()
         return self.ending.exit_code
 
+    def _begin(self) -> None:
+        how = entry.kind_of(self.spec, self.code)
+        try:
+            if how == entry.COMMAND:
+                self._become()
+            elif how == entry.PACKAGE and self._install():
+                self._run_module()
+            else:
+                self._execute()
+        except entry.InstallError as error:
+            self.ending.fail_with(str(error))
+
+    def _become(self) -> None:
+        """Give this process to a program that is not ours; comes back only where that cannot be."""
+        words = entry.command(self.spec, self.place)
+        self._report()  # what comes after is no Python, and says nothing
+        cell.flush()
+        self.first_line()
+        try:
+            entry.become(words, str(self.main.__file__))
+        except OSError as error:
+            self.ending.refuse(f"entry_point: {self.spec['entry_point']} cannot be started ({error.strerror}).")
+
+    def _install(self) -> bool:
+        """Install the user's package; False where SageMaker would run its script as it is, and that is left."""
+        try:
+            entry.install(self.code, self.place.path(entry.PACKAGES))
+        except entry.InstallError:
+            if not entry.runs_without(self.spec, self.code):
+                raise
+            entry.say("the script is run without its package, as SageMaker does.")
+            return False
+        return True
+
+    def _run_module(self) -> None:
+        """Run the entry point as ``python -m`` does."""
+        self.first_line()  # to find a module runs the packages that it lies in
+        try:
+            code = entry.load_module(entry.module_name(self.spec, self.code), self.main)
+        except BaseException as error:  # noqa: BLE001 - border: the user's code
+            self.ending.fail(error, str(self.main.__file__))
+            return
+        sys.argv[0] = code.co_filename
+        self._run(code, lambda: None)
+
     def _execute(self) -> None:
         # A file of the user's has its own name in tracebacks, a cell the name that the notebook gave it.
         filename = str(self.main.__file__) if self.spec["entry_point"] else self.spec["filename"]
@@ -261,9 +308,12 @@ class _Job:
         except (SyntaxError, ValueError) as error:
             self.ending.fail(error, filename)
             return
+        self._run(code, self.first_line)
+
+    def _run(self, code: types.CodeType, first_line: Callable[[], None]) -> None:
         found = distribution.here(self.spec, self.place)
         if found is None:
-            cell.execute(code, self.main, self.first_line, self.ending)
+            cell.execute(code, self.main, first_line, self.ending)
         else:
             self._in_ranks(found, code)
         names: List[str] = self.spec["receive"]

@@ -1,13 +1,28 @@
-"""What a record says of a failure: the job's own words, else its exception and what this host knows about it."""
+"""What a record says of a failure: the job's own words, else its exception and what this host knows about it.
+
+Beside that it has the text which SageMaker would have, as sagemaker-training writes it to ``/opt/ml/output/failure``.
+"""
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import os
 import signal
-from typing import Any, Dict, Optional
+import sys
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional
+
+from jupyter_smx.agent import entry, script
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.place import Place
 
 LIMIT = 1024
 """Characters, as SageMaker reads of ``/opt/ml/output/failure``."""
+_MESSAGE_LIMIT = 1024
+"""Bytes that SageMaker reads of ``/opt/ml/output/message``."""
+_KILLED = 128 + signal.SIGKILL
+"""What a shell leaves with whose program was killed, as the system does for lack of memory."""
 
 
 class RefusalError(Exception):
@@ -40,9 +55,91 @@ def of_signal(status: Optional[int], remark: str) -> str:
     return f"The job was ended by signal {number} ({signal.Signals(number).name}). {remark}"
 
 
+def _words(ml: str, report: Dict[str, Any]) -> str:
+    """Give what the job wrote, or what kept it from beginning; after :func:`settle` the file may hold other words."""
+    return str(report["words"] if "words" in report else own_words(ml) or report.get("failure") or "")
+
+
 def describe(ml: str, report: Dict[str, Any], status: Optional[int], fate: str) -> str:
     """Choose the sentence that explains most; ``fate`` is what only the host knows, as that memory ran out."""
-    text, exception, remark = own_words(ml), report.get("exception"), str(report.get("remark") or "")
+    text, exception, remark = _words(ml, report), report.get("exception"), str(report.get("remark") or "")
     if not text and exception:
         text = of_exception(exception, remark)
     return (text or fate or of_signal(status, remark) or str(report.get("refused") or ""))[:LIMIT]
+
+
+class Facts(NamedTuple):
+    """What there is to say at the end of a job: its wish and its host, its own report, and how its process ended."""
+
+    ml: str
+    spec: Dict[str, Any]
+    place: Place
+    report: Dict[str, Any]
+    status: Optional[int]
+    fate: str = ""
+
+
+def as_sagemaker(facts: Facts) -> str:
+    """Give the text of the failure file: the job's own, else sagemaker-training's; '' where neither wrote one.
+
+    The drivers of SDK 3 write the traceback. Where a processing job runs is neither, so only its script can write one.
+    """
+    status, report = facts.status, facts.report
+    text = _words(facts.ml, report)
+    exception = report.get("exception")
+    if script.is_driven(facts.spec):
+        return text or str(exception["traceback"] if exception else "")[:LIMIT]
+    if text or facts.spec["kind"] != "train" or not status or report.get("refused"):
+        return text
+    code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+    message = of_exception(exception, str(report.get("remark") or "")) if exception else ""
+    lines = ["ExecuteUserScriptError:", f"ExitCode {code}", f'ErrorMessage "{message}"']
+    if facts.fate or code == _KILLED:
+        lines.append(f'ExtraInfo "OutOfMemory: {facts.fate or "a program was ended by SIGKILL (signal 9)."}"')
+    lines.append(f'Command "{" ".join(_command(facts.spec, facts.place))}"')
+    return "\n".join(lines)[:LIMIT]
+
+
+def _command(spec: Dict[str, Any], place: Place) -> List[str]:
+    """Give the words that sagemaker-training starts such code with."""
+    how = entry.kind_of(spec, script.code_folder(spec, place))
+    if how == entry.COMMAND:
+        return entry.command(spec, place)
+    name, *words = script.argv(spec, place)
+    if how == entry.PACKAGE:
+        return [sys.executable, "-m", script.module_of(name), *words]
+    return [sys.executable, "--", name, *words]
+
+
+def exit_message(ml: str) -> Optional[str]:
+    """Read what a processing job says of its end, None where that is no UTF-8; a letter that is cut is left out."""
+    try:
+        with open(os.path.join(ml, "output", "message"), "rb") as file:
+            data = file.read(_MESSAGE_LIMIT + 1)
+    except OSError:
+        return ""
+    try:
+        return codecs.getincrementaldecoder("utf-8")().decode(data[:_MESSAGE_LIMIT], final=len(data) <= _MESSAGE_LIMIT)
+    except UnicodeDecodeError:
+        return None
+
+
+def told(facts: Facts) -> Dict[str, Any]:
+    """Give what a record says in words."""
+    return {
+        "failure": describe(facts.ml, facts.report, facts.status, facts.fate),
+        "reason": as_sagemaker(facts),
+        "message": exit_message(facts.ml) if facts.spec["kind"] == "process" else "",
+    }
+
+
+def settle(facts: Facts) -> None:
+    """Leave the file that sagemaker-training leaves: ``success`` or ``failure``; a script's own stays as it is."""
+    facts.report["words"] = _words(facts.ml, facts.report)
+    if facts.spec["kind"] != "train" or facts.status is None:
+        return
+    name, text = ("failure", as_sagemaker(facts)) if facts.status else ("success", "")
+    path = os.path.join(facts.ml, "output", name)
+    # The job may have left one, or a full disk, or no folder at all.
+    with contextlib.suppress(OSError), open(path, "x", encoding="utf-8") as file:
+        file.write(text)

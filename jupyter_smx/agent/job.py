@@ -289,6 +289,7 @@ class Job:
             self.report["refused"] = f"host: the job's process could not make itself ready. {why}"
         if report is None and self._reported:
             self.errors.append("host: what the job said of its end is lost, its exception and variables; see its log.")
+        failure.settle(self._facts())
         folder, ml, places = self.host.spool.path(self.id), self.host.folder.ml, self.host.disks(self.id)
         if archive.has_work(ml, self._outputs, folder):
             work = lambda: disk.explained(lambda: archive.archive(ml, self._outputs, folder), places)  # noqa: E731
@@ -310,15 +311,11 @@ class Job:
 
     def _account(self, artifacts: List[Dict[str, Any]]) -> None:
         """Find out which packages the job saw; mostly that is known already."""
-
-        def found(what: packages.Found) -> None:
-            self._found = what
-            self._finish(artifacts)
-
-        self.host.packages.find(self.report.get("imported") or {}, found)
+        self.host.packages.find(self.report.get("imported") or {}, functools.partial(self._finish, artifacts))
 
     @_surely
-    def _finish(self, artifacts: List[Dict[str, Any]]) -> None:
+    def _finish(self, artifacts: List[Dict[str, Any]], found: packages.Found) -> None:
+        self._found = found
         self._inputs.when_known(lambda: self._over(artifacts))
 
     def break_off(self, error: Exception) -> None:
@@ -362,6 +359,9 @@ class Job:
         log, samples = self.host.spool.size(self.id), self.host.spool.size(self.id, sampler.SAMPLES)
         return {"phase": self.phase, "lease": self.lease, "log": log, "samples": samples, "at": self.at}
 
+    def _facts(self, fate: str = "") -> failure.Facts:
+        return failure.Facts(self.host.folder.ml, self.spec, self.host.place, self.report, self.status, fate)
+
     def record(self, artifacts: List[Dict[str, Any]]) -> Dict[str, Any]:
         """Give the record of the end, as it is written and sent."""
         status = self.status
@@ -381,7 +381,7 @@ class Job:
             "cause": cause,
             "exit_code": os.WEXITSTATUS(status) if exited and not refused else None,  # type: ignore[arg-type]
             "signal": os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else None,
-            "failure": failure.describe(self.host.folder.ml, self.report, status, fate),
+            **failure.told(self._facts(fate)),
             "exception": self.report.get("exception"),
             "at": self.at,
             "log": self.host.spool.size(self.id),

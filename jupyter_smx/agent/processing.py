@@ -3,54 +3,73 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Dict
+from typing import TYPE_CHECKING, Any, Dict, List
 
+from jupyter_smx.agent import script, service
 from jupyter_smx.agent.place import channel_folder
-from jupyter_smx.agent.script import argv
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.place import Place
 
 
-def _job_config(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
-    inputs = [
-        {
-            "InputName": channel["name"],
-            "S3Input": {
-                "LocalPath": channel_folder(place, "process", channel["name"]),
-                "S3Uri": channel.get("source", ""),
-                "S3DataDistributionType": channel.get("distribution") or "FullyReplicated",
-                "S3DataType": "S3Prefix",
-                "S3InputMode": channel.get("mode") or "File",
-                "S3CompressionType": "None",
-                "S3DownloadMode": "StartOfJob",
-            },
-        }
-        for channel in spec.get("channels") or []
+_VOLUME = 30
+"""Gigabytes that SageMaker's SDK asks for; nothing here depends on it."""
+
+
+def _input(name: str, folder: str, source: str, channel: Dict[str, Any]) -> Dict[str, Any]:
+    return {
+        "InputName": name,
+        "S3Input": {
+            "LocalPath": folder,
+            "S3Uri": source,
+            "S3DataDistributionType": channel.get("distribution") or "FullyReplicated",
+            "S3DataType": "S3Prefix",
+            "S3InputMode": channel.get("mode") or "File",
+            "S3CompressionType": "None",
+            "S3DownloadMode": "StartOfJob",
+        },
+    }
+
+
+def _inputs(spec: Dict[str, Any], place: Place) -> List[Dict[str, Any]]:
+    """Name the channels, and the code, which is an input like any other."""
+    found = [
+        _input(one["name"], channel_folder(place, "process", one["name"]), one.get("source", ""), one)
+        for one in spec["channels"]
     ]
+    if spec["source_dir"] or spec["entry_point"]:
+        found.append(_input("code", script.code_folder(spec, place), spec["folder"], {}))
+    return found
+
+
+def _job_config(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
     outputs = [
         {
             "OutputName": output["name"],
-            "S3Output": {"LocalPath": place.real(output["path"]), "S3Uri": "", "S3UploadMode": "EndOfJob"},
+            "S3Output": {
+                "LocalPath": place.real(output["path"]),
+                "S3Uri": output.get("destination", ""),
+                "S3UploadMode": "EndOfJob",
+            },
         }
-        for output in spec.get("outputs") or []
+        for output in spec["outputs"]
     ]
+    name, *words = script.argv(spec, place)
+    cluster = {"InstanceCount": len(place.hosts), "InstanceType": place.instance_type}
     return {
-        "ProcessingJobArn": "",
-        "ProcessingJobName": spec.get("name", ""),
+        "ProcessingJobArn": service.arn(spec, place),
+        "ProcessingJobName": spec["name"],
         "AppSpecification": {
             "ImageUri": "",
-            "ContainerEntrypoint": ["python3", argv(spec, place)[0]],
-            "ContainerArguments": argv(spec, place)[1:] or None,
+            "ContainerEntrypoint": ["python3", name] if name.endswith(".py") else [name],
+            "ContainerArguments": words or None,
         },
-        "Environment": spec.get("environment") or {},
-        "ProcessingInputs": inputs,
+        "Environment": spec["environment"],
+        "ProcessingInputs": _inputs(spec, place),
         "ProcessingOutputConfig": {"Outputs": outputs, "KmsKeyId": None},
-        "ProcessingResources": {
-            "ClusterConfig": {"InstanceCount": len(place.hosts), "InstanceType": place.instance_type}
-        },
-        "RoleArn": spec.get("role", ""),
-        "StoppingCondition": {"MaxRuntimeInSeconds": int(spec.get("max_run") or 0)},
+        "ProcessingResources": {"ClusterConfig": {**cluster, "VolumeSizeInGB": _VOLUME, "VolumeKmsKeyId": None}},
+        "RoleArn": spec["role"],
+        "StoppingCondition": {"MaxRuntimeInSeconds": int(spec["max_run"])},
     }
 
 

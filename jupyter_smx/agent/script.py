@@ -46,10 +46,16 @@ def search_path(spec: Dict[str, Any], place: Place) -> List[str]:
 
 
 def argv(spec: Dict[str, Any], place: Place) -> List[str]:
-    """Give ``sys.argv`` of the script; a processing job's hyperparameters are what SageMaker calls its arguments."""
+    """Give ``sys.argv`` of the script; a processing job gets its arguments as they are."""
     name, given = script_name(spec), spec.get("hyperparameters") or {}
     if is_driven(spec):
         return [name, *hyperparameters.driven_arguments(given)]
     if spec["kind"] == "process" and spec["entry_point"] and not spec["source_dir"]:
         name = os.path.join(code_folder(spec, place), name)  # how the ScriptProcessor starts it
-    return [name, *hyperparameters.arguments(hyperparameters.split(given)[0])]
+    return [name, *hyperparameters.arguments(hyperparameters.split(given)[0]), *spec["arguments"]]
+
+
+def module_of(name: str) -> str:
+    """Give what sagemaker-training calls the module of a script: its name, without ``.py`` where it has that."""
+    stem, ending = os.path.splitext(name)
+    return stem if ending == ".py" else name

@@ -61,6 +61,8 @@ def complete(spec: Dict[str, Any]) -> Dict[str, Any]:
         "gpus": [],
         "source_dir": None,
         "entry_point": "",
+        "arguments": [],
+        "role": "",
         "script": "",
         "folder": "",
     }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, List
 from jupyter_smx.agent import configfiles
 from jupyter_smx.agent.hyperparameters import arguments, split, variable
 from jupyter_smx.agent.place import channel_folder
+from jupyter_smx.agent.script import module_of
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.place import Place
@@ -48,10 +49,6 @@ def leading_hosts(groups: List[str], place: Place) -> List[str]:
     return [host for group in place.groups if group["instance_group_name"] in groups for host in group["hosts"]]
 
 
-def _module(script: str) -> str:
-    return script[: -len(".py")] if script.endswith(".py") else script  # noqa: FURB188 - Python 3.8 has no removesuffix
-
-
 def _facts(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
     """Collect what SM_TRAINING_ENV holds; most variables are one entry of it."""
     own, framework = split(configfiles.hyperparameters(spec, place))
@@ -88,7 +85,7 @@ def _facts(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
         "master_hostname": master,
         "model_dir": place.path("model"),
         "module_dir": str(framework["sagemaker_submit_directory"]),
-        "module_name": _module(str(framework["sagemaker_program"])),
+        "module_name": module_of(str(framework["sagemaker_program"])),
         "network_interface_name": place.interface,
         "num_cpus": place.cpus,
         "num_gpus": place.gpus,

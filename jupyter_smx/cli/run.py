@@ -64,6 +64,8 @@ def _add_detach(parser: Parser) -> None:
 
 def _run(found: Namespace, desk: Desk) -> int:
     wish = options.gather(vars(found))
+    if found.script.endswith(".sh") and not wish.entry_point:  # no code of Python's
+        wish, found.script = replace(wish, entry_point=found.script), ""
     _check(wish, detach=found.detach)
     _check_script(found.script, wish.entry_point)
     asked, spec, grid = _spec(found.script, one_of(found.kind, KINDS, "--kind"), wish, desk)

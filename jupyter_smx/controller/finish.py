@@ -19,7 +19,7 @@ from jupyter_smx.policy.keep_alive import Keep
 from jupyter_smx.policy.learning import costs_of, worth_learning
 from jupyter_smx.policy.provenance import provenance_of
 from jupyter_smx.policy.usage import together, usage_of
-from jupyter_smx.policy.verdict import Verdict, verdict
+from jupyter_smx.policy.verdict import Verdict, exit_message, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -103,6 +103,8 @@ class Finisher:
                 hosts=ends,
                 artifacts=home,
                 failure_reason=judged.reason,
+                failure_message=judged.message if judged.message != judged.reason else "",
+                exit_message=exit_message(ends),
                 progress=told.progress,
                 metrics=told.latest,
                 pace=told.pace,
@@ -115,7 +117,7 @@ class Finisher:
             ),
             judged.state,
             now,
-            judged.reason,
+            judged.message or judged.reason,
         )
         self._write(finished, healthy=judged.healthy, idle_from=min(now, at.get("ended", now)))
         if len(trail.hosts) > 1:

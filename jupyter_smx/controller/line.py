@@ -192,7 +192,7 @@ class Line:
         job = self._record(ref)
         if job is None:
             return self._array(ref)
-        return Predecessor(name=job.name, status=job.status(), reason=job.failure_reason)
+        return Predecessor(name=job.name, status=job.status(), reason=job.failure_words())
 
 
 class _Place(NamedTuple):

@@ -123,7 +123,8 @@ class Listener(ABC):
         if job.goal is Goal.STOP:
             self._finisher.stop_unstarted(replace(job, cluster="", lease=0))
         else:
-            self._finisher.fail_unstarted([job], f"ClientError: {error}")
+            whose = "CapacityError" if error.transient else "ClientError"
+            self._finisher.fail_unstarted([job], f"{whose}: {error}")
         self._trails.pop(job.id, None)
         self.room_made()
 
@@ -133,7 +134,8 @@ class Listener(ABC):
 
     def environment_failed(self, jobs: Sequence[Job], error: SmxError) -> None:
         """End jobs whose requirements cannot be had."""
-        self._finisher.fail_unstarted(jobs, f"ClientError: {error}")
+        # What sagemaker-training says where pip fails.
+        self._finisher.fail_unstarted(jobs, f"AlgorithmError: InstallRequirementsError: {error}")
         for job in jobs:
             self._trails.pop(job.id, None)
         self.room_made()

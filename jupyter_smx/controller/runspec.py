@@ -42,11 +42,15 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
             for channel in spec.channels
             if has_channel(host, channel)
         ],
-        "outputs": [{"name": output.name, "path": output.path} for output in spec.outputs],
+        "outputs": [
+            {"name": output.name, "path": output.path, "destination": output.destination} for output in spec.outputs
+        ],
+        "role": spec.role,
         "send": None if spec.send is None else _send(spec.send),
         "shared": None if spec.shared is None else _send(spec.shared),
         "source_dir": None if spec.source_dir is None else to_builtins(spec.source_dir),
         "entry_point": spec.entry_point,
+        "arguments": list(spec.arguments),
         "folder": _folder(spec),
         "receive": list(spec.receive),
         "max_run": retries.seconds_left(job),

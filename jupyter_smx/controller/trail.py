@@ -74,6 +74,8 @@ def host_end(host: str, record: dict[str, Any] | None) -> HostEnd:
         exit_code=record.get("exit_code"),
         signal=record.get("signal"),
         failure=record.get("failure") or "",
+        reason=record.get("reason") or "",
+        message=record.get("message", ""),
         exception=RemoteException(
             type=said.get("type", ""),
             message=said.get("message", ""),

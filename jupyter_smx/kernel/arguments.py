@@ -64,6 +64,7 @@ _KINDS = {
     "contract": _Kind(_is(str), "It is text.", "'v3'"),
     "role": _Kind(_is(str), "It is text.", "'research'"),
     "hyperparameters": _Kind(_named(), "It is a dict of values by name.", "{'epochs': 3}"),
+    "arguments": _Kind(_NAMES, "It is a list of words.", "['--split', '0.2']"),
     "environment": _Kind(_named(), "It is a dict of values by name.", "{'OMP_NUM_THREADS': 2}"),
     "inputs": _Kind(_named(*_PATH, Channel), "It is a dict of paths or URLs by channel.", "{'train': 'data/train'}"),
     "outputs": _Kind(_named(*_PATH, Output), "It is a dict of folders by name.", "{'model': 'models'}"),
@@ -73,7 +74,7 @@ _KINDS = {
     "python": _Kind(_is(*_PATH), "It is text or a path.", "'conda:torch'"),
     "requirements": _Kind(
         lambda value: isinstance(value, _PATH) or _NAMES(value),
-        "It is the path of a file, or a list of requirements.",
+        "It is the path of a file, a list of requirements, or 'none'.",
         "['einops', 'pandas>=2']",
     ),
     "send": _Kind(

@@ -86,14 +86,14 @@ def _with(reason: str, hint: str) -> str:
 
 def _reason(job: Job, end: HostEnd | None) -> str:
     if end is None:
-        return job.failure_reason or "no host reported an end."
+        return job.failure_words() or "no host reported an end."
     if end.exception:
         script = f"{job.spec.entry_point}, " if job.spec.entry_point else ""
         line = f" ({script}line {end.exception.line})" if end.exception.line else ""
         return f"{end.exception.type}: {end.exception.message}{line}"
     if end.signal:
-        return f"{signal_name(end.signal)} ended it on {end.host}. {job.failure_reason}".rstrip()
-    return job.failure_reason or f"exit code {end.exit_code} on {end.host}."
+        return f"{signal_name(end.signal)} ended it on {end.host}. {job.failure_words()}".rstrip()
+    return job.failure_words() or f"exit code {end.exit_code} on {end.host}."
 
 
 def signal_name(number: int) -> str:

@@ -98,6 +98,7 @@ def process(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     engine: str = "local",
     keep_alive: int | str = 0,
     hyperparameters: Mapping[str, Any] | None = None,
+    arguments: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     inputs: Inputs | None = None,
     outputs: Outputs | None = None,
@@ -120,9 +121,10 @@ def process(  # noqa: PLR0913 - one keyword for each wish, all with defaults
 
     The parameters are those of :func:`train`, but ``outputs`` has any names, and its values are
     ``PATH[:DESTINATION]``: the folder in the job (empty: ``/opt/ml/processing/output/NAME``) and where it goes.
+    ``arguments`` are words that the script gets as they are, behind those of ``hyperparameters``.
     """
-    arguments = dict(locals())
-    return _run("process", **arguments)
+    wish = dict(locals())
+    return _run("process", **wish)
 
 
 def job(ref: str) -> Job:
@@ -286,6 +288,7 @@ def _wish(session: Session, kind: Kind, folder: Path, **arguments: Any) -> Wish:
     arguments["groups"] = tuple(arguments.pop("instance_groups"))
     arguments["receive"] = tuple(arguments["receive"])
     arguments["after"] = ids_of(arguments["after"], session.namespace, session.client)
+    arguments["arguments"] = tuple(arguments.get("arguments", ()))
     return Wish(
         kind=kind,
         channels=tuple(_channel(name, source, folder) for name, source in inputs.items()),

@@ -99,6 +99,11 @@ class Job:
         return self.record.provenance
 
     @property
+    def exit_message(self) -> str:
+        """What a processing job wrote to ``/opt/ml/output/message``, SageMaker's ``ExitMessage``; "" before its end."""
+        return self.record.exit_message
+
+    @property
     def cost(self) -> Cost | None:
         """US dollars so far, a float whose ``per_step`` is dollars for a step; None where a price is not known."""
         bill = self._client.priced(self.id).bill

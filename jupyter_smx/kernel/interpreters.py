@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Required = str | Path | Sequence[str]
 """A requirements file, or requirements one by one."""
 
+NOTHING = "none"
+"""What ``--requirements`` says where not even the file beside the script shall be installed."""
 _CONDA = "conda:"
 _UV = "uv:"
 _PICKLER = "cloudpickle"
@@ -88,7 +90,7 @@ def with_pickler(spec: JobSpec) -> JobSpec:
 
 def _required(required: Required, folder: Path) -> tuple[str, ...]:
     if isinstance(required, (str, Path)):
-        return requirements.read(required, folder) if str(required) else ()
+        return requirements.read(required, folder) if str(required) not in ("", NOTHING) else ()
     return requirements.specifiers([str(each) for each in required])
 
 

@@ -17,7 +17,10 @@ KEYWORDS = {
         "nothing where there is an ``entry_point``."
     ),
     "source_dir": "folder of code that lies beside the script in the job; a ``.gitignore`` in it is heeded.",
-    "entry_point": "Python file to run, in ``source_dir`` if that is given.",
+    "entry_point": (
+        "file to run, in ``source_dir`` if that is given: a Python script, a shell script (``.sh``) or another "
+        "program. Where ``source_dir`` has a ``setup.py`` it is installed and the file run as a module of it."
+    ),
     "contract": (
         "what the script sees: ``v2``, what the toolkit in SageMaker's images shows it, or ``v3``, what the drivers of "
         "SageMaker's Python SDK 3 do."
@@ -39,7 +42,8 @@ KEYWORDS = {
     ),
     "requirements": (
         "a requirements file, or requirements one by one, that are installed on top of ``python``'s own "
-        "packages; equal ones share one environment."
+        "packages; equal ones share one environment. Without it ``requirements.txt`` of ``source_dir`` is "
+        "installed, as on SageMaker; ``'none'`` says no."
     ),
     "metrics": (
         "regular expressions by the name of their metric; the first group in a line of the log is its "

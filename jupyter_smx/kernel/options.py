@@ -30,6 +30,7 @@ class Options(Struct, frozen=True, kw_only=True):
     output: tuple[str, ...] = ()
     hp: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
+    arg: tuple[str, ...] = ()
     python: str = ""
     requirements: str = ""
     source_dir: str = ""
@@ -105,6 +106,14 @@ TABLE = (
         "hyperparameter, also an argument of the script; {expr} takes a value from the notebook, as a value",
         many=True,
     ),
+    Option(
+        ("--arg",),
+        "WORD",
+        "--arg=--split --arg 0.2",
+        "of a processing job: one word that its script gets as it is, behind those of --hp; --arg=WORD where it "
+        "begins with a hyphen",
+        many=True,
+    ),
     Option(("--env",), "NAME=VALUE", "OMP_NUM_THREADS=2", "environment variable of the job", many=True),
     Option(
         ("--python",),
@@ -115,16 +124,18 @@ TABLE = (
     ),
     Option(
         ("--requirements",),
-        "FILE",
+        "FILE|none",
         "requirements.txt",
-        "packages that the job's Python gets on top of its own, in an environment that later jobs reuse",
+        "packages that the job's Python gets on top of its own, in an environment that later jobs reuse; default "
+        "requirements.txt in --source-dir, as on SageMaker, if it has one",
     ),
     Option(("--source-dir",), "DIR", "src", "folder of code that lies beside the script in the job"),
     Option(
         ("--entry-point",),
         "FILE",
         "train.py",
-        "Python file to run instead of the cell; in --source-dir if that is given",
+        "file to run instead of the cell, in --source-dir if that is given: a Python script, a shell script (.sh) or "
+        "another program; where that folder has a setup.py it is installed and the file run as a module of it",
     ),
     Option(
         ("--contract",),

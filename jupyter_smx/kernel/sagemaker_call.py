@@ -210,7 +210,7 @@ def _processing(spec: JobSpec, script: str, *, alone: bool) -> str:
         ("max_runtime_in_seconds", str(min(spec.max_run, LONGEST_PROCESSING))),
         *([("env", _literal(spec.environment, 2))] if spec.environment else []),
     ]
-    words = arguments(spec.hyperparameters)
+    words = words_of(spec)
     run: Arguments = [
         ("code", f'str(HERE / "code" / {_q(script)})' if alone else _q(script)),
         *([] if alone else [("source_dir", "CODE")]),
@@ -264,7 +264,7 @@ def words_of(spec: JobSpec) -> list[str]:
     """Give the words that follow the script's name, by the contract that the job ran by."""
     if spec.kind == "train" and spec.contract == "v3":
         return as_read.driven_arguments(spec.hyperparameters)
-    return arguments(spec.hyperparameters)
+    return [*arguments(spec.hyperparameters), *spec.arguments]
 
 
 def arguments(hyperparameters: dict[str, str]) -> list[str]:

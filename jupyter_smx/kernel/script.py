@@ -13,6 +13,11 @@ from jupyter_smx.model.errors import ValidationError, nearest
 from jupyter_smx.model.source import is_entry_point
 
 _CODE = (".py", ".so", ".pyd")
+_OPTION = "--entry-point"
+_SHELL = ".sh"
+_PROGRAMS = (b"#!", b"\x7fELF")
+REQUIREMENTS = "requirements.txt"
+"""Beside the script: what SageMaker installs before it."""
 
 
 class Script(Struct, frozen=True, kw_only=True):
@@ -24,6 +29,10 @@ class Script(Struct, frozen=True, kw_only=True):
     text: str
     filename: str = ""
     entry_point: str = ""
+
+    def is_python(self) -> bool:
+        """Say whether a job reads it as Python; anything else is a program that it starts."""
+        return not self.entry_point or self.entry_point.endswith(".py")
 
 
 def choose(code: str, source_dir: str, entry_point: str, folder: Path) -> Script:
@@ -46,7 +55,23 @@ def choose(code: str, source_dir: str, entry_point: str, folder: Path) -> Script
     name = entry_point if source_dir else Path(entry_point).name
     path = Path(source_dir or folder, Path(entry_point).expanduser())
     _check(entry_point, name, path, source_dir, folder)
-    return Script(text=read(str(path), "--entry-point"), filename=str(path), entry_point=name)
+    text = _text_of_program(path) if source_dir and path.suffix not in (".py", _SHELL) else read(str(path), _OPTION)
+    return Script(text=text, filename=str(path), entry_point=name)
+
+
+def _text_of_program(path: Path) -> str:
+    """Give the text of a program for the record, or what it is where it has none."""
+    data = path.read_bytes()
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return f"# {path.name} is a program of {len(data)} bytes.\n"
+
+
+def beside(script: Script, source_dir: str) -> str:
+    """Give the requirements file that SageMaker would install for a script, "" where there is none."""
+    path = Path(source_dir, REQUIREMENTS)
+    return str(path) if source_dir and script.is_python() and path.is_file() else ""
 
 
 def is_empty(code: str) -> bool:
@@ -61,16 +86,29 @@ def _check(word: str, name: str, path: Path, source_dir: str, folder: Path) -> N
     if source_dir and not path.is_file():
         inside = _within(folder / word, source_dir)
         cure = f"It is named from --source-dir: --entry-point {inside}." if inside else _near(path)
-        raise _refused("--entry-point", word, f"is no file in {source_dir}.", cure)
-    if path.suffix != ".py" or not is_entry_point(name):
+        raise _refused(_OPTION, word, f"is no file in {source_dir}.", cure)
+    if not is_entry_point(name) or not _is_program(path, alone=not source_dir):
         raise ValidationError(
             f"--entry-point: {word} is no script that a job can run.",
             field="entry_point",
             value=word,
-            rule="It is a .py file, and its name has letters, digits, dots, hyphens, underscores and plus signs only, "
-            "as SageMaker's.",
-            cure="A Python script can start any other program.",
+            rule="It is a .py or a .sh file, or a program in --source-dir that may be executed or begins with #!; its "
+            "name has letters, digits, dots, hyphens, underscores and plus signs only, as SageMaker's.",
+            cure=f"`chmod +x {word}`, if it is a program." if source_dir else "",
         )
+
+
+def _is_program(path: Path, *, alone: bool) -> bool:
+    """Say whether a file can be run; what does not exist or is a notebook is told about by who reads it."""
+    if path.suffix in (".py", _SHELL):
+        return True
+    if alone or path.suffix == ".ipynb":
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(4).startswith(_PROGRAMS) or os.access(path, os.X_OK)
+    except OSError:
+        return False
 
 
 def _within(path: Path, source_dir: str) -> str:
@@ -147,7 +185,7 @@ def read(word: str, where: str) -> str:
 
 
 def _refused(where: str, word: str, sentence: str, cure: str) -> ValidationError:
-    field = "entry_point" if where == "--entry-point" else "source"
+    field = "entry_point" if where == _OPTION else "source"
     return ValidationError(f"{where}: {word} {sentence}", field=field, value=word, cure=cure)
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from jupyter_smx.kernel import cell, fields, interpreters
 from jupyter_smx.kernel.expression import hyperparameter, text_of, value_of
-from jupyter_smx.kernel.script import absolute_folder, check_folder, choose, own_modules
+from jupyter_smx.kernel.script import Script, absolute_folder, beside, check_folder, choose, own_modules
 from jupyter_smx.model import duration
 from jupyter_smx.model.channel import Channel, Output
 from jupyter_smx.model.distribution import Distribution
@@ -84,6 +84,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     """Absolute path of a folder, "" for none."""
     entry_point: str = ""
     contract: str = "v2"
+    arguments: tuple[str, ...] = ()
     role: str = ""
     max_run: int | str | None = None
     python: str = ""
@@ -103,10 +104,11 @@ class Wish(Struct, frozen=True, kw_only=True):
         if self.source_dir:
             check_folder(self.source_dir)
         script = choose(code, self.source_dir, self.entry_point, here.folder)
+        required = beside(script, self.source_dir) if self.requirements == "" else self.requirements
         filename = script.filename or f"<{name}>"
         source = script.text if script.filename else cell.place(code, lines_before)
         own = interpreters.Choice(python=here.python, python_version=here.python_version)
-        chosen = interpreters.choose(self.python, self.requirements, own, here.folder)
+        chosen = interpreters.choose(self.python, required, own, here.folder)
         return JobSpec(
             kind=self.kind,
             source=source,
@@ -123,13 +125,14 @@ class Wish(Struct, frozen=True, kw_only=True):
             receive=tuple(dict.fromkeys(check_identifier(name, "--receive") for name in self.receive)),
             entry_point=script.entry_point,
             contract=fields.contract(self.contract),
+            arguments=self.arguments,
             role=self.role,
             max_run=DAY if self.max_run is None else duration.parse(self.max_run, "max_run"),
             python=chosen.python,
             python_version=chosen.python_version,
             requirements=chosen.requirements,
             requirements_only=chosen.requirements_only,
-            imports=self._hints(self.installed(cell.imports(cell.check(source, filename)), script.filename)),
+            imports=self._hints(self._imports(script, source, filename)),
             notebook=here.notebook,
             cell_id=here.cell_id,
             working_directory=str(here.folder),
@@ -144,6 +147,11 @@ class Wish(Struct, frozen=True, kw_only=True):
         """Add what the launcher itself imports, so that a warm host has it ready."""
         launcher = () if self.distribution is None else ("torch.distributed.run",)
         return tuple(dict.fromkeys([*imports, *launcher]))
+
+    def _imports(self, script: Script, source: str, filename: str) -> tuple[str, ...]:
+        if not script.is_python():
+            return ()
+        return self.installed(cell.imports(cell.check(source, filename)), script.filename)
 
     def installed(self, imports: tuple[str, ...], filename: str = "") -> tuple[str, ...]:
         """Leave out the modules that come with the job: a host must not import beforehand what the next job changes."""
@@ -199,6 +207,7 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         source_dir=absolute_folder(options.source_dir, folder),
         entry_point=options.entry_point,
         contract=options.contract or "v2",
+        arguments=texts(options.arg, "--arg"),
         role=options.role,
         max_run=options.max_run,
         python=options.python,

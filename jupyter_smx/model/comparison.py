@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from difflib import unified_diff
 from typing import TYPE_CHECKING
 
@@ -125,6 +126,7 @@ def _wish(job: Job) -> Facts:
             "maximum run time": duration.words(spec.max_run),
             "entry point": spec.entry_point,
             "contract": spec.contract,
+            "arguments": shlex.join(spec.arguments),
             "received variables": ", ".join(sorted(spec.receive)),
         }
     )
@@ -192,7 +194,7 @@ def _revision(job: Job) -> Facts:
 
 def _outcome(job: Job) -> Facts:
     ran = "" if job.started_at is None or job.ended_at is None else duration.words(job.ended_at - job.started_at)
-    return _said({"status": job.status().value, "failure": job.failure_reason, "duration": ran})
+    return _said({"status": job.status().value, "failure": job.failure_words(), "duration": ran})
 
 
 def _metrics(job: Job) -> Facts:

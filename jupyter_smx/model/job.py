@@ -57,6 +57,10 @@ class HostEnd(Struct, frozen=True, kw_only=True):
     failure: str = ""
     exception: RemoteException | None = None
     left_behind: tuple[str, ...] = ()
+    reason: str = ""
+    """The failure file's text: the script's own, or what sagemaker-training writes there; "" where there is none."""
+    message: str | None = ""
+    """What a processing job wrote to ``/opt/ml/output/message``; None where that is no UTF-8."""
     errors: tuple[str, ...] = ()
     """Sentences about what went wrong without ending the job: a variable that could not come back, say."""
     exited_at: float | None = None
@@ -147,6 +151,11 @@ class Job(Struct, frozen=True, kw_only=True):
     transitions: tuple[Transition, ...] = ()
     why: Why | None = None
     failure_reason: str = ""
+    """SageMaker's ``FailureReason``."""
+    failure_message: str = ""
+    """The same in our own words, where we know more: the exception, the signal; see :meth:`failure_words`."""
+    exit_message: str = ""
+    """SageMaker's ``ExitMessage``: what the hosts of a processing job wrote to ``/opt/ml/output/message``."""
     hosts: tuple[HostEnd, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     received: dict[str, int] = {}
@@ -169,6 +178,10 @@ class Job(Struct, frozen=True, kw_only=True):
     def status(self) -> Status:
         """SageMaker's ``Status`` for the step the job is at."""
         return status_of(self.state)
+
+    def failure_words(self) -> str:
+        """Say why the job failed, for people; "" when it did not."""
+        return self.failure_message or self.failure_reason
 
 
 class JobSummary(Struct, frozen=True, kw_only=True):

@@ -43,6 +43,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Name of the script in its folder, as ``train.py``; "" where the cell is the script."""
     contract: Literal["v2", "v3"] = "v2"
     """What a training script sees: what the toolkit in SageMaker's images shows it, or the drivers of SDK 3."""
+    arguments: tuple[str, ...] = ()
+    """Words of a processing job's script, as they are: SageMaker's ``ContainerArguments``."""
     send: Payload | None = None
     receive: tuple[str, ...] = ()
     role: str = ""

@@ -62,8 +62,8 @@ def base_name_of(job: Job) -> str:
 
 
 def _message(job: Job) -> str:
-    if job.status() is Status.FAILED and job.failure_reason:
-        return job.failure_reason
+    if job.status() is Status.FAILED and job.failure_words():
+        return job.failure_words()
     if job.spec.after and job.state is SecondaryStatus.PENDING and job.why is not None:
         return job.why.sentence
     said = job.transitions[-1].status_message if job.transitions else ""

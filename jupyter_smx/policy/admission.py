@@ -283,6 +283,31 @@ def _check_code(spec: JobSpec) -> None:
             value=spec.entry_point,
             rule="A path within the folder, of letters, digits, dots, hyphens, underscores and plus signs.",
         )
+    if spec.arguments and spec.kind != "process":
+        raise ValidationError(
+            f"--arg: {spec.arguments[0]!r} goes to no training job.",
+            field="arguments",
+            value=spec.arguments[0],
+            rule="SageMaker gives a training script its hyperparameters as words, and a processing script arguments.",
+            cure="Give it --hp NAME=VALUE.",
+        )
+    is_program = bool(spec.entry_point) and not spec.entry_point.endswith(".py")
+    if is_program and spec.distribution is not None:
+        raise ValidationError(
+            f"--distribution: {spec.entry_point} is no Python script.",
+            field="distribution",
+            value=spec.entry_point,
+            rule="A launcher starts a Python script in several processes.",
+            cure="Start the processes in the program itself; it is run once on each host.",
+        )
+    if is_program and (spec.send or spec.shared or spec.receive):
+        raise ValidationError(
+            f"--entry-point: {spec.entry_point} has no variables.",
+            field="entry_point",
+            value=spec.entry_point,
+            rule="--send and --receive are about variables of a Python script.",
+            cure="Pass files by --input and values by --hp, and get files by --output.",
+        )
     has_code = spec.entry_point or spec.source_dir is not None
     if spec.kind == "process" and has_code and any(channel.name == "code" for channel in spec.channels):
         raise ValidationError(

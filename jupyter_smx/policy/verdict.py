@@ -1,7 +1,8 @@
 """How a job ended: from the records of all its hosts to one final state and one failure reason.
 
 Prefixes are SageMaker's: ``AlgorithmError`` (the user's code), ``ClientError`` (the user's wish),
-``InternalServerError`` (ours). Source: FailureReason of DescribeTrainingJob, 1024 characters at most.
+``InternalServerError`` (ours), ``CapacityError`` (no hosts could be had). Source: FailureReason of
+DescribeTrainingJob, 1024 characters at most: the failure file's text, or the exit code where there is none.
 """
 
 from __future__ import annotations
@@ -20,14 +21,23 @@ if TYPE_CHECKING:
     from jupyter_smx.model.job import HostEnd
 
 MAX_REASON = 1_024
+MAX_MESSAGE = 1_024
+"""Bytes of an exit message."""
+_NO_TEXT = "ClientError: /opt/ml/output/message of {host} is no UTF-8 text."
+_SIGNALS = 128
+"""A shell, and so a container, leaves with this and the number of the signal that ended a program."""
 _NOBODY_ASKED = "InternalServerError: The hosts ended the job, and nobody had asked for that."
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """A final state, its reason, and whether the hosts can be trusted with another job."""
+    """A final state, its reason, and whether the hosts can be trusted with another job.
+
+    ``message`` is the reason in our own words, "" where that says no more.
+    """
 
     state: SecondaryStatus
     reason: str = ""
+    message: str = ""
     healthy: bool = True
 
 
@@ -35,20 +45,44 @@ def verdict(goal: Goal, ends: Sequence[HostEnd]) -> Verdict:
     """Judge a job whose every host has a record; any host that failed fails the job, and only a wish stops it."""
     end = guilty(ends)
     if ends and all(other.ended_well() for other in ends):
-        return Verdict(state=SecondaryStatus.COMPLETED)
+        return _done(ends)
     if goal is Goal.STOP:
         return Verdict(state=SecondaryStatus.STOPPED, healthy=not any(other.is_ours() for other in ends))
     if end is not None and end.is_ours():
         reason = end.failure or f"Host {end.host} was lost while the job ran."
         return Verdict(state=SecondaryStatus.FAILED, reason=_cut(f"InternalServerError: {reason}"), healthy=False)
     if end is not None and not (end.ended_well() or end.was_told()):
-        return Verdict(state=SecondaryStatus.FAILED, reason=_cut(_reason(end)))
+        return Verdict(state=SecondaryStatus.FAILED, reason=_cut(_reason(end)), message=_cut(_message(end)))
     if any(other.cause == "max_runtime" for other in ends):
         return Verdict(state=SecondaryStatus.MAX_RUNTIME_EXCEEDED)
     return Verdict(state=SecondaryStatus.FAILED, reason=_NOBODY_ASKED, healthy=False)
 
 
+def _done(ends: Sequence[HostEnd]) -> Verdict:
+    garbled = next((end.host for end in ends if end.message is None), "")
+    if garbled:
+        return Verdict(state=SecondaryStatus.FAILED, reason=_NO_TEXT.format(host=garbled))
+    return Verdict(state=SecondaryStatus.COMPLETED)
+
+
 def _reason(end: HostEnd) -> str:
+    """Give SageMaker's words."""
+    if end.cause == "refused":
+        return f"ClientError: {end.failure}"
+    if end.reason:
+        return f"AlgorithmError: {end.reason}"
+    code = end.exit_code if end.signal is None else _SIGNALS + end.signal
+    return f"AlgorithmError: Exit Code: {code}"
+
+
+def exit_message(ends: Sequence[HostEnd]) -> str:
+    """Join what the hosts said at their end, in their order, and cut it where SageMaker does."""
+    whole = "".join(end.message or "" for end in ends)
+    return whole.encode()[:MAX_MESSAGE].decode(errors="ignore")
+
+
+def _message(end: HostEnd) -> str:
+    """Give our own."""
     if end.cause == "refused":
         return f"ClientError: {end.failure}"
     if end.cause == "memory":

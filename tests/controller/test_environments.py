@@ -128,7 +128,10 @@ def test_a_failed_build_fails_every_job_that_wanted_it_and_the_next_one_tries_ag
     sim.pass_time(LONGER)
     for job in jobs:
         assert sim.job(job).status() is Status.FAILED
-        assert sim.job(job).failure_reason == "ClientError: --requirements: gone cannot be installed."
+        assert (
+            sim.job(job).failure_reason
+            == "AlgorithmError: InstallRequirementsError: --requirements: gone cannot be installed."
+        )
         assert (sim.job(job).warm_pool or pytest.fail("no pool")).status.value == "Terminated"
     assert sim.world.launches == {}
     sim.world.builder.failing.clear()
@@ -226,7 +229,8 @@ def test_a_build_that_takes_too_long_is_ended_and_its_step_is_named(one_kept: Si
     one_kept.pass_time(22.0)
     reason = one_kept.job(job).failure_reason
     assert reason.startswith(
-        "ClientError: --requirements: the environment was not ready within 20 s while it was collecting torch."
+        "AlgorithmError: InstallRequirementsError: "
+        "--requirements: the environment was not ready within 20 s while it was collecting torch."
     )
     assert "ControllerApp.environment_limit" in reason
     assert one_kept.world.builder.running == []

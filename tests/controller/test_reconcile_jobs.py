@@ -172,7 +172,7 @@ def test_a_refusal_that_does_not_end_fails_the_job_and_the_next_one_has_its_turn
     job, waiting = sim.submit(hosts=2), sim.submit(hosts=2)
     sim.pass_time(30)
     assert sim.job(job).status() is Status.FAILED
-    assert sim.job(job).failure_reason.startswith("ClientError: There is no capacity now.")
+    assert sim.job(job).failure_reason.startswith("CapacityError: There is no capacity now.")
     assert sim.job(waiting).state is SecondaryStatus.TRAINING
 
 

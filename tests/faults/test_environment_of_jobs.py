@@ -110,7 +110,7 @@ def test_a_build_that_fails_fails_the_job_with_package_exit_code_and_cure(world:
     (project / "requirements.txt").write_text("--no-index\nnosuchpackage==3\n")
     job = world.submit(**wish(project)).wait()
     assert job.state is SecondaryStatus.FAILED
-    assert job.failure_reason.startswith("ClientError: --requirements: nosuchpackage")
+    assert job.failure_reason.startswith("AlgorithmError: InstallRequirementsError: --requirements: nosuchpackage")
     assert "ended with exit code 1" in job.failure_reason
     assert "Correct the name or the version" in job.failure_reason
     assert world.pools() == ()

@@ -102,7 +102,7 @@ def test_code_that_raises_names_the_line_of_the_cell_and_keeps_the_pool(
     assert "line 5" in error.remote_traceback
     assert "line 7" in error.remote_traceback
     assert "jupyter_smx" not in error.remote_traceback
-    assert error.job.failure_reason == "AlgorithmError: KeyError: 'key'"
+    assert error.job.failure_words() == "AlgorithmError: KeyError: 'key'"
     (end,) = error.job.hosts
     assert (end.exit_code, end.exception.line if end.exception else None) == (1, 5)
     assert shared.run().why().startswith("Warm: ")
@@ -110,20 +110,24 @@ def test_code_that_raises_names_the_line_of_the_cell_and_keeps_the_pool(
 
 
 @pytest.mark.parametrize(
-    ("body", "reason"),
+    ("body", "words", "code"),
     [
-        ("import sys; sys.exit(3)", "AlgorithmError: Exit Code: 3"),
-        ("os.kill(os.getpid(), 11)", "AlgorithmError: The job was ended by signal 11 (SIGSEGV)."),
-        ("os.kill(os.getpid(), 9)", "AlgorithmError: The job was ended by signal 9 (SIGKILL)."),
-        ("os.abort()", "AlgorithmError: The job was ended by signal 6 (SIGABRT)."),
-        ("open('/opt/ml/output/failure', 'w').write('too hot') and os._exit(1)", "AlgorithmError: too hot"),
+        ("import sys; sys.exit(3)", "AlgorithmError: Exit Code: 3", 3),
+        ("os.kill(os.getpid(), 11)", "AlgorithmError: The job was ended by signal 11 (SIGSEGV).", -11),
+        ("os.kill(os.getpid(), 9)", "AlgorithmError: The job was ended by signal 9 (SIGKILL).", -9),
+        ("os.abort()", "AlgorithmError: The job was ended by signal 6 (SIGABRT).", -6),
+        ("open('/opt/ml/output/failure', 'w').write('too hot') and os._exit(1)", "AlgorithmError: too hot", None),
     ],
 )
-def test_code_that_ends_itself_is_told_as_that_and_keeps_the_pool(shared: World, body: str, reason: str) -> None:
+def test_code_that_ends_itself_is_told_as_that_and_keeps_the_pool(
+    shared: World, body: str, words: str, code: int | None
+) -> None:
     pool = shared.cluster()
     job = shared.submit(body.replace("/opt/ml/output/failure", "' + os.environ['SM_OUTPUT_DIR'] + '/failure"))
     ended = job.wait()
-    assert (ended.state, ended.failure_reason) == (SecondaryStatus.FAILED, reason)
+    assert (ended.state, ended.failure_words()) == (SecondaryStatus.FAILED, words)
+    told = words if code is None else f'AlgorithmError: ExecuteUserScriptError:\nExitCode {code}\nErrorMessage ""\n'
+    assert ended.failure_reason.startswith(told)
     assert job.runs() == 1
     assert job.log().startswith("begun\n")
     assert shared.cluster() == pool

@@ -253,7 +253,8 @@ def test_one_of_the_two_is_run_and_never_a_guess(tmp_path: Path, code: str) -> N
         ("src/train.py", "It is named from --source-dir: --entry-point train.py."),
         ("tran.py", "Did you mean train.py"),
         ("pkg", "is no file in"),
-        ("run.sh", "is no script that a job can run"),
+        ("run.txt", "is no script that a job can run"),
+        ("bad name.sh", "as SageMaker's"),
         ("日本.py", "as SageMaker's"),
         ("../other.py", "as SageMaker's"),
         ("note.ipynb", "is no script that a job can run"),
@@ -261,7 +262,9 @@ def test_one_of_the_two_is_run_and_never_a_guess(tmp_path: Path, code: str) -> N
     ],
 )
 def test_an_entry_point_that_cannot_be_run_is_refused(tmp_path: Path, word: str, sentence: str) -> None:
-    src = fill(tmp_path / "src", "train.py", "pkg/a.py", "run.sh", "日本.py", "note.ipynb", "../other.py")
+    src = fill(
+        tmp_path / "src", "train.py", "pkg/a.py", "run.txt", "bad name.sh", "日本.py", "note.ipynb", "../other.py"
+    )
     (src / "nothing.py").touch()
     with pytest.raises(ValidationError) as raised:
         script.choose("", str(src), word, tmp_path)
@@ -273,6 +276,34 @@ def test_an_absolute_entry_point_is_found_in_its_folder(tmp_path: Path) -> None:
     assert script.choose("", str(src), str(src / "sub" / "train.py"), tmp_path).entry_point == "sub/train.py"
     alone = script.choose("", "", str(src / "sub" / "train.py"), tmp_path)
     assert (alone.entry_point, alone.filename) == ("train.py", str(src / "sub" / "train.py"))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "runs", "text"),
+    [
+        ("run.sh", b"echo 1\n", False, "echo 1\n"),
+        ("bin/run", b"#!/usr/bin/env perl\n", False, "#!/usr/bin/env perl\n"),
+        ("run.pl", b"print 1\n", True, "print 1\n"),
+        ("tool", b"\x7fELF\xff\xfe", False, "# tool is a program of 6 bytes.\n"),
+    ],
+)
+def test_any_program_of_the_folder_may_be_the_entry_point(
+    tmp_path: Path, name: str, data: bytes, runs: bool, text: str
+) -> None:
+    path = tmp_path / "src" / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(data)
+    path.chmod(0o755 if runs else 0o644)
+    found = script.choose("", str(tmp_path / "src"), name, tmp_path)
+    assert (found.text, found.entry_point, found.is_python()) == (text, name, False)
+
+
+def test_alone_travels_a_script_and_no_program(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("echo 1\n")
+    (tmp_path / "tool").write_text("#!/bin/sh\n")
+    assert script.choose("", "", "run.sh", tmp_path).text == "echo 1\n"
+    with pytest.raises(ValidationError, match=r"a program in --source-dir"):
+        script.choose("", "", "tool", tmp_path)
 
 
 @settings(deadline=None)

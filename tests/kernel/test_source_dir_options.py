@@ -90,6 +90,57 @@ def test_code_and_an_entry_point_are_one_too_many(shell: InteractiveShell, contr
     assert said.startswith("--entry-point: alone.py stands beside code.")
 
 
+@pytest.mark.parametrize(
+    ("line", "required"),
+    [
+        ("%train --source-dir src --entry-point train.py", ("beta==1.0",)),
+        ("%process --source-dir src --entry-point train.py", ("beta==1.0",)),
+        ("%%train --source-dir src\nimport helper", ("beta==1.0",)),
+        ("%train --source-dir src --entry-point train.py --requirements none", ()),
+        ("%train --source-dir src --entry-point train.py --requirements other.txt", ("alpha",)),
+        ("%train --source-dir src --entry-point run.sh", ()),
+        ("%train --entry-point src/train.py", ()),
+        ("%%train\npass", ()),
+    ],
+)
+def test_requirements_beside_a_python_script_are_installed_as_on_sagemaker(
+    shell: InteractiveShell, controller: ScriptedController, project: Path, line: str, required: tuple[str, ...]
+) -> None:
+    (project / "src" / "requirements.txt").write_text("# of the script\nbeta==1.0\n")
+    (project / "src" / "run.sh").write_text("echo 1\n")
+    (project / "other.txt").write_text("alpha\n")
+    assert shell.run_cell(line).success
+    assert spec(controller).requirements == required
+
+
+def test_requirements_beside_a_script_have_their_keyword(
+    controller: ScriptedController, shell: InteractiveShell, project: Path
+) -> None:
+    del shell  # gives the session
+    (project / "src" / "requirements.txt").write_text("beta==1.0\n")
+    smx.train(source_dir="src", entry_point="train.py", requirements=[])
+    assert spec(controller).requirements == ()
+    controller.jobs.clear()
+    smx.process(source_dir="src", entry_point="train.py", arguments=["--split", "0.2"])
+    assert (spec(controller).requirements, spec(controller).arguments) == (("beta==1.0",), ("--split", "0.2"))
+
+
+def test_words_of_a_processing_job_are_taken_as_they_are(
+    shell: InteractiveShell, controller: ScriptedController
+) -> None:
+    shell.user_ns["share"] = 0.25
+    assert shell.run_cell("%process --entry-point alone.py --arg=--split --arg {share} --arg 'a b' --arg=-n").success
+    assert spec(controller).arguments == ("--split", "0.25", "a b", "-n")
+
+
+def test_a_shell_script_is_no_python_and_is_not_compiled(
+    shell: InteractiveShell, controller: ScriptedController, project: Path
+) -> None:
+    (project / "run.sh").write_text("for i in 1 2; do echo $i; done\n")
+    assert shell.run_cell("%train --entry-point run.sh").success
+    assert (spec(controller).source, spec(controller).imports) == ("for i in 1 2; do echo $i; done\n", ())
+
+
 def test_a_plan_packs_nothing(shell: InteractiveShell, controller: ScriptedController) -> None:
     assert shell.run_cell("%%train --source-dir src --plan\nimport helper").success
     assert not controller.jobs

@@ -75,6 +75,8 @@ ends = st.builds(
     exit_code=st.one_of(st.none(), st.integers(min_value=0, max_value=255)),
     signal=st.one_of(st.none(), st.sampled_from([6, 9, 11, 15, 63])),
     failure=st.sampled_from(["", "it broke", "x" * 3_000]),
+    reason=st.sampled_from(["", "it broke", "x" * 3_000]),
+    message=st.sampled_from(["", "rows left out", None]),
 )
 
 

@@ -50,6 +50,26 @@ def test_the_code_of_a_processing_job_has_its_channel_for_itself() -> None:
     check(channels=code, source_dir=SOURCE)
 
 
+def test_words_as_they_are_belong_to_processing_jobs() -> None:
+    check(kind="process", arguments=("--split", "0.2"))
+    with pytest.raises(ValidationError, match=r"--arg: '--split' goes to no training job\..*--hp NAME=VALUE"):
+        check(arguments=("--split", "0.2"))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"receive": ("x",)},
+        {"send": Payload(path="/p", sha256="", sizes={})},
+        {"shared": Payload(path="/p", sha256="", sizes={})},
+    ],
+)
+def test_a_program_has_no_variables(fields: dict[str, Any]) -> None:
+    check(entry_point="train.py", **fields)
+    with pytest.raises(ValidationError, match=r"--entry-point: train\.sh has no variables"):
+        check(entry_point="train.sh", **fields)
+
+
 def test_what_a_job_needs_of_the_payloads_is_named() -> None:
     send = Payload(path="/data/payloads/2.pkl", sha256="2", sizes={})
     assert JobSpec(kind="train", source="").payloads() == ()

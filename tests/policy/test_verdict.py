@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jupyter_smx.model.job import RemoteException
 from jupyter_smx.model.status import Goal, SecondaryStatus, is_final
-from jupyter_smx.policy.verdict import MAX_REASON, verdict
+from jupyter_smx.policy.verdict import MAX_REASON, exit_message, verdict
 
 if TYPE_CHECKING:
     from jupyter_smx.model.job import HostEnd
@@ -23,7 +23,8 @@ TOLD = an_end(cause="stopped", exit_code=None, signal=15)
 ODD = an_end(cause="signal", exit_code=None, signal=6)
 OUT_OF_MEMORY = an_end(host="algo-2", cause="memory", exit_code=None, signal=9, failure="3 GiB")
 KEY_ERROR = RemoteException(type="KeyError", message="'x'", traceback="")
-RAISED = an_end(exit_code=1, failure="KeyError: 'x'", exception=KEY_ERROR)
+TOOLKIT = 'ExecuteUserScriptError:\nExitCode 1\nErrorMessage "KeyError: \'x\'"\nCommand "python3 -- train.py"'
+RAISED = an_end(exit_code=1, failure="KeyError: 'x'", exception=KEY_ERROR, reason=TOOLKIT)
 LATE = an_end(cause="max_runtime", exit_code=None, signal=9)
 OURS = an_end(cause="refused", exit_code=None, failure="host: no process could be parked.")
 LOST = an_end(cause="host", exit_code=None, failure="Host algo-1 was lost while the job ran.")
@@ -49,9 +50,9 @@ LOST = an_end(cause="host", exit_code=None, failure="Host algo-1 was lost while 
         (Goal.RUN, [LOST], S.FAILED, "InternalServerError: Host algo-1 was lost while the job ran.", False),
         (Goal.RUN, [OURS], S.FAILED, "InternalServerError: host: no process could be parked.", False),
         (Goal.STOP, [OURS], S.STOPPED, "", False),
-        (Goal.RUN, [ODD, OUT_OF_MEMORY], S.FAILED, "AlgorithmError: OutOfMemory: 3 GiB", True),
-        (Goal.RUN, [BAD, RAISED], S.FAILED, "AlgorithmError: KeyError: 'x'", True),
-        (Goal.RUN, [RAISED, BAD], S.FAILED, "AlgorithmError: KeyError: 'x'", True),
+        (Goal.RUN, [ODD, OUT_OF_MEMORY], S.FAILED, "AlgorithmError: Exit Code: 137", True),
+        (Goal.RUN, [BAD, RAISED], S.FAILED, f"AlgorithmError: {TOOLKIT}", True),
+        (Goal.RUN, [RAISED, BAD], S.FAILED, f"AlgorithmError: {TOOLKIT}", True),
         (Goal.RUN, [BAD, LOST], S.FAILED, "InternalServerError: Host algo-1 was lost while the job ran.", False),
     ],
 )
@@ -61,24 +62,73 @@ def test_the_verdict(goal: Goal, records: list[HostEnd], state: S, reason: str, 
 
 
 @pytest.mark.parametrize(
-    ("end", "reason"),
+    ("end", "reason", "message"),
     [
-        (an_end(exit_code=1), "AlgorithmError: Exit Code: 1"),
-        (an_end(exit_code=1, failure="ValueError: no"), "AlgorithmError: ValueError: no"),
+        (an_end(exit_code=1), "AlgorithmError: Exit Code: 1", "AlgorithmError: Exit Code: 1"),
+        (an_end(exit_code=139), "AlgorithmError: Exit Code: 139", "AlgorithmError: Exit Code: 139"),
+        (
+            an_end(exit_code=1, reason="too hot", failure="too hot"),
+            "AlgorithmError: too hot",
+            "AlgorithmError: too hot",
+        ),
+        (
+            an_end(exit_code=1, failure="ValueError: no"),
+            "AlgorithmError: Exit Code: 1",
+            "AlgorithmError: ValueError: no",
+        ),
+        (RAISED, f"AlgorithmError: {TOOLKIT}", "AlgorithmError: KeyError: 'x'"),
         (
             an_end(cause="signal", exit_code=None, signal=11),
+            "AlgorithmError: Exit Code: 139",
             "AlgorithmError: The job was ended by signal 11 (SIGSEGV).",
         ),
         (
             an_end(cause="signal", exit_code=None, signal=63),
+            "AlgorithmError: Exit Code: 191",
             "AlgorithmError: The job was ended by signal 63 (unknown).",
         ),
-        (an_end(cause="refused", exit_code=None, failure="no such channel"), "ClientError: no such channel"),
-        (an_end(cause="memory", exit_code=None, signal=9, failure="3 GiB"), "AlgorithmError: OutOfMemory: 3 GiB"),
+        (
+            an_end(cause="memory", exit_code=None, signal=9, failure="3 GiB"),
+            "AlgorithmError: Exit Code: 137",
+            "AlgorithmError: OutOfMemory: 3 GiB",
+        ),
+        (
+            an_end(cause="refused", exit_code=None, failure="no such channel"),
+            "ClientError: no such channel",
+            "ClientError: no such channel",
+        ),
+        (
+            an_end(exit_code=0, message=None),
+            "ClientError: /opt/ml/output/message of algo-1 is no UTF-8 text.",
+            "",
+        ),
     ],
 )
-def test_the_reason_says_whose_error_it_was(end: HostEnd, reason: str) -> None:
-    assert verdict(Goal.RUN, [end]).reason == reason
+def test_the_reason_says_whose_error_it_was_in_sagemakers_words_and_the_message_in_ours(
+    end: HostEnd, reason: str, message: str
+) -> None:
+    found = verdict(Goal.RUN, [end])
+    assert (found.state, found.reason, found.message) == (S.FAILED, reason, message)
+
+
+def test_a_reason_has_1024_characters_with_its_prefix() -> None:
+    found = verdict(Goal.RUN, [an_end(exit_code=1, reason="y" * 1024, failure="y" * 1024)])
+    assert found.reason == "AlgorithmError: " + "y" * 1008
+
+
+@pytest.mark.parametrize(
+    ("messages", "whole"),
+    [
+        (("",), ""),
+        (("12 rows left out", None), "12 rows left out"),
+        (("one;", "two"), "one;two"),
+        (("a" * 1023, "é"), "a" * 1023),
+        (("a" * 1022, "é"), "a" * 1022 + "é"),
+        (("é" * 600,), "é" * 512),
+    ],
+)
+def test_exit_messages_of_the_hosts_are_joined_and_then_cut(messages: tuple[str | None, ...], whole: str) -> None:
+    assert exit_message([an_end(message=message) for message in messages]) == whole
 
 
 @given(st.sampled_from(list(Goal)), st.lists(ends, min_size=1, max_size=4))
@@ -87,7 +137,9 @@ def test_every_combination_of_ends_gives_a_lawful_verdict(goal: Goal, records: l
     assert is_final(found.state)
     assert len(found.reason) <= MAX_REASON
     assert bool(found.reason) == (found.state is S.FAILED)
-    assert (found.state is S.COMPLETED) == all(end.ended_well() for end in records)
+    completed = all(end.ended_well() and end.message is not None for end in records)
+    assert (found.state is S.COMPLETED) == completed
+    assert len(found.message) <= MAX_REASON
     if found.state is S.STOPPED:
         assert goal is Goal.STOP
     if found.reason:

@@ -136,7 +136,7 @@ def told(facts: Facts) -> Dict[str, Any]:
 def settle(facts: Facts) -> None:
     """Leave the file that sagemaker-training leaves: ``success`` or ``failure``; a script's own stays as it is."""
     facts.report["words"] = _words(facts.ml, facts.report)
-    if facts.spec["kind"] != "train" or facts.status is None:
+    if facts.spec["kind"] != "train" or facts.status is None or (script.is_driven(facts.spec) and not facts.status):
         return
     name, text = ("failure", as_sagemaker(facts)) if facts.status else ("success", "")
     path = os.path.join(facts.ml, "output", name)

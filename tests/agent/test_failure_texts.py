@@ -53,7 +53,11 @@ KILLED_CHILD = "OutOfMemory: a program was ended by SIGKILL (signal 9)."
         (1 << 8, {"report": {"failure": "InstallModuleError: no"}}, "InstallModuleError: no"),
         (1 << 8, {"report": {"refused": "send: no such file"}}, ""),
         (None, {}, ""),
-        (1 << 8, {"contract": "v3", "report": {"exception": {**KEY_ERROR, "traceback": "Traceback: no"}}}, "Traceback: no"),
+        (
+            1 << 8,
+            {"contract": "v3", "report": {"exception": {**KEY_ERROR, "traceback": "Traceback: no"}}},
+            "Traceback: no",
+        ),
         (3 << 8, {"contract": "v3"}, ""),
         (1 << 8, {"kind": "process", "report": {"exception": KEY_ERROR}}, ""),
         (signal.SIGKILL, {"kind": "process"}, ""),
@@ -98,7 +102,8 @@ def test_the_file_that_the_toolkit_leaves(
     assert {path.name: path.read_text() for path in (tmp_path / "output").iterdir()} == files
 
 
-def test_a_processing_job_has_no_toolkit_that_would_leave_a_file(tmp_path: Path) -> None:
+def test_where_no_toolkit_is_nothing_leaves_a_file(tmp_path: Path) -> None:
+    failure.settle(facts(tmp_path, 0, contract="v3"))
     failure.settle(facts(tmp_path, 0, kind="process"))
     failure.settle(facts(tmp_path, 1 << 8, kind="process"))
     assert list((tmp_path / "output").iterdir()) == []

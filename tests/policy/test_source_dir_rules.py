@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from jupyter_smx.controller import runspec
 from jupyter_smx.model.channel import Channel, Payload
+from jupyter_smx.model.distribution import Distribution
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.source import SourceDir, is_entry_point
 from jupyter_smx.model.spec import JobSpec
@@ -68,6 +69,13 @@ def test_a_program_has_no_variables(fields: dict[str, Any]) -> None:
     check(entry_point="train.py", **fields)
     with pytest.raises(ValidationError, match=r"--entry-point: train\.sh has no variables"):
         check(entry_point="train.sh", **fields)
+
+
+def test_a_program_is_started_once_on_each_host() -> None:
+    torchrun = Distribution(runner="torchrun")
+    check(entry_point="train.py", distribution=torchrun)
+    with pytest.raises(ValidationError, match=r"--distribution: train\.sh is no Python script"):
+        check(entry_point="train.sh", distribution=torchrun)
 
 
 def test_what_a_job_needs_of_the_payloads_is_named() -> None:

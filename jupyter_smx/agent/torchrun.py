@@ -6,7 +6,9 @@ import importlib
 import json
 import os
 import signal
+import socket
 import sys
+import time
 import uuid
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     import types
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_LEADER_PATIENCE = 2.0
+_LOOK_AGAIN = 0.002
 
 
 class Ranks:
@@ -36,6 +40,9 @@ class Ranks:
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        for stream in (sys.stdout, sys.stderr):
+            # Ranks share one log: pieces of lines that are written at once, as PYTHONUNBUFFERED does, would mix.
+            stream.reconfigure(line_buffering=True, write_through=False)  # type: ignore[union-attr]
         wanted = os.environ.get("OMP_NUM_THREADS", "")
         if wanted.isdecimal():
             threads.limit(int(wanted))
@@ -88,6 +95,21 @@ def _pytorch() -> Any:
     return run, api, errors
 
 
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), _LEADER_PATIENCE).close()
+    except OSError:
+        return False
+    return True
+
+
+def _await_leader(host: str, port: int) -> None:
+    """Wait until the leading host listens: PyTorch, which meets a closed door, comes back after half a second only."""
+    until = time.monotonic() + _LEADER_PATIENCE
+    while not _listens(host, port) and time.monotonic() < until:
+        time.sleep(_LOOK_AGAIN)
+
+
 def launch(words: List[str], script: List[str], ranks: Ranks, first_line: Callable[[], None]) -> None:
     """Be ``torchrun`` with these words; returns when all ranks of all hosts have ended, or one has failed.
 
@@ -103,6 +125,8 @@ def launch(words: List[str], script: List[str], ranks: Ranks, first_line: Callab
     if "--master_addr" not in words:
         # As torchrun does alone on one host: a free port, so that two jobs of one machine do not meet.
         asked.rdzv_backend, asked.rdzv_endpoint, asked.rdzv_id = "c10d", "localhost:0", str(uuid.uuid4())
+    elif asked.node_rank:
+        _await_leader(asked.master_addr, asked.master_port)
     config, _command, _words = run.config_from_args(asked)
     config.start_method = "fork"
     cell.flush()

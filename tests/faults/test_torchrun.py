@@ -83,6 +83,17 @@ def test_two_hosts_with_two_ranks_each_reduce_together(shared: World, python: st
             }
 
 
+def test_lines_of_ranks_are_whole_in_the_log_that_they_share(
+    world: World, python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")  # pieces of lines are written at once then
+    body = "import os\nfor number in range(300):\n    print('piece', number, 'of', os.environ['RANK'])"
+    ran = distributed(world, body, python, instance_groups=(InstanceGroup(),))
+    assert ran.wait().state.value == "Completed", ran.log()
+    lines = [line for line in ran.log().splitlines() if "piece" in line]
+    assert sorted(lines) == sorted(f"piece {number} of {rank}" for number in range(300) for rank in (0, 1))
+
+
 def test_hosts_of_other_groups_run_the_script_plainly(shared: World, python: str) -> None:
     plain = "if os.environ['SM_CURRENT_INSTANCE_GROUP'] == 'data':\n    print('plain', 'RANK' in os.environ)\nelse:\n"
     body = "import os\n" + plain + "".join(f"    {line}\n" for line in REDUCE.splitlines())

@@ -43,6 +43,7 @@ def waits(agent: Agent, source: Mapping[str, Any]) -> bool:
     return (agent.folder / "code" / source["sha256"] / "ready").is_dir()
 
 
+MODES = {"file": "File", "fast": "FastFile"}
 WHERE = """
 import json, os, sys
 import helper
@@ -51,7 +52,7 @@ names = ("SM_MODULE_DIR", "SM_MODULE_NAME", "SM_USER_ENTRY_POINT")
 print(json.dumps({
     "cwd": os.getcwd(), "argv": sys.argv, "path": sys.path[:2], "file": __file__, "name": __name__,
     "variables": {name: os.environ.get(name) for name in names}, "helper": helper.X, "part": part.Y,
-    "python_path": os.environ["PYTHONPATH"].split(":")[0],
+    "python_path": os.environ.get("PYTHONPATH", "").split(":")[0],
 }))
 """
 FILES = {"helper.py": "X = 1\n", "pkg/__init__.py": "", "pkg/part.py": "Y = 2\n", "data.txt": "here"}
@@ -81,6 +82,31 @@ def test_in_its_own_world_the_code_lies_in_opt_ml_code(isolated: Agent, tmp_path
     assert seen["path"] == ["/opt/ml/code/sub", "/opt/ml/code"]
     assert (seen["cwd"], seen["file"]) == ("/opt/ml/code", "/opt/ml/code/sub/train.py")
     assert seen["variables"]["SM_MODULE_NAME"] == "sub/train"
+
+
+@pytest.mark.parametrize("files", [FILES, {**FILES, **{f"part{number}.txt": "x" for number in range(3000)}}], ids=len)
+def test_by_the_contract_of_sdk_3_the_code_is_a_channel(
+    isolated: Agent, far_folder: Path, files: Mapping[str, str]
+) -> None:
+    source = packed(isolated.folder, {**files, "train.py": WHERE})
+    (far_folder / "data").mkdir()
+    (far_folder / "data" / "a.csv").write_text("a")
+    channels = [{"name": name, "source": str(far_folder / "data"), "mode": mode} for name, mode in MODES.items()]
+    for _ in range(2):
+        seen = isolated.json(
+            WHERE,
+            source_dir=source,
+            entry_point="train.py",
+            contract="v3",
+            channels=channels,
+            hyperparameters={"x": "1"},
+        )
+        code = "/opt/ml/input/data/code"
+        assert (seen["cwd"], seen["file"], seen["path"][0]) == (code, f"{code}/train.py", code)
+        assert (seen["argv"], seen["helper"], seen["part"]) == (["train.py", "--x", "1"], 1, 2)
+        assert seen["python_path"] != code, "the drivers leave it as it is"
+    where = "import json, os; print(json.dumps(sorted(os.listdir('/opt/ml/input/data'))))"
+    assert isolated.json(where) == [], "the next job finds nothing of it"
 
 
 def test_a_processing_job_has_its_code_where_a_framework_processor_puts_it(agent: Agent, tmp_path: Path) -> None:

@@ -82,22 +82,32 @@ class Facts(NamedTuple):
 def as_sagemaker(facts: Facts) -> str:
     """Give the text of the failure file: the job's own, else sagemaker-training's; '' where neither wrote one.
 
-    The drivers of SDK 3 write the traceback. Where a processing job runs is neither, so only its script can write one.
+    The drivers of SDK 3 write how their own call of the script ended; here it is the script's traceback, if there is
+    one. Where a processing job runs is neither, so only its script can write one.
     """
     status, report = facts.status, facts.report
     text = _words(facts.ml, report)
     exception = report.get("exception")
-    if script.is_driven(facts.spec):
-        return text or str(exception["traceback"] if exception else "")[:LIMIT]
     if text or facts.spec["kind"] != "train" or not status or report.get("refused"):
         return text
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+    if script.is_driven(facts.spec):
+        return str(exception["traceback"] if exception else _driven_end(facts, code))[:LIMIT]
     message = of_exception(exception, str(report.get("remark") or "")) if exception else ""
     lines = ["ExecuteUserScriptError:", f"ExitCode {code}", f'ErrorMessage "{message}"']
     if facts.fate or code == _KILLED:
         lines.append(f'ExtraInfo "OutOfMemory: {facts.fate or "a program was ended by SIGKILL (signal 9)."}"')
     lines.append(f'Command "{" ".join(_command(facts.spec, facts.place))}"')
     return "\n".join(lines)[:LIMIT]
+
+
+def _driven_end(facts: Facts, code: int) -> str:
+    """Give the last line of what those drivers write of a script that ended without an exception."""
+    import subprocess  # noqa: PLC0415 - only a failure waits for it
+
+    name, *words = _command(facts.spec, facts.place)
+    command = [name, *(words[1:] if words[0] == "--" else words)]
+    return f"subprocess.CalledProcessError: {subprocess.CalledProcessError(code, command)}"
 
 
 def _command(spec: Dict[str, Any], place: Place) -> List[str]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 GROUP = {"instance_group_name": "homogeneousCluster", "instance_type": "local", "hosts": ["algo-1"]}
 KEY_ERROR = {"type": "KeyError", "message": "'x'", "traceback": "", "line": 3}
 PYTHON = sys.executable
+CALLED = "subprocess.CalledProcessError: Command '['{}', 'train.py', '--a', 'true']' returned non-zero exit status 3."
 
 
 def facts(ml: Path, status: int | None, *, fate: str = "", report: dict[str, Any] | None = None, **spec: Any) -> Any:
@@ -58,7 +59,16 @@ KILLED_CHILD = "OutOfMemory: a program was ended by SIGKILL (signal 9)."
             {"contract": "v3", "report": {"exception": {**KEY_ERROR, "traceback": "Traceback: no"}}},
             "Traceback: no",
         ),
-        (3 << 8, {"contract": "v3"}, ""),
+        (
+            3 << 8,
+            {"contract": "v3", "hyperparameters": {"a": "true"}},
+            CALLED.format(PYTHON),
+        ),
+        (
+            signal.SIGKILL,
+            {"contract": "v3", "entry_point": "fit.sh"},
+            "subprocess.CalledProcessError: Command '['/bin/sh', '-c', './fit.sh']' died with <Signals.SIGKILL: 9>.",
+        ),
         (1 << 8, {"kind": "process", "report": {"exception": KEY_ERROR}}, ""),
         (signal.SIGKILL, {"kind": "process"}, ""),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -43,10 +44,11 @@ GROUPS = [
     {"instance_group_name": "data", "instance_type": "ml.c5.xlarge", "hosts": ["algo-3"]},
     {"instance_group_name": "train", "instance_type": "ml.g5.xlarge", "hosts": ["algo-10", "algo-2"]},
 ]
+OWN_WORDS = "import sys\nopen('/opt/ml/output/failure', 'w').write('the moon is full')\nsys.exit(3)"
 PLATFORM = ("TRAINING_JOB_NAME", "TRAINING_JOB_ARN", "AWS_REGION")
 
 
-def _start(real_packages: RealPackages, folder: Path, mine: dict[str, Any], text: str) -> Seen:
+def _start(real_packages: RealPackages, folder: Path, mine: dict[str, Any], text: str, name: str = "real") -> Seen:
     """Run a script as ``sm_train.sh`` of the SDK runs it, with the config files that our job had."""
     train = real_packages.drivers()
     templates = runpy.run_path(str(train / "templates.py"))
@@ -60,12 +62,12 @@ def _start(real_packages: RealPackages, folder: Path, mine: dict[str, Any], text
     files["input/data/sm_drivers/sm_train.sh"] = shell
     files["input/data/sm_drivers/sourcecode.json"] = json.dumps({"source_dir": "code", "entry_script": "train.py"})
     files["input/data/sm_drivers/distributed.json"] = "{}"
-    tools = folder / "tools"
+    tools = folder / f"tools-of-{name}"
     tools.mkdir()
     (tools / "pip").symlink_to("/bin/true")  # is looked for, and not used
     platform = {name: mine["environment"][name] for name in PLATFORM}
     return real_packages.start(
-        folder / "real",
+        folder / name,
         ["/bin/bash", "/opt/ml/input/data/sm_drivers/sm_train.sh"],
         files=files,
         environment={**platform, "PATH": f"{real_packages.python.parent}:{tools}:/usr/bin:/bin"},
@@ -107,10 +109,9 @@ def _of_the_contract(seen: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_script_sees_what_the_drivers_show_it(driven: Agent, real_packages: RealPackages, far_folder: Path) -> None:
-    channels = [{"name": name, "source": str(far_folder / "tools")} for name in ("val", "train_2")]
-    (far_folder / "tools").mkdir()
+    channels = [{"name": name, "source": str(far_folder / "data")} for name in ("val", "train_2")]
+    (far_folder / "data").mkdir()
     mine = _seen(driven, hyperparameters=HYPERPARAMETERS, channels=channels)
-    (far_folder / "tools").rmdir()
     real = _start(real_packages, far_folder, mine, TELL)
     assert real.code == 0, real.log
     assert _of_the_contract(mine) == _of_the_contract(real.seen)
@@ -123,6 +124,10 @@ def test_a_script_ends_as_the_drivers_let_it_end(driven: Agent, real_packages: R
     real = _start(real_packages, far_folder, mine, text)
     record = driven.run(text, contract="v3", entry_point="train.py")
     assert record["exit_code"] == real.code == 3
+    theirs = real.failure.strip().splitlines()[-1]
+    assert record["reason"] == theirs.replace(str(real_packages.python.parent / "python3"), sys.executable)
+    theirs_first = _start(real_packages, far_folder, mine, OWN_WORDS, "again").failure
+    assert driven.run(OWN_WORDS, contract="v3", entry_point="train.py")["reason"] == theirs_first == "the moon is full"
 
 
 def test_a_cell_is_a_script_there_as_well(driven: Agent) -> None:

@@ -55,6 +55,7 @@ def spec(source: str, **changes: Any) -> dict[str, Any]:
         "source": source,
         "filename": "<train-1>",
         "entry_point": "",
+        "arguments": [],
         "contract": "v2",
         "warm_pool": False,
         "hyperparameters": {},

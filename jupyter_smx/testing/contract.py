@@ -1,4 +1,4 @@
-"""The contract that every engine passes: eight groups of tests behind one class, and declared, strict exceptions.
+"""The contract that every engine passes: nine groups of tests behind one class, and declared, strict exceptions.
 
 An engine's test is ten lines::
 
@@ -26,6 +26,7 @@ from jupyter_smx.model.errors import nearest
 if "jupyter_smx.testing.groups" not in sys.modules:
     pytest.register_assert_rewrite("jupyter_smx.testing.groups")
 
+from jupyter_smx.testing.groups.entries import EntriesGroup
 from jupyter_smx.testing.groups.identity import IdentityGroup
 from jupyter_smx.testing.groups.leaving import LeavingGroup
 from jupyter_smx.testing.groups.manners import MannersGroup
@@ -81,6 +82,7 @@ class EngineContract(
     MannersGroup,
     WarmthGroup,
     ScriptModeGroup,
+    EntriesGroup,
 ):
     """Inherit from this and give a fixture ``harness`` (:class:`jupyter_smx.testing.harness.Harness`).
 

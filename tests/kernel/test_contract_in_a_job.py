@@ -10,6 +10,8 @@ from projects import run
 
 import jupyter_smx as smx
 from jupyter_smx.kernel.failures import JobFailed
+from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.testing.eventually import eventually_blocking
 from jupyter_smx.testing.wheels import write_wheel
 
 if TYPE_CHECKING:
@@ -97,3 +99,39 @@ def test_a_processing_job_takes_words_says_how_it_ended_and_keeps_outputs_of_a_f
         failed.result(60)
     assert (failed.record.failure_reason, failed.exit_message) == ("AlgorithmError: Exit Code: 5", "rows left out: 4")
     assert (tmp_path / "out" / "b.csv").read_text() == "4"
+
+
+KEEPS = """
+import os, time
+open(os.environ["SM_MODEL_DIR"] + "/" + os.environ["SM_CURRENT_HOST"], "w").write("weights")
+open(os.environ["SM_OUTPUT_DATA_DIR"] + "/rows.csv", "w").write("1")
+print("kept", flush=True)
+if END == "raises":
+    raise ValueError("after that")
+while END == "waits":
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "wish", "state"),
+    [
+        ("leaves", {"instance_count": 2}, SecondaryStatus.COMPLETED),
+        ("raises", {}, SecondaryStatus.FAILED),
+        ("waits", {}, SecondaryStatus.STOPPED),
+        ("waits", {"max_run": 1}, SecondaryStatus.MAX_RUNTIME_EXCEEDED),
+    ],
+)
+def test_what_a_job_made_comes_home_however_it_ends_and_from_all_of_its_hosts(
+    notebook: Any, end: str, wish: dict[str, Any], state: SecondaryStatus
+) -> None:
+    del notebook  # gives the session
+    job = smx.train(f"END = {end!r}\n{KEEPS}", **wish)
+    if state is SecondaryStatus.STOPPED:
+        eventually_blocking(lambda: "kept" in job.logs(), "its model", within=60)
+        job.stop()
+    job.exception(60)
+    assert job.record.state is state
+    hosts = ["algo-1", "algo-2"][: wish.get("instance_count", 1)]
+    with tarfile.open(job.artifacts["model.tar.gz"]) as model, tarfile.open(job.artifacts["output.tar.gz"]) as data:
+        assert (sorted(model.getnames()), data.getnames()) == (hosts, ["rows.csv"])

@@ -57,6 +57,7 @@ class EntriesGroup:
             words = ["--split", "", "it's"]
             done = await agent.do(PROCESS, kind="process", entry_point="clean.py", arguments=words, outputs=outputs)
         seen = last_json(done)
+        assert isinstance(seen, dict)
         assert (seen["made"], seen["words"], seen["SM"]) == (True, words, [])
         assert seen["config"]["resourceconfig.json"] == {"current_host": "algo-1", "hosts": ["algo-1"]}
         told = seen["config"]["processingjobconfig.json"]

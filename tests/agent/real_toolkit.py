@@ -67,6 +67,9 @@ with open(os.path.join(base, "model", "seen.json"), "w", encoding="utf-8") as fi
 print("SEEN" + json.dumps(seen))
 """
 
+SHELL = "#!/bin/sh\nexec python3 -c '" + TELL.replace("os.path.abspath(__file__)", '""') + '\' "$@"\n'
+"""The same, told by a shell script; it has no file of Python."""
+
 
 class Seen(NamedTuple):
     """What a script saw and how it ended."""

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from real_toolkit import TELL
+from real_toolkit import SHELL, TELL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,9 +58,10 @@ def _start(real_packages: RealPackages, folder: Path, mine: dict[str, Any], text
         execute_driver=templates["EXECUTE_BASIC_SCRIPT_DRIVER"],
     )
     files = {f"input/config/{name}": content for name, content in mine["files"].items()}
-    files["input/data/code/train.py"] = text
+    script = "run.sh" if text == SHELL else "train.py"
+    files[f"input/data/code/{script}"] = text
     files["input/data/sm_drivers/sm_train.sh"] = shell
-    files["input/data/sm_drivers/sourcecode.json"] = json.dumps({"source_dir": "code", "entry_script": "train.py"})
+    files["input/data/sm_drivers/sourcecode.json"] = json.dumps({"source_dir": "code", "entry_script": script})
     files["input/data/sm_drivers/distributed.json"] = "{}"
     tools = folder / f"tools-of-{name}"
     tools.mkdir()
@@ -93,8 +94,8 @@ def driven(start_agent: Callable[..., Agent], far_folder: Path) -> Agent:
     return agent
 
 
-def _seen(agent: Agent, **fields: Any) -> dict[str, Any]:
-    job, _lease = agent.start(TELL, contract="v3", entry_point="train.py", **fields)
+def _seen(agent: Agent, text: str = TELL, entry_point: str = "train.py", **fields: Any) -> dict[str, Any]:
+    job, _lease = agent.start(text, contract="v3", entry_point=entry_point, **fields)
     record = agent.end_of(job)
     assert record["exit_code"] == 0, agent.log(job)
     found: dict[str, Any] = json.loads(agent.log(job).partition("SEEN")[2])
@@ -128,6 +129,15 @@ def test_a_script_ends_as_the_drivers_let_it_end(driven: Agent, real_packages: R
     assert record["reason"] == theirs.replace(str(real_packages.python.parent / "python3"), sys.executable)
     theirs_first = _start(real_packages, far_folder, mine, OWN_WORDS, "again").failure
     assert driven.run(OWN_WORDS, contract="v3", entry_point="train.py")["reason"] == theirs_first == "the moon is full"
+
+
+def test_a_shell_script_sees_what_the_drivers_show_it(
+    driven: Agent, real_packages: RealPackages, far_folder: Path
+) -> None:
+    mine = _seen(driven, SHELL, "run.sh", hyperparameters={**HYPERPARAMETERS, "quotes": 'a "b" $(c)'})
+    real = _start(real_packages, far_folder, mine, SHELL)
+    assert real.code == 0, real.log
+    assert _of_the_contract(mine) == _of_the_contract(real.seen)
 
 
 def test_a_cell_is_a_script_there_as_well(driven: Agent) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from real_toolkit import TELL
+from real_toolkit import SHELL, TELL
 
 from jupyter_smx.agent import configfiles, script, scriptmode
 from jupyter_smx.agent import toolkit as ours
@@ -189,6 +189,7 @@ WHOLE = {
     "eleven hosts": ({"hosts": [f"algo-{number}" for number in range(1, 12)], "host": "algo-2"}, {}),
     "two groups": (TWO_GROUPS, {"hyperparameters": STRATEGY}),
     "channels": ({}, {"channels": CHANNELS, "entry_point": "pkg/fit.py", "warm_pool": True}),
+    "a shell script": (TWO_GROUPS, {"entry_point": "run_it.sh", "hyperparameters": MANY}),
     "variables": (
         {},
         {"environment": {"OWN": "x", "SM_HOSTS": "mine", "AWS_REGION": "eu-west-1", "SM_LOG_LEVEL": "0"}},
@@ -203,14 +204,15 @@ def both(
     isolated = agent.greeting["isolation"]["mode"] == "namespace"
     (folder / "data").mkdir()
     channels = [{**one, "source": str(folder / "data")} for one in wish.get("channels", [])]
-    job, _lease = agent.start(TELL, **{"entry_point": "train.py", **wish, "channels": channels})
+    text = SHELL if wish.get("entry_point", "").endswith(".sh") else TELL
+    job, _lease = agent.start(text, **{"entry_point": "train.py", **wish, "channels": channels})
     record = agent.end_of(job)
     assert record["exit_code"] == 0, agent.log(job)
     mine = json.loads(agent.log(job).partition("SEEN")[2])
     here = "/opt/ml" if isolated else str(agent.folder / "ml")
     there = "/opt/ml" if isolated else str(folder / "real" / "ml")
     files = {f"input/config/{name}": text.replace(here, there) for name, text in mine["files"].items()}
-    files["code/" + wish.get("entry_point", "train.py")] = TELL
+    files["code/" + wish.get("entry_point", "train.py")] = text
     platform = {name: mine["environment"][name] for name in PLATFORM if name in mine["environment"]}
     platform = {name: text.replace(here, there) for name, text in platform.items()}
     real = real_packages.start(

@@ -338,7 +338,8 @@ export interface PoolSummary {
 /**
  * One input: where from, how it is presented, to which hosts.
  *
- * ``source`` is an absolute local path, a glob or an fsspec URL. ``groups`` empty means all instance groups.
+ * ``source`` is an absolute local path, a glob or an fsspec URL. ``groups`` empty means all instance groups. Of a
+ * ``ManifestFile`` the source is a list of objects.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Channel".
@@ -349,6 +350,7 @@ export interface Channel {
   mode: "FastFile" | "File";
   distribution: "FullyReplicated" | "ShardedByS3Key";
   groups: string[];
+  data_type: "ManifestFile" | "S3Prefix";
 }
 /**
  * Two jobs by name, in what they differ, their code as lines of a unified diff, and what could not be compared.

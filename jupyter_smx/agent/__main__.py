@@ -22,6 +22,10 @@ def main(arguments: Optional[List[str]] = None) -> None:
         from jupyter_smx.agent import serve  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(serve.probe(words[1:]))
+    if words[:1] == ["courier"]:
+        from jupyter_smx.agent import courier  # noqa: PLC0415 - each process loads what it needs
+
+        sys.exit(courier.main())
     if words[:1] == ["zygote"]:
         from jupyter_smx.agent import zygote  # noqa: PLC0415 - each process loads what it needs
 

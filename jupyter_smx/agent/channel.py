@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import itertools
 import math
@@ -10,7 +11,7 @@ import shutil
 import time
 from typing import Any, Callable, Container, Dict, List, NamedTuple, Set, Tuple
 
-from jupyter_smx.agent import digest, disk, store
+from jupyter_smx.agent import digest, disk, fetch, objects, store
 from jupyter_smx.agent.failure import RefusalError
 
 Pairs = List[Tuple[str, str]]
@@ -112,13 +113,14 @@ def _present(channel: Dict[str, Any], pairs: Pairs, folder: str, *, link: bool) 
 class World(NamedTuple):
     """What this host can do for channels: where it keeps inputs, where it shows sources; '' where nothing is mounted.
 
-    ``layers`` says whether a channel can be a layer over what is kept.
+    ``layers`` says whether a channel can be a layer over what is kept, ``means`` how objects are brought.
     """
 
     store: str = ""
     shown: str = ""
     layers: bool = False
     reason: str = ""
+    means: fetch.Means = fetch.Means()
 
 
 class Staged:
@@ -205,6 +207,27 @@ def _present_layer(staged: Staged, channel: Dict[str, Any], folder: str, world: 
     os.makedirs(folder, exist_ok=True)
     staged.fresh.update(kept.fresh)
     staged.inputs.append(_described(channel["name"], listing, rows))
+
+
+def _present_objects(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
+    os.makedirs(folder, exist_ok=True)
+    kept = store.Store(world.store, staged.known, staged.limit)
+    with contextlib.closing(fetch.Courier(world.means, channel["name"])) as courier, kept.held():
+        key, listing, rows = fetch.take(courier, kept, fetch.wanted(courier, channel))
+        staged.keys.add(key)
+        if world.layers:
+            staged.mounts.append(kept.layer(key, folder))
+        else:
+            tree = kept.path("trees", key, "data")
+            for name in os.listdir(tree):
+                _copy(os.path.join(tree, name), os.path.join(folder, name))
+    staged.fresh.update(kept.fresh)
+    staged.inputs.append(_described(channel["name"], listing, rows))
+    if channel.get("mode") == "FastFile":
+        staged.notes.append(
+            f"channel {channel['name']}: FastFile of an object store is not mounted on this host, so "
+            f"{channel['source']} was brought as a whole, as in File mode."
+        )
 
 
 def _described(name: str, listing: store.Listing, rows: List[digest.Row]) -> Dict[str, Any]:
@@ -294,6 +317,8 @@ def _leads_out(source: str) -> bool:
 
 def _way(channel: Dict[str, Any], world: World, *, moved: bool) -> str:
     """Choose how a channel is presented; what jobs cannot see (``moved``) cannot be linked to."""
+    if objects.is_url(channel["source"]) or channel.get("data_type") == "ManifestFile":
+        return "objects"
     if channel.get("mode") == "FastFile":
         if world.shown and not _leads_out(channel["source"]):
             return "view"
@@ -306,5 +331,6 @@ _WAYS: Dict[str, Callable[[Staged, Dict[str, Any], str, World], None]] = {
     "view": _present_view,
     "links": _present_links,
     "layer": _present_layer,
+    "objects": _present_objects,
     "copy": _present_copy,
 }

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Protocol, Tuple
 
-from jupyter_smx.agent import channel, clean, disk, environment, hostconfig, machine, process, service, sourcedir
+from jupyter_smx.agent import channel, clean, disk, environment, fetch, hostconfig, machine, process, service, sourcedir
 from jupyter_smx.agent.deadline import Deadline
 from jupyter_smx.agent.errand import Errand
 from jupyter_smx.agent.logwatch import LogWatch
@@ -95,6 +95,7 @@ class Host:
     def __init__(self, config: hostconfig.HostConfig, folder: HostFolder, isolation: Isolation, entry: str) -> None:
         self.config = config
         self.folder = folder
+        self.entry = entry
         self.isolation = isolation
         self.hidden = isolation.hidden
         self.loop = Loop()
@@ -135,16 +136,19 @@ class Host:
         """Say whether shared memory belongs to this host alone."""
         return self.isolation.mode == "namespace"
 
-    def world_of_channels(self) -> channel.World:
-        """Say what this host can do for the channels of a job."""
-        store = self.isolation.store
+    def world_of_channels(self, environment: Dict[str, str]) -> channel.World:
+        """Say what this host can do for the channels of a job, which has these variables of its own."""
+        store, pythons = self.isolation.store, (self.config.courier, sys.executable)
+        kept = (int(os.path.basename(store)),) if store else ()
+        means = fetch.Means(tuple(filter(None, pythons)), self.entry, environment, kept)
         if not store:
-            return channel.World(reason=self.isolation.reason)
-        return channel.World(store, os.path.join(self.folder.inputs, "shown"), self.mounts.can_layer(store))
+            return channel.World(self.folder.inputs, reason=self.isolation.reason, means=means)
+        shown = os.path.join(self.folder.inputs, "shown")
+        return channel.World(store, shown, self.mounts.can_layer(store), means=means)
 
     def store(self) -> Store:
         """Give the inputs that this host keeps, to tidy up in them."""
-        return Store(self.isolation.store, self.input_hashes, 0)
+        return Store(self.isolation.store or self.folder.inputs, self.input_hashes, 0)
 
     # News
 
@@ -204,14 +208,14 @@ class Host:
         self.loop.later(_IDLE_BEFORE_SWEEPING, self._empty_trash)
 
     def _trim_inputs(self, job: Work) -> None:
-        if self.isolation.store and job.spec["channels"]:
+        if job.spec["channels"]:
             self.store().drop_layers()
             self.store().prune()
 
     def _has_trash(self) -> bool:
         if os.listdir(self.folder.trash) or sourcedir.lacks_ready(self.folder.trees):
             return True
-        return bool(self.isolation.store) and self.store().needs_emptying()
+        return self.store().needs_emptying()
 
     def _empty_trash(self) -> None:
         if self.current is not None:
@@ -230,7 +234,7 @@ class Host:
         with contextlib.suppress(OSError):
             if sourcedir.lacks_ready(self.folder.trees):
                 sourcedir.make_ready(self.folder.trees)
-        if self.isolation.store and self.store().needs_emptying():
+        if self.store().needs_emptying():
             self.store().empty(clean.remove)
         return dict(clean.empty_trash(self.folder))
 

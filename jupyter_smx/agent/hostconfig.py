@@ -19,7 +19,7 @@ class HostConfig(NamedTuple):
     the first host of a distributed job listens.
 
     ``preload_memory`` and ``input_hash_limit`` are MiB; 0 is no limit of the first, and of the second that no content
-    of inputs is read.
+    of inputs is read. ``courier`` is an interpreter of this machine that may have fsspec, "" where none is known.
     """
 
     cluster: str
@@ -39,6 +39,7 @@ class HostConfig(NamedTuple):
     grace: float
     preload_memory: int
     input_hash_limit: int
+    courier: str
 
     def marker(self) -> str:
         """Give the value of ``JUPYTER_SMX_HOST`` in every process of this host."""
@@ -84,6 +85,7 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
         grace=float(raw.get("grace", 120.0)),
         preload_memory=int(raw.get("preload_memory") or 0),
         input_hash_limit=int(raw.get("input_hash_limit", 1024)),
+        courier=str(raw.get("courier") or ""),
     )
 
 

@@ -30,7 +30,7 @@ class Inputs:
         self.notes: List[str] = []
         kind, place = spec["kind"], host.place
         self._folders = {one["name"]: channel_folder(place, kind, one["name"]) for one in self._channels}
-        self._world = host.world_of_channels() if self._channels else channel.World()
+        self._world = host.world_of_channels(spec["environment"]) if self._channels else channel.World()
 
     def described(self) -> List[Dict[str, Any]]:
         """Give the descriptions of all channels, in their order."""

@@ -37,6 +37,7 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
                 "source": channel.source,
                 "mode": channel.mode,
                 "distribution": channel.distribution,
+                "data_type": channel.data_type,
                 "share": _share(shard_of(host, channel, hosts)),
             }
             for channel in spec.channels

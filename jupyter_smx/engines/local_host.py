@@ -233,6 +233,7 @@ def description(
         "preload": list(request.preload),
         "preload_memory": request.preload_memory,
         "input_hash_limit": request.input_hash_limit,
+        "courier": sys.executable,  # the controller's own, which every host on this machine can start
         "threads": plan.vcpus,
         "gpus": plan.gpus,
         "start_method": start_method,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CHANNEL = re.compile(r"[A-Za-z0-9._-]{1,64}")  # SageMaker's ChannelName
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z0-9+.-]+::")
-_PROPERTY = re.compile(r",(?=(?:mode|distribution|groups)=)")
+_PROPERTY = re.compile(r",(?=(?:mode|distribution|groups|type)=)")
 _LOOKS_LIKE_PROPERTY = re.compile(r",(\w+)=")
 
 _MODES: dict[str, Literal["File", "FastFile"]] = {"file": "File", "fastfile": "FastFile"}
@@ -30,6 +30,12 @@ _DISTRIBUTIONS: dict[str, Literal["FullyReplicated", "ShardedByS3Key"]] = {
     "shardedbys3key": "ShardedByS3Key",
 }
 _CONTRACTS: dict[str, Literal["v2", "v3"]] = {"v2": "v2", "v3": "v3"}
+_TYPES: dict[str, Literal["S3Prefix", "ManifestFile"]] = {
+    "prefix": "S3Prefix",
+    "s3prefix": "S3Prefix",
+    "manifest": "ManifestFile",
+    "manifestfile": "ManifestFile",
+}
 _DIGITS = 9
 _LARGEST = 10**_DIGITS - 1
 """More of anything than there ever is."""
@@ -201,11 +207,11 @@ def distribution(text: str) -> Distribution | None:
 
 
 def channel(text: str, folder: Path) -> Channel:
-    """Read ``CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b]``; relative paths start at ``folder``.
+    """Read ``CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b][,type=…]``; relative paths start at ``folder``.
 
     :raises ValidationError: the name, a property or its value is not one.
     """
-    name, rest = pair(text, "--input", "CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b]")
+    name, rest = pair(text, "--input", "CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b][,type=…]")
     check_channel_name(name)
     source, *properties = _PROPERTY.split(rest)
     if not source:
@@ -216,18 +222,35 @@ def channel(text: str, folder: Path) -> Channel:
             f"--input {name}: {typed[1]} is not a property of a channel.",
             field="input",
             value=typed[1],
-            rule="There are mode, distribution and groups.",
-            cure=nearest(typed[1], ("mode", "distribution", "groups")),
+            rule="There are mode, distribution, groups and type.",
+            cure=nearest(typed[1], ("mode", "distribution", "groups", "type")),
         )
     found = dict(part.split("=", 1) for part in properties)
     return Channel(
         name=name,
         source=absolute(source, folder),
-        mode=_choice(found.get("mode", "File"), _MODES, f"--input {name}: mode"),
+        mode=_choice(_no_pipe(found.get("mode", "File"), name), _MODES, f"--input {name}: mode"),
         distribution=_choice(
             found.get("distribution", "FullyReplicated"), _DISTRIBUTIONS, f"--input {name}: distribution"
         ),
         groups=tuple(part for part in found.get("groups", "").split("+") if part),
+        data_type=_choice(found.get("type", "S3Prefix"), _TYPES, f"--input {name}: type"),
+    )
+
+
+def _no_pipe(text: str, name: str) -> str:
+    """Give a mode back unless it is Pipe, which has no folder to look into.
+
+    :raises ValidationError: it is Pipe.
+    """
+    if text.lower() != "pipe":
+        return text
+    raise ValidationError(
+        f"--input {name}: mode Pipe does not exist here.",
+        field="input",
+        value=text,
+        rule="A channel is a folder: File brings it, FastFile shows it at once and reads what is asked for.",
+        cure="FastFile, which SageMaker recommends in the place of Pipe, begins as early.",
     )
 
 
@@ -290,7 +313,8 @@ def processing_output(name: str, text: str, folder: Path) -> Output:
 
 
 def absolute(source: str, folder: Path) -> str:
-    """Make a path absolute from ``folder``; a URL stays as it is."""
+    """Make a path absolute from ``folder``; a URL stays as it is, unless it is one of a file here."""
+    source = source.removeprefix("file://")
     if _URL.match(source):
         return source
     return str(folder / Path(source).expanduser())

@@ -86,7 +86,7 @@ TABLE = (
     ),
     Option(
         ("-i", "--input"),
-        "CHANNEL=SOURCE[,mode=File|FastFile][,distribution=replicated|sharded][,groups=a+b]",
+        "CHANNEL=SOURCE[,mode=File|FastFile][,distribution=replicated|sharded][,groups=a+b][,type=manifest]",
         "train=data/train",
         "input channel from a path, a glob or a URL",
         many=True,

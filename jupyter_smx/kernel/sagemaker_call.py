@@ -185,6 +185,8 @@ def _training_input(channel: Channel) -> str:
         words.append(f"input_mode={_q(channel.mode)}")
     if channel.groups:
         words.append(f"instance_groups={_q(channel.groups)}")
+    if channel.data_type != "S3Prefix":
+        words.append(f"s3_data_type={_q(channel.data_type)}")
     return f"TrainingInput({', '.join(words)})"
 
 
@@ -235,6 +237,8 @@ def _processing_input(channel: Channel) -> str:
     ]
     if channel.distribution != "FullyReplicated":
         words.append(f"s3_data_distribution_type={_q(channel.distribution)}")
+    if channel.data_type != "S3Prefix":
+        words.append(f"s3_data_type={_q(channel.data_type)}")
     return f"ProcessingInput({', '.join(words)})"
 
 

@@ -10,7 +10,8 @@ from msgspec import Struct
 class Channel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One input: where from, how it is presented, to which hosts.
 
-    ``source`` is an absolute local path, a glob or an fsspec URL. ``groups`` empty means all instance groups.
+    ``source`` is an absolute local path, a glob or an fsspec URL. ``groups`` empty means all instance groups. Of a
+    ``ManifestFile`` the source is a list of objects.
     """
 
     name: str
@@ -18,6 +19,7 @@ class Channel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     mode: Literal["File", "FastFile"] = "File"
     distribution: Literal["FullyReplicated", "ShardedByS3Key"] = "FullyReplicated"
     groups: tuple[str, ...] = ()
+    data_type: Literal["S3Prefix", "ManifestFile"] = "S3Prefix"
 
 
 def input_folder(kind: Literal["train", "process"], channel: str) -> str:

@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from far_side import agent, far_folder, host_folder, isolated, start_agent, wait_until
+from object_storage import bucket, web
 from real_toolkit import real_packages, toolkit
 
-__all__ = ["agent", "far_folder", "host_folder", "isolated", "real_packages", "start_agent", "toolkit", "wait_until"]
+__all__ = [
+    "agent",
+    "bucket",
+    "far_folder",
+    "host_folder",
+    "isolated",
+    "real_packages",
+    "start_agent",
+    "toolkit",
+    "wait_until",
+    "web",
+]

@@ -50,7 +50,7 @@ def test_paths_start_beside_the_notebook_and_urls_stay(source: str, found: Any) 
         ("=x", "no name before the ="),
         ("train=", "no source"),
         ("tr ain=x", "cannot name a channel"),
-        ("train=x,mode=pipe", "mode 'pipe' does not exist. There are FastFile, File"),
+        ("train=x,mode=pipe", "mode Pipe does not exist here"),
         ("train=x,distribution=shard", "Did you mean sharded"),
         ("train=x,groop=a", "groop is not a property of a channel.*Did you mean groups"),
     ],
@@ -84,3 +84,20 @@ def test_a_group_is_a_name_a_type_and_a_count() -> None:
     for text in ("a:ml.m5.large", "a::1", "a:b:c:d", "a:b:0", "a:b:two"):
         with pytest.raises(ValidationError, match="--group"):
             fields.group(text)
+
+
+@pytest.mark.parametrize(("text", "data_type"), [("", "S3Prefix"), (",type=manifest", "ManifestFile")])
+def test_a_channel_says_what_its_source_is(text: str, data_type: str) -> None:
+    found = fields.channel(f"train=s3://bucket/list{text}", HERE)
+    assert (found.data_type, found.source) == (data_type, "s3://bucket/list")
+
+
+def test_pipe_is_refused_with_what_to_take_in_its_place() -> None:
+    with pytest.raises(ValidationError) as refusal:
+        fields.channel("train=s3://bucket/x,mode=Pipe", HERE)
+    assert "mode Pipe does not exist here" in str(refusal.value)
+    assert "FastFile" in refusal.value.cure
+
+
+def test_a_url_of_a_file_here_is_its_path() -> None:
+    assert fields.channel("train=file:///data/x", HERE).source == "/data/x"

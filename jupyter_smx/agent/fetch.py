@@ -1,0 +1,167 @@
+"""The agent's side of a courier: what a URL means is listed, and what the host lacks of it is brought."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import IO, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from jupyter_smx.agent import digest, objects, process
+from jupyter_smx.agent.failure import RefusalError
+from jupyter_smx.agent.store import Item, Listing, Store
+
+_MODE = 0o644
+_WITHOUT = ("memory", "data")
+"""Protocols whose objects live in the process that made them."""
+
+
+_OF_ANOTHER = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX")
+"""Variables that are true of the job's interpreter only."""
+
+
+class FetchError(RefusalError):
+    """Objects cannot be had."""
+
+
+class Means(NamedTuple):
+    """Interpreters that may have fsspec, the best first; what to start; and the job's own variables.
+
+    ``kept`` are the descriptors through which files of the store are named.
+    """
+
+    pythons: Tuple[str, ...] = ()
+    entry: str = ""
+    environment: Optional[Dict[str, str]] = None
+    kept: Tuple[int, ...] = ()
+
+
+class Courier:
+    """One courier at work, until it is closed."""
+
+    def __init__(self, means: Means, channel: str) -> None:
+        self._means = means
+        self._channel = channel
+        self._left = list(dict.fromkeys(means.pythons))
+        self._lacks: List[str] = []
+        self._running: Optional["subprocess.Popen[str]"] = None
+
+    def close(self) -> None:
+        """End the process."""
+        if self._running is not None:
+            self._running.kill()
+            self._running.communicate()
+            self._running = None
+
+    def ask(self, source: str, do: str, **words: Any) -> Any:
+        """Ask a courier, and the next one where this one lacks a package.
+
+        :raises FetchError: it cannot be done; the text says why, and what to install where.
+        """
+        while True:
+            if self._running is None:
+                self._start(source)
+                continue
+            answer = self._exchange(self._running, dict(words, source=source, do=do))
+            if "result" in answer:
+                return answer["result"]
+            if "error" in answer:
+                raise FetchError(f"channel {self._channel}: {answer['error']}")
+            self._lacks.append(f"{self._left.pop(0)} lacks {answer['lacks']}")
+            self.close()
+
+    def _start(self, source: str) -> None:
+        if not self._left:
+            raise FetchError(
+                f"channel {self._channel}: {source} is read by fsspec, and {', and '.join(self._lacks)}. "
+                "Install it in one of them: pip install 'jupyter-smx[storage]' for the first, or pip install "
+                "fsspec s3fs (gcsfs for gs://, aiohttp for http://) for the job's."
+            )
+        python = self._left[0]
+        environment = {**os.environ, **(self._means.environment or {})}
+        if python != sys.executable:
+            for name in _OF_ANOTHER:
+                environment.pop(name, None)
+        try:
+            self._running = subprocess.Popen(
+                [python, self._means.entry, "courier"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment,
+                pass_fds=self._means.kept,
+                text=True,
+                preexec_fn=process.die_with_parent,  # noqa: PLW1509 - an errand has one thread
+            )
+        except OSError as error:
+            self._lacks.append(f"{self._left.pop(0)} cannot be started ({error.strerror})")
+
+    def _exchange(self, running: "subprocess.Popen[str]", wish: Dict[str, Any]) -> Dict[str, Any]:
+        try:
+            _pipe(running.stdin).write(json.dumps(wish) + "\n")
+            _pipe(running.stdin).flush()
+            line = _pipe(running.stdout).readline()
+        except OSError:
+            line = ""
+        if not line:
+            return {"error": f"{wish['source']} cannot be read: the process that reads it has ended; see agent.log."}
+        return dict(json.loads(line))
+
+
+def _pipe(pipe: Optional[IO[str]]) -> IO[str]:
+    if pipe is None:
+        raise BrokenPipeError
+    return pipe
+
+
+def wanted(courier: Courier, channel: Dict[str, Any]) -> List[objects.Object]:
+    """Find the objects that a channel means on this host.
+
+    :raises RefusalError: there are none, or they cannot be files of one channel.
+    """
+    name, source = channel["name"], channel["source"]
+    if objects.protocol(source) in _WITHOUT:
+        raise FetchError(
+            f"channel {name}: {source} lives in one process only, which the job is not. Send the value by --send."
+        )
+    if channel.get("data_type") == "ManifestFile":
+        found = _of_manifest(courier, source)
+    else:
+        listed = [objects.Object(**one) for one in courier.ask(source, "list")]
+        found = objects.named(listed, source)
+    if not found:
+        raise FetchError(
+            f"channel {name}: no object begins with {source}. A prefix is compared letter by letter, its end as well."
+        )
+    objects.check(found, name)
+    return objects.share(found, channel.get("share") or {"turn": 0, "count": 1})
+
+
+def _of_manifest(courier: Courier, source: str) -> List[objects.Object]:
+    if objects.is_url(source):
+        text = courier.ask(source, "read", url=source)
+    else:
+        with open(source, encoding="utf-8") as file:
+            text = file.read()
+    rows = objects.manifest(text, source)
+    described = courier.ask(source, "look", urls=[url for url, _name in rows])
+    return [objects.Object(name=name, **one) for (_url, name), one in zip(rows, described)]  # noqa: B905 - Python 3.10
+
+
+def take(courier: Courier, store: Store, found: Sequence[objects.Object]) -> Tuple[str, Listing, List[digest.Row]]:
+    """Bring into the store what it lacks; gives the key of the tree, what is in it, and its rows.
+
+    :raises FetchError: an object cannot be had.
+    """
+    listing = Listing([_item(one) for one in found], [])
+
+    def bring(pairs: List[Tuple[Item, str]]) -> List[str]:
+        wish = [[item.file.path, part] for item, part in pairs]
+        return list(courier.ask(wish[0][0], "fetch", pairs=wish))
+
+    key, rows = store.take_objects(listing, bring)
+    return key, listing, rows
+
+
+def _item(one: objects.Object) -> Item:
+    return Item(one.name, _MODE, digest.File(one.name, one.url, one.size, 0, (one.mark,), bool(one.mark)))

@@ -1,0 +1,113 @@
+"""Which objects a source means and what they are called in a channel: SageMaker's rules, one in each row."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_smx.agent.objects import Object, ObjectsError, check, manifest, named, share
+
+KEYS = ("d/train/a", "d/train/sub/b", "d/train/", "d/trainX", "d/training/c", "d/test/e", "train.csv", "train.csv.bak")
+
+
+def called(source: str, *keys: str) -> dict[str, str]:
+    found = named([Object(f"s3://b/{key}", 1, "m") for key in keys], source)
+    return {one.url.removeprefix("s3://b/"): one.name for one in found}
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("s3://b/d/train/", {"d/train/a": "a", "d/train/sub/b": "sub/b"}),
+        (
+            "s3://b/d/train",
+            {"d/train/a": "a", "d/train/sub/b": "sub/b", "d/trainX": "trainX", "d/training/c": "training/c"},
+        ),
+        ("s3://b/d/traini", {"d/training/c": "training/c"}),
+        ("s3://b/d/t", {key: key[2:] for key in KEYS if key.startswith("d/t") and key != "d/train/"}),
+        ("s3://b/train.csv", {"train.csv": "train.csv", "train.csv.bak": "train.csv.bak"}),
+        ("s3://b/train.csv.bak", {"train.csv.bak": "train.csv.bak"}),
+        ("s3://b/d/train/sub/b", {"d/train/sub/b": "b"}),
+        ("s3://b/", {key: key for key in KEYS if key != "d/train/"}),
+        ("s3://b", {key: key for key in KEYS if key != "d/train/"}),
+        ("s3://b/D", {}),
+        ("s3://b/d/train/a/", {}),
+    ],
+)
+def test_a_prefix_is_a_piece_of_text(source: str, expected: dict[str, str]) -> None:
+    assert called(source, *KEYS) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("https://x.org/data/a.csv", "a.csv"),
+        ("https://x.org/data/a%20b.csv?version=2#top", "a b.csv"),
+        ("http://x.org/data.php?file=1", "data.php"),
+        ("http://x.org", "index"),
+    ],
+)
+def test_a_page_of_the_web_is_one_file_with_the_last_part_of_its_path(source: str, name: str) -> None:
+    (found,) = named([Object(source, 1, "")], source)
+    assert found.name == name
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["a", "a"], "would both be a"),
+        (["a", "a/b"], "s3://b/0 would be a file, and s3://b/1 lies in a folder of that name"),
+        (["a/b/c", "a/b"], "s3://b/1 would be a file, and s3://b/0 lies"),
+        (["../a"], "a part of its key is empty, . or .."),
+        (["a//b"], "a part of its key is empty"),
+        (["./a"], "a part of its key is empty"),
+        (["/a"], "a part of its key is empty"),
+    ],
+)
+def test_what_cannot_be_files_of_one_channel_is_refused(names: list[str], said: str) -> None:
+    with pytest.raises(ObjectsError, match="channel train: ") as refusal:
+        check([Object(f"s3://b/{number}", 1, "", name) for number, name in enumerate(names)], "train")
+    assert said in str(refusal.value)
+
+
+def test_names_that_begin_alike_are_different_files() -> None:
+    check([Object("s3://b/a", 1, "", name) for name in ("a", "ab", "b/a", "b/a.txt", "c/a")], "train")
+
+
+@given(st.sets(st.text("abc/", min_size=1, max_size=6), max_size=40), st.integers(1, 9))
+def test_the_shares_are_dealt_out_in_turns_over_sorted_keys_and_make_the_whole(keys: set[str], count: int) -> None:
+    meant = named([Object(f"s3://b/{key}", 1, "") for key in keys], "s3://b/")
+    parts = [share(meant, {"turn": turn, "count": count}) for turn in range(count)]
+    assert sorted(one.url for part in parts for one in part) == [one.url for one in meant]
+    sizes = [len(part) for part in parts]
+    assert max(sizes) - min(sizes) <= 1
+    assert all(meant.index(one) % count == turn for turn, part in enumerate(parts) for one in part)
+    again = named([Object(f"s3://b/{key}", 1, "") for key in sorted(keys, reverse=True)], "s3://b/")
+    assert again == meant, "the order of a listing does not matter"
+
+
+def test_a_manifest_names_objects_which_keep_their_keys() -> None:
+    text = json.dumps([{"prefix": "s3://b/p/"}, "x", "deep/y"])
+    assert manifest(text, "m") == [("s3://b/p/x", "p/x"), ("s3://b/p/deep/y", "p/deep/y")]
+    assert manifest(json.dumps([{"prefix": "s3://b"}, "/x"]), "m") == [("s3://b/x", "x")]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("no", "it is no JSON"),
+        ("{}", "a list that begins with"),
+        ("[]", "a list that begins with"),
+        ('["a"]', "a list that begins with"),
+        ('[{"prefix": "s3://b/", "more": 1}]', "a list that begins with"),
+        ('[{"prefix": 1}]', "1 is no text"),
+        ('[{"prefix": "s3://b/"}, {"a": 1}]', "is no text"),
+    ],
+)
+def test_what_is_no_manifest_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ObjectsError, match="is no manifest") as refusal:
+        manifest(text, "s3://b/m")
+    assert said in str(refusal.value)

@@ -21,6 +21,7 @@ BROAD = {"Exception", "BaseException"}
 BORDERS = {
     "jupyter_smx/agent/cell.py": "the user's code, its exceptions, its hooks, and what pickles it",
     "jupyter_smx/agent/child.py": "a forked process must not go on as a second zygote",
+    "jupyter_smx/agent/courier.py": "a library for a store may raise anything, and each is an answer",
     "jupyter_smx/agent/errand.py": "a forked process must not go on as a second agent",
     "jupyter_smx/agent/job.py": "whatever a job left behind or wrote about itself, its record must come",
     "jupyter_smx/agent/loop.py": "one job's trouble must not end the host",

@@ -2,19 +2,23 @@
 
 It is started as ``courier`` by an interpreter that has fsspec, reads one JSON object for each wish from its input, and
 answers each with one line. ``list`` gives what a source means, ``read`` the text of one object, ``fetch`` brings
-objects into files and gives their SHA-256. What goes wrong is a sentence; ``lacks`` names a package that is missing.
+objects into files and gives their SHA-256, ``put`` brings files to where the user wants them. What goes wrong is a
+sentence; ``lacks`` names a package that is missing.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, List, Tuple
 
 from jupyter_smx.agent import digest, objects
 
 _AT_ONCE = 16
+_PAUSES = (0.5, 1.0, 2.0)
+"""Seconds before another try, beside the tries of the libraries themselves."""
 _MARKS = ("ETag", "etag", "md5Hash", "generation", "checksum", "Content-MD5", "LastModified", "Last-Modified", "mtime")
 _PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "http": "aiohttp", "https": "aiohttp"}
 _CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "DefaultCredentialsError")
@@ -100,6 +104,44 @@ def _bring(system: Any, url: str, target: str) -> str:
     return digest.of_path(target)
 
 
+def put(pairs: List[List[str]]) -> List[str]:
+    """Put files at URLs; what may pass is tried again. Gives what was put."""
+    for source, url in pairs:
+        _surely(lambda source=source, url=url: _put(source, url))  # type: ignore[misc]  # mypy knows no such lambda
+    return [url for _source, url in pairs]
+
+
+def _put(source: str, url: str) -> None:
+    system, path = _system(url)
+    if system.protocol == "file" or "file" in system.protocol:
+        system.auto_mkdir = True
+    system.put_file(source, path)
+
+
+def _surely(work: Callable[[], None]) -> None:
+    for pause in _PAUSES:
+        if _goes_well(work):
+            return
+        time.sleep(pause)
+    work()
+
+
+def _goes_well(work: Callable[[], None]) -> bool:
+    try:
+        work()
+    except Exception as error:
+        if not _may_pass(error):
+            raise
+        return False
+    return True
+
+
+def _may_pass(error: Exception) -> bool:
+    """Say whether the same may go well a moment later: who is refused stays refused."""
+    lasting = (LackError, FileNotFoundError, PermissionError, NotImplementedError, ValueError, TypeError)
+    return not isinstance(error, lasting) and type(error).__name__ not in _CREDENTIALS
+
+
 def explained(error: BaseException, source: str) -> str:
     """Say what went wrong with a source, and what helps."""
     said = f"{type(error).__name__}: {error}"
@@ -112,15 +154,17 @@ def explained(error: BaseException, source: str) -> str:
         return f"{source}: access is denied ({error}). Use credentials that may list and read it."
     if isinstance(error, FileNotFoundError):
         return f"{source}: there is no such bucket, object or server ({error}). Mind capitals, and a slash at its end."
+    if isinstance(error, NotImplementedError):
+        return f"{source}: fsspec can only read from {objects.protocol(source)}://, and nothing can be written there."
     if isinstance(error, ValueError) and "rotocol" in said:
         return f"{source}: fsspec knows no {objects.protocol(source)!r} ({error})."
-    return f"{source} cannot be read ({said})."
+    return f"{source} cannot be reached ({said})."
 
 
 def _answer(wish: Dict[str, Any]) -> Dict[str, Any]:
     words = dict(wish)
     source = str(words.pop("source"))
-    does: Dict[str, Callable[..., Any]] = {"list": listing, "look": look, "read": read, "fetch": fetch}
+    does: Dict[str, Callable[..., Any]] = {"list": listing, "look": look, "read": read, "fetch": fetch, "put": put}
     try:
         return {"result": does[words.pop("do")](**(words or {"source": source}))}
     except LackError as lack:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from jupyter_smx.agent.wire import MAX_BODY
+from jupyter_smx.controller import delivery
 from jupyter_smx.controller.archives import merge
 from jupyter_smx.controller.job_folder import JobFolder, StagingError, or_say, whole_file
 from jupyter_smx.model.channel import Artifact
@@ -179,9 +180,11 @@ def _put_away(job: Job, folder: JobFolder, incoming: Path, hosts: Sequence[str])
         for name, files in _by_name(incoming, hosts).items():
             _settle(folder, name, files)
         shutil.rmtree(incoming)
-    goals = {
-        name: path for output in job.spec.outputs if output.destination for name, path in _goals(job, folder, output)
-    }
+    wanted = [output for output in job.spec.outputs if output.destination]
+    here = [output for output in wanted if not delivery.is_url(output.destination)]
+    goals = {name: path for output in here for name, path in _goals(job, folder, output)}
+    urls = [pair for output in wanted if output not in here for pair in _urls(job, folder, output)]
+    delivery.deliver(urls, job.spec.environment, folder.artifacts)
     for name, goal in goals.items():
         _deliver(folder.artifacts / name, goal)
     home = [(name, goals.get(name, path)) for name, path in _files(folder.artifacts)]
@@ -222,14 +225,18 @@ def _deliver(source: Path, goal: Path) -> None:
         raise
 
 
+def _urls(job: Job, folder: JobFolder, output: Output) -> Iterator[tuple[Path, str]]:
+    top = output.destination.rstrip("/")
+    if job.spec.kind == "train":
+        archive = folder.artifacts / ARCHIVES.get(output.name, "")
+        if archive.is_file():
+            yield archive, top if top.endswith((".tar.gz", ".tgz")) else f"{top}/{archive.name}"
+        return
+    for name, path in _files(folder.artifacts / "outputs" / output.name):
+        yield path, f"{top}/{name}"
+
+
 def _goals(job: Job, folder: JobFolder, output: Output) -> Iterator[tuple[str, Path]]:
-    if "://" in output.destination:
-        raise StagingError(
-            f"--output {output.name}: {output.destination} is not a folder of this machine.",
-            field="output",
-            value=output.destination,
-            cure=f"The files are in {folder.artifacts}.",
-        )
     destination = Path(job.spec.working_directory or folder.path, output.destination).absolute()
     if job.spec.kind == "train":
         archive = ARCHIVES.get(output.name, "")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from far_side import agent, far_folder, host_folder, isolated, start_agent, wait_until
-from object_storage import bucket, web
 from real_toolkit import real_packages, toolkit
+
+from jupyter_smx.testing.object_storage import bucket, web
 
 __all__ = [
     "agent",

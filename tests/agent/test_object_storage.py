@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from far_side import Agent
-    from object_storage import Bucket, Web
+
+    from jupyter_smx.testing.object_storage import Bucket, Web
 
 SEE = """
 import json, os

@@ -9,6 +9,7 @@ import pytest_asyncio
 from serving import served
 
 from jupyter_smx.controller.store import Store
+from jupyter_smx.testing.object_storage import bucket
 from jupyter_smx.testing.simulation import Simulation
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from serving import World
+
+__all__ = ["bucket"]
 
 
 @pytest.fixture

@@ -108,6 +108,7 @@ def needs_storage() -> None:
 
 @pytest.fixture
 def bucket(tmp_path: Path) -> Iterator[Bucket]:
+    """Give an empty bucket on a server of its own."""
     needs_storage()
     folder = tmp_path / "s3" / "bucket"
     folder.mkdir(parents=True)
@@ -153,6 +154,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[Web]:
+    """Give a web server over an empty folder."""
     needs_storage()
     found = Web(tmp_path / "web", "")
     found.folder.mkdir()

@@ -1,0 +1,147 @@
+"""Outputs that go to URLs: put into a real object store by the courier, or kept here with a sentence that says why."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from records import a_job, a_spec
+
+from jupyter_smx.agent import courier
+from jupyter_smx.controller import delivery
+from jupyter_smx.controller.job_folder import StagingError
+from jupyter_smx.controller.staging import Left, Staging
+from jupyter_smx.model.channel import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from jupyter_smx.model.job import Job
+    from jupyter_smx.testing.object_storage import Bucket
+
+
+def a_wish(bucket: Bucket, kind: str, name: str, destination: str) -> Job:
+    output = Output(name=name, path="/opt/ml/processing/output/clean", destination=destination)
+    return a_job(cluster="c1", lease=1, spec=a_spec(kind=kind, outputs=(output,), environment=bucket.environment))
+
+
+def left(folder: Path, files: dict[str, bytes]) -> Left:
+    """Leave files in a spool as an agent does."""
+    spool = folder / "spool"
+    for name, content in files.items():
+        (spool / "artifacts" / name).parent.mkdir(parents=True, exist_ok=True)
+        (spool / "artifacts" / name).write_bytes(content)
+    rows = [{"name": name, "path": f"artifacts/{name}", "size": len(content)} for name, content in files.items()]
+    return Left("algo-1", {"artifacts": rows}, remains=spool)
+
+
+def stored(bucket: Bucket) -> dict[str, bytes]:
+    found = (path for path in bucket.folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(bucket.folder)): path.read_bytes() for path in found}
+
+
+@pytest.mark.parametrize(
+    ("destination", "key"),
+    [
+        ("s3://bucket/models/", "models/model.tar.gz"),
+        ("s3://bucket/models", "models/model.tar.gz"),
+        ("s3://bucket", "model.tar.gz"),
+        ("s3://bucket/models/mine.tar.gz", "models/mine.tar.gz"),
+    ],
+)
+async def test_a_model_is_put_where_the_user_wants_it(
+    bucket: Bucket, tmp_path: Path, destination: str, key: str
+) -> None:
+    desk, job = Staging(tmp_path / "jobs"), a_wish(bucket, "train", "model", destination)
+    model = left(tmp_path, {"model.tar.gz": b"m" * 100_000})
+    for _time in range(2):
+        (artifact,) = await desk.bring_home(job, [model])
+    assert stored(bucket) == {key: b"m" * 100_000}
+    assert artifact.path == str(desk.folder(job.id).artifacts / "model.tar.gz"), "it is here as well"
+
+
+async def test_files_of_a_processing_job_keep_their_names(bucket: Bucket, tmp_path: Path) -> None:
+    desk, job = Staging(tmp_path / "jobs"), a_wish(bucket, "process", "clean", "s3://bucket/out/")
+    files = {"outputs/clean/a.csv": b"a", "outputs/clean/deep/b c.csv": b"b", "outputs/other/x": b"x"}
+    await desk.bring_home(job, [left(tmp_path, files)])
+    assert stored(bucket) == {"out/a.csv": b"a", "out/deep/b c.csv": b"b"}
+
+
+@pytest.mark.parametrize(
+    ("destination", "changes", "said"),
+    [
+        ("s3://elsewhere/x/", {}, "there is no such bucket"),
+        ("s3://bucket/x/", {"AWS_SECRET_ACCESS_KEY": "x" * 40}, "access is denied"),
+        ("https://127.0.0.1:1/x/", {}, "cannot be reached"),
+        ("nosuch://x/y/", {}, "fsspec knows no 'nosuch'"),
+    ],
+)
+async def test_what_cannot_be_put_there_is_said_and_stays_here(
+    bucket: Bucket, tmp_path: Path, destination: str, changes: dict[str, str], said: str
+) -> None:
+    bucket.environment.update(changes)
+    desk, job = Staging(tmp_path / "jobs"), a_wish(bucket, "train", "model", destination)
+    with pytest.raises(StagingError) as trouble:
+        await desk.bring_home(job, [left(tmp_path, {"model.tar.gz": b"model"})])
+    kept = desk.folder(job.id).artifacts
+    assert said in str(trouble.value)
+    assert f"The files are in {kept}" in trouble.value.cure
+    assert (kept / "model.tar.gz").read_bytes() == b"model"
+    assert not trouble.value.transient
+
+
+def test_where_fsspec_is_not_installed_it_is_said_how_it_is(tmp_path: Path) -> None:
+    (tmp_path / "fsspec").mkdir()
+    (tmp_path / "fsspec" / "__init__.py").write_text("raise ImportError('as if it were not there')")
+    environment = {"PYTHONPATH": f"{tmp_path}:{':'.join(sys.path)}"}
+    with pytest.raises(StagingError, match="lacks fsspec") as trouble:
+        delivery.deliver([(tmp_path / "x", "s3://bucket/x")], environment, tmp_path)
+    assert delivery.INSTALL in trouble.value.cure
+
+
+def flaky(times: int, error: Exception) -> tuple[Callable[[], None], list[int]]:
+    """Give work that goes wrong so many times, and the list of its tries."""
+    tries: list[int] = []
+
+    def work() -> None:
+        tries.append(len(tries))
+        if len(tries) <= times:
+            raise error
+
+    return work, tries
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    found: list[float] = []
+    monkeypatch.setattr(courier.time, "sleep", found.append)
+    return found
+
+
+def test_what_may_pass_is_tried_again_after_longer_and_longer_pauses(pauses: list[float]) -> None:
+    work, tries = flaky(2, ConnectionResetError())
+    courier._surely(work)
+    assert (len(tries), pauses) == (3, [0.5, 1.0])
+
+
+@pytest.mark.parametrize("error", [PermissionError(), FileNotFoundError(), ValueError()])
+def test_who_is_refused_is_not_asked_again(pauses: list[float], error: Exception) -> None:
+    work, tries = flaky(9, error)
+    with pytest.raises(type(error)):
+        courier._surely(work)
+    assert (len(tries), pauses) == (1, [])
+
+
+def test_what_does_not_pass_is_told_in_the_end(pauses: list[float]) -> None:
+    work, tries = flaky(9, TimeoutError())
+    with pytest.raises(TimeoutError):
+        courier._surely(work)
+    assert (len(tries), pauses) == (4, [0.5, 1.0, 2.0])
+
+
+def test_a_child_that_dies_is_no_delivery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "COURIER", (sys.executable, "-c", "raise SystemExit(7)"))
+    with pytest.raises(StagingError, match="it ended with 7"):
+        delivery.deliver([(tmp_path / "x", "s3://bucket/x")], {}, tmp_path)

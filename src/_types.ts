@@ -22,7 +22,9 @@ export type SecondaryStatus =
   | "Completed"
   | "Downloading"
   | "Failed"
+  | "Interrupted"
   | "MaxRuntimeExceeded"
+  | "MaxWaitTimeExceeded"
   | "Pending"
   | "Starting"
   | "Stopped"
@@ -35,7 +37,7 @@ export type SecondaryStatus =
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Goal".
  */
-export type Goal = "run" | "stop";
+export type Goal = "expire" | "interrupt" | "run" | "stop";
 /**
  * What a *job's record* says of the pool it left behind (SageMaker's ``WarmPoolStatus``).
  *
@@ -114,7 +116,7 @@ export interface Artifact {
   sha256: string;
 }
 /**
- * A run of the job that failed by our fault and after which it began again; times are seconds since the epoch.
+ * A run after which the job began again: it failed by our fault, or was interrupted; times are epoch seconds.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Attempt".
@@ -127,13 +129,15 @@ export interface Attempt {
   started_at: number | null;
   hosts: HostEnd[];
   ran_seconds: number | null;
+  interrupted: boolean;
 }
 /**
  * How the job ended on one host, as that host's agent wrote it down.
  *
  * ``exit_code`` is None when a signal ended it, then ``signal`` is its number. ``cause`` is ``exit``, ``signal``,
- * ``stopped``, ``drained`` (the group that it helped was done), ``max_runtime``, ``memory`` or ``host`` (ours: the
- * host was lost). ``exited_at`` is when its process ended, seconds since the epoch by the host's clock.
+ * ``stopped``, ``drained`` (the group that it helped was done), ``max_runtime``, ``max_wait``, ``interrupted``,
+ * ``memory`` or ``host`` (ours: the host was lost). ``exited_at`` is when its process ended, seconds since the epoch
+ * by the host's clock.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "HostEnd".
@@ -166,9 +170,10 @@ export interface RemoteException {
 /**
  * Dollars per hour of all its hosts, the seconds that count, and the sum; None where a price is not known.
  *
- * ``billable_seconds`` are those of the job itself, in all its attempts; ``retained_seconds`` those in which its pool
- * stood idle after it, so far. ``cost_per_step`` is what all hosts cost while one step is done that the job counts:
- * ``price_per_hour`` × ``step_seconds`` / 3600; None where it counts none. ``steps`` are done.
+ * ``training_seconds`` are those in which it ran, in all its attempts, and ``billable_seconds`` those of them that are
+ * charged (SageMaker's ``TrainingTimeInSeconds`` and ``BillableTimeInSeconds``, of one instance); ``retained_seconds``
+ * those in which its pool stood idle after it, so far. ``cost_per_step`` is what all hosts cost while one step is done
+ * that the job counts: ``price_per_hour`` × ``step_seconds`` / 3600; None where it counts none. ``steps`` are done.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Bill".
@@ -181,6 +186,7 @@ export interface Bill {
   steps: number | null;
   step_seconds: number | null;
   cost_per_step: number | null;
+  training_seconds: number;
 }
 /**
  * One thing in which two jobs differ; None on the side that has no such thing.
@@ -531,6 +537,7 @@ export interface Job {
   lease: number;
   attempt: number;
   attempts: Attempt[];
+  wait_until: number | null;
   placements: number;
   created_at: number;
   started_at: number | null;
@@ -563,8 +570,8 @@ export interface Job {
  * What to run, with what, on what, and for how long.
  *
  * ``hyperparameters`` values are strings, JSON where they are not plain text (SageMaker's encoding).
- * ``keep_alive`` and ``max_run`` are seconds. ``imports`` are the modules that the code imports at its top, a hint
- * for the zygote, never a promise.
+ * ``keep_alive``, ``max_run`` and ``max_wait`` are seconds. ``imports`` are the modules that the code imports at its
+ * top, a hint for the zygote, never a promise.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "JobSpec".
@@ -608,6 +615,9 @@ export interface JobSpec {
   array: ArrayTask | null;
   shared: Payload | null;
   retries: number;
+  spot: boolean;
+  max_wait: number;
+  checkpoint: string;
   after: string[];
   revision: Revision | null;
   submitted_at: number;

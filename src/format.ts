@@ -2,7 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import type { JobSummary, PoolSummary } from './_types';
+import type { JobSummary, PoolSummary, SecondaryStatus } from './_types';
 import type { IPool, IState } from './state';
 import { idlePools, isFinal, running } from './state';
 
@@ -65,22 +65,22 @@ export function stepWords(job: JobSummary, trans: TranslationBundle): string {
   if (job.queue_position !== null && !isFinal(job)) {
     return trans.__('Queued, position %1', job.queue_position);
   }
-  switch (job.secondary_status) {
-    case 'Pending':
-      return pendingWords(job, trans);
-    case 'Starting':
-      return trans.__('Starting');
-    case 'Downloading':
-      return trans.__('Downloading');
-    case 'Training':
-      return job.kind === 'process' ? trans.__('Processing') : trans.__('Training');
-    case 'Stopping':
-      return trans.__('Stopping');
-    case 'Uploading':
-      return trans.__('Uploading');
-    default:
-      return verdictWords(job, trans);
+  if (job.secondary_status === 'Pending') {
+    return pendingWords(job, trans);
   }
+  return wordsUnderWay(job, trans) ?? verdictWords(job, trans);
+}
+
+function wordsUnderWay(job: JobSummary, trans: TranslationBundle): string | undefined {
+  const words: Partial<Record<SecondaryStatus, string>> = {
+    Starting: trans.__('Starting'),
+    Downloading: trans.__('Downloading'),
+    Training: job.kind === 'process' ? trans.__('Processing') : trans.__('Training'),
+    Interrupted: trans.__('Interrupted: its spot instances are taken back'),
+    Stopping: trans.__('Stopping'),
+    Uploading: trans.__('Uploading')
+  };
+  return words[job.secondary_status];
 }
 
 /** Whoever stands in no line waits for something with words of its own: an environment that is built, say. */
@@ -94,6 +94,8 @@ function verdictWords(job: JobSummary, trans: TranslationBundle): string {
       return trans.__('Completed');
     case 'MaxRuntimeExceeded':
       return trans.__('Stopped at its maximum run time');
+    case 'MaxWaitTimeExceeded':
+      return trans.__('Stopped at its maximum wait time');
     case 'Stopped':
       return trans.__('Stopped');
     default:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Dict
 
-from jupyter_smx.agent import service
+from jupyter_smx.agent import checkpoint, service
 from jupyter_smx.agent.script import is_driven, script_name
 
 if TYPE_CHECKING:
@@ -70,4 +70,5 @@ def texts(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
         "input/config/resourceconfig.json": json.dumps(resource_config(place)),
         "input/config/inputdataconfig.json": json.dumps(input_data_config(spec)),
         "input/config/hyperparameters.json": json.dumps(hyperparameters(spec, place)),
+        **checkpoint.config_file(spec),
     }

@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import os
 import signal
-import sys
 import time
-import traceback
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from jupyter_smx.agent import (
     archive,
+    checkpoint,
     child,
     clean,
     disk,
@@ -27,7 +26,8 @@ from jupyter_smx.agent import (
 )
 from jupyter_smx.agent.errand import Errand
 from jupyter_smx.agent.inputs import Inputs
-from jupyter_smx.agent.place import outputs
+from jupyter_smx.agent.place import outputs, reach
+from jupyter_smx.agent.surely import surely
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.host import Host
@@ -53,20 +53,6 @@ def cause_of(status: Optional[int], asked: str, *, refused: bool, oom: bool) -> 
 def _sentence(error: str) -> str:
     """End what an errand says with a full stop."""
     return error if error.endswith(".") else error + "."
-
-
-def _surely(step: Callable[..., None]) -> Callable[..., None]:
-    """Bring a job to its end although one of its steps fails in a way that nobody foresaw: it would never end."""
-
-    @functools.wraps(step)
-    def sure(job: Job, *arguments: Any) -> None:
-        try:
-            step(job, *arguments)
-        except Exception as error:  # noqa: BLE001 - border: the callbacks of a job
-            sys.stderr.write(traceback.format_exc())
-            job.break_off(error)
-
-    return sure
 
 
 class Job:
@@ -95,6 +81,9 @@ class Job:
         self._watch: Optional[int] = None
         self._sampler = sampler.Sampler(host.loop, host.spool.path(job), host.folder.ml, self._roots, self._sampled)
         self._told = 0
+        place, folder = reach(spec["checkpoint"], host.hidden), host.folder.path("ml", checkpoint.NAME)
+        self._checkpoints = checkpoint.Keeper(host.loop, place, folder, host.config.host)
+        self._restored: checkpoint.Known = {}
         self._oom_before = 0
         self._oom = 0
         self._reported = False
@@ -103,13 +92,13 @@ class Job:
 
     # Start
 
-    @_surely
+    @surely
     def start(self) -> None:
         """Copy the inputs and a large folder of code, if there are any, and run."""
         source = self.spec["source_dir"]
         trees = self.host.folder.trees
         self._puts_code = bool(source) and not sourcedir.is_small(source) and not sourcedir.has_ready(source, trees)
-        if not self.spec["channels"] and not self._puts_code:
+        if not self.spec["channels"] and not self._puts_code and not self._checkpoints.is_wanted():
             self._launch()
             return
         os.makedirs(self.host.spool.path(self.id), mode=0o700)
@@ -120,13 +109,13 @@ class Job:
         """Do the errand, in a process of its own."""
         if self._puts_code:
             sourcedir.put(self.spec["source_dir"], self.host.folder.trees, self._code_folder())
-        return self._inputs.stage()
+        return dict(self._inputs.stage(), checkpoints=self._checkpoints.restore())
 
     def _code_folder(self) -> str:
         """Give the folder of the job's code as this host sees it, which is where it can be put by a rename."""
         return script.code_folder(self.spec, self.host.place._replace(base=self.host.folder.ml))
 
-    @_surely
+    @surely
     def _staged(self, result: Optional[Dict[str, Any]], error: str) -> None:
         self._staging = None
         if result is None:
@@ -137,6 +126,7 @@ class Job:
         if trouble:
             self._refuse(trouble)
             return
+        self._restored = result["checkpoints"]
         self._launch()
 
     def _refuse(self, sentence: str) -> None:
@@ -170,6 +160,7 @@ class Job:
         self._oom_before = memory.oom_kills()
         self._watch = self.host.logs.add(os.path.join(folder, spool.LOG), self._grew)
         self._grew()  # what it wrote before it was watched is no event
+        self._checkpoints.begin(self._restored)
         if self.spec["max_run"]:
             self._limit_timer = self.host.loop.later(self.spec["max_run"], self._too_long)
         self._inputs.look()
@@ -210,7 +201,7 @@ class Job:
     # Stop
 
     def stop(self, grace: float, cause: str) -> None:
-        """End it: SIGTERM to its group, after ``grace`` seconds SIGKILL to everything it started. Idempotent."""
+        """End it: SIGTERM to everything it started, after ``grace`` seconds SIGKILL. Idempotent."""
         if self.phase == "staging":
             if self._staging is not None:
                 self._staging.cancel()
@@ -225,7 +216,7 @@ class Job:
 
     def _signal(self) -> None:
         if self.child is not None and self.child.pid and not self.child.gone:
-            process.kill_group(self.child.pid, signal.SIGTERM)
+            process.signal_all(self.child.pid, self.host.strangers(), signal.SIGTERM)
 
     def _too_long(self) -> None:
         self.stop(float(self.spec.get("grace", self.host.config.grace)), "max_runtime")
@@ -236,13 +227,11 @@ class Job:
         if not self.child.pid:
             self._kill_timer = self.host.loop.later(_LOOK_AGAIN, self._kill_everything)
             return
-        everything = process.tree([self.child.pid, *self.host.strangers()])
-        process.kill_group(self.child.pid)
-        process.kill(everything)
+        process.signal_all(self.child.pid, self.host.strangers(), signal.SIGKILL)
 
     # End
 
-    @_surely
+    @surely
     def _exited(self, status: Optional[int], reason: str) -> None:
         self.status = status
         self._sampler.over(self.child.cpu)  # type: ignore[union-attr]
@@ -268,7 +257,7 @@ class Job:
             # Memory that a file on a full disk backs: shared memory, mostly.
             self.report["remark"] = disk.which_is_full(self.host.disks(self.id))
 
-    @_surely
+    @surely
     def _wait_for_silence(self, until: float) -> None:
         left = self.host.strangers()
         if left and time.monotonic() < until:
@@ -278,9 +267,11 @@ class Job:
         if left:
             self.left_behind.append(f"process {left[0]} cannot be killed; this host ends.")
             self.host.spoilt = self.left_behind[-1]
-        self._archive()
+        self._checkpoints.end(self._archive)
 
-    def _archive(self) -> None:
+    @surely
+    def _archive(self, trouble: List[str]) -> None:
+        self.errors += trouble
         self._grew()
         report = spool.read_json(self.host.spool.path(self.id, spool.REPORT))
         self.report = dict(report or {}, **{name: value for name, value in self.report.items() if value})
@@ -297,7 +288,7 @@ class Job:
         else:
             self._account([])
 
-    @_surely
+    @surely
     def _archived(self, result: Optional[Dict[str, Any]], error: str) -> None:
         if result is None:
             self.errors.append(f"host: what the job made could not be kept: {_sentence(error)}")
@@ -313,7 +304,7 @@ class Job:
         """Find out which packages the job saw; mostly that is known already."""
         self.host.packages.find(self.report.get("imported") or {}, functools.partial(self._finish, artifacts))
 
-    @_surely
+    @surely
     def _finish(self, artifacts: List[Dict[str, Any]], found: packages.Found) -> None:
         self._found = found
         self._inputs.when_known(lambda: self._over(artifacts))

@@ -53,6 +53,14 @@ class Place(NamedTuple):
         return os.path.join(self.base, inside)
 
 
+def reach(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
+    """Give where the agent finds a path of the machine that the host's own folders hide from its jobs."""
+    for prefix, real in hidden:
+        if path == prefix or path.startswith(prefix + os.sep):
+            return real + path[len(prefix) :]
+    return path
+
+
 def channel_folder(place: Place, kind: str, name: str) -> str:
     """Give the folder in which an input is presented."""
     return place.path("processing", "input", name) if kind == "process" else place.path("input", "data", name)

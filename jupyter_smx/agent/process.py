@@ -177,6 +177,24 @@ def kill_group(pid: int, number: int = signal.SIGKILL) -> None:
         return
 
 
+def signal_all(leader: int, lost: Iterable[int], number: int) -> None:
+    """Send a signal once to each process of a job: to the group of the first, and to what left that group.
+
+    ``lost`` are those whose parent ended; a session of its own is what daemons have, and workers of launchers.
+    """
+    everything = tree([leader, *lost])
+    outside = [pid for pid in everything if not _is_in_group(pid, leader)]
+    kill_group(leader, number)
+    kill(outside, number)
+
+
+def _is_in_group(pid: int, group: int) -> bool:
+    try:
+        return os.getpgid(pid) == group
+    except OSError:
+        return False
+
+
 def marked(marker: str) -> List[int]:
     """Find the processes, other than this one, that carry this host's mark in their environment (Linux)."""
     if not LINUX:

@@ -56,6 +56,7 @@ def complete(spec: Dict[str, Any]) -> Dict[str, Any]:
         "contract": "v2",
         "warm_pool": False,
         "max_run": 0,
+        "checkpoint": "",
         "keep_alive": 0,
         "imports": [],
         "gpus": [],

@@ -1,4 +1,4 @@
-"""``jobs``, ``stop``, ``why`` and ``cost``: what the records of jobs say."""
+"""``jobs``, ``stop``, ``interrupt``, ``why`` and ``cost``: what the records of jobs say."""
 
 from __future__ import annotations
 
@@ -58,6 +58,12 @@ def _stop(found: Namespace, desk: Desk) -> int:
     return exits.DONE
 
 
+def _interrupt(found: Namespace, desk: Desk) -> int:
+    job = desk.client.interrupt(find(found.job, desk.client).id)
+    desk.output.show(document(job), f"{job.name}: {job.state.value}.")
+    return exits.DONE
+
+
 def one_or_newest(parser: Parser) -> None:
     """Take the word for a job, or none for the newest."""
     parser.add_argument("job", metavar="JOB", nargs="?", default="", help="id, name, or the beginning of one")
@@ -97,5 +103,6 @@ def _cost(found: Namespace, desk: Desk) -> int:
 
 JOBS = Subcommand("jobs", "[--status STATUS] [--limit N]", "the newest jobs", _list_arguments, _list)
 STOP = Subcommand("stop", "JOB", "stop a job", _stop_arguments, _stop)
+INTERRUPT = Subcommand("interrupt", "JOB", "take the hosts of a spot job away", _stop_arguments, _interrupt)
 WHY = Subcommand("why", "[JOB]", "why its start was warm or cold", one_or_newest, _why)
 COST = Subcommand("cost", "[JOB]", "what it costs, and what one of its steps costs", one_or_newest, _cost)

@@ -22,6 +22,7 @@ from jupyter_smx.kernel.outage import through_outage
 from jupyter_smx.kernel.page import plan_page
 from jupyter_smx.kernel.parser import one_of
 from jupyter_smx.kernel.revision import revision_of
+from jupyter_smx.kernel.savings import savings_of
 from jupyter_smx.kernel.script import read
 from jupyter_smx.kernel.session import with_source_dir
 from jupyter_smx.kernel.sweep import spread
@@ -166,6 +167,8 @@ def _to_the_end(job: Job, desk: Desk) -> int:
     if output.json:
         output.show(document(job), "")
     else:
+        if saved := savings_of(desk.client, job):
+            output.say(saved.rstrip())
         output.say(str(failure_of(job) or f"{job.name}: {job.status().value}."))
     return exits.of_job(job)
 

@@ -181,6 +181,14 @@ class Stop(Handler):
         self.answer_job(self.desk.stop(ref))
 
 
+class Interrupt(Handler):
+    """The wish that a spot job loses its hosts."""
+
+    def post(self, ref: str) -> None:
+        """Take the hosts of a spot job away; it begins again."""
+        self.answer_job(self.desk.interrupt(ref))
+
+
 class Metrics(Handler):
     """What a job's logs told."""
 
@@ -296,6 +304,7 @@ ROUTES: list[tuple[str, type[Handler]]] = [
     (r"/v1/plan", Plans),
     (rf"/v1/jobs/{_REF}", OneJob),
     (rf"/v1/jobs/{_REF}/stop", Stop),
+    (rf"/v1/jobs/{_REF}/interrupt", Interrupt),
     (rf"/v1/jobs/{_REF}/rerun", Rerun),
     (rf"/v1/jobs/{_REF}/logs", Logs),
     (rf"/v1/jobs/{_REF}/logs/search", LogSearch),

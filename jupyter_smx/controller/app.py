@@ -90,6 +90,14 @@ class ControllerApp(Application):
         config=True
     )
     grace = Float(120.0, min=0.0, help="Seconds between the polite and the certain end of a job.").tag(config=True)
+    interruption_grace = Float(
+        120.0,
+        min=0.0,
+        help=(
+            "Seconds between the polite and the certain end of a spot job whose hosts are taken away; 0 takes them "
+            "without a warning."
+        ),
+    ).tag(config=True)
     unreachable_limit = Float(
         300.0, min=1.0, help="Seconds for which an agent may be silent while its engine does not say that it is gone."
     ).tag(config=True)
@@ -206,6 +214,7 @@ class ControllerApp(Application):
             memory_gib=self.memory_gib,
             gpus=self.gpus,
             grace=self.grace,
+            interruption_grace=self.interruption_grace,
             unreachable_limit=self.unreachable_limit,
             launch_limit=self.launch_limit,
             preload_memory_mib=self.preload_memory_mib,

@@ -12,7 +12,7 @@ from jupyter_smx.model.array import MAX_TASKS, Array, ArrayTask, TaskWish, array
 from jupyter_smx.model.errors import ResourceInUseError, ValidationError
 from jupyter_smx.model.name import check_id, job_name, task_name
 from jupyter_smx.model.spec import JobSpec
-from jupyter_smx.model.status import Goal, SecondaryStatus
+from jupyter_smx.model.status import ENDING, Goal
 from jupyter_smx.model.why import Why
 from jupyter_smx.policy import admission, transitions
 
@@ -160,7 +160,7 @@ class ArrayDesk:
         """Set the goal of every task to stop: those that have no hosts are over at once, the others are asked."""
         now = self._books.clock()
         live = [job for job in self._books.jobs.values() if job.spec.array and job.spec.array.id == array.id]
-        wanted = [_stopped(job, now) for job in live if job.goal is Goal.RUN]
+        wanted = [_stopped(job, now) for job in live if job.goal not in ENDING]
         if wanted:
             self._books.save(jobs=wanted)
         for job in wanted:
@@ -172,7 +172,7 @@ class ArrayDesk:
 def _stopped(job: Job, now: float) -> Job:
     if not job.cluster:
         return transitions.never_ran(replace(job, goal=Goal.STOP), "Stopped before the code began.", now)
-    return transitions.advance(replace(job, goal=Goal.STOP, modified_at=now), SecondaryStatus.STOPPING, now)
+    return transitions.end_by(job, Goal.STOP, now)
 
 
 def _spec_of(template: JobSpec, wish: TaskWish, task: ArrayTask) -> JobSpec:

@@ -141,7 +141,7 @@ class Books:
         if self._is_kept and not was_set:
             return
         idle = [each for each in self.clusters.values() if was_set and each.state is ClusterState.AVAILABLE]
-        busy = [each for each in self.jobs.values() if was_set and each.counted_from]
+        busy = [each for each in self.jobs.values() if was_set and (each.counted_from or each.wait_until)]
         self.save(
             jobs=[transitions.clock_was_set(job, jump) for job in busy],
             clusters=[transitions.shifted(pool, jump) for pool in idle],

@@ -25,7 +25,7 @@ from jupyter_smx.model.job import Job, JobSummary, Transition
 from jupyter_smx.model.name import check_id, job_name
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final, message_of
 from jupyter_smx.model.summary import base_name_of
-from jupyter_smx.policy import admission, capacity, environment, keep_alive, placement, reuse
+from jupyter_smx.policy import admission, capacity, checkpoints, environment, keep_alive, placement, reuse
 
 if TYPE_CHECKING:
     import asyncio
@@ -103,6 +103,7 @@ class Desk:
         admission.check(spec, limits, self._engines)
         capabilities = self._engine_of(spec.engine).capabilities
         environment.check(spec, builds=capabilities.environments)
+        checkpoints.check(spec, shared_folder=capabilities.shared_folder)
         if capabilities.bounded_by_machine:
             admission.check_hosts(spec, limits)
 
@@ -132,6 +133,7 @@ class Desk:
             spec=spec,
             created_at=now,
             modified_at=now,
+            wait_until=now + spec.max_wait if spec.max_wait else None,
             transitions=(first,),
             timings={"magic": spec.submitted_at, "accepted": now} if spec.submitted_at else {"accepted": now},
         )
@@ -191,7 +193,15 @@ class Desk:
 
     def stop(self, ref: str) -> Job:
         """Set the goal of a job to stop; a finished job is given back as it is."""
-        return self._reconciler.stop(self._books.job(ref))
+        return self._reconciler.goals.end(self._books.job(ref))
+
+    def interrupt(self, ref: str) -> Job:
+        """Take the hosts of a spot job away, as the market does.
+
+        :raises ValidationError: it is no spot job.
+        :raises ResourceInUseError: no hosts work for it now.
+        """
+        return self._reconciler.goals.interrupt(self._books.job(ref))
 
     def delete(self, ref: str) -> Job:
         """Forget a finished job, as SageMaker allows it.

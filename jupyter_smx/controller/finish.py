@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.provenance import Provenance
 
 _UNFIT = Keep(0, "Its hosts may not be healthy.")
+_TAKEN = Keep(0, "Its hosts were taken back by a spot interruption.")
 _NOT_LAUNCHED = Keep(0, "No hosts were launched.")
 
 
@@ -93,7 +94,7 @@ class Finisher:
         self._books.heed_the_clock()
         job = self._books.jobs[job_id]
         ends = trail.ends()
-        judged = trouble or verdict(job.goal, ends)
+        judged = trouble or retries.final(verdict(job.goal, ends))
         now = self._books.clock()
         times = (item for record in trail.records.values() for item in record.get("at", {}).items())
         at = {name: moment for name, moment in times if moment is not None}  # a job that was refused never ran
@@ -132,7 +133,10 @@ class Finisher:
         return provenance_of(job, cluster.hosts if cluster else (), trail.records)
 
     async def _begins_again(self, job: Job, trail: Trail) -> bool:
-        """Put a job that failed by our fault at the start of its next attempt, if it has one; keep its log apart."""
+        """Put a job that failed by our fault, or was interrupted, at the start of its next attempt; keep its log apart.
+
+        False where there is no next one.
+        """
         ends, now = trail.ends(), self._books.clock()
         judged = verdict(job.goal, ends)
         if retries.next_attempt(job, judged, ends, now) is None:
@@ -145,7 +149,8 @@ class Finisher:
         if again is None:
             return False
         cluster = self._books.clusters.get(job.cluster)
-        left = [] if cluster is None else [transitions.give_back(cluster, job.name, _UNFIT, now)]
+        keep = _TAKEN if again.attempts[-1].interrupted else _UNFIT
+        left = [] if cluster is None else [transitions.give_back(cluster, job.name, keep, now)]
         self._books.save(jobs=[again], clusters=left)
         return True
 
@@ -231,7 +236,7 @@ class Finisher:
         """End a job whose code never ran; hosts that were launched for it are kept as after any stop."""
         now = self._books.clock()
         if job.cluster:
-            stopped = transitions.advance(job, SecondaryStatus.STOPPED, now, reason)
+            stopped = transitions.stopped_unrun(job, reason, now)
             self._write(stopped, healthy=True, idle_from=now)
             self._agree_on_deadline(job)
         else:

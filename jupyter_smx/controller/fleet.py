@@ -132,7 +132,7 @@ class Fleet:
         if watch.foreign:
             # They are not silent: they end as their own deadline says, and a job's record is on their disk then.
             job = self._books.jobs.get(cluster.job)
-            return job is not None and job.goal is Goal.STOP
+            return job is not None and job.goal is not Goal.RUN
         if watch.silent_since is None:
             watch.silent_since = now
         return now - watch.silent_since > self._books.limits.unreachable_limit

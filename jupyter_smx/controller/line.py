@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from jupyter_smx.model.status import Goal, Status, is_final
+from jupyter_smx.model.status import ENDING, Status, is_final
 from jupyter_smx.policy.arrays import Queue, Waiter
 from jupyter_smx.policy.environment import is_building
 from jupyter_smx.policy.order import FREE, Order, Predecessor, order_of
@@ -174,7 +174,7 @@ class Line:
         self._tasks[task.id] += change
         if job.cluster:
             self._queues[job.spec.engine].run(task.id, change)
-        elif job.goal is Goal.RUN:
+        elif job.goal not in ENDING:
             self._hostless[task.id] += change
         for counter in (self._tasks, self._hostless):
             if not counter[task.id]:

@@ -15,7 +15,7 @@ from jupyter_smx.controller.job_folder import StagingError
 from jupyter_smx.controller.trail import Trail
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, UnavailableError
-from jupyter_smx.model.status import Goal, SecondaryStatus
+from jupyter_smx.model.status import ENDING, Goal, SecondaryStatus
 from jupyter_smx.policy import transitions
 from jupyter_smx.policy.hosts import named_hosts
 
@@ -120,7 +120,7 @@ class Listener(ABC):
             trail.hosts = ()
             self.books.save(jobs=[replace(job, cluster="", lease=0)])
             return
-        if job.goal is Goal.STOP:
+        if job.goal in ENDING:
             self._finisher.stop_unstarted(replace(job, cluster="", lease=0))
         else:
             whose = "CapacityError" if error.transient else "ClientError"

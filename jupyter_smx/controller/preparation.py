@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.controller.fencing import FencedError
 from jupyter_smx.model.errors import SmxError
-from jupyter_smx.model.status import Goal
+from jupyter_smx.model.status import ENDING
 from jupyter_smx.model.why import Why
 from jupyter_smx.policy import environment, reuse, transitions
 
@@ -103,7 +103,7 @@ class Preparation:
                 yield other
 
     def _lacks(self, job: Job, name: str) -> bool:
-        if not job.spec.requirements or job.cluster or job.goal is Goal.STOP or environment.is_building(job.timings):
+        if not job.spec.requirements or job.cluster or job.goal in ENDING or environment.is_building(job.timings):
             return False
         return self._name(job) == name and self._books.line.order(job).lets_begin()
 

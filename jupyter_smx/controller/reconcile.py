@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from jupyter_smx.agent.wire import VERSION
 from jupyter_smx.controller.fencing import FencedError
 from jupyter_smx.controller.fleet import Fleet
+from jupyter_smx.controller.goals import Goals
 from jupyter_smx.controller.listener import Listener
 from jupyter_smx.controller.preparation import Preparation
 from jupyter_smx.controller.runspec import run_spec
@@ -24,9 +25,9 @@ from jupyter_smx.controller.telling import tell_to_end
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.instance import look_up
-from jupyter_smx.model.status import Goal, SecondaryStatus
+from jupyter_smx.model.status import ENDING, Goal, SecondaryStatus
 from jupyter_smx.model.why import Why
-from jupyter_smx.policy import admission, array_pools, placement, reuse, transitions
+from jupyter_smx.policy import admission, array_pools, interruptions, placement, reuse, transitions
 from jupyter_smx.policy.hosts import named_hosts
 from jupyter_smx.policy.lifecycle import JobStep, Progress, next_job_step
 from jupyter_smx.policy.order import FREE
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from jupyter_smx.model.job import Job
 
 _log = logging.getLogger(__name__)
+_CAUSES = {Goal.EXPIRE: "max_wait", Goal.INTERRUPT: "interrupted"}
+"""What hosts are told, and their records say, where it is not that somebody stopped the job."""
 
 
 class Reconciler(Listener):
@@ -66,6 +69,7 @@ class Reconciler(Listener):
         super().__init__(books, agents, pump, finisher)
         self.fleet = Fleet(books, agents, engine_of, self, python_of=environments.python_of)
         self.preparation = Preparation(books, environments, self, user)
+        self.goals = Goals(books, engine_of, self.step, self._is_ending)
         self.ended = asyncio.Event()
         self._engine_of = engine_of
         self._new_id = new_id
@@ -101,19 +105,6 @@ class Reconciler(Listener):
         self._steps[next_job_step(job, None, progress, self.books.line.order(job))](job)
         return self.books.jobs.get(job.id) or self.books.job(job.id)
 
-    def stop(self, job: Job) -> Job:
-        """Set the goal of a job to stop and do the first step towards it; a finished job stays as it is."""
-        live = self.books.jobs.get(job.id)
-        if live is None or live.goal is Goal.STOP:
-            return live or job
-        now = self.books.clock()
-        wanted = replace(live, goal=Goal.STOP, modified_at=now)
-        if live.cluster:
-            wanted = transitions.advance(wanted, SecondaryStatus.STOPPING, now)
-        self.books.save(jobs=[wanted])
-        self.step(job.id)
-        return self.books.jobs.get(job.id) or self.books.job(job.id)
-
     def placement_of(self, job: Job) -> placement.Placement:
         """Ask policy where a job would go now; changes nothing."""
         spec = job.spec
@@ -129,7 +120,7 @@ class Reconciler(Listener):
         )
         key = reuse.reuse_key(spec, self._user)
         decision = placement.place(spec, key, world, self.books.limits, self.books.clock())
-        return placement.noted(decision, self.preparation.note(job))
+        return placement.noted(placement.noted(decision, self.preparation.note(job)), interruptions.note(job))
 
     def _running(self) -> int:
         return sum(bool(other.cluster) for other in self.books.jobs.values())
@@ -176,8 +167,9 @@ class Reconciler(Listener):
         """Look at everything once: clusters first, then jobs that have hosts or a wish to stop, then the line."""
         self.books.heed_the_clock()
         self.fleet.step_all()
+        self.goals.look()
         for job in [*self.books.jobs.values()]:
-            if job.cluster or job.goal is Goal.STOP:
+            if job.cluster or job.goal in ENDING:
                 self._step_alone(job)
         self.preparation.look()
         self.room_made()
@@ -208,6 +200,10 @@ class Reconciler(Listener):
                 self._step_alone(self.books.jobs[head])
                 if self.books.line.head(engine) == head:
                     break
+
+    def _is_ending(self, job: Job) -> bool:
+        trail = self._trails.get(job.id)
+        return trail is not None and (trail.finishing or trail.lost or bool(trail.records))
 
     def fenced(self) -> None:
         """Another controller owns the records; whoever waits for ``ended`` takes this process down."""
@@ -303,7 +299,7 @@ class Reconciler(Listener):
             answer = stream.send_now("run", job=job.id, lease=job.lease, spec=spec)
             trail.dispatched.add(host.name)
             answer.add_done_callback(partial(self._run_answered, job, host.name))
-        if job.spec.channels:
+        if job.spec.channels or job.spec.checkpoint:
             self._downloading(job)
 
     def _run_answered(self, job: Job, host: str, answer: asyncio.Future[Any]) -> None:
@@ -322,7 +318,10 @@ class Reconciler(Listener):
     def _send_stop(self, job: Job) -> None:
         trail = self._trail(job)
         trail.stop_sent = True
-        tell_to_end(self.agents, job, set(trail.hosts) - set(trail.records), self.books.limits.grace, "stopped")
+        limits = self.books.limits
+        grace = limits.interruption_grace if job.goal is Goal.INTERRUPT else limits.grace
+        cause = _CAUSES.get(job.goal, "stopped")
+        tell_to_end(self.agents, job, set(trail.hosts) - set(trail.records), grace, cause)
 
     def _drain(self, job: Job) -> None:
         trail = self._trail(job)

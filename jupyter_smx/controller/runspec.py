@@ -55,6 +55,7 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
         "folder": _folder(spec),
         "receive": list(spec.receive),
         "max_run": retries.seconds_left(job),
+        "checkpoint": spec.checkpoint,
         "grace": grace,
         "keep_alive": keep_alive,
         "warm_pool": spec.keep_alive > 0,

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
+from traitlets import Float
 from traitlets.config import LoggingConfigurable
 
 from jupyter_smx.model.instance import InstanceGroup
@@ -79,6 +80,15 @@ class Engine(LoggingConfigurable):
 
     name: ClassVar[str]
     capabilities: ClassVar[Capabilities] = Capabilities()
+
+    interruptions_per_hour = Float(
+        0.0,
+        min=0.0,
+        help=(
+            "How often in an hour, on average, the hosts of a running spot job are taken away, at random, so that "
+            "somebody can see whether a script bears that. 0 never takes them."
+        ),
+    ).tag(config=True)
 
     @abstractmethod
     def plan(self, request: ClusterRequest) -> dict[str, object]:

@@ -164,6 +164,10 @@ class Client:
         """Ask a job to stop."""
         return self._ask("POST", f"/v1/jobs/{_path(ref)}/stop", Job)
 
+    def interrupt(self, ref: str) -> Job:
+        """Take the hosts of a spot job away."""
+        return self._ask("POST", f"/v1/jobs/{_path(ref)}/interrupt", Job)
+
     def rerun(self, ref: str, job_id: str, submitted_at: float) -> Job:
         """Hand the wish of a job in once more, under a new id; the same request again gives the same job.
 

@@ -107,6 +107,11 @@ def _stop(arguments: list[str], desk: Desk) -> None:
     desk.show(*note(f"{found.name}: {said}."))
 
 
+def _interrupt(arguments: list[str], desk: Desk) -> None:
+    job = desk.client.interrupt(_job("interrupt", arguments, desk).id)
+    desk.show(*note(f"{job.name}: {job.state.value}."))
+
+
 def _why(arguments: list[str], desk: Desk) -> None:
     desk.show(*note(why_text(_job("why", arguments, desk))))
 
@@ -181,6 +186,7 @@ COMMANDS = {
     "jobs": Command("", "the newest jobs", _jobs),
     "logs": Command(log_words.USAGE, log_words.HELP, _logs),
     "stop": Command("[JOB]", "stop a job", _stop),
+    "interrupt": Command("[JOB]", "take the hosts of a spot job away, as a spot market does", _interrupt),
     "why": Command("[JOB]", "why its start was warm or cold", _why),
     "cost": Command("[JOB]", "what it costs, and what one of its steps costs", _cost),
     "diff": Command("[JOB] [OTHER]", "in what two jobs differ; one name compares it with the run before it", _diff),

@@ -47,7 +47,7 @@ class JobFailed(JobError):  # noqa: N818 - the name that the user reads; concurr
 
 
 class JobStopped(JobError):  # noqa: N818 - the name that the user reads
-    """The job was stopped, by somebody or by its maximum run time."""
+    """The job was stopped, by somebody, or by its maximum run time or wait time."""
 
 
 class StillRunning(KeyboardInterrupt):
@@ -74,8 +74,11 @@ def failure_of(job: Job, namespace: Mapping[str, Any] = MappingProxyType({})) ->
         hint = hints.of(job.spec, remote, namespace) if remote else ""
         return JobFailed(f"{job.name} failed: {_with(_reason(job, end), hint)}", job, remote)
     if status is Status.STOPPED:
-        over_time = job.state is SecondaryStatus.MAX_RUNTIME_EXCEEDED
-        how = f"reached its maximum run time of {job.spec.max_run} s" if over_time else "was stopped"
+        limits = {
+            SecondaryStatus.MAX_RUNTIME_EXCEEDED: f"reached its maximum run time of {job.spec.max_run} s",
+            SecondaryStatus.MAX_WAIT_TIME_EXCEEDED: f"reached its maximum wait time of {job.spec.max_wait} s",
+        }
+        how = limits.get(job.state, "was stopped")
         return JobStopped(f"{job.name} {how}.", job)
     return None
 

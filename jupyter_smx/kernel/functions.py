@@ -22,6 +22,7 @@ from jupyter_smx.kernel.held import HeldBack
 from jupyter_smx.kernel.keywords import documented
 from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.rerun import spec_again
+from jupyter_smx.kernel.savings import savings_of
 from jupyter_smx.kernel.script import absolute_folder
 from jupyter_smx.kernel.session import current
 from jupyter_smx.kernel.sweep import spread
@@ -72,6 +73,9 @@ def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     requirements: Required = "",
     metrics: Mapping[str, str] | None = None,
     retries: int = 0,
+    spot: bool = False,
+    max_wait: int | str | None = None,
+    checkpoint: str | Path = "",
     after: After = (),
     sweep: bool = False,
     max_concurrent: int | None = None,
@@ -121,7 +125,8 @@ def process(  # noqa: PLR0913 - one keyword for each wish, all with defaults
 
     The parameters are those of :func:`train`, but ``outputs`` has any names, and its values are
     ``PATH[:DESTINATION]``: the folder in the job (empty: ``/opt/ml/processing/output/NAME``) and where it goes.
-    ``arguments`` are words that the script gets as they are, behind those of ``hyperparameters``.
+    ``arguments`` are words that the script gets as they are, behind those of ``hyperparameters``. Like SageMaker's
+    processing jobs these have no ``spot``, ``max_wait`` and ``checkpoint``.
     """
     wish = dict(locals())
     return _run("process", **wish)
@@ -287,6 +292,8 @@ def _wish(session: Session, kind: Kind, folder: Path, **arguments: Any) -> Wish:
     arguments["distribution"] = fields.distribution(arguments.get("distribution", ""))
     arguments["groups"] = tuple(arguments.pop("instance_groups"))
     arguments["receive"] = tuple(arguments["receive"])
+    checkpoint = str(arguments.get("checkpoint", ""))
+    arguments["checkpoint"] = fields.absolute(checkpoint, folder) if checkpoint else ""
     arguments["after"] = ids_of(arguments["after"], session.namespace, session.client)
     arguments["arguments"] = tuple(arguments.get("arguments", ()))
     return Wish(
@@ -354,6 +361,7 @@ def finish(session: Session, found: Job | JobArray) -> None:
             found.raise_failure()
             return
         _follow(session, found)
+        write(savings_of(session.client, found.known))
         found.result()
         session.bind_arrived()
     finally:

@@ -236,6 +236,15 @@ class Job:
         self.take(self._client.stop(self.id))
         return self
 
+    def interrupt(self) -> Job:
+        """Take the hosts of this spot job away, as a spot market does, and let it begin again; returns at once.
+
+        :raises ValidationError: it is no spot job.
+        :raises ResourceInUseError: it is neither Downloading nor Training.
+        """
+        self.take(self._client.interrupt(self.id))
+        return self
+
     def export(self, folder: str | Path = "") -> Path:
         """Write code, packages, inputs and the SageMaker call of the job to a folder ("": its name, here).
 

@@ -54,6 +54,17 @@ KEYWORDS = {
         "how often it is run again when it failed by our fault, as when its host was lost: 30 at most. "
         "What the code raises and how it exits is never retried; ``max_run`` covers all attempts."
     ),
+    "spot": (
+        "the hosts may be taken away at any time, by :meth:`Job.interrupt` or by the engine; then the job begins again "
+        "on new ones, with its inputs and checkpoints and nothing else."
+    ),
+    "max_wait": (
+        "seconds, or text like ``4h``, with ``spot``: when the job is stopped, waiting and all attempts together; at "
+        "least ``max_run``."
+    ),
+    "checkpoint": (
+        "folder that ``/opt/ml/checkpoints`` of the job is restored from at each start, and kept in while it runs."
+    ),
     "after": (
         "jobs that must have completed before this one begins: handles, names or ids. If one of them does "
         "not complete, this one ends without running."

@@ -40,6 +40,9 @@ class Options(Struct, frozen=True, kw_only=True):
     max_run: str | None = None
     metric: tuple[str, ...] = ()
     sweep: bool = False
+    max_wait: str | None = None
+    spot: bool = False
+    checkpoint: str = ""
     max_concurrent: str | None = None
     retries: str | None = None
     after: tuple[str, ...] = ()
@@ -147,6 +150,24 @@ TABLE = (
     Option(("--role",), "ROLE", "research", "role that the job runs under; part of what a warm pool is reused by"),
     Option(("--max-run",), "DURATION", "2h", "stop the job after this time; default 1d"),
     Option(
+        ("--spot",),
+        "",
+        "",
+        "managed spot: the hosts may be taken away at any time, and then the job begins again with its checkpoints",
+    ),
+    Option(
+        ("--max-wait",),
+        "DURATION",
+        "4h",
+        "with --spot: stop the job when its waiting and running take longer than this; at least --max-run",
+    ),
+    Option(
+        ("--checkpoint",),
+        "DIR",
+        "checkpoints",
+        "folder that /opt/ml/checkpoints of the job is restored from at each start, and kept in while the job runs",
+    ),
+    Option(
         ("--metric",),
         "NAME=REGEX",
         "loss=loss=([0-9.]+)",
@@ -186,7 +207,7 @@ TABLE = (
 
 LATER = frozenset(
     {
-        "--image", "--max-wait", "--spot", "--checkpoint",
+        "--image",
     }
 )  # fmt: skip
 """Options of the design that this version does not have yet; naming one is an error, never ignored."""

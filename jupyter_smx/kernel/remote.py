@@ -100,6 +100,9 @@ def remote(
     requirements: Required = "",
     metrics: Mapping[str, str] | None = None,
     retries: int = 0,
+    spot: bool = False,
+    max_wait: int | str | None = None,
+    checkpoint: str | Path = "",
     after: After = (),
 ) -> Callable[[Callable[_Arguments, _Value]], RemoteFunction[_Arguments, _Value]]: ...
 

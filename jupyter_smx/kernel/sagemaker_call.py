@@ -141,6 +141,8 @@ def _training(spec: JobSpec, script: str, *, requirements: bool) -> str:
         *_training_hosts(spec),
         ("max_run", str(spec.max_run)),
         *([("max_retry_attempts", str(spec.retries))] if spec.retries else []),
+        *([("use_spot_instances", "True"), ("max_wait", str(spec.max_wait or spec.max_run))] if spec.spot else []),
+        *([("checkpoint_s3_uri", 'f"s3://{BUCKET}/{PREFIX}/checkpoints"')] if spec.checkpoint else []),
         ("hyperparameters", 'json.loads((HERE / "hyperparameters.json").read_text(encoding="utf-8"))'),
         *([("environment", _literal(spec.environment, 2))] if spec.environment else []),
         *_metrics(spec),

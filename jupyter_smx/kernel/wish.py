@@ -91,6 +91,10 @@ class Wish(Struct, frozen=True, kw_only=True):
     requirements: interpreters.Required = ""
     metrics: Mapping[str, str] = {}
     retries: int | str = 0
+    spot: bool = False
+    max_wait: int | str | None = None
+    checkpoint: str = ""
+    """Absolute path of a folder, "" for none."""
     after: tuple[str, ...] = ()
     """Ids of jobs; from a line, what the user calls them, until :mod:`jupyter_smx.kernel.order` was asked."""
 
@@ -104,11 +108,9 @@ class Wish(Struct, frozen=True, kw_only=True):
         if self.source_dir:
             check_folder(self.source_dir)
         script = choose(code, self.source_dir, self.entry_point, here.folder)
-        required = beside(script, self.source_dir) if self.requirements == "" else self.requirements
         filename = script.filename or f"<{name}>"
         source = script.text if script.filename else cell.place(code, lines_before)
-        own = interpreters.Choice(python=here.python, python_version=here.python_version)
-        chosen = interpreters.choose(self.python, required, own, here.folder)
+        chosen = self._interpreter(script, here)
         return JobSpec(
             kind=self.kind,
             source=source,
@@ -139,9 +141,17 @@ class Wish(Struct, frozen=True, kw_only=True):
             revision=here.revision,
             metrics=dict(self.metrics),
             retries=fields.number(self.retries, "--retries", "of retries", 0),
+            spot=self.spot,
+            max_wait=0 if self.max_wait is None else duration.parse(self.max_wait, "max_wait"),
+            checkpoint=self.checkpoint,
             after=self.after,
             submitted_at=submitted_at,
         )
+
+    def _interpreter(self, script: Script, here: Surroundings) -> interpreters.Choice:
+        required = beside(script, self.source_dir) if self.requirements == "" else self.requirements
+        own = interpreters.Choice(python=here.python, python_version=here.python_version)
+        return interpreters.choose(self.python, required, own, here.folder)
 
     def _hints(self, imports: tuple[str, ...]) -> tuple[str, ...]:
         """Add what the launcher itself imports, so that a warm host has it ready."""
@@ -214,6 +224,9 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         requirements=options.requirements,
         metrics=fields.metrics(options.metric),
         retries=options.retries or 0,
+        spot=options.spot,
+        max_wait=options.max_wait,
+        checkpoint=fields.absolute(options.checkpoint, folder) if options.checkpoint else "",
         after=options.after,
     )
 

@@ -46,8 +46,9 @@ class HostEnd(Struct, frozen=True, kw_only=True):
     """How the job ended on one host, as that host's agent wrote it down.
 
     ``exit_code`` is None when a signal ended it, then ``signal`` is its number. ``cause`` is ``exit``, ``signal``,
-    ``stopped``, ``drained`` (the group that it helped was done), ``max_runtime``, ``memory`` or ``host`` (ours: the
-    host was lost). ``exited_at`` is when its process ended, seconds since the epoch by the host's clock.
+    ``stopped``, ``drained`` (the group that it helped was done), ``max_runtime``, ``max_wait``, ``interrupted``,
+    ``memory`` or ``host`` (ours: the host was lost). ``exited_at`` is when its process ended, seconds since the epoch
+    by the host's clock.
     """
 
     host: str
@@ -71,7 +72,7 @@ class HostEnd(Struct, frozen=True, kw_only=True):
 
     def was_told(self) -> bool:
         """Say whether we ended it: somebody asked, its leader was done, another host had failed, its time was over."""
-        return self.cause in ("stopped", "drained", "max_runtime")
+        return self.cause in ("stopped", "drained", "max_runtime", "max_wait", "interrupted")
 
     def is_ours(self) -> bool:
         """Say whether the host failed and not the job: it was lost, or it refused the job for its own sake."""
@@ -102,7 +103,7 @@ def _innocence(end: HostEnd) -> tuple[bool | float, ...]:
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
-    """A run of the job that failed by our fault and after which it began again; times are seconds since the epoch."""
+    """A run after which the job began again: it failed by our fault, or was interrupted; times are epoch seconds."""
 
     number: int
     cluster: str
@@ -112,6 +113,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
     hosts: tuple[HostEnd, ...] = ()
     ran_seconds: float | None = None
     """How long it ran, by a clock that nobody sets; None where nobody counted."""
+    interrupted: bool = False
+    """Its spot hosts were taken away; such a run is no retry, and nobody pays for it."""
 
     def seconds(self) -> float:
         """Count how long it ran."""
@@ -138,6 +141,8 @@ class Job(Struct, frozen=True, kw_only=True):
     """The run of the code at hand, from 1; each retry is another one."""
     attempts: tuple[Attempt, ...] = ()
     """The runs before it."""
+    wait_until: float | None = None
+    """When it has waited and run for as long as it may, by the clock as people have set it; None without a limit."""
     placements: int = 1
     """How often hosts were looked for in this attempt: those that are lost before the code begins are replaced."""
     created_at: float = 0.0
@@ -183,6 +188,14 @@ class Job(Struct, frozen=True, kw_only=True):
         """Say why the job failed, for people; "" when it did not."""
         return self.failure_message or self.failure_reason
 
+    def interruptions(self) -> int:
+        """Count how often its hosts were taken away."""
+        return sum(attempt.interrupted for attempt in self.attempts)
+
+    def most_attempts(self) -> int:
+        """Count the runs that it may have, as far as that is known now."""
+        return 1 + self.spec.retries + self.interruptions()
+
 
 class JobSummary(Struct, frozen=True, kw_only=True):
     """What lists and events show of a job: no source, no path, no value of a variable."""
@@ -209,7 +222,7 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     array: ArrayTask | None = None
     attempt: int = 1
     attempts: int = 1
-    """How many runs it may have: one, and its retries."""
+    """How many runs it may have: one, its retries, and one for each time that it was interrupted."""
     failure_type: str = ""
     failure_line: int | None = None
     progress: Progress | None = None

@@ -22,8 +22,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to run, with what, on what, and for how long.
 
     ``hyperparameters`` values are strings, JSON where they are not plain text (SageMaker's encoding).
-    ``keep_alive`` and ``max_run`` are seconds. ``imports`` are the modules that the code imports at its top, a hint
-    for the zygote, never a promise.
+    ``keep_alive``, ``max_run`` and ``max_wait`` are seconds. ``imports`` are the modules that the code imports at its
+    top, a hint for the zygote, never a promise.
     """
 
     kind: Literal["train", "process"]
@@ -67,6 +67,12 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Variables that all tasks of an array get, beside those of ``send``."""
     retries: int = 0
     """How often the job is run again after an ``InternalServerError``."""
+    spot: bool = False
+    """Its hosts may be taken away at any time; then it begins again (``EnableManagedSpotTraining``)."""
+    max_wait: int = 0
+    """Seconds in which a spot job waits and runs, all attempts together; 0 is no limit (``MaxWaitTimeInSeconds``)."""
+    checkpoint: str = ""
+    """Absolute folder that ``/opt/ml/checkpoints`` is restored from and kept in (``CheckpointConfig``); "" for none."""
     after: tuple[str, ...] = ()
     """Ids of the jobs and arrays that must have completed before this one begins."""
     revision: Revision | None = None

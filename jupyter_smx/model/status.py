@@ -36,6 +36,8 @@ class SecondaryStatus(str, Enum):
     FAILED = "Failed"
     STOPPED = "Stopped"
     MAX_RUNTIME_EXCEEDED = "MaxRuntimeExceeded"
+    MAX_WAIT_TIME_EXCEEDED = "MaxWaitTimeExceeded"
+    INTERRUPTED = "Interrupted"
 
 
 class Goal(str, Enum):
@@ -43,6 +45,14 @@ class Goal(str, Enum):
 
     RUN = "run"
     STOP = "stop"
+    EXPIRE = "expire"
+    """Stopped, because it waited and ran for as long as it may (``MaxWaitTimeInSeconds``)."""
+    INTERRUPT = "interrupt"
+    """Back at its start, because its hosts are taken away (managed spot); then it should run again."""
+
+
+ENDING = frozenset({Goal.STOP, Goal.EXPIRE})
+"""Goals that are the end of a job."""
 
 
 # One row per step: its rank (news of a lower rank is stale), the status it belongs to, what the user reads.
@@ -51,12 +61,14 @@ _TABLE: dict[SecondaryStatus, tuple[int, Status, str]] = {
     SecondaryStatus.STARTING: (1, Status.IN_PROGRESS, "Launching requested instances."),
     SecondaryStatus.DOWNLOADING: (2, Status.IN_PROGRESS, "Copying the input channels."),
     SecondaryStatus.TRAINING: (3, Status.IN_PROGRESS, "Running the code."),
-    SecondaryStatus.STOPPING: (4, Status.STOPPING, "Stopping the job."),
-    SecondaryStatus.UPLOADING: (5, Status.IN_PROGRESS, "Bringing the outputs home."),
+    SecondaryStatus.INTERRUPTED: (4, Status.IN_PROGRESS, "Its spot instances are taken back."),
+    SecondaryStatus.STOPPING: (5, Status.STOPPING, "Stopping the job."),
+    SecondaryStatus.UPLOADING: (6, Status.IN_PROGRESS, "Bringing the outputs home."),
     SecondaryStatus.COMPLETED: (9, Status.COMPLETED, "The job completed."),
     SecondaryStatus.FAILED: (9, Status.FAILED, "The job failed."),
     SecondaryStatus.STOPPED: (9, Status.STOPPED, "The job was stopped."),
     SecondaryStatus.MAX_RUNTIME_EXCEEDED: (9, Status.STOPPED, "The job reached its maximum run time."),
+    SecondaryStatus.MAX_WAIT_TIME_EXCEEDED: (9, Status.STOPPED, "The job reached its maximum wait time."),
 }
 
 _FINAL_RANK = 9

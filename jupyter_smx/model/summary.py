@@ -44,7 +44,7 @@ def summary_of(
         cost=cost,
         array=job.spec.array,
         attempt=job.attempt,
-        attempts=1 + job.spec.retries,
+        attempts=job.most_attempts(),
         failure_type=exception.type if exception else "",
         failure_line=exception.line if exception else None,
         progress=outlook.progress,

@@ -12,7 +12,7 @@ from jupyter_smx.model.distribution import check_distribution
 from jupyter_smx.model.errors import ResourceLimitError, ValidationError, nearest
 from jupyter_smx.model.metric import check_metrics
 from jupyter_smx.model.source import is_entry_point
-from jupyter_smx.policy import contract, keep_alive
+from jupyter_smx.policy import contract, interruptions, keep_alive
 from jupyter_smx.policy.retries import MAX_RETRIES
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def check(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
     name.check_base_name(spec.base_name)
     keep_alive.check(spec.keep_alive, limits)
     _check_run_time(spec, limits)
+    interruptions.check(spec)
     _check_parameters(spec)
     _check_text(spec)
     _check_channels(spec)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from jupyter_smx.model.cluster import Cluster, ClusterState
-from jupyter_smx.model.status import Goal, is_final
+from jupyter_smx.model.status import ENDING, Goal, is_final
 from jupyter_smx.policy.order import FREE, Order
 
 if TYPE_CHECKING:
@@ -76,11 +76,11 @@ def next_job_step(job: Job, cluster: Cluster | None, progress: Progress, order: 
     if is_final(job.state):
         return JobStep.NOTHING
     if cluster is None:
-        return JobStep.STOP_UNSTARTED if job.goal is Goal.STOP else _next_in_line(order, progress)
+        return JobStep.STOP_UNSTARTED if job.goal in ENDING else _next_in_line(order, progress)
     if progress.hosts and progress.ended == progress.hosts:
         return JobStep.FINISH
     if progress.lost:
-        return JobStep.FINISH_LOST if progress.ran or job.goal is Goal.STOP else JobStep.REPLACE
+        return JobStep.FINISH_LOST if progress.ran or job.goal is not Goal.RUN else JobStep.REPLACE
     if cluster.state is not ClusterState.IN_USE or not progress.connected:
         return JobStep.NOTHING
     return _next_on_hosts(job, progress)
@@ -96,8 +96,8 @@ def _next_in_line(order: Order, progress: Progress) -> JobStep:
 
 def _next_on_hosts(job: Job, progress: Progress) -> JobStep:
     if not progress.dispatched:
-        return JobStep.STOP_UNSTARTED if job.goal is Goal.STOP else JobStep.DISPATCH
-    if (job.goal is Goal.STOP or progress.failed) and not progress.stop_sent:
+        return JobStep.STOP_UNSTARTED if job.goal in ENDING else JobStep.DISPATCH
+    if (job.goal is not Goal.RUN or progress.failed) and not progress.stop_sent:
         return JobStep.SEND_STOP
     return JobStep.DRAIN if progress.drains and not progress.stop_sent else JobStep.NOTHING
 

@@ -35,6 +35,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     gpus: int = 0
     grace: float = 120.0
     """Seconds between SIGTERM and SIGKILL."""
+    interruption_grace: float = 120.0
+    """The same where the hosts of a spot job are taken away."""
     unreachable_limit: float = 300.0
     """Seconds for which an agent may be silent while its engine does not say that it is gone."""
     launch_limit: float = 300.0

@@ -38,12 +38,21 @@ def cost(groups: Iterable[InstanceGroup], seconds: float, known: Catalogue) -> f
     return None if per_hour is None else per_hour * seconds / HOUR
 
 
-def billable_seconds(job: Job, now: float) -> float:
+def training_seconds(job: Job, now: float) -> float:
     """Seconds per instance from the start of the job's hosts to its end, or to now, in all attempts."""
+    # Nobody pays for the time between two attempts.
+    return billable_seconds(job, now) + sum(attempt.seconds() for attempt in job.attempts if attempt.interrupted)
+
+
+def billable_seconds(job: Job, now: float) -> float:
+    """Seconds per instance that are charged: an attempt that lost its hosts to an interruption is not.
+
+    SageMaker charges what a spot instance cost, for which no catalogue has a price; so what is charged here is the
+    full price of the runs that were left to themselves.
+    """
     if job.started_at is None:
         return 0.0
-    # Nobody pays for the time between two attempts.
-    return _last_attempt(job, now) + sum(attempt.seconds() for attempt in job.attempts)
+    return _last_attempt(job, now) + sum(attempt.seconds() for attempt in job.attempts if not attempt.interrupted)
 
 
 def _last_attempt(job: Job, now: float) -> float:
@@ -84,4 +93,5 @@ def bill(job: Job, known: Catalogue, now: float, pace: StepPace | None = None) -
         billable_seconds=billable_seconds(job, now),
         retained_seconds=retained_seconds(job),
         cost=job_cost(job, known, now),
+        training_seconds=training_seconds(job, now),
     )

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.model.cluster import Cluster, ClusterState, WarmPool, WarmPoolStatus
 from jupyter_smx.model.job import Attempt, HostEnd, Job, Transition
-from jupyter_smx.model.status import SecondaryStatus, is_final, may_become, message_of
+from jupyter_smx.model.status import Goal, SecondaryStatus, is_final, may_become, message_of
 
 if TYPE_CHECKING:
     from jupyter_smx.policy.keep_alive import Keep
@@ -57,13 +57,31 @@ def remark(job: Job, message: str) -> Job:
     return replace(job, transitions=(*before, replace(last, status_message=message)))
 
 
+def stopped_unrun(job: Job, reason: str, now: float) -> Job:
+    """Stop a job whose code does not run: as somebody asked, or as its wait is over, which is told in two rows."""
+    if job.goal is not Goal.EXPIRE:
+        return advance(job, SecondaryStatus.STOPPED, now, reason)
+    return advance(advance(job, SecondaryStatus.STOPPING, now), SecondaryStatus.MAX_WAIT_TIME_EXCEEDED, now)
+
+
 def never_ran(job: Job, reason: str, now: float) -> Job:
-    """Stop a job that never had hosts."""
+    """Stop a job that has no hosts."""
     pool = WarmPool(status=WarmPoolStatus.TERMINATED, reason="No hosts were launched.")
-    return replace(advance(job, SecondaryStatus.STOPPED, now, reason), warm_pool=pool)
+    return replace(stopped_unrun(job, reason, now), warm_pool=pool)
 
 
-def begin_again(job: Job, reason: str, ends: tuple[HostEnd, ...], now: float) -> Job:
+def interrupt(job: Job, now: float) -> Job:
+    """Take the hosts of a job away: it should come back to its start."""
+    return advance(replace(job, goal=Goal.INTERRUPT), SecondaryStatus.INTERRUPTED, now)
+
+
+def end_by(job: Job, goal: Goal, now: float) -> Job:
+    """Give a job a goal that is its end; on hosts it is stopping from now on."""
+    wanted = replace(job, goal=goal, modified_at=now)
+    return advance(wanted, SecondaryStatus.STOPPING, now) if job.cluster else wanted
+
+
+def begin_again(job: Job, reason: str, ends: tuple[HostEnd, ...], now: float, *, interrupted: bool = False) -> Job:
     """Put a job at the start of another attempt, without hosts; SageMaker shows it as ``Starting`` again."""
     ran = attempt_seconds(job, now)
     now = _not_before(job, now)
@@ -79,13 +97,15 @@ def begin_again(job: Job, reason: str, ends: tuple[HostEnd, ...], now: float) ->
         ended_at=now,
         hosts=ends,
         ran_seconds=ran,
+        interrupted=interrupted,
     )
-    number, most = job.attempt + 1, 1 + job.spec.retries
+    number, most = job.attempt + 1, job.most_attempts() + interrupted
     entry = Transition(
         status=SecondaryStatus.STARTING, start_time=now, status_message=f"Attempt {number} of {most}, after {reason}"
     )
     return replace(
         job,
+        goal=Goal.RUN,
         state=SecondaryStatus.STARTING,
         cluster="",
         lease=0,
@@ -116,8 +136,12 @@ def attempt_seconds(job: Job, now: float) -> float | None:
 
 
 def clock_was_set(job: Job, seconds: float) -> Job:
-    """Say of a job on hosts that somebody set the clock by so many ``seconds`` meanwhile."""
-    return replace(job, counted_from=None if job.counted_from is None else job.counted_from + seconds)
+    """Say of a job that is counted that somebody set the clock by so many ``seconds`` meanwhile."""
+    return replace(
+        job,
+        counted_from=None if job.counted_from is None else job.counted_from + seconds,
+        wait_until=None if job.wait_until is None else job.wait_until + seconds,
+    )
 
 
 def _closed(rows: tuple[Transition, ...], now: float) -> tuple[Transition, ...]:

@@ -26,13 +26,16 @@ MAX_MESSAGE = 1_024
 _NO_TEXT = "ClientError: /opt/ml/output/message of {host} is no UTF-8 text."
 _SIGNALS = 128
 """A shell, and so a container, leaves with this and the number of the signal that ended a program."""
+_WISHED = {Goal.STOP: SecondaryStatus.STOPPED, Goal.EXPIRE: SecondaryStatus.MAX_WAIT_TIME_EXCEEDED}
+INTERRUPTION = "Its spot instances were taken back."
 _NOBODY_ASKED = "InternalServerError: The hosts ended the job, and nobody had asked for that."
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
     """A final state, its reason, and whether the hosts can be trusted with another job.
 
-    ``message`` is the reason in our own words, "" where that says no more.
+    ``message`` is the reason in our own words, "" where that says no more. The state may be ``Interrupted``: that ends
+    the run of a spot job, and the job only where no other run may begin.
     """
 
     state: SecondaryStatus
@@ -46,8 +49,14 @@ def verdict(goal: Goal, ends: Sequence[HostEnd]) -> Verdict:
     end = guilty(ends)
     if ends and all(other.ended_well() for other in ends):
         return _done(ends)
-    if goal is Goal.STOP:
-        return Verdict(state=SecondaryStatus.STOPPED, healthy=not any(other.is_ours() for other in ends))
+    if goal in _WISHED:
+        return Verdict(state=_WISHED[goal], healthy=not any(other.is_ours() for other in ends))
+    if goal is Goal.INTERRUPT and _was_taken_away(ends):
+        return Verdict(state=SecondaryStatus.INTERRUPTED, reason=INTERRUPTION, healthy=False)
+    return _by_its_ends(end, ends)
+
+
+def _by_its_ends(end: HostEnd | None, ends: Sequence[HostEnd]) -> Verdict:
     if end is not None and end.is_ours():
         reason = end.failure or f"Host {end.host} was lost while the job ran."
         return Verdict(state=SecondaryStatus.FAILED, reason=_cut(f"InternalServerError: {reason}"), healthy=False)
@@ -63,6 +72,11 @@ def _done(ends: Sequence[HostEnd]) -> Verdict:
     if garbled:
         return Verdict(state=SecondaryStatus.FAILED, reason=_NO_TEXT.format(host=garbled))
     return Verdict(state=SecondaryStatus.COMPLETED)
+
+
+def _was_taken_away(ends: Sequence[HostEnd]) -> bool:
+    """Say whether the interruption ended a run, and nothing else: neither its own failure nor its time."""
+    return all((end.was_told() or end.ended_well() or end.is_ours()) and end.cause != "max_runtime" for end in ends)
 
 
 def _reason(end: HostEnd) -> str:

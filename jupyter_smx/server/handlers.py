@@ -249,14 +249,14 @@ class JobHandler(ControllerHandler):
         await self.guarded(lambda: self.pass_on("DELETE", f"/v1/jobs/{segment(ref)}"))
 
 
-class StopHandler(ControllerHandler):
-    """The wish that a job stops."""
+class WishHandler(ControllerHandler):
+    """The wish that a job stops, or that a spot job loses its hosts."""
 
     @authenticated
     @authorized
-    async def post(self, ref: str) -> None:
-        """Ask a job to stop."""
-        await self.guarded(lambda: self.pass_on("POST", f"/v1/jobs/{segment(ref)}/stop", body=b"{}"))
+    async def post(self, ref: str, wish: str) -> None:
+        """Ask for it."""
+        await self.guarded(lambda: self.pass_on("POST", f"/v1/jobs/{segment(ref)}/{wish}", body=b"{}"))
 
 
 class RerunHandler(ControllerHandler):

@@ -8,7 +8,7 @@ ROUTES: list[tuple[str, type[handlers.ControllerHandler]]] = [
     (r"/jupyter-smx/controller", handlers.StateHandler),
     (r"/jupyter-smx/jobs", handlers.JobsHandler),
     (r"/jupyter-smx/jobs/([^/]+)", handlers.JobHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/stop", handlers.StopHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/(stop|interrupt)", handlers.WishHandler),
     (r"/jupyter-smx/jobs/([^/]+)/rerun", handlers.RerunHandler),
     (r"/jupyter-smx/jobs/([^/]+)/logs", logs.LogsHandler),
     (r"/jupyter-smx/jobs/([^/]+)/logs/search", logs.LogSearchHandler),

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 USER = "tester"
 PYTHON = "/usr/bin/python3"
-LIMITS = Limits(max_hosts=3, cpus=2, memory_gib=4.0, grace=10.0, launch_limit=30.0)
+LIMITS = Limits(max_hosts=3, cpus=2, memory_gib=4.0, grace=10.0, interruption_grace=10.0, launch_limit=30.0)
 TICK = 1.0
 
 

@@ -98,6 +98,13 @@ describe('the step of a job', () => {
   it('says why a job stopped', () => {
     const over = job(1, { status: 'Stopped', secondary_status: 'MaxRuntimeExceeded' });
     expect(stepWords(over, trans)).toBe('Stopped at its maximum run time');
+    const waited = { ...over, secondary_status: 'MaxWaitTimeExceeded' as const };
+    expect(stepWords(waited, trans)).toBe('Stopped at its maximum wait time');
+  });
+
+  it('says that hosts were taken back and not that the job ended', () => {
+    const taken = job(1, { secondary_status: 'Interrupted' });
+    expect(stepWords(taken, trans)).toBe('Interrupted: its spot instances are taken back');
   });
 });
 

@@ -51,6 +51,10 @@ export const SPEC: JobSpec = {
   array: null,
   shared: null,
   retries: 0,
+  spot: false,
+  max_wait: 0,
+  checkpoint: '',
+  arguments: [],
   after: [],
   revision: null,
   submitted_at: 1000
@@ -100,6 +104,7 @@ export function record(fields: Partial<IJobRecord> = {}): IJobRecord {
     lease: 1,
     attempt: 1,
     attempts: [],
+    wait_until: null,
     placements: 1,
     created_at: 1000,
     started_at: 1000,
@@ -114,6 +119,8 @@ export function record(fields: Partial<IJobRecord> = {}): IJobRecord {
     ],
     why: null,
     failure_reason: '',
+    failure_message: '',
+    exit_message: '',
     hosts: [],
     artifacts: [{ name: 'model.tar.gz', path: '/lab/models/model.tar.gz', size: 2048, sha256: '' }],
     received: {},
@@ -133,7 +140,8 @@ export function record(fields: Partial<IJobRecord> = {}): IJobRecord {
       cost: 0.0064,
       steps: null,
       step_seconds: null,
-      cost_per_step: null
+      cost_per_step: null,
+      training_seconds: 100
     },
     ...fields
   };

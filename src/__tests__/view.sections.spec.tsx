@@ -130,7 +130,14 @@ describe('the events of a job', () => {
   });
 
   it('has of earlier runs what was counted, and the clock where nobody did', async () => {
-    const lost = { number: 1, cluster: '', reason: 'Lost.', hosts: [], started_at: 1000 };
+    const lost = {
+      number: 1,
+      cluster: '',
+      reason: 'Lost.',
+      hosts: [],
+      started_at: 1000,
+      interrupted: false
+    };
     const attempts = [
       { ...lost, ended_at: 4700, ran_seconds: 100 },
       { ...lost, number: 2, ended_at: 1050, ran_seconds: null },
@@ -163,7 +170,15 @@ describe('the events of a job', () => {
   it('shows what was raised as text, and the runs before', async () => {
     const traceback = 'Traceback:\n<img src=x onerror=alert(1)>';
     const exception = { type: 'KeyError', message: '1', traceback, line: 3 };
-    const host = { host: 'algo-1', cause: 'exit', exit_code: 1, signal: null, failure: '' };
+    const host = {
+      host: 'algo-1',
+      cause: 'exit',
+      exit_code: 1,
+      signal: null,
+      failure: '',
+      reason: '',
+      message: ''
+    };
     const failed = record({
       failure_reason: 'AlgorithmError: KeyError',
       hosts: [
@@ -183,6 +198,7 @@ describe('the events of a job', () => {
           started_at: 1000,
           ended_at: 1030,
           ran_seconds: 30,
+          interrupted: false,
           hosts: []
         }
       ]
@@ -249,8 +265,9 @@ describe('the cost of a job', () => {
   it.each([
     ['counts by no clock that was set', [], 1000 + 3600, '$0.23'],
     ['adds the runs before, and not what lies between', [3600], 1000 + 3600, '$0.46'],
+    ['does not add a run that was interrupted', [3600], 1000 + 3600, '$0.23', true],
     ['is what the server says while no run is under way', [3600], null, '$0.0064']
-  ])('%s', async (_, before, counted_from, sum) => {
+  ])('%s', async (_, before, counted_from, sum, interrupted = false) => {
     const attempts = before.map(ran_seconds => ({
       number: 1,
       cluster: '',
@@ -258,7 +275,8 @@ describe('the cost of a job', () => {
       hosts: [],
       started_at: 0,
       ended_at: 9,
-      ran_seconds
+      ran_seconds,
+      interrupted
     }));
     const running = { summary: job(0), ended_at: null, attempts, counted_from };
     const node = await drawn(<Cost job={record(running)} now={1000 + 7200} trans={trans} />);

@@ -33,6 +33,7 @@ export function Cost({ job, now, trans }: ICostProps): JSX.Element {
             trans.__('Price'),
             rate === null ? trans.__('not known') : trans.__('%1 an hour', exact(rate))
           ],
+          [trans.__('Running time'), runningWords(job, trans)],
           [trans.__('Billed time'), spoken(seconds, trans)],
           [
             trans.__('Idle time of its pool'),
@@ -57,6 +58,11 @@ export function Cost({ job, now, trans }: ICostProps): JSX.Element {
   );
 }
 
+/** What a spot job ran and what it is billed for differ, once it was interrupted; of others they are one. */
+function runningWords({ bill, spec, summary }: IJobRecord, trans: TranslationBundle): string {
+  return spec.spot && isFinal(summary) ? spoken(bill.training_seconds, trans) : '';
+}
+
 /**
  * Seconds that a running job is billed for now: by what the server counts from, which moves along when a clock is set.
  *
@@ -67,7 +73,9 @@ function soFar(job: IJobRecord, now: number): number {
   if (seconds === null) {
     return job.bill.billable_seconds;
   }
-  return job.attempts.reduce((sum, one) => sum + (attemptSeconds(one) ?? 0), seconds);
+  // Nobody pays for a run whose spot instances were taken back.
+  const paid = job.attempts.filter(one => !one.interrupted);
+  return paid.reduce((sum, one) => sum + (attemptSeconds(one) ?? 0), seconds);
 }
 
 function priceWords(rate: number | null, types: string, trans: TranslationBundle): string {

@@ -60,6 +60,9 @@ function Wish({ job: { spec }, trans }: IEnvironmentProps): JSX.Element {
           [trans.__('Keep-alive'), seconds(spec.keep_alive)],
           [trans.__('Maximum run time'), seconds(spec.max_run)],
           [trans.__('Retries'), spec.retries || ''],
+          [trans.__('Managed spot'), spec.spot ? trans.__('Yes') : ''],
+          [trans.__('Maximum wait time'), seconds(spec.max_wait)],
+          [trans.__('Checkpoints'), spec.checkpoint && <Mono>{spec.checkpoint}</Mono>],
           [trans.__('Role'), spec.role],
           [trans.__('Entry point'), spec.entry_point],
           [

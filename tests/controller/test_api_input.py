@@ -153,6 +153,7 @@ async def test_names_that_are_none_are_not_found_or_refused_on_every_route(world
     for method, target, body in (
         ("GET", "/v1/jobs/{}", None),
         ("POST", "/v1/jobs/{}/stop", b"{}"),
+        ("POST", "/v1/jobs/{}/interrupt", b"{}"),
         ("DELETE", "/v1/jobs/{}", None),
         ("GET", "/v1/jobs/{}/logs", None),
         ("GET", "/v1/jobs/{}/artifacts/model.tar.gz", None),

@@ -71,7 +71,9 @@ keys = st.builds(
 ends = st.builds(
     HostEnd,
     host=st.sampled_from(["algo-1", "algo-2", "algo-10"]),
-    cause=st.sampled_from(["exit", "signal", "stopped", "max_runtime", "memory", "refused", "host"]),
+    cause=st.sampled_from(
+        ["exit", "signal", "stopped", "max_runtime", "max_wait", "interrupted", "memory", "refused", "host"]
+    ),
     exit_code=st.one_of(st.none(), st.integers(min_value=0, max_value=255)),
     signal=st.one_of(st.none(), st.sampled_from([6, 9, 11, 15, 63])),
     failure=st.sampled_from(["", "it broke", "x" * 3_000]),

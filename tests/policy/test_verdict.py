@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from jupyter_smx.model.job import RemoteException
 from jupyter_smx.model.status import Goal, SecondaryStatus, is_final
+from jupyter_smx.policy import retries
 from jupyter_smx.policy.verdict import MAX_REASON, exit_message, verdict
 
 if TYPE_CHECKING:
@@ -133,7 +134,12 @@ def test_exit_messages_of_the_hosts_are_joined_and_then_cut(messages: tuple[str 
 
 @given(st.sampled_from(list(Goal)), st.lists(ends, min_size=1, max_size=4))
 def test_every_combination_of_ends_gives_a_lawful_verdict(goal: Goal, records: list[HostEnd]) -> None:
-    found = verdict(goal, records)
+    judged = verdict(goal, records)
+    assert is_final(judged.state) != (judged.state is S.INTERRUPTED)
+    if judged.state is S.INTERRUPTED:
+        assert goal is Goal.INTERRUPT
+        assert judged.reason
+    found = retries.final(judged)
     assert is_final(found.state)
     assert len(found.reason) <= MAX_REASON
     assert bool(found.reason) == (found.state is S.FAILED)
@@ -142,6 +148,8 @@ def test_every_combination_of_ends_gives_a_lawful_verdict(goal: Goal, records: l
     assert len(found.message) <= MAX_REASON
     if found.state is S.STOPPED:
         assert goal is Goal.STOP
+    if found.state is S.MAX_WAIT_TIME_EXCEEDED:
+        assert goal is Goal.EXPIRE
     if found.reason:
         assert found.reason.startswith(("AlgorithmError: ", "ClientError: ", "InternalServerError: "))
     if any(end.cause == "host" for end in records):

@@ -44,6 +44,7 @@ ROUTES = [
     ),
     Route(verb="DELETE", path="jobs/digits", upstream="/v1/jobs/digits"),
     Route(verb="POST", path="jobs/digits/stop", upstream="/v1/jobs/digits/stop", body=""),
+    Route(verb="POST", path="jobs/digits/interrupt", upstream="/v1/jobs/digits/interrupt", body=""),
     Route(
         verb="POST",
         path="jobs/digits/rerun",

@@ -1,4 +1,4 @@
-"""An interpreter with PyTorch, in an environment that is made once for each checkout: the wheel is large."""
+"""An interpreter with PyTorch and gRPC, in an environment that is made once for each checkout: the wheel is large."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 VERSION = "2.13.0"
-_FOLDER = Path(__file__).parents[2] / "build" / f"torch-{VERSION}"
+_FOLDER = Path(__file__).parents[2] / "build" / f"torch-{VERSION}-grpc"
 
 
 def interpreter() -> str:
@@ -23,7 +23,7 @@ def interpreter() -> str:
         if not (_FOLDER / "ready").exists():
             steps = (
                 [sys.executable, "-m", "venv", "--clear", os.fspath(_FOLDER)],
-                [os.fspath(python), "-m", "pip", "install", "-q", f"torch=={VERSION}", "numpy"],
+                [os.fspath(python), "-m", "pip", "install", "-q", f"torch=={VERSION}", "numpy", "grpcio"],
             )
             for step in steps:
                 done = subprocess.run(step, capture_output=True, text=True, check=False)

@@ -114,18 +114,6 @@ class RealPackages:
         """Give the variables that a container has by itself."""
         return {"PATH": f"{self.python.parent}:/usr/bin:/bin", "HOME": str(self.home), "LANG": "C.UTF-8"}
 
-    def can_isolate(self) -> str:
-        """Say why no world of its own can be made here, "" where it can."""
-        folder = HostFolder(str(self.home / "trial"))
-        folder.make()
-        plan, why = namespace.make_plan(
-            folder, "algo-1", {"algo-1": "127.0.0.1"}, [sys.prefix, str(self.home), str(ROOT)]
-        )
-        if plan is None:
-            return why
-        namespace.write_files(plan)
-        return namespace.probe(plan, [])
-
     def start(
         self,
         folder: Path,

@@ -357,6 +357,7 @@ export interface Channel {
   distribution: "FullyReplicated" | "ShardedByS3Key";
   groups: string[];
   data_type: "ManifestFile" | "S3Prefix";
+  content_type: string;
 }
 /**
  * Two jobs by name, in what they differ, their code as lines of a unified diff, and what could not be compared.

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _CHANNEL = re.compile(r"[A-Za-z0-9._-]{1,64}")  # SageMaker's ChannelName
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z0-9+.-]+::")
-_PROPERTY = re.compile(r",(?=(?:mode|distribution|groups|type)=)")
+_PROPERTIES = ("mode", "distribution", "groups", "type", "content_type")
+_PROPERTY = re.compile(rf",(?=(?:{'|'.join(_PROPERTIES)})=)")
 _LOOKS_LIKE_PROPERTY = re.compile(r",(\w+)=")
 
 _MODES: dict[str, Literal["File", "FastFile"]] = {"file": "File", "fastfile": "FastFile"}
@@ -207,11 +208,15 @@ def distribution(text: str) -> Distribution | None:
 
 
 def channel(text: str, folder: Path) -> Channel:
-    """Read ``CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b][,type=…]``; relative paths start at ``folder``.
+    """Read ``CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b][,type=…][,content_type=…]``.
+
+    Relative paths start at ``folder``.
 
     :raises ValidationError: the name, a property or its value is not one.
     """
-    name, rest = pair(text, "--input", "CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b][,type=…]")
+    name, rest = pair(
+        text, "--input", "CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b][,type=…][,content_type=…]"
+    )
     check_channel_name(name)
     source, *properties = _PROPERTY.split(rest)
     if not source:
@@ -222,8 +227,8 @@ def channel(text: str, folder: Path) -> Channel:
             f"--input {name}: {typed[1]} is not a property of a channel.",
             field="input",
             value=typed[1],
-            rule="There are mode, distribution, groups and type.",
-            cure=nearest(typed[1], ("mode", "distribution", "groups", "type")),
+            rule=f"There are {', '.join(_PROPERTIES)}.",
+            cure=nearest(typed[1], _PROPERTIES),
         )
     found = dict(part.split("=", 1) for part in properties)
     return Channel(
@@ -235,6 +240,7 @@ def channel(text: str, folder: Path) -> Channel:
         ),
         groups=tuple(part for part in found.get("groups", "").split("+") if part),
         data_type=_choice(found.get("type", "S3Prefix"), _TYPES, f"--input {name}: type"),
+        content_type=found.get("content_type", ""),
     )
 
 

@@ -89,7 +89,7 @@ TABLE = (
     ),
     Option(
         ("-i", "--input"),
-        "CHANNEL=SOURCE[,mode=File|FastFile][,distribution=replicated|sharded][,groups=a+b][,type=manifest]",
+        "CHANNEL=SOURCE[,mode=File|FastFile][,distribution=replicated|sharded][,groups=a+b][,type=manifest][,content_type=TYPE]",
         "train=data/train",
         "input channel from a path, a glob or a URL",
         many=True,

@@ -181,6 +181,8 @@ def _metrics(spec: JobSpec) -> Arguments:
 
 def _training_input(channel: Channel) -> str:
     words = [_uri(channel)]
+    if channel.content_type:
+        words.append(f"content_type={_q(channel.content_type)}")
     if channel.distribution != "FullyReplicated":
         words.append(f"distribution={_q(channel.distribution)}")
     if channel.mode != "File":

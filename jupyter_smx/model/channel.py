@@ -20,6 +20,8 @@ class Channel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     distribution: Literal["FullyReplicated", "ShardedByS3Key"] = "FullyReplicated"
     groups: tuple[str, ...] = ()
     data_type: Literal["S3Prefix", "ManifestFile"] = "S3Prefix"
+    content_type: str = ""
+    """MIME type that a training script reads in ``inputdataconfig.json``; it changes nothing else."""
 
 
 def input_folder(kind: Literal["train", "process"], channel: str) -> str:

@@ -26,6 +26,7 @@ MAX_SOURCE = 4 * 1024 * 1024
 MAX_GROUPS = 5
 MAX_INSTANCES = 1_000
 MAX_CHANNELS = 20
+MAX_CONTENT_TYPE = 256
 MAX_HYPERPARAMETERS = 100
 MAX_KEY = 256
 MAX_VALUE = 2_500
@@ -264,6 +265,7 @@ def _check_channels(spec: JobSpec) -> None:
     repeated = next((word for word in names if names.count(word) > 1), None)
     if repeated is not None:
         raise ValidationError(f"--input: channel {repeated!r} is given twice.", field="channels", value=repeated)
+    _check_content_types(spec)
     groups = {group.name for group in spec.instance_groups}
     for channel in spec.channels:
         unknown = set(channel.groups) - groups
@@ -273,6 +275,17 @@ def _check_channels(spec: JobSpec) -> None:
                 field="channels",
                 value=channel.name,
                 rule=f"The groups of this job are {', '.join(sorted(groups))}.",
+            )
+
+
+def _check_content_types(spec: JobSpec) -> None:
+    for channel in spec.channels:
+        if channel.content_type and (spec.kind == "process" or len(channel.content_type) > MAX_CONTENT_TYPE):
+            raise ValidationError(
+                f"--input {channel.name}: content_type={channel.content_type[:MAX_CONTENT_TYPE]}.",
+                field="channels",
+                value=channel.name,
+                rule=f"It has {MAX_CONTENT_TYPE} characters at most, and stands in a file of training jobs.",
             )
 
 

@@ -28,7 +28,9 @@ export const SPEC: JobSpec = {
       source: '/lab/data',
       mode: 'File',
       distribution: 'FullyReplicated',
-      groups: []
+      groups: [],
+      data_type: 'S3Prefix',
+      content_type: ''
     }
   ],
   outputs: [{ name: 'model', path: '/opt/ml/model', destination: '/lab/models' }],

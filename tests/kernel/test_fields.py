@@ -101,3 +101,10 @@ def test_pipe_is_refused_with_what_to_take_in_its_place() -> None:
 
 def test_a_url_of_a_file_here_is_its_path() -> None:
     assert fields.channel("train=file:///data/x", HERE).source == "/data/x"
+
+
+def test_a_channel_says_the_kind_of_its_content() -> None:
+    found = fields.channel("train=s3://bucket/a,content_type=text/csv; charset=utf-8,mode=FastFile", HERE)
+    assert (found.content_type, found.mode, found.source) == ("text/csv; charset=utf-8", "FastFile", "s3://bucket/a")
+    with pytest.raises(ValidationError, match="Did you mean content_type"):
+        fields.channel("train=s3://bucket/a,content_typ=text/csv", HERE)

@@ -177,3 +177,13 @@ def test_a_script_has_the_contract_that_the_line_names_and_a_cache_where_it_keep
     assert notebook.user_ns["found"] == ["code", ["train.py", "-a", "1", "-b", "True"], True]
     with pytest.raises(ValidationError, match="'v4' is no contract"):
         cell(notebook, "%%train --contract v4\npass")
+
+
+def test_the_kind_of_a_channels_content_stands_in_the_file_of_the_job(notebook: Any, tmp_path: Path) -> None:
+    (tmp_path / "table").mkdir()
+    cell(
+        notebook,
+        "%%train --input train=table,content_type=text/csv --receive found --wait\nimport json, os\n"
+        "found = json.load(open(os.environ['SM_INPUT_CONFIG_DIR'] + '/inputdataconfig.json'))['train']",
+    )
+    assert notebook.user_ns["found"]["ContentType"] == "text/csv"

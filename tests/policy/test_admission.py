@@ -45,6 +45,8 @@ def test_a_plain_wish_passes() -> None:
         ({"environment": {"A=B": "x"}}, "environment"),
         ({"channels": tuple(channel(f"c{n}") for n in range(21))}, "channels"),
         ({"channels": (channel("a/b"),)}, "channels"),
+        ({"channels": (channel("a", content_type="x" * 257),)}, "channels"),
+        ({"kind": "process", "channels": (channel("a", content_type="text/csv"),)}, "channels"),
         ({"channels": (channel(".."),)}, "channels"),
         ({"channels": (channel("a"), channel("a"))}, "channels"),
         ({"channels": (channel("a", groups=("nobody",)),)}, "channels"),

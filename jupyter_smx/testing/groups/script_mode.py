@@ -12,6 +12,8 @@ from jupyter_smx.testing.agent_client import AgentClient
 from jupyter_smx.testing.groups.transfer import last_json
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from jupyter_smx.testing.harness import Harness
 
 TELL = """
@@ -121,6 +123,29 @@ class ScriptModeGroup:
         assert seen["TRAINING_JOB_ARN"].split(":")[3] == seen["AWS_REGION"] == seen["SAGEMAKER_REGION"]
         assert seen["TRAINING_JOB_ARN"].endswith(":training-job/contract")
         assert "SAGEMAKER_MANAGED_WARMPOOL_CACHE_DIRECTORY" not in seen, "it keeps no pool"
+
+    async def test_channels_stand_in_their_file_and_in_variables(self, harness: Harness, tmp_path: Path) -> None:
+        data = tmp_path / "data"
+        data.mkdir()
+        plain = {"name": "my-val", "source": str(data)}
+        rich = {"mode": "FastFile", "distribution": "ShardedByS3Key", "content_type": "text/csv"}
+        channels = [plain, {"name": "a.b", "source": str(data), **rich}]
+        seen = await told(harness, await harness.up(), channels=channels)
+        common = {"RecordWrapperType": "None"}
+        assert seen["files"]["inputdataconfig.json"] == {
+            "my-val": {"TrainingInputMode": "File", "S3DistributionType": "FullyReplicated", **common},
+            "a.b": {
+                "TrainingInputMode": "FastFile",
+                "S3DistributionType": "ShardedByS3Key",
+                "ContentType": "text/csv",
+                **common,
+            },
+        }
+        variables = seen["variables"]
+        assert json.loads(variables["SM_INPUT_DATA_CONFIG"]) == seen["files"]["inputdataconfig.json"]
+        assert json.loads(variables["SM_CHANNELS"]) == ["a.b", "my-val"]
+        there = seen["base"] + "/input/data"
+        assert (variables["SM_CHANNEL_MY-VAL"], variables["SM_CHANNEL_A.B"]) == (there + "/my-val", there + "/a.b")
 
     async def test_a_job_that_keeps_a_pool_is_told_of_its_cache(self, harness: Harness) -> None:
         seen = await told(harness, await harness.up(), warm_pool=True)

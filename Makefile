@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo picture lab test test-py test-js test-ui chromium lint format types types-check docs bench wheel clean
+.PHONY: help env build demo picture lab test test-py test-js test-ui chromium openmpi lint format types types-check docs bench wheel clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -42,7 +42,7 @@ lab: build ## open the same notebook in JupyterLab
 
 test: test-py test-js test-ui ## run every test
 
-test-py: build
+test-py: build openmpi
 	$(VENV)/bin/python -m pytest
 
 test-js: build
@@ -56,6 +56,11 @@ test-ui: build chromium ## run the tests in a real browser
 chromium:
 	@test -n "$(CHROMIUM)" || { test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && \
 	  apt-get update -q && apt-get install -y -q --no-install-recommends chromium; } || true
+
+# Two hosts that compute together by MPI; without it their tests say what is missing.
+openmpi:
+	@command -v mpirun >/dev/null || { test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && \
+	  apt-get update -q && apt-get install -y -q --no-install-recommends openmpi-bin libopenmpi-dev; } || true
 
 lint: build types-check ## run the linters and the layer contracts
 	ruff check .

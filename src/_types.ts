@@ -394,7 +394,7 @@ export interface Difference {
  * via the `definition` "Distribution".
  */
 export interface Distribution {
-  runner: "torchrun";
+  runner: "mpi" | "torchrun";
   processes: number | null;
   groups: string[];
 }

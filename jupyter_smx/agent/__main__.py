@@ -34,6 +34,10 @@ def main(arguments: Optional[List[str]] = None) -> None:
         from jupyter_smx.agent import zygote  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(zygote.spawned(words[1:]))
+    if words[:1] == ["reach"] and len(words) > 3:  # noqa: PLR2004 - a folder, a host and what is run there
+        from jupyter_smx.agent import mpi  # noqa: PLC0415 - each process loads what it needs
+
+        sys.exit(mpi.reach(words[1:]))
     sys.stderr.write("usage: python -m jupyter_smx.agent serve DIR [--ready-fd N] | probe DIR\n")
     sys.exit(2)
 

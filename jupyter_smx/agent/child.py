@@ -24,6 +24,7 @@ from jupyter_smx.agent import (
     environment,
     failure,
     imports,
+    mpi,
     process,
     script,
     scriptmode,
@@ -322,9 +323,12 @@ class _Job:
 
     def _in_ranks(self, found: distribution.Distribution, code: types.CodeType) -> None:
         """Run the code in several processes, by the launcher that the distribution names."""
-        ranks = torchrun.Ranks(code, self.main, self.ending, self.folder)
         try:
-            torchrun.launch(distribution.torchrun_words(found, self.place), sys.argv, ranks, self.first_line)
+            if found.runner == "mpi":
+                self.ending.exit_code = mpi.run(found, self.place, self.folder, self.first_line)
+            else:
+                ranks = torchrun.Ranks(code, self.main, self.ending, self.folder)
+                torchrun.launch(distribution.torchrun_words(found, self.place), sys.argv, ranks, self.first_line)
         except failure.RefusalError as refusal:
             self.ending.refuse(str(refusal))
         except Exception as error:  # noqa: BLE001 - border: the launcher's own code, and what it has learnt of a signal

@@ -16,12 +16,16 @@ RUNNERS = (("sagemaker_torch_distributed_enabled", "torchrun"), ("sagemaker_mpi_
 
 
 class Distribution(NamedTuple):
-    """A job's distribution as all of its hosts see it; ``processes`` run on each of ``hosts``, ``hosts[0]`` leads."""
+    """A job's distribution as all of its hosts see it.
+
+    ``processes`` run on each of ``hosts``, ``hosts[0]`` leads, ``options`` are further words for mpirun.
+    """
 
     runner: str
     groups: List[str]
     hosts: List[str]
     processes: int
+    options: str = ""
 
 
 def chosen(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
@@ -37,7 +41,8 @@ def chosen(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
     count = framework.get("sagemaker_mpi_num_of_processes_per_host")
     gpus = len(spec.get("gpus") or []) or place.gpus
     hosts = toolkit.leading_hosts(groups, place) or sorted(place.hosts)
-    return Distribution(runner, groups, hosts, int(count or gpus or 1))
+    options = framework.get("sagemaker_mpi_custom_mpi_options") or ""
+    return Distribution(runner, groups, hosts, int(count or gpus or 1), str(options))
 
 
 def here(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
@@ -60,8 +65,9 @@ def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
     found = here(spec, place)
     if found is None:
         return {}
-    ours = {"NCCL_SOCKET_IFNAME": place.interface, "GLOO_SOCKET_IFNAME": place.interface}
+    ours = {"GLOO_SOCKET_IFNAME": place.interface}
     if found.runner == "torchrun":
+        ours.update(NCCL_SOCKET_IFNAME=place.interface)
         ours.update(NCCL_PROTO="simple", MASTER_ADDR=place.reach(found.hosts[0]), MASTER_PORT=str(place.port))
     wished = spec.get("environment") or {}
     return {name: value for name, value in ours.items() if name not in wished}

@@ -22,6 +22,16 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 @lru_cache(maxsize=None)
+def entry() -> str:
+    """Give what Python has to be called with in order to be this program again: our archive, or our folder."""
+    path = os.path.dirname(os.path.abspath(__file__))
+    if os.path.isdir(path):
+        return path
+    while not os.path.isfile(path):
+        path = os.path.dirname(path)
+    return path
+
+
 def libc() -> Any:
     """Load the C library of this process, once: each load makes a class, which a zygote without a collector keeps."""
     return ctypes.CDLL(None, use_errno=True)

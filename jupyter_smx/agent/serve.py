@@ -19,16 +19,6 @@ CLAIMED = 3
 """Exit code of an agent whose host has one already."""
 
 
-def entry() -> str:
-    """Give what Python has to be called with in order to be this program again: our archive, or our folder."""
-    path = os.path.dirname(os.path.abspath(__file__))
-    if os.path.isdir(path):
-        return path
-    while not os.path.isfile(path):
-        path = os.path.dirname(path)
-    return path
-
-
 def claim(folder: HostFolder) -> bool:
     """Take the host for this process; False when another one has it. A claim is never taken over."""
     try:
@@ -93,7 +83,7 @@ def _isolate(config: hostconfig.HostConfig, folder: HostFolder) -> Isolation:
 
 def _try_out(folder: HostFolder, host: str, addresses: Dict[str, str]) -> Tuple[Optional[namespace.Plan], str]:
     """Find out whether a host can have a world of its own here; None and the reason when it cannot."""
-    needed = namespace.needed_paths(folder.root, entry(), dict(os.environ), sys.path)
+    needed = namespace.needed_paths(folder.root, process.entry(), dict(os.environ), sys.path)
     plan, reason = namespace.make_plan(folder, host, addresses, needed)
     if plan is None:
         return None, reason
@@ -152,7 +142,7 @@ def main(words: List[str]) -> int:
     process.become_subreaper()
     process.set_oom_score(-500)
     folder.make()
-    host = Host(config, folder, _isolate(config, folder), entry())
+    host = Host(config, folder, _isolate(config, folder), process.entry())
     Door(host, listen(folder))
     host.nursery.on_ready = lambda: _ready(host, ready_fd)
     for number in (signal.SIGTERM, signal.SIGUSR1):

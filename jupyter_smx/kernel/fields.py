@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from jupyter_smx.kernel.line import plain
 from jupyter_smx.model.channel import Channel, Output
-from jupyter_smx.model.distribution import RUNNERS, Distribution
+from jupyter_smx.model.distribution import Distribution
 from jupyter_smx.model.errors import ValidationError, nearest
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.metric import check_metrics
@@ -182,7 +182,7 @@ def contract(word: str) -> Literal["v2", "v3"]:
 
 
 def distribution(text: str) -> Distribution | None:
-    """Read ``torchrun[,processes=N][,groups=GROUP]``; nothing is None.
+    """Read ``torchrun|mpi[,processes=N][,groups=GROUP]``; nothing is None.
 
     :raises ValidationError: another launcher, another property, or a number that is none.
     """
@@ -190,21 +190,23 @@ def distribution(text: str) -> Distribution | None:
         return None
     runner, *rest = text.split(",")
     found = dict(part.partition("=")[::2] for part in rest)
-    known = (("processes", "groups"), RUNNERS)
-    wrong = next((name for name in found if name not in known[0]), "")
-    if wrong or runner not in RUNNERS:
-        word, words = (wrong, known[0]) if runner in RUNNERS else (runner, RUNNERS)
+    known = ("processes", "groups")
+    wrong = next((name for name in found if name not in known), "")
+    by_name: dict[str, Literal["torchrun", "mpi"]] = {"torchrun": "torchrun", "mpi": "mpi"}
+    launcher = by_name.get(runner)
+    if wrong or launcher is None:
+        word, words = (runner, tuple(by_name)) if launcher is None else (wrong, known)
         raise ValidationError(
             f"--distribution: {word!r} is not known.",
             field="distribution",
             value=text,
-            rule="The form is torchrun[,processes=N][,groups=GROUP].",
+            rule="The form is torchrun|mpi[,processes=N][,groups=GROUP].",
             cure=nearest(word, words),
         )
     count = found.get("processes")
     processes = None if count is None else number(count, "--distribution processes", "of processes", 1)
     groups = tuple(name for name in found.get("groups", "").split("+") if name)
-    return Distribution(runner="torchrun", processes=processes, groups=groups)
+    return Distribution(runner=launcher, processes=processes, groups=groups)
 
 
 def channel(text: str, folder: Path) -> Channel:

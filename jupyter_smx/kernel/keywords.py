@@ -26,8 +26,8 @@ KEYWORDS = {
         "SageMaker's Python SDK 3 do."
     ),
     "distribution": (
-        "``torchrun``, with ``,processes=N`` on each host and ``,groups=NAME`` where there are several groups: the "
-        "script runs in several processes, as torchrun starts them."
+        "``torchrun`` or ``mpi``, with ``,processes=N`` on each host and ``,groups=NAME`` where there are several "
+        "groups: the script runs in several processes, as torchrun or mpirun starts them."
     ),
     "keep_alive": "seconds, or text like ``10m``: how long the hosts stay warm after the job.",
     "max_run": "seconds, or text like ``2h``: when the job is stopped; default one day.",

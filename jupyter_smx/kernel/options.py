@@ -79,9 +79,9 @@ TABLE = (
     ),
     Option(
         ("-d", "--distribution"),
-        "torchrun[,processes=N][,groups=GROUP]",
+        "torchrun|mpi[,processes=N][,groups=GROUP]",
         "torchrun,processes=2",
-        "run the script in several processes on each host, as torchrun starts them; default one for each GPU, or one",
+        "run the script in N processes on each host, as torchrun or mpirun starts them; default one per GPU, or one",
     ),
     Option(("-e", "--engine"), "NAME", "local", "where the hosts come from; default local"),
     Option(

@@ -155,7 +155,7 @@ class Wish(Struct, frozen=True, kw_only=True):
 
     def _hints(self, imports: tuple[str, ...]) -> tuple[str, ...]:
         """Add what the launcher itself imports, so that a warm host has it ready."""
-        launcher = () if self.distribution is None else ("torch.distributed.run",)
+        launcher = ("torch.distributed.run",) if self.distribution and self.distribution.runner == "torchrun" else ()
         return tuple(dict.fromkeys([*imports, *launcher]))
 
     def _imports(self, script: Script, source: str, filename: str) -> tuple[str, ...]:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.instance import InstanceGroup
 
-RUNNERS = ("torchrun",)
-
 
 class Distribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A launcher; ``processes`` counts those on each host, None is one for each GPU, or one.
@@ -23,7 +21,7 @@ class Distribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ``groups`` has the one instance group that it concerns; hosts of others run the script plainly.
     """
 
-    runner: Literal["torchrun"]
+    runner: Literal["torchrun", "mpi"]
     processes: int | None = None
     groups: tuple[str, ...] = ()
 
@@ -35,8 +33,13 @@ class Distribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def parameters(self, groups: Sequence[InstanceGroup]) -> dict[str, str]:
         """Give the hyperparameters by which SageMaker's SDK asks for it."""
         kinds = {group.name: group.instance_type for group in groups}
-        found = {"sagemaker_torch_distributed_enabled": "true"}
-        found["sagemaker_instance_type"] = json.dumps(kinds[self.groups[0]] if self.groups else groups[0].instance_type)
+        found = {
+            "sagemaker_instance_type": json.dumps(kinds[self.groups[0]] if self.groups else groups[0].instance_type)
+        }
+        if self.runner == "mpi":
+            found |= {"sagemaker_mpi_enabled": "true", "sagemaker_mpi_custom_mpi_options": '""'}
+        else:
+            found["sagemaker_torch_distributed_enabled"] = "true"
         if self.processes is not None:
             found["sagemaker_mpi_num_of_processes_per_host"] = str(self.processes)
         if self.groups:

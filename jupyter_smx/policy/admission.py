@@ -89,6 +89,7 @@ def _check_instances(spec: JobSpec, limits: Limits) -> None:
     instance.check_helpers(spec.instance_groups)
     if spec.distribution is not None:
         check_distribution(spec.distribution, spec.kind, spec.instance_groups, spec.receive, contract=spec.contract)
+        _check_ranks(spec)
     for group in spec.instance_groups:
         instance.look_up(group.instance_type, limits.catalogue)
         if group.instance_count < 1:
@@ -113,6 +114,24 @@ def _check_instances(spec: JobSpec, limits: Limits) -> None:
                 rule=f"The administrator allows {', '.join(limits.allowed_instance_types)} "
                 "(ControllerApp.allowed_instance_types).",
             )
+
+
+def _check_ranks(spec: JobSpec) -> None:
+    runner = spec.distribution.runner if spec.distribution else ""
+    if runner == "mpi" and (spec.send is not None or spec.shared is not None):
+        raise ValidationError(
+            "--distribution mpi: variables cannot be sent.",
+            field="send",
+            rule="mpirun starts interpreters of its own, which run the script as a file.",
+            cure="Use hyperparameters and channels, or torchrun.",
+        )
+    if spec.entry_point and not spec.entry_point.endswith(".py"):
+        raise ValidationError(
+            f"--distribution {runner}: {spec.entry_point} is no Python file.",
+            field="entry_point",
+            value=spec.entry_point,
+            rule="A launcher starts Python files, as on SageMaker.",
+        )
 
 
 def check_hosts(spec: JobSpec, limits: Limits) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_smx.agent import configfiles, distribution, scriptmode
+from jupyter_smx.agent import configfiles, distribution, mpi, scriptmode
 from jupyter_smx.agent.place import Place
 
 TORCH = {"sagemaker_torch_distributed_enabled": "true"}
@@ -112,6 +112,39 @@ def test_the_words_of_torchrun() -> None:
         "--nproc_per_node",
         "1",
     ]  # type: ignore[arg-type]
+
+
+def test_the_words_of_mpirun() -> None:
+    spec = wish(of_dnn(MPI, sagemaker_mpi_num_of_processes_per_host=2, sagemaker_mpi_custom_mpi_options="-v 1"))
+    place = on("algo-3", interface="lo")
+    found = distribution.here(spec, place)
+    assert found is not None
+    said = mpi.words(found, place, {"PATH": "/bin", "SM_HPS": "{}", "SM_HP_A": "1", "HOME": "/"})
+    mca = [f"{said[number + 1]}={said[number + 2]}" for number, word in enumerate(said) if word == "-mca"]
+    handed = [said[number + 1] for number, word in enumerate(said) if word == "-x"]
+    begin = ["--host", "algo-3:2,algo-1:2", "-np", "4", "--allow-run-as-root", "--display-map", "--tag-output"]
+    assert said[: len(begin)] == begin
+    assert mca == [
+        "btl_tcp_if_include=lo",
+        "oob_tcp_if_include=lo",
+        "plm_rsh_no_tree_spawn=1",
+        "pml=ob1",
+        "btl=^openib",
+        "orte_abort_on_non_zero_status=1",
+        "btl_vader_single_copy_mechanism=none",
+    ]
+    assert " ".join(said).count("-bind-to none -map-by slot") == 1
+    assert handed == ["NCCL_MIN_NRINGS=4", "NCCL_SOCKET_IFNAME=lo", "NCCL_DEBUG=INFO", "PATH", "SM_HPS", "SM_HP_A"]
+    assert said[said.index("-v") : said.index("-v") + 2] == ["-v", "1"]
+
+
+def test_lines_of_mpirun_say_the_rank_and_its_host() -> None:
+    found = distribution.Distribution("mpi", ["dnn"], ["algo-3", "algo-1"], 2)
+    assert mpi.tagged(b"[1,0]<stdout>:a\n", found) == b"[1,mpirank:0,algo-3]<stdout>:a\n"
+    assert mpi.tagged(b"[1,3]<stderr>:a[1,2]<stdout>:b\n", found) == (
+        b"[1,mpirank:3,algo-1]<stderr>:a[1,mpirank:2,algo-1]<stdout>:b\n"
+    )
+    assert mpi.tagged(b" JOB MAP \n", found) == b" JOB MAP \n"
 
 
 def test_where_names_are_not_found_the_leader_is_reached_by_its_address_and_its_own_port() -> None:

@@ -1,4 +1,4 @@
-"""An interpreter with PyTorch and gRPC, in an environment that is made once for each checkout: the wheel is large."""
+"""Interpreters with PyTorch and gRPC or mpi4py, in environments made once for each checkout: the wheels are large."""
 
 from __future__ import annotations
 
@@ -11,24 +11,35 @@ from pathlib import Path
 import pytest
 
 VERSION = "2.13.0"
-_FOLDER = Path(__file__).parents[2] / "build" / f"torch-{VERSION}-grpc"
+_FOLDER = Path(__file__).parents[2] / "build"
+
+
+def with_mpi4py() -> str:
+    """Give the path of an interpreter with mpi4py."""
+    return _made("mpi4py", "mpi4py>=4")
 
 
 def interpreter() -> str:
-    """Give its path; skip, saying why, where nothing can be installed, but never on the machine that decides."""
-    python = _FOLDER / "bin" / "python"
-    _FOLDER.parent.mkdir(exist_ok=True)
-    with _FOLDER.with_suffix(".lock").open("w") as lock:
+    """Give the path of an interpreter with PyTorch and gRPC."""
+    return _made(f"torch-{VERSION}-grpc", f"torch=={VERSION}", "numpy", "grpcio")
+
+
+def _made(name: str, *packages: str) -> str:
+    """Make the environment; skip, saying why, where nothing can be installed, but never on the machine that decides."""
+    folder = _FOLDER / name
+    python = folder / "bin" / "python"
+    folder.parent.mkdir(exist_ok=True)
+    with (folder.parent / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (_FOLDER / "ready").exists():
+        if not (folder / "ready").exists():
             steps = (
-                [sys.executable, "-m", "venv", "--clear", os.fspath(_FOLDER)],
-                [os.fspath(python), "-m", "pip", "install", "-q", f"torch=={VERSION}", "numpy", "grpcio"],
+                [sys.executable, "-m", "venv", "--clear", os.fspath(folder)],
+                [os.fspath(python), "-m", "pip", "install", "-q", *packages],
             )
             for step in steps:
                 done = subprocess.run(step, capture_output=True, text=True, check=False)
                 if done.returncode:
-                    said = f"PyTorch {VERSION} cannot be installed: {done.stderr.strip().splitlines()[-1:]}"
+                    said = f"{packages[0]} cannot be installed: {done.stderr.strip().splitlines()[-1:]}"
                     (pytest.fail if os.environ.get("CI") else pytest.skip)(said)
-            (_FOLDER / "ready").touch()
+            (folder / "ready").touch()
     return os.fspath(python)

@@ -80,14 +80,16 @@ def test_a_helper_may_end_before_its_leader(shared: World) -> None:
 def test_a_helper_that_fails_first_fails_the_job_and_its_leader_is_told(shared: World) -> None:
     lead = "import signal\nif os.environ['SM_CURRENT_INSTANCE_GROUP'] == 'data': raise SystemExit(5)\nsignal.pause()"
     job = shared.submit(lead, instance_groups=HELPED, keep_alive=0).wait()
-    assert (job.state.value, job.failure_reason) == ("Failed", "AlgorithmError: Exit Code: 5")
+    assert job.state.value == "Failed"
+    assert "ExitCode 5" in job.failure_reason.splitlines()
     assert [end.cause for end in job.hosts] == ["exit", "stopped", "stopped"]
 
 
 def test_a_leader_that_fails_is_the_one_to_blame(shared: World) -> None:
     fail = SERVE.format(handler="drained") + "if leader == 'algo-3': raise SystemExit(6)"
     job = shared.submit(fail, instance_groups=HELPED, keep_alive=0).wait()
-    assert (job.state.value, job.failure_reason) == ("Failed", "AlgorithmError: Exit Code: 6")
+    assert job.state.value == "Failed"
+    assert "ExitCode 6" in job.failure_reason.splitlines()
 
 
 def test_helpers_are_told_by_the_next_controller_where_the_first_one_died(world: World, tmp_path: Path) -> None:

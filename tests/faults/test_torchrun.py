@@ -12,6 +12,7 @@ from pytorch import interpreter
 from jupyter_smx.model.distribution import Distribution
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.instance import InstanceGroup
+from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
     from world import Ran, World
@@ -126,6 +127,25 @@ def test_what_a_rank_raised_fails_the_job_with_its_own_line(shared: World, pytho
     assert guilty.exception is not None
     assert guilty.exception.type == "KeyError"
     assert "raise KeyError('lost')" in guilty.exception.traceback
+
+
+def test_a_stop_reaches_the_handlers_of_all_ranks(shared: World, python: str) -> None:
+    body = """
+    import os, signal
+    def told(*_):
+        print("told", os.environ["RANK"], flush=True)
+        raise SystemExit(0)
+    signal.signal(signal.SIGTERM, told)
+    print("waits", flush=True)
+    signal.pause()
+    """
+    ran = distributed(shared, body, python)
+    both = ("algo-1", "algo-2")
+    eventually_blocking(lambda: all(host_log(ran, host).count("waits") == 2 for host in both), "all wait", within=30.0)
+    shared.client.stop(ran.id)
+    assert ran.wait().state.value == "Stopped"
+    told = [line for host in both for line in host_log(ran, host).splitlines() if line.startswith("told")]
+    assert set(told) == {f"told {rank}" for rank in range(4)}
 
 
 def test_a_job_without_pytorch_says_so(shared: World) -> None:

@@ -1,0 +1,113 @@
+"""``--distribution mpi`` with real Open MPI on real hosts: reached through the doors of their jobs, without sshd."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pytorch import with_mpi4py
+
+from jupyter_smx.model.channel import Payload
+from jupyter_smx.model.distribution import Distribution
+from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.instance import InstanceGroup
+from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from world import Ran, World
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("mpirun") is None or shutil.which("orted") is None,
+    reason="Open MPI is not installed: apt-get install openmpi-bin libopenmpi-dev",
+)
+
+TWO = (InstanceGroup(instance_count=2),)
+GROUPS = (InstanceGroup(name="data"), InstanceGroup(name="dnn", instance_count=2))
+
+REDUCE = """
+import json, os, socket, sys
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+total = world.allreduce(10 ** world.rank)
+facts = ["rank", world.rank, world.size, total, socket.gethostname(), os.environ["SM_HP_A"]]
+sys.stdout.write(json.dumps(facts) + chr(10))  # at once, since mpirun marks pieces
+"""
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    return with_mpi4py()
+
+
+def host_log(ran: Ran, host: str) -> str:
+    return ran.world.client.log(ran.id, host, 0).data.decode()
+
+
+def mpi(processes: int | None = 2, *groups: str) -> Distribution:
+    return Distribution(runner="mpi", processes=processes, groups=groups)
+
+
+def distributed(world: World, body: str, python: str, **fields: Any) -> Ran:
+    wish = {"python": python, "python_version": f"{sys.version_info[0]}.{sys.version_info[1]}", "instance_groups": TWO}
+    wish |= {"hyperparameters": {"a": "1"}, "keep_alive": 0, "distribution": mpi()}
+    return world.submit(body, **wish | fields)
+
+
+def ranks(log: str) -> list[tuple[str, list[Any]]]:
+    """Give the tag and the facts of each rank, in the ranks' order."""
+    found = re.findall(r"^\[1,mpirank:(\d+),(algo-\d+)\]<stdout>:?(\[\"rank\".*\])$", log, re.MULTILINE)
+    return sorted((host, json.loads(text)[1:]) for rank, host, text in found if json.loads(text)[1] == int(rank))
+
+
+def test_two_hosts_with_two_ranks_each_reduce_together_and_say_who_they_are(shared: World, python: str) -> None:
+    ran = distributed(shared, REDUCE, python)
+    job = ran.wait()
+    log = host_log(ran, "algo-1")
+    assert job.state.value == "Completed", (job.failure_reason, log, host_log(ran, "algo-2"))
+    found = ranks(log)
+    assert [(host, facts[:3]) for host, facts in found] == [
+        ("algo-1", [0, 4, 1111]),
+        ("algo-1", [1, 4, 1111]),
+        ("algo-2", [2, 4, 1111]),
+        ("algo-2", [3, 4, 1111]),
+    ]
+    assert all(facts[4] == "1" for _, facts in found)
+    if os.getuid() == 0:
+        assert [facts[3] for _, facts in found] == ["algo-1", "algo-1", "algo-2", "algo-2"], "each runs on its own host"
+
+
+def test_hosts_of_other_groups_run_the_script_plainly(shared: World, python: str) -> None:
+    plain = "import os\nif 'OMPI_COMM_WORLD_RANK' not in os.environ:\n    print('plain')\n    raise SystemExit(0)\n"
+    ran = distributed(shared, plain + REDUCE, python, instance_groups=GROUPS, distribution=mpi(1, "dnn"))
+    job = ran.wait()
+    assert job.state.value == "Completed", (job.failure_reason, host_log(ran, "algo-2"))
+    assert "plain" in host_log(ran, "algo-1").split()
+    assert [(host, facts[:3]) for host, facts in ranks(host_log(ran, "algo-2"))] == [
+        ("algo-2", [0, 2, 11]),
+        ("algo-3", [1, 2, 11]),
+    ]
+
+
+def test_a_rank_that_fails_fails_the_job_with_its_exit_code(shared: World, python: str) -> None:
+    fail = "from mpi4py import MPI\nif MPI.COMM_WORLD.rank == 3:\n    raise SystemExit(9)\nMPI.COMM_WORLD.recv()"
+    job = distributed(shared, fail, python).wait()
+    assert job.state.value == "Failed"
+    assert [(end.host, end.exit_code) for end in job.hosts] == [("algo-1", 9), ("algo-2", 0)]
+
+
+def test_a_stop_reaches_the_ranks_of_all_hosts_and_nothing_stays(shared: World, python: str) -> None:
+    wait = "import signal\nfrom mpi4py import MPI\nMPI.COMM_WORLD.barrier()\nprint('waits', flush=True)\nsignal.pause()"
+    ran = distributed(shared, wait, python)
+    eventually_blocking(lambda: host_log(ran, "algo-1").count("waits") == 4, "all ranks wait", within=30.0)
+    shared.client.stop(ran.id)
+    assert ran.wait().state.value == "Stopped"
+
+
+def test_variables_cannot_be_sent_to_what_is_no_cell(shared: World) -> None:
+    with pytest.raises(ValidationError, match="mpirun starts interpreters of its own"):
+        distributed(shared, "pass", sys.executable, send=Payload(path="/p", sha256="a", sizes={}, size=1))

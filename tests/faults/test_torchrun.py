@@ -50,8 +50,8 @@ def host_log(ran: Ran, host: str) -> str:
 
 
 def said(ran: Ran, host: str) -> list[Any]:
-    found = [json.loads(line) for line in host_log(ran, host).splitlines() if line.startswith("[")]
-    return sorted(row[1:] for row in found if row[0] == "rank")
+    # What PyTorch itself says may begin with a bracket, too.
+    return sorted(json.loads(line)[1:] for line in host_log(ran, host).splitlines() if line.startswith('["rank"'))
 
 
 def distributed(world: World, body: str, python: str, **fields: Any) -> Ran:

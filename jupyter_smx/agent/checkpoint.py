@@ -111,10 +111,11 @@ def _stamp(path: str) -> Stamp:
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def look(folder: str) -> Tuple[Dict[str, Stamp], List[str]]:
+def look(folder: str, *, follow: bool = True) -> Tuple[Dict[str, Stamp], List[str]]:
     """Find the files in a folder, by their names in it, and the paths of what cannot be looked at.
 
-    A link to a file counts as the file, one to a folder is none; nor are sockets, pipes and the like.
+    A link to a file counts as the file where links are followed, one to a folder is none; nor are sockets, pipes and
+    the like.
     """
     found: Dict[str, Stamp] = {}
     closed: List[str] = []
@@ -127,7 +128,7 @@ def look(folder: str) -> Tuple[Dict[str, Stamp], List[str]]:
         for name in names:
             path = os.path.join(top, name)
             try:
-                if stat.S_ISREG(os.stat(path).st_mode):
+                if stat.S_ISREG(os.stat(path, follow_symlinks=follow).st_mode):
                     found[os.path.relpath(path, folder)] = _stamp(path)
             except OSError as error:
                 miss(error)
@@ -136,6 +137,9 @@ def look(folder: str) -> Tuple[Dict[str, Stamp], List[str]]:
 
 class Mirror:
     """A folder of the job and the place that it is kept in; ``known`` are the files that are there as they are here."""
+
+    forgets = True
+    """What the job deletes is deleted there, too."""
 
     def __init__(self, folder: str, store: FolderStore, known: Optional[Known] = None) -> None:
         self._folder = folder
@@ -163,10 +167,10 @@ class Mirror:
 
         ``now`` is in the seconds of the files' times.
         """
-        found, closed = look(self._folder)
+        found, closed = self._look()
         self.errors = {path: f"{path} cannot be read" for path in closed}
         self._unsettled = {name: since for name, since in self._unsettled.items() if name in found}
-        if not closed:  # what cannot be seen may still be there
+        if self.forgets and not closed:  # what cannot be seen may still be there
             for name in [name for name in self._known if name not in found]:
                 self._try(name, self._forget)
         for name, stamp in found.items():
@@ -174,6 +178,9 @@ class Mirror:
                 self._unsettled.pop(name, None)
             elif everything or self._is_settled(name, stamp, now):
                 self._try(name, self._put)
+
+    def _look(self) -> Tuple[Dict[str, Stamp], List[str]]:
+        return look(self._folder)
 
     def _is_settled(self, name: str, stamp: Stamp, now: float) -> bool:
         since = self._unsettled.setdefault(name, now)
@@ -220,6 +227,9 @@ def settle(mirror: Mirror) -> Dict[str, Any]:
 
 class Keeper:
     """The checkpoints of one job on this host, by errands; of a job without any, nothing is done."""
+
+    what = "checkpoint"
+    """How a sentence about trouble begins."""
 
     def __init__(self, loop: Loop, place: str, folder: str, host: str) -> None:
         self._loop = loop
@@ -289,4 +299,4 @@ class Keeper:
         done, self._done = self._done, None
         more = f", and {len(errors) - _TOLD} more" if len(errors) > _TOLD else ""
         if done is not None:
-            done([f"checkpoint: {'; '.join(errors[:_TOLD])}{more}."] if errors else [])
+            done([f"{self.what}: {'; '.join(errors[:_TOLD])}{more}."] if errors else [])

@@ -13,6 +13,7 @@ from jupyter_smx.agent import (
     checkpoint,
     child,
     clean,
+    continuous,
     disk,
     failure,
     memory,
@@ -89,6 +90,7 @@ class Job:
         self._reported = False
         # By the names that this host has for them, where they can be taken by a rename.
         self._outputs = outputs(spec, host.place._replace(base=host.folder.ml))
+        self._continuous = continuous.of(host, spec, self._outputs)
 
     # Start
 
@@ -161,6 +163,7 @@ class Job:
         self._watch = self.host.logs.add(os.path.join(folder, spool.LOG), self._grew)
         self._grew()  # what it wrote before it was watched is no event
         self._checkpoints.begin(self._restored)
+        self._continuous.begin()
         if self.spec["max_run"]:
             self._limit_timer = self.host.loop.later(self.spec["max_run"], self._too_long)
         self._inputs.look()
@@ -267,7 +270,12 @@ class Job:
         if left:
             self.left_behind.append(f"process {left[0]} cannot be killed; this host ends.")
             self.host.spoilt = self.left_behind[-1]
-        self._checkpoints.end(self._archive)
+        self._checkpoints.end(self._kept)
+
+    @surely
+    def _kept(self, trouble: List[str]) -> None:
+        self.errors += trouble
+        self._continuous.end(self._archive)
 
     @surely
     def _archive(self, trouble: List[str]) -> None:

@@ -49,7 +49,7 @@ def _job_config(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
             "S3Output": {
                 "LocalPath": place.real(output["path"]),
                 "S3Uri": output.get("destination", ""),
-                "S3UploadMode": "EndOfJob",
+                "S3UploadMode": output.get("mode") or "EndOfJob",
             },
         }
         for output in spec["outputs"]

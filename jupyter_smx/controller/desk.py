@@ -25,7 +25,7 @@ from jupyter_smx.model.job import Job, JobSummary, Transition
 from jupyter_smx.model.name import check_id, job_name
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final, message_of
 from jupyter_smx.model.summary import base_name_of
-from jupyter_smx.policy import admission, capacity, checkpoints, environment, keep_alive, placement, reuse
+from jupyter_smx.policy import admission, capacity, checkpoints, continuous, environment, keep_alive, placement, reuse
 
 if TYPE_CHECKING:
     import asyncio
@@ -104,6 +104,7 @@ class Desk:
         capabilities = self._engine_of(spec.engine).capabilities
         environment.check(spec, builds=capabilities.environments)
         checkpoints.check(spec, shared_folder=capabilities.shared_folder)
+        continuous.check(spec, shared_folder=capabilities.shared_folder)
         if capabilities.bounded_by_machine:
             admission.check_hosts(spec, limits)
 

@@ -45,7 +45,8 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
             if has_channel(host, channel)
         ],
         "outputs": [
-            {"name": output.name, "path": output.path, "destination": output.destination} for output in spec.outputs
+            {"name": one.name, "path": one.path, "destination": one.destination, "mode": one.mode}
+            for one in spec.outputs
         ],
         "role": spec.role,
         "send": None if spec.send is None else _send(spec.send),

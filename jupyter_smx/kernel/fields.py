@@ -37,6 +37,8 @@ _TYPES: dict[str, Literal["S3Prefix", "ManifestFile"]] = {
     "manifest": "ManifestFile",
     "manifestfile": "ManifestFile",
 }
+_UPLOAD = re.compile(r",mode=")
+_UPLOADS: dict[str, Literal["EndOfJob", "Continuous"]] = {"endofjob": "EndOfJob", "continuous": "Continuous"}
 _DIGITS = 9
 _LARGEST = 10**_DIGITS - 1
 """More of anything than there ever is."""
@@ -278,7 +280,7 @@ def check_channel_name(name: str) -> str:
 
 
 def output(text: str, kind: str, folder: Path) -> Output:
-    """Read ``NAME=PATH[:DESTINATION]``.
+    """Read ``NAME=PATH[:DESTINATION][,mode=EndOfJob|Continuous]``.
 
     In a processing job PATH is the folder in the job; empty means ``/opt/ml/processing/output/NAME``. In a training
     job NAME is ``model`` or ``data`` and PATH is the folder here that the archive is copied to.
@@ -300,12 +302,14 @@ def training_output(name: str, destination: str, folder: Path) -> Output:
             cure=nearest(name, _MODEL_AND_DATA) or "%%process takes outputs of any name.",
         )
     path = {"model": "/opt/ml/model", "data": "/opt/ml/output/data"}[name]
-    return Output(name=name, path=path, destination=absolute(destination, folder) if destination else "")
+    destination, mode = _upload(name, destination)
+    return Output(name=name, path=path, destination=absolute(destination, folder) if destination else "", mode=mode)
 
 
 def processing_output(name: str, text: str, folder: Path) -> Output:
-    """Make the output of a processing job from ``PATH[:DESTINATION]``; the first colon divides them."""
+    """Make the output of a processing job from ``PATH[:DESTINATION][,mode=…]``; the first colon divides the two."""
     check_channel_name(name)
+    text, mode = _upload(name, text)
     path, _, destination = text.partition(":")
     path = path or f"{PROCESSING_OUTPUT}/{name}"
     if not path.startswith("/"):
@@ -317,7 +321,13 @@ def processing_output(name: str, text: str, folder: Path) -> Output:
             cure=f"For example --output {name}={PROCESSING_OUTPUT}/{name}:{path}, "
             f"or --output {name}=:{path} for the usual folder.",
         )
-    return Output(name=name, path=path, destination=absolute(destination, folder) if destination else "")
+    return Output(name=name, path=path, destination=absolute(destination, folder) if destination else "", mode=mode)
+
+
+def _upload(name: str, text: str) -> tuple[str, Literal["EndOfJob", "Continuous"]]:
+    """Part what stands behind ``,mode=`` from the rest."""
+    rest, *modes = _UPLOAD.split(text)
+    return rest, _choice(modes[-1] if modes else "EndOfJob", _UPLOADS, f"--output {name}: mode")
 
 
 def absolute(source: str, folder: Path) -> str:
@@ -333,7 +343,7 @@ def _choice(text: str, known: dict[str, _Choice], where: str) -> _Choice:
     if found is None:
         raise ValidationError(
             f"{where} {text!r} does not exist.",
-            field="input",
+            field=where.split(maxsplit=1)[0].removeprefix("--"),
             value=text,
             rule=f"There are {', '.join(sorted(set(map(str, known.values()))))}.",
             cure=nearest(text.lower(), known),

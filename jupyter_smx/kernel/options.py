@@ -96,9 +96,9 @@ TABLE = (
     ),
     Option(
         ("-o", "--output"),
-        "NAME=PATH[:DESTINATION]",
+        "NAME=PATH[:DESTINATION][,mode=EndOfJob|Continuous]",
         "report=/opt/ml/processing/output/report",
-        "output of a processing job: the folder in the job and where it goes; "
+        "output of a processing job: the folder in the job and where it goes, at the end or while it runs; "
         "for %%train NAME is model or data and PATH is the folder that its archive is copied to",
         many=True,
     ),

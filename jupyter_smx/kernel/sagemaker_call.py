@@ -16,7 +16,7 @@ from jupyter_smx.model.instance import HOMOGENEOUS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from jupyter_smx.model.channel import Channel
+    from jupyter_smx.model.channel import Channel, Output
     from jupyter_smx.model.instance import InstanceGroup
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.spec import JobSpec
@@ -221,7 +221,7 @@ def _processing(spec: JobSpec, script: str, *, alone: bool) -> str:
         ("code", f'str(HERE / "code" / {_q(script)})' if alone else _q(script)),
         *([] if alone else [("source_dir", "CODE")]),
         *_rows("inputs", (_processing_input(channel) for channel in spec.channels)),
-        *_rows("outputs", (_processing_output(output.name, output.path) for output in spec.outputs)),
+        *_rows("outputs", (_processing_output(output) for output in spec.outputs)),
         *([("arguments", _q(words))] if words else []),
     ]
     name = "ScriptProcessor" if alone else "FrameworkProcessor"
@@ -246,10 +246,11 @@ def _processing_input(channel: Channel) -> str:
     return f"ProcessingInput({', '.join(words)})"
 
 
-def _processing_output(name: str, path: str) -> str:
-    where = path if path.startswith("/") else f"/opt/ml/{path}"
-    goal = f'f"s3://{{BUCKET}}/{{PREFIX}}/output/{name}"'
-    return f"ProcessingOutput(source={_q(where)}, output_name={_q(name)}, destination={goal})"
+def _processing_output(output: Output) -> str:
+    where = output.path if output.path.startswith("/") else f"/opt/ml/{output.path}"
+    goal = f'f"s3://{{BUCKET}}/{{PREFIX}}/output/{output.name}"'
+    upload = "" if output.mode == "EndOfJob" else f", s3_upload_mode={_q(output.mode)}"
+    return f"ProcessingOutput(source={_q(where)}, output_name={_q(output.name)}, destination={goal}{upload})"
 
 
 def _call(name: str, arguments: Arguments) -> str:

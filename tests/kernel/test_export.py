@@ -286,7 +286,8 @@ def test_inputs_outputs_and_hyperparameters_are_described(tmp_path: Path) -> Non
     assert json.loads((tmp_path / "out" / "hyperparameters.json").read_text()) == {"lr": 0.1, "name": "adam"}
     described = json.loads((tmp_path / "out" / "job.json").read_text())
     assert described["inputs"][0]["source"] == "/data/train"
-    assert described["outputs"][0] == {"name": "model", "path": "/opt/ml/model", "destination": "/home/me/models"}
+    model = {"name": "model", "path": "/opt/ml/model", "destination": "/home/me/models", "mode": "EndOfJob"}
+    assert described["outputs"][0] == model
     readme = (tmp_path / "out" / "README.md").read_text()
     assert "cd code && python train.py --lr 0.1 --name adam" in readme
     assert "- `train`: /data/train, in the job `/opt/ml/input/data/train`" in readme

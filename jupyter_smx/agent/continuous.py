@@ -1,0 +1,88 @@
+"""Outputs whose files appear where they go while the job runs: what SageMaker calls ``Continuous``.
+
+Unlike checkpoints they are never fetched and never deleted there, and links are not followed. What is brought home at
+the end of the job is the same once more, so that whatever was missed is there then.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
+
+from jupyter_smx.agent import checkpoint
+from jupyter_smx.agent.place import reach
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.host import Host
+    from jupyter_smx.agent.loop import Loop
+
+MODE = "Continuous"
+
+
+class _Mirror(checkpoint.Mirror):
+    """An output's folder and where it goes."""
+
+    forgets = False
+
+    def __init__(self, folder: str, store: checkpoint.FolderStore, ml: str) -> None:
+        super().__init__(folder, store, {})
+        self._output = folder
+        self._ml = os.path.realpath(ml)
+
+    def _look(self) -> Tuple[Dict[str, checkpoint.Stamp], List[str]]:
+        # The job may have put a link in the place of its folder: what that leads to is not the job's.
+        if not os.path.realpath(self._output).startswith(self._ml + os.sep):
+            return {}, []
+        return checkpoint.look(self._output, follow=False)
+
+
+class _Keeper(checkpoint.Keeper):
+    """One output on this host."""
+
+    def __init__(self, loop: Loop, place: str, folder: str, host: str, *, name: str, ml: str) -> None:
+        super().__init__(loop, place, folder, host)
+        self.what = f"output {name}"
+        self._folder, self._host, self._ml = folder, host, ml
+
+    def _mirror(self) -> _Mirror:
+        return _Mirror(self._folder, checkpoint.FolderStore(self._place, self._host), self._ml)
+
+
+class Continuous:
+    """All such outputs of a job on this host, one after the other at their end."""
+
+    def __init__(self, keepers: List[_Keeper]) -> None:
+        self._keepers = keepers
+        self._left: List[_Keeper] = []
+        self._errors: List[str] = []
+
+    def begin(self) -> None:
+        """Bring files where they go from now on."""
+        for keeper in self._keepers:
+            keeper.begin({})
+        self._left = list(self._keepers)
+
+    def end(self, done: Callable[[List[str]], None]) -> None:
+        """Bring everything once more, now that the job's processes are gone; ``done`` gets sentences about trouble."""
+        if not self._left:
+            done(self._errors)
+            return
+
+        def ended(errors: List[str]) -> None:
+            self._errors += errors
+            self.end(done)
+
+        self._left.pop(0).end(ended)
+
+
+def of(host: Host, spec: Dict[str, Any], outputs: List[Tuple[str, str]]) -> Continuous:
+    """Take the outputs of a job that go somewhere while it runs."""
+    places = {one["name"]: one.get("destination") for one in spec["outputs"] if one.get("mode") == MODE}
+    ml = host.folder.ml
+    return Continuous(
+        [
+            _Keeper(host.loop, reach(places[name], host.hidden), folder, host.config.host, name=name, ml=ml)
+            for name, folder in outputs
+            if places.get(name)
+        ]
+    )

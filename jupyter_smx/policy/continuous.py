@@ -1,0 +1,40 @@
+"""Which outputs may go where they go while the job runs: those of processing jobs, to folders that the hosts share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.model.errors import ValidationError
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.channel import Output
+    from jupyter_smx.model.spec import JobSpec
+
+
+def check(spec: JobSpec, *, shared_folder: bool) -> None:
+    """Refuse what nobody could bring there before the end.
+
+    :raises ValidationError: names the output.
+    """
+    for output in spec.outputs:
+        if output.mode == "Continuous":
+            _check(output, spec, shared_folder=shared_folder)
+
+
+def _check(output: Output, spec: JobSpec, *, shared_folder: bool) -> None:
+    if spec.kind == "train":
+        rule, cure = (
+            "The archives of a training job are made at its end.",
+            "Save to --checkpoint what is needed before.",
+        )
+    elif not output.destination.startswith("/"):
+        rule = "While a job runs its files are brought to a folder of this machine, which has to be named."
+        cure = f"For example --output {output.name}={output.path}:{output.name},mode=Continuous."
+    elif not shared_folder:
+        rule = f"Hosts of the engine {spec.engine} share no folder with this machine."
+        cure = "Leave mode=Continuous out: the files come at the end."
+    else:
+        return
+    raise ValidationError(
+        f"--output {output.name}: it cannot be Continuous.", field="output", value=output.name, rule=rule, cure=cure
+    )

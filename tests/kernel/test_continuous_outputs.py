@@ -1,0 +1,114 @@
+"""Outputs of processing jobs that are brought where they go while the job runs: ``mode=Continuous``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jupyter_smx as smx
+from jupyter_smx.kernel import fields
+from jupyter_smx.model.channel import Output
+from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.policy import continuous
+from jupyter_smx.testing.eventually import eventually_blocking
+
+
+@pytest.mark.parametrize(
+    ("text", "destination", "mode"),
+    [
+        ("table=:out", "/home/me/out", "EndOfJob"),
+        ("table=:out,mode=Continuous", "/home/me/out", "Continuous"),
+        ("table=:out,mode=continuous", "/home/me/out", "Continuous"),
+        ("table=:out,mode=EndOfJob", "/home/me/out", "EndOfJob"),
+        ("table=:a,b", "/home/me/a,b", "EndOfJob"),
+    ],
+)
+def test_how_an_output_travels_is_a_property_of_it(text: str, destination: str, mode: str) -> None:
+    found = fields.output(text, "process", Path("/home/me"))
+    assert (found.path, found.destination, found.mode) == ("/opt/ml/processing/output/table", destination, mode)
+
+
+def test_a_mode_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match=r"--output table: mode 'often' does not exist.*Continuous, EndOfJob"):
+        fields.output("table=:out,mode=often", "process", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "destination", "shared", "sentence"),
+    [
+        ("process", "/home/me/out", True, ""),
+        ("process", "", True, "has to be named"),
+        ("process", "s3://bucket/out", True, "a folder of this machine"),
+        ("process", "/home/me/out", False, "share no folder"),
+        ("train", "/home/me/out", True, "archives of a training job"),
+    ],
+)
+def test_only_what_can_be_brought_before_the_end_is_continuous(
+    kind: Any, destination: str, shared: bool, sentence: str
+) -> None:
+    output = Output(name="table", path="/opt/ml/processing/table", destination=destination, mode="Continuous")
+    spec = JobSpec(kind=kind, source="pass", outputs=(output,))
+    if not sentence:
+        continuous.check(spec, shared_folder=shared)
+        return
+    with pytest.raises(ValidationError, match=f"--output table: it cannot be Continuous.*{sentence}"):
+        continuous.check(spec, shared_folder=shared)
+
+
+WORK = """
+import os, shutil, time
+out = os.environ["SMX_OUTPUT_TABLE"]
+os.makedirs(out + "/deep")
+for name in ("rows.csv", "gone.csv", "deep/more.csv"):
+    with open(f"{out}/{name}", "w") as file:
+        file.write(name)
+os.symlink(SECRET, out + "/linked.csv")
+while not os.path.exists(GATE):
+    time.sleep(0.01)
+os.unlink(out + "/gone.csv")
+with open(out + "/rows.csv", "a") as file:
+    file.write(", and the last")
+"""
+
+
+def test_files_are_there_while_the_job_runs_and_what_it_deletes_stays(notebook: Any, tmp_path: Path) -> None:
+    del notebook  # gives the session
+    gate, target, secret = tmp_path / "gate", tmp_path / "out", tmp_path / "secret"
+    secret.write_text("of the host")
+    source = WORK.replace("SECRET", repr(str(secret))).replace("GATE", repr(str(gate)))
+    job = smx.process(source, outputs={"table": f"/opt/ml/processing/table:{target}/of/job,mode=Continuous"})
+    there = target / "of" / "job"
+    wanted = {"rows.csv", "gone.csv", "deep/more.csv"}
+
+    def brought() -> set[str]:
+        return {os.path.relpath(path, there) for path in there.rglob("*") if path.is_file()}
+
+    eventually_blocking(lambda: brought() == wanted, "files of a job that runs", within=60)
+    assert (there / "rows.csv").read_text() == "rows.csv"
+    assert not job.done()
+    gate.touch()
+    job.result(60)
+    assert brought() == wanted
+    assert (there / "rows.csv").read_text() == "rows.csv, and the last"
+    assert not any(path.name.startswith(".smx") or path.is_symlink() for path in there.rglob("*"))
+
+
+def test_an_output_that_leads_out_of_the_job_brings_nothing(notebook: Any, tmp_path: Path) -> None:
+    del notebook  # gives the session
+    elsewhere, target = tmp_path / "elsewhere", tmp_path / "out"
+    elsewhere.mkdir()
+    (elsewhere / "private").write_text("not the job's")
+    source = f"""
+import os
+out = os.environ["SMX_OUTPUT_TABLE"]
+os.rmdir(out)
+os.symlink({str(elsewhere)!r}, out)
+"""
+    job = smx.process(source, outputs={"table": f"/opt/ml/processing/table:{target},mode=Continuous"})
+    job.wait(60)
+    assert not list(target.rglob("*"))
+    assert any("leads out of /opt/ml" in error for error in job.record.hosts[0].errors)

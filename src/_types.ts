@@ -626,7 +626,8 @@ export interface JobSpec {
 /**
  * One output: the folder in the job (absolute, or relative to /opt/ml) and where its content goes at the end.
  *
- * An empty ``destination`` keeps the content in the job's own folder.
+ * An empty ``destination`` keeps the content in the job's own folder. ``Continuous`` brings files of a processing job
+ * there while it runs, too (SageMaker's ``S3UploadMode``).
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Output".
@@ -635,6 +636,7 @@ export interface Output {
   name: string;
   path: string;
   destination: string;
+  mode: "Continuous" | "EndOfJob";
 }
 /**
  * A folder that was packed by the kernel: one archive, named by its content, that the job's hosts unpack.

@@ -145,6 +145,25 @@ def test_the_master_is_the_toolkits(toolkit: Toolkit, host: str, chosen: str | N
     assert json.loads(mine["SM_TRAINING_ENV"]) == json.loads(theirs["SM_TRAINING_ENV"])
 
 
+STRATEGIES = [
+    "sagemaker_distributed_dataparallel_enabled",
+    "sagemaker_mpi_enabled",
+    "sagemaker_multi_worker_mirrored_strategy_enabled",
+    "sagemaker_no_strategy_enabled",
+    "sagemaker_parameter_server_enabled",
+    "sagemaker_pytorch_ddp_enabled",
+    "sagemaker_pytorch_xla_multi_worker_enabled",
+    "sagemaker_torch_distributed_enabled",
+]
+
+
+@pytest.mark.parametrize("value", ["true", "false", "True", "1", ""])
+@pytest.mark.parametrize("flag", STRATEGIES)
+def test_each_strategy_is_one_of_the_toolkits(toolkit: Toolkit, flag: str, value: str) -> None:
+    mine, theirs = compare(toolkit, spec(hyperparameters={flag: value}), place(**TWO_GROUPS))
+    assert {one: mine[one] for one in theirs} == theirs
+
+
 @pytest.mark.parametrize(("name", "text"), MANY.items())
 def test_each_hyperparameter_is_read_and_written_as_the_toolkit_does(toolkit: Toolkit, name: str, text: str) -> None:
     mine, theirs = compare(toolkit, spec(hyperparameters={name: text}), place())

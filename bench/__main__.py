@@ -1,6 +1,6 @@
-"""Print measured figures: a warm start hop by hop, many jobs, memory, large variables, GPUs, JupyterLab, groups.
+"""Print measured figures: a warm start hop by hop, many jobs, memory, variables, inputs, GPUs, JupyterLab, groups.
 
-    python -m bench [warm] [many] [memory] [send] [gpu] [log] [lab] [heterogeneous] [--jobs 100] [--rounds 3]
+    python -m bench [warm] [many] [memory] [send] [input] [gpu] [log] [lab] [heterogeneous] [--jobs 100] [--rounds 3]
                     [--preload bare sklearn torch]
 
 Every figure of a row comes from one run on one machine; quote the ratios, not the milliseconds.
@@ -13,7 +13,7 @@ import importlib
 
 from bench.warm import PRELOADS
 
-PARTS = ("warm", "many", "memory", "send", "gpu", "log", "lab", "heterogeneous")
+PARTS = ("warm", "many", "memory", "send", "input", "gpu", "log", "lab", "heterogeneous")
 
 
 def main() -> None:

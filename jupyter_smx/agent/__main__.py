@@ -26,6 +26,10 @@ def main(arguments: Optional[List[str]] = None) -> None:
         from jupyter_smx.agent import courier  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(courier.main())
+    if words[:1] == ["fuse"]:
+        from jupyter_smx.agent import object_mount  # noqa: PLC0415 - each process loads what it needs
+
+        sys.exit(object_mount.hand_over(words[1:]))
     if words[:1] == ["zygote"]:
         from jupyter_smx.agent import zygote  # noqa: PLC0415 - each process loads what it needs
 

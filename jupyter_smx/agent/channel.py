@@ -8,10 +8,11 @@ import itertools
 import math
 import os
 import shutil
+import sys
 import time
 from typing import Any, Callable, Container, Dict, List, NamedTuple, Set, Tuple
 
-from jupyter_smx.agent import digest, disk, fetch, objects, store
+from jupyter_smx.agent import digest, disk, fetch, object_mount, objects, store
 from jupyter_smx.agent.failure import RefusalError
 
 Pairs = List[Tuple[str, str]]
@@ -131,7 +132,7 @@ class Staged:
         self.known = known
         self.inputs: List[Dict[str, Any]] = []
         self.fresh: digest.Known = {}
-        self.mounts: List[Dict[str, str]] = []
+        self.mounts: List[Dict[str, Any]] = []
         self.notes: List[str] = []
         self.lazy: List[str] = []
         self.keys: Set[str] = set()
@@ -209,6 +210,36 @@ def _present_layer(staged: Staged, channel: Dict[str, Any], folder: str, world: 
     staged.inputs.append(_described(channel["name"], listing, rows))
 
 
+def _present_mount(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
+    """Show the objects of a folder, of which each is read when the job reads it."""
+    source, given = channel["source"], {**os.environ, **(world.means.environment or {})}
+    rclone = object_mount.find_rclone(world.means.pythons)
+    why = object_mount.why_not(source, rclone) if world.shown else world.reason
+    if not why:
+        with contextlib.closing(fetch.Courier(world.means, channel["name"])) as courier:
+            why = "" if courier.ask(source, "peek") else "that is no whole folder"
+    if why:
+        _present_objects(staged, channel, folder, world)
+        staged.notes.append(
+            f"channel {channel['name']}: FastFile cannot mount {source} here ({why}), so it was brought as a whole, "
+            "as in File mode."
+        )
+        return
+    os.makedirs(folder, exist_ok=True)
+    object_mount.write_helper(os.path.join(world.store, "bin"), sys.executable, world.means.entry)
+    staged.mounts.append(
+        {
+            "how": "objects",
+            "channel": channel["name"],
+            "target": folder,
+            "words": object_mount.command(rclone, source, folder),
+            "environment": {**(world.means.environment or {}), **object_mount.settings(given)},
+            "helper": os.path.join(os.path.dirname(world.shown), "bin"),
+        }
+    )
+    staged.inputs.append(dict(digest.blank(channel["name"]), reason="It is read from its store while the job runs."))
+
+
 def _present_objects(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
     os.makedirs(folder, exist_ok=True)
     kept = store.Store(world.store, staged.known, staged.limit)
@@ -223,11 +254,6 @@ def _present_objects(staged: Staged, channel: Dict[str, Any], folder: str, world
                 _copy(os.path.join(tree, name), os.path.join(folder, name))
     staged.fresh.update(kept.fresh)
     staged.inputs.append(_described(channel["name"], listing, rows))
-    if channel.get("mode") == "FastFile":
-        staged.notes.append(
-            f"channel {channel['name']}: FastFile of an object store is not mounted on this host, so "
-            f"{channel['source']} was brought as a whole, as in File mode."
-        )
 
 
 def _described(name: str, listing: store.Listing, rows: List[digest.Row]) -> Dict[str, Any]:
@@ -318,7 +344,8 @@ def _leads_out(source: str) -> bool:
 def _way(channel: Dict[str, Any], world: World, *, moved: bool) -> str:
     """Choose how a channel is presented; what jobs cannot see (``moved``) cannot be linked to."""
     if objects.is_url(channel["source"]) or channel.get("data_type") == "ManifestFile":
-        return "objects"
+        whole = channel.get("data_type") != "ManifestFile" and (channel.get("share") or ALL)["count"] == 1
+        return "mount" if whole and channel.get("mode") == "FastFile" else "objects"
     if channel.get("mode") == "FastFile":
         if world.shown and not _leads_out(channel["source"]):
             return "view"
@@ -332,5 +359,6 @@ _WAYS: Dict[str, Callable[[Staged, Dict[str, Any], str, World], None]] = {
     "links": _present_links,
     "layer": _present_layer,
     "objects": _present_objects,
+    "mount": _present_mount,
     "copy": _present_copy,
 }

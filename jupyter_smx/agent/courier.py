@@ -71,6 +71,14 @@ def listing(source: str) -> List[Dict[str, Any]]:
     return [_of_protocol(_object(system, info), source) for info in found.values() if info.get("type") != "directory"]
 
 
+def peek(source: str) -> bool:
+    """Say whether a folder of an object store holds anything, which takes as long however much it holds."""
+    system, path = _system(source)
+    bucket, _, key = path.partition("/")
+    prefix = f"{key.rstrip('/')}/" if key else ""
+    return bool(system.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, MaxKeys=1).get("Contents"))
+
+
 def look(urls: List[str]) -> List[Dict[str, Any]]:
     """Describe the objects of these URLs."""
     if not urls:
@@ -164,7 +172,14 @@ def explained(error: BaseException, source: str) -> str:
 def _answer(wish: Dict[str, Any]) -> Dict[str, Any]:
     words = dict(wish)
     source = str(words.pop("source"))
-    does: Dict[str, Callable[..., Any]] = {"list": listing, "look": look, "read": read, "fetch": fetch, "put": put}
+    does: Dict[str, Callable[..., Any]] = {
+        "list": listing,
+        "look": look,
+        "read": read,
+        "peek": peek,
+        "fetch": fetch,
+        "put": put,
+    }
     try:
         return {"result": does[words.pop("do")](**(words or {"source": source}))}
     except LackError as lack:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from jupyter_smx.agent import channel, digest
+from jupyter_smx.agent import channel, digest, object_mount, process
 from jupyter_smx.agent.errand import Errand
 from jupyter_smx.agent.place import channel_folder
 
@@ -24,6 +24,7 @@ class Inputs:
         self._channels: List[Dict[str, Any]] = spec["channels"]
         self._found: Dict[str, Dict[str, Any]] = {}
         self._lazy: List[str] = []
+        self._servers: List[int] = []
         self._looking: Optional[Errand] = None
         self._waiting: Optional[Callable[[], None]] = None
         self._patience: Optional[Timer] = None
@@ -48,11 +49,28 @@ class Inputs:
         """Mount what was staged; gives a sentence where that is not possible."""
         self._lazy, self.notes = staged["lazy"], staged["notes"]
         self._learn(staged)
+        objects = [wish for wish in staged["mounts"] if wish["how"] == "objects"]
         try:
-            self._host.mounts.put(staged["mounts"], self._world.store)
+            self._host.mounts.put([wish for wish in staged["mounts"] if wish not in objects], self._world.store)
+            for wish in objects:
+                self._serve(wish)
         except OSError as error:
             return f"host: an input cannot be presented: {error.filename}: {error.strerror}."
         return ""
+
+    def _serve(self, wish: Dict[str, Any]) -> None:
+        pid = object_mount.serve(wish)
+        self._host.mounts.remember(wish["target"])
+        self._servers.append(pid)
+
+        def ended(status: int) -> None:
+            if pid in self._servers:
+                self.notes.append(
+                    f"channel {wish['channel']}: the process that read it ended before the job did (status {status}); "
+                    "agent.log of the host says why."
+                )
+
+        self._host.loop.on_exit(pid, ended)
 
     def _learn(self, result: Dict[str, Any]) -> None:
         self._found.update((one["channel"], one) for one in result["inputs"])
@@ -101,7 +119,9 @@ class Inputs:
             waiting()
 
     def forget(self) -> None:
-        """Stop looking: the job ends in a hurry."""
+        """Look at nothing any more, and serve nothing: the job is over."""
+        servers, self._servers = self._servers, []
+        process.kill(servers)
         if self._looking is not None:
             self._looking.cancel()
             self._looking = None

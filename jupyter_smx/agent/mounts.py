@@ -7,7 +7,7 @@ import ctypes
 import errno
 import os
 import struct
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 from jupyter_smx.agent import process
 
@@ -19,6 +19,7 @@ _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _ATTR_RDONLY = 1
 _PR_CAPBSET_DROP = 24
 _CAP_SYS_ADMIN = 21
+_MOUNTING, _OVERRIDING = 1 << _CAP_SYS_ADMIN, 1 << 1
 _CAPABILITY_VERSION = 0x20080522
 # What statvfs says of a mount, and what mount wants to hear: who is not root may not leave out what is set.
 _KEPT_FLAGS = ((2, 2), (4, 4), (8, 8), (1024, 1024), (2048, 2048), (4096, 1 << 21))
@@ -95,7 +96,8 @@ def layer(store: str, lower: str, upper: str, work: str, target: str) -> None:
     here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.chdir(store)
-        mount("overlay", target, "overlay", 0, words)
+        with _overriding():
+            mount("overlay", target, "overlay", 0, words)
     finally:
         os.fchdir(here)
         os.close(here)
@@ -126,10 +128,23 @@ def _held() -> int:
 def keep_the_right() -> None:
     """Keep, of all that a user may do in a world of its own, the right to mount alone.
 
-    With the others this process would read and delete what a job has closed to its own user.
+    With the others this process would read and delete what a job has closed to its own user. The one to override
+    permissions sleeps: a layer's own folders are closed to everybody, and who mounts it has to be able to open them.
     """
     if os.getuid() != 0:
-        _hold(1 << _CAP_SYS_ADMIN, 1 << _CAP_SYS_ADMIN)
+        _hold(_MOUNTING, _MOUNTING | _OVERRIDING)
+
+
+@contextlib.contextmanager
+def _overriding() -> Iterator[None]:
+    if os.getuid() == 0:
+        yield
+        return
+    _hold(_MOUNTING | _OVERRIDING, _MOUNTING | _OVERRIDING)
+    try:
+        yield
+    finally:
+        keep_the_right()
 
 
 def give_up_the_right() -> None:
@@ -164,7 +179,7 @@ class Mounts:
         return self._layers
 
     def put(self, wishes: List[Dict[str, Any]], store: str) -> None:
-        """Mount what a staging asked for: ``show`` (``source``) or ``layer`` (``lower``, ``upper``, ``work``).
+        """Mount what a staging asked for: ``show`` (``source``), ``layer`` (``lower``, ``upper``, ``work``).
 
         :raises OSError: one of them cannot be mounted.
         """
@@ -174,6 +189,10 @@ class Mounts:
             else:
                 layer(store, wish["lower"], wish["upper"], wish["work"], wish["target"])
             self._targets.append(wish["target"])
+
+    def remember(self, target: str) -> None:
+        """Take note of something that was mounted for the job by somebody else."""
+        self._targets.append(target)
 
     def clear(self) -> None:
         """Take everything away, the last one first."""

@@ -88,7 +88,10 @@ class Bucket:
 
     def got(self) -> list[str]:
         """List the keys whose content was asked for so far, sorted."""
-        return sorted(key.decode() for key in re.findall(rb"GET /bucket/([^?\s]+) HTTP", b"".join(self.wire.heard)))
+        return sorted(
+            key.decode()
+            for key in re.findall(rb"GET /bucket/([^?\s]+)(?:\?x-id=GetObject)? HTTP", b"".join(self.wire.heard))
+        )
 
 
 def rclone() -> str:

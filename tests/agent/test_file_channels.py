@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from far_side import NOBODY
+
+from jupyter_smx.engines import pack
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from far_side import Agent
@@ -138,3 +143,28 @@ def test_the_end_of_the_host_takes_what_it_kept_with_it(isolated: Agent, source:
 def test_links_of_a_source_are_followed(isolated: Agent, source: Path) -> None:
     (source / "again").symlink_to("deep")
     assert isolated.json(SEE, channels=channel(source)) == {**ALL, "again/b.csv": "beta"}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can start an agent of another user")
+def test_a_host_of_a_user_without_rights_keeps_and_shows_inputs_as_well(
+    start_agent: Callable[..., Agent], far_folder: Path
+) -> None:
+    python = shutil.which("python3", path="/usr/bin:/bin")
+    if python is None:
+        pytest.skip("this machine has no Python that every user may run")
+    far_folder.chmod(0o777)
+    (far_folder / "data").mkdir()
+    (far_folder / "data" / "a.csv").write_text("alpha")
+    os.utime(far_folder / "data" / "a.csv", (1e9, 1e9))
+    options = {"user": NOBODY, "program": (python, "-I", str(pack.place(far_folder)))}
+    home = {"HOME": str(far_folder)}
+    user = start_agent(options=options, isolate=True, parent=far_folder, environment=home)
+    assert user.greeting["isolation"]["mode"] == "namespace"
+    spoil = "import os; open(os.environ['SM_CHANNEL_TRAIN'] + '/a.csv', 'a').write('!')\n"
+    for _time in range(2):
+        assert user.json(spoil + SEE, channels=channel(far_folder / "data")) == {"a.csv": "alpha!"}
+    assert len(kept(user)) == 1
+    record = user.run(spoil, channels=channel(far_folder / "data", mode="FastFile"))
+    assert record["exception"]["type"] in ("OSError", "PermissionError")
+    reach = f"open({str(user.folder / 'inputs' / 'x')!r}, 'w')"
+    assert "Read-only file system" in user.run(reach)["exception"]["message"]

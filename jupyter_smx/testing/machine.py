@@ -19,6 +19,7 @@ from jupyter_smx.controller.arrays import ArrayWish
 from jupyter_smx.controller.fencing import RecordsError
 from jupyter_smx.model.array import TaskWish
 from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.status import Goal
 from jupyter_smx.testing import fakes
 from jupyter_smx.testing.fake_host import Script
 from jupyter_smx.testing.promises import Promises
@@ -41,12 +42,16 @@ class Histories(Promises):
         honours_stop=st.booleans(),
         starts_after=st.sampled_from([0.0, 0.0, 3.0]),
         max_run=st.sampled_from([100, 86_400]),
+        waits=st.sampled_from([None, None, 0, 50]),
         follows=st.sampled_from([(), (), (0,), (1,), (0, 2)]),
         retries=st.sampled_from([0, 0, 1, 3]),
         requirements=st.sampled_from([(), (), ("numpy",), ("Numpy ",), ("torch", "numpy"), ("gone",)]),
     )
-    def submit(self, honours_stop: bool, starts_after: float, follows: tuple[int, ...], **wish: Any) -> None:
-        """A user wants a job, maybe after others."""
+    def submit(
+        self, honours_stop: bool, starts_after: float, follows: tuple[int, ...], waits: int | None, **wish: Any
+    ) -> None:
+        """A user wants a job, maybe after others, maybe on spot, and then maybe not for ever."""
+        wish |= {} if waits is None else {"spot": True, "max_wait": wish["max_run"] + waits if waits else 0}
         known = [each for each in self.jobs if self.sim.controller.store.job(each) is not None]
         wish["after"] = tuple(dict.fromkeys(known[-1 - number % len(known)] for number in follows if known))
         job = self.sim.new_id()
@@ -109,6 +114,24 @@ class Histories(Promises):
         with contextlib.suppress(SmxError):
             # A job whose submission died with the controller is not known.
             self.sim.stop(job)
+
+    @precondition(lambda self: self.alive() and self.jobs)
+    @rule(number=which)
+    def interrupt(self, number: int) -> None:
+        """The market takes the hosts of a job away, if it may."""
+        job = self._job(number)
+        with contextlib.suppress(SmxError):
+            before = self.sim.job(job)
+            self.sim.call(lambda: self.sim.controller.desk.interrupt(job))
+            # A controller that died meanwhile may have written it down; who was being interrupted is no second time.
+            self.interrupted[job] += before.goal is Goal.RUN
+
+    @rule(per_hour=st.sampled_from([0.0, 0.0, 60.0]), draw=st.sampled_from([0.001, 0.01, 0.5]))
+    def the_market_moves(self, per_hour: float, draw: float) -> None:
+        """From now on hosts of spot jobs are taken away at another rate."""
+        self.sim.engine.interruptions_per_hour = per_hour
+        self.struck |= per_hour > 0
+        self.sim.world.chance = draw
 
     @precondition(lambda self: self.alive() and self.sim.pools())
     @rule(number=which, seconds=st.sampled_from([0, 10, 300]))

@@ -8,6 +8,7 @@ touch what they count.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from hypothesis.stateful import RuleBasedStateMachine, invariant
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.model.array import task_id
 from jupyter_smx.model.cluster import ClusterState, WarmPoolStatus
-from jupyter_smx.model.status import SecondaryStatus, Status, is_final, may_become
+from jupyter_smx.model.status import Goal, SecondaryStatus, Status, is_final, may_become
 from jupyter_smx.policy import capacity, environment, retries, reuse, transitions
 from jupyter_smx.testing.simulation import LIMITS, Simulation
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 MACHINE_LIMITS = replace(
     LIMITS, unreachable_limit=60.0, launch_limit=30.0, max_keep_alive_chain=3_600, warm_pool_quota={"local": 2}
 )
+OVER_TIME = frozenset({SecondaryStatus.MAX_RUNTIME_EXCEEDED, SecondaryStatus.MAX_WAIT_TIME_EXCEEDED})
 PATIENCE = 200
 """Rounds of ten seconds in which everything must come to its end."""
 
@@ -46,6 +48,9 @@ class Promises(RuleBasedStateMachine):
         self.jobs: dict[str, dict[str, Any]] = {}
         self.arrays: dict[str, ArrayWish] = {}
         self.asked_to_stop: set[str] = set()
+        self.interrupted: Counter[str] = Counter()
+        self.struck = False
+        """Whether the engine took hosts away by itself, ever: then nobody counts how often."""
         self.seen = 0
         self.steps: dict[str, tuple[int, SecondaryStatus]] = {}
         self.verdicts: dict[str, tuple[SecondaryStatus, str]] = {}
@@ -74,7 +79,8 @@ class Promises(RuleBasedStateMachine):
         world = self.sim.world
         assert all(count == 1 for count in world.runs.values()), world.runs
         allowed = {job: 1 + wish.get("retries", 0) for job, wish in self._wishes().items()}
-        assert all(len(clusters) <= allowed[job] for job, clusters in world.began.items()), world.began
+        if not self.struck:
+            assert all(len(on) <= allowed[job] + self.interrupted[job] for job, on in world.began.items()), world.began
         assert not world.overlaps
         assert all(count == 1 for count in self.sim.world.launches.values()), self.sim.world.launches
 
@@ -150,10 +156,15 @@ class Promises(RuleBasedStateMachine):
         if is_final(step):
             verdict = (step, job.message)
             assert self.verdicts.setdefault(job.id, verdict) == verdict
+        wish = self._wishes()[job.id]
+        if step is SecondaryStatus.INTERRUPTED:
+            assert wish.get("spot"), f"{job.name} was promised its hosts"
+        if step is SecondaryStatus.MAX_WAIT_TIME_EXCEEDED:
+            assert wish.get("max_wait")
         if step is SecondaryStatus.STOPPED:
             reasons = {job.id, *self._wishes()[job.id].get("after", ())}
             # A job over its time is Stopped, too, in SageMaker's words, and with it whatever comes after it.
-            late = any(self.steps.get(each, (0, None))[1] is SecondaryStatus.MAX_RUNTIME_EXCEEDED for each in reasons)
+            late = any(self.steps.get(each, (0, None))[1] in OVER_TIME for each in reasons)
             assert late or reasons & self.asked_to_stop, f"{job.name} was stopped, and nobody had asked"
             self.asked_to_stop.add(job.id)  # it stops whoever comes after it
 
@@ -182,6 +193,7 @@ class Promises(RuleBasedStateMachine):
 
     def _everything_ends(self) -> None:
         self.sim.troubled_by()
+        self.sim.engine.interruptions_per_hour = 0.0
         self.sim.controller.store.writes_left = None
         if not self.alive():
             self.sim.restart()
@@ -206,6 +218,7 @@ class Promises(RuleBasedStateMachine):
         found = [job for job_id in self._wishes() if (job := store.job(job_id)) is not None]
         for job in found:
             assert is_final(job.state)
+            self._interruptions_add_up(job)
             self._the_verdict_is_true(job)
             assert job.warm_pool is not None
             assert job.warm_pool.status in {WarmPoolStatus.REUSED, WarmPoolStatus.TERMINATED}, job.warm_pool
@@ -216,6 +229,16 @@ class Promises(RuleBasedStateMachine):
             if cluster is not None:
                 assert abs(retained - cluster.retained_seconds) <= cluster.jobs_served, (cluster, retained)
 
+    def _interruptions_add_up(self, job: Job) -> None:
+        """None was lost, none doubled: each that was told is an attempt, or what ended the job came first."""
+        told = sum(row.status is SecondaryStatus.INTERRUPTED for row in job.transitions)
+        assert told - job.interruptions() in {0, 1}
+        if told > job.interruptions():
+            assert job.goal is not Goal.RUN
+        assert self.struck or told <= self.interrupted[job.id]
+        assert job.attempt == 1 + len(job.attempts)
+        assert job.attempt <= job.most_attempts()
+
     def _the_verdict_is_true(self, job: Job) -> None:
         codes = [end.exit_code for end in job.hosts]
         if job.status() is Status.COMPLETED:
@@ -224,7 +247,7 @@ class Promises(RuleBasedStateMachine):
             assert job.id in self.sim.world.began
         if job.status() is Status.FAILED:
             assert job.failure_reason
-        if job.failure_reason.startswith(retries.OURS) and job.attempt <= job.spec.retries:
+        if job.failure_reason.startswith(retries.OURS) and job.attempt < job.most_attempts():
             began = transitions.attempt_began(job) or job.created_at
             ran = (job.ended_at or 0.0) - began if job.ran_seconds is None else job.ran_seconds
             assert retries.seconds_left(job) - ran < 1, "it had a retry left"

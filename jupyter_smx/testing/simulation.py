@@ -122,6 +122,7 @@ class Controller:
         self.reconciler = Reconciler(
             self.books, self.agents, pump, finisher, engine_of, environments=environments, new_id=ids, user=USER
         )
+        self.reconciler.goals.draw = lambda: world.chance
         self.desk = Desk(self.books, self.agents, self.reconciler, engine_of, (engine.name,))
         self._ticker: asyncio.Task[None] | None = None
 

@@ -307,3 +307,21 @@ def test_tab_completes_words_and_names(terminal: Terminal, line: str, expected: 
 def test_the_shell_gets_what_it_loads(terminal: Terminal, shell: str) -> None:
     pytest.importorskip("argcomplete")
     assert "jupyter-smx" in terminal.run("completion", shell).stdout
+
+
+def test_a_spot_job_loses_its_hosts_to_a_command_and_another_job_does_not(terminal: Terminal) -> None:
+    path = gate(terminal, "spot")
+    script = terminal.script("waits.py", WAITS)
+    runs = terminal.start("run", script, "--spot", "--hp", f"gate={path}", "--name", "spots")
+    assert runs.stdout is not None
+    assert runs.stdout.readline() == "begun\n"
+    assert terminal.document("interrupt", "spots")["state"] == "Interrupted"
+    assert runs.stdout.readline() == "--- attempt 2 ---\n"
+    assert runs.stdout.readline() == "begun\n"
+    Path(path).write_text("")
+    rest, said = runs.communicate(timeout=30)
+    assert (runs.returncode, rest) == (0, "done\n"), said
+    assert "Managed Spot Training savings: " in said
+    refused = terminal.run("interrupt", "first")
+    assert refused.returncode == 2
+    assert "is no spot job" in refused.stderr

@@ -225,7 +225,7 @@ def test_an_engine_takes_hosts_away_at_its_rate(sim: Simulation, draw: float, ex
     other = sim.submit()
     sim.world.scripts[job] = Script(honours_stop=False)
     sim.pass_time(START)
-    sim.controller.reconciler.goals.draw = lambda: draw
+    sim.world.chance = draw
     sim.engine.interruptions_per_hour = 1.0
     sim.pass_time(3)
     assert sim.job(job).state.value == expected
@@ -234,7 +234,7 @@ def test_an_engine_takes_hosts_away_at_its_rate(sim: Simulation, draw: float, ex
 
 def test_a_rate_of_nothing_takes_nobody(sim: Simulation) -> None:
     job = spot(sim)
-    sim.controller.reconciler.goals.draw = lambda: 0.0
+    sim.world.chance = 0.0
     sim.pass_time(HOUR)
     assert sim.job(job).state is SecondaryStatus.TRAINING
 
@@ -246,7 +246,7 @@ def test_a_controller_that_was_away_makes_up_for_no_interruption(sim: Simulation
     sim.kill_controller()
     sim.pass_time(HOUR)
     sim.restart()
-    sim.controller.reconciler.goals.draw = lambda: 0.01  # an hour away would be struck, a second is not
+    sim.world.chance = 0.01  # an hour away would be struck, a second is not
     sim.pass_time(5)
     assert sim.job(job).state is SecondaryStatus.TRAINING
 

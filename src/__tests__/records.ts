@@ -33,7 +33,7 @@ export const SPEC: JobSpec = {
       content_type: ''
     }
   ],
-  outputs: [{ name: 'model', path: '/opt/ml/model', destination: '/lab/models' }],
+  outputs: [{ name: 'model', path: '/opt/ml/model', destination: '/lab/models', mode: 'EndOfJob' }],
   source_dir: null,
   entry_point: '',
   send: { path: '/p', sha256: 'a', sizes: { cfg: 1200 }, size: 1200, protocol: '5' },

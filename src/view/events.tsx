@@ -19,6 +19,11 @@ export function Events({ job, now, trans }: IEventsProps): JSX.Element {
   return (
     <>
       <Failure job={job} trans={trans} />
+      {job.exit_message ? (
+        <Part title={trans.__('Exit message')}>
+          <p>{job.exit_message}</p>
+        </Part>
+      ) : null}
       {job.why ? <WhyPart why={job.why} trans={trans} /> : null}
       <Part title={trans.__('Steps')}>
         <Table
@@ -74,7 +79,7 @@ function Failure({ job, trans }: Omit<IEventsProps, 'now'>): JSX.Element | null 
   }
   return (
     <Part title={trans.__('Failure')}>
-      <p>{job.failure_reason}</p>
+      <p>{job.failure_message || job.failure_reason}</p>
       {hosts.map(({ host, exception, errors }) => (
         <React.Fragment key={host}>
           {exception ? (

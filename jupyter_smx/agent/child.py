@@ -24,6 +24,7 @@ from jupyter_smx.agent import (
     environment,
     failure,
     imports,
+    limits,
     mpi,
     process,
     script,
@@ -63,6 +64,7 @@ class Cradle(NamedTuple):
     log: int
     place: Place
     threads: int
+    notes: List[str]
 
 
 def _redirect(log: int) -> None:
@@ -160,6 +162,7 @@ def _rehearse(cradle: Cradle) -> None:
 
 def prepare(cradle: Cradle) -> None:
     """Do everything that needs no knowledge of the job."""
+    joining = limits.Joining(limits.current().groups)
     _stand_alone()
     _redirect(cradle.log)
     _go_to_work(cradle)
@@ -172,6 +175,9 @@ def prepare(cradle: Cradle) -> None:
     _leave_our_modules(cradle)
     imports.begin_job()
     gc.enable()
+    unbound = joining.wait()
+    if unbound:
+        cradle.notes.append(f"host: CPU and memory of this job have no limit: {unbound}.")
 
 
 class _Job:
@@ -186,6 +192,7 @@ class _Job:
         self.place = cradle.place
         self.awake = cell.now()
         self.ending = cell.Ending()
+        self.ending.report["errors"] += cradle.notes
         self.ending.places = disk.places(self.place, os.environ.get("TMPDIR", "/tmp"), self.folder)  # noqa: S108
         self.code = script.code_folder(self.spec, self.place)
         self.main = cell.new_main(os.path.join(self.code, script.script_name(self.spec)))

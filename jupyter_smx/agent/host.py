@@ -12,7 +12,19 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Protocol, Tuple
 
-from jupyter_smx.agent import channel, clean, disk, environment, fetch, hostconfig, machine, process, service, sourcedir
+from jupyter_smx.agent import (
+    channel,
+    clean,
+    disk,
+    environment,
+    fetch,
+    hostconfig,
+    limits,
+    machine,
+    process,
+    service,
+    sourcedir,
+)
 from jupyter_smx.agent.deadline import Deadline
 from jupyter_smx.agent.errand import Errand
 from jupyter_smx.agent.logwatch import LogWatch
@@ -100,6 +112,7 @@ class Host:
         self.hidden = isolation.hidden
         self.loop = Loop()
         self.logs = LogWatch(self.loop)
+        self.limits = limits.take(config.limits, config.instance_type)
         self.spool = Spool(folder.spool)
         disk.keep_reserve(folder.spool)
         self.deadline = Deadline(config.idle_limit)
@@ -122,6 +135,7 @@ class Host:
             "start_method": config.start_method,
             "preload_memory": config.preload_memory << 20,
             "entry": entry,
+            "limits": dict(config.limits, of=config.instance_type),
         }
         inherited = zygote_environment(isolation, folder)
         self._tmp = inherited["TMPDIR"]
@@ -287,6 +301,7 @@ class Host:
         self.nursery.close()
         process.kill(process.tree(roots))
         process.wait_gone(roots, 2.0)
+        limits.remove(self.limits.groups)
         with contextlib.suppress(OSError):
             os.unlink(self.folder.socket)
         self.mounts.clear()
@@ -347,6 +362,7 @@ def describe(host: Host) -> Dict[str, Any]:
         "host": host.config.host,
         "isolation": {"mode": host.isolation.mode, "reason": host.isolation.reason},
         "start_method": host.config.start_method,
+        "limits": limits.view(host.limits),
         "machine": machine.describe(host.isolation.machine, host.config.threads, host.config.gpus),
         "preload": host.nursery.preload.view(),
         "deadline": host.deadline.left(),

@@ -40,6 +40,8 @@ class HostConfig(NamedTuple):
     preload_memory: int
     input_hash_limit: int
     courier: str
+    limits: Dict[str, Any]
+    """CPUs, bytes of memory and control groups of jobs; see :mod:`jupyter_smx.agent.limits`."""
 
     def marker(self) -> str:
         """Give the value of ``JUPYTER_SMX_HOST`` in every process of this host."""
@@ -86,6 +88,7 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
         preload_memory=int(raw.get("preload_memory") or 0),
         input_hash_limit=int(raw.get("input_hash_limit", 1024)),
         courier=str(raw.get("courier") or ""),
+        limits=dict(raw.get("limits") or {}),
     )
 
 

@@ -6,7 +6,7 @@ import os
 import resource
 from typing import Dict, List, Tuple
 
-from jupyter_smx.agent import process
+from jupyter_smx.agent import limits, process
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024
@@ -24,8 +24,8 @@ def amount(count: float) -> str:
 
 
 def _groups(root: str) -> List[str]:
-    """Give the folders of this process's control groups for memory: its own first, then those above."""
-    found: List[str] = []
+    """Give the folders of control groups for memory: of this host's jobs, this process's own, then those above."""
+    found: List[str] = [limits.current().groups["memory"]] if limits.current().is_bound("memory") else []
     mount = os.path.join(root, "sys/fs/cgroup")
     for line in process.read(os.path.join(root, "proc/self/cgroup")).splitlines():
         number, kinds, path = line.split(":", 2)
@@ -57,14 +57,21 @@ def limit(root: str = "/") -> Tuple[int, str]:
         for name in ("memory.max", "memory.limit_in_bytes"):
             text = process.read(os.path.join(folder, name)).strip()
             if text.isdecimal() and int(text) < _NO_LIMIT:
-                found.append((int(text), "the limit of its control group"))
+                found.append((int(text), _whose(folder)))
     whole = of_machine(root).get("MemTotal")
     found += [(whole, "all that this machine has")] if whole else []
     return min(found, default=(0, ""))
 
 
+def _whose(folder: str) -> str:
+    ours = limits.current()
+    if folder != ours.groups.get("memory"):
+        return "the limit of its control group"
+    return f"what a host of type {ours.of} has here"
+
+
 def oom_kills(root: str = "/") -> int:
-    """Count the processes that the system ended for lack of memory: of this control group, else of this machine."""
+    """Count the processes that the system ended for lack of memory: of a job's control group, else of this machine."""
     for folder in _groups(root):
         for name in ("memory.events", "memory.oom_control"):
             words = _pairs(process.read(os.path.join(folder, name)))

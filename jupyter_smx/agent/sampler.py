@@ -13,7 +13,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
-from jupyter_smx.agent import gpu, memory, process, usage
+from jupyter_smx.agent import gpu, limits, memory, process, usage
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.loop import Loop, Timer
@@ -95,9 +95,13 @@ class Sampler:
         self._network = usage.network()
         disk = usage.disk(self._ml)
         most = memory.limit()[0]
-        head: Dict[str, Any] = {"version": 1, "columns": COLUMNS, "cpus": len(os.sched_getaffinity(0)), "note": _SCOPE}
+        mine = limits.current()
+        cpus = mine.cpus if mine.is_bound("cpu") else len(os.sched_getaffinity(0))
+        head: Dict[str, Any] = {"version": 1, "columns": COLUMNS, "cpus": cpus, "note": _SCOPE}
         head.update({"memory": most} if most else {}, **({"disk": disk[1]} if disk else {}))
         self._append(json.dumps(head))
+        if mine.note():
+            self._append(json.dumps({"note": mine.note()}))
 
     def _again(self) -> None:
         began = time.thread_time()

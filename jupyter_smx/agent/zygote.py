@@ -15,7 +15,7 @@ import warnings
 from collections import deque
 from typing import Any, Deque, Dict, List, NoReturn, Optional
 
-from jupyter_smx.agent import cell, child, mounts, preload, process, threads, trial, wire
+from jupyter_smx.agent import cell, child, limits, mounts, preload, process, threads, trial, wire
 from jupyter_smx.agent.place import ML, Place
 
 _NAME = "smx-zygote"
@@ -27,7 +27,9 @@ def _place(begin: Dict[str, Any]) -> Place:
 
 
 def _cradle(begin: Dict[str, Any], stage: str, log: int) -> child.Cradle:
-    return child.Cradle(stage=stage, log=log, place=_place(begin), threads=begin["threads"])
+    wanted = begin["limits"]
+    limits.take(wanted, wanted["of"])
+    return child.Cradle(stage=stage, log=log, place=_place(begin), threads=begin["threads"], notes=[])
 
 
 class Zygote:

@@ -194,6 +194,7 @@ class Fleet:
                     instance_type=host.instance_type,
                     vcpus=int(share.cpus),
                     gpus=share.gpus,
+                    memory=int(share.memory_gib * 2**30),
                 )
             )
         return ClusterRequest(

@@ -56,6 +56,8 @@ class HostPlan(Struct, frozen=True, kw_only=True):
     instance_type: str
     vcpus: int
     gpus: int = 0
+    memory: int = 0
+    """Bytes; 0 is no limit."""
 
 
 class ClusterRequest(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,6 @@ import os
 import socket
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,7 +15,8 @@ from traitlets import Bool, Enum, Float, List, Unicode, default
 
 from jupyter_smx.engines import interpreter, local_probe, local_request, pack, processes
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
-from jupyter_smx.engines.local_host import RELEASED, Birth, HostFolder, description, hosts_of
+from jupyter_smx.engines.local_host import RELEASED, HostFolder, birth_of, data_of, description, hosts_of, readable
+from jupyter_smx.engines.local_limits import LocalLimits
 from jupyter_smx.engines.local_start import LOST_THE_CLAIM, AgentStart, Children, in_words
 from jupyter_smx.launch import DATA_DIR_VARIABLE, controller_environment, data_dir
 from jupyter_smx.model.cluster import Handle, HostHandle
@@ -60,6 +60,10 @@ class LocalEngine(Engine):
     grace = Float(
         120.0, min=0.0, help="Seconds between the polite and the certain end of a job that a host gives by itself."
     ).tag(config=True)
+    apply_limits = Bool(
+        default_value=True,
+        help="Whether jobs get no more CPU and memory than their instance type has, where control groups can be made.",
+    ).tag(config=True)
     hidden_variables = List(
         Unicode(), help="Names of environment variables of this process that no host shall see."
     ).tag(config=True)
@@ -75,6 +79,8 @@ class LocalEngine(Engine):
     def __init__(self, **traits: object) -> None:
         super().__init__(**traits)
         self._children: Children = {}
+        off = "" if self.apply_limits else "LocalEngine.apply_limits is off"
+        self._limits = LocalLimits(self._clusters, off)
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
         """Give what would be started for each host, and the ``host.json`` that it would read; pure."""
@@ -84,7 +90,7 @@ class LocalEngine(Engine):
             "hosts": {
                 host.host: {
                     "command": self._command(request.python, archive, self._folder(request.cluster, host.host)),
-                    "host.json": self._description(request, host),
+                    "host.json": self._description(request, host, self._limits.planned(request, host)),
                 }
                 for host in request.hosts
             },
@@ -175,7 +181,8 @@ class LocalEngine(Engine):
         else:
             environment = controller_environment(os.environ)
             found = await asyncio.to_thread(local_probe.isolation, archive, environment)
-        return {**{name: fact for name, fact in found.items() if fact}, "start_method": str(self.start_method)}
+        found |= {"start_method": str(self.start_method), "limits_of_jobs": self._limits.parents().words()}
+        return {name: fact for name, fact in found.items() if fact}
 
     def remains(self, cluster: str, host: str) -> Path:
         """Give the folder with a host's spool; it is read without the agent."""
@@ -195,13 +202,14 @@ class LocalEngine(Engine):
     def _is_released(self, cluster: str) -> bool:
         return _exists(self._clusters / cluster / RELEASED)
 
-    def _description(self, request: ClusterRequest, plan: HostPlan) -> dict[str, object]:
+    def _description(self, request: ClusterRequest, plan: HostPlan, limits: dict[str, object]) -> dict[str, object]:
         return description(
             request,
             plan,
             start_method=str(self.start_method),
             isolate=bool(self.isolate),
             grace=float(self.grace),
+            limits=limits,
         )
 
     def _command(self, python: str, archive: Path, folder: HostFolder) -> list[str]:
@@ -216,11 +224,17 @@ class LocalEngine(Engine):
                 raise local_request.used_up(request.cluster)
             self._clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
             archive = pack.place(self._root)
+            self._limits.sweep()
             for plan in request.hosts:
-                self._folder(request.cluster, plan.host).make(self._description(request, plan))
+                self._describe(request, plan)
         except OSError as problem:
             raise local_request.not_writable(self._root, problem) from problem
         return archive
+
+    def _describe(self, request: ClusterRequest, plan: HostPlan) -> None:
+        folder = self._folder(request.cluster, plan.host)
+        if not folder.make():
+            folder.describe(self._description(request, plan, self._limits.make(request, plan)))
 
     async def _bring_up(self, request: ClusterRequest, host: str, archive: Path) -> HostHandle:
         try:
@@ -245,7 +259,7 @@ class LocalEngine(Engine):
             if self._is_released(request.cluster):
                 raise self._did_not_start(request.cluster, host, "was released meanwhile")
             if birth is not None and birth.is_alive():
-                return HostHandle(host=host, data=_data(birth))
+                return HostHandle(host=host, data=data_of(birth))
             known = await asyncio.to_thread(processes.table)
             if await asyncio.to_thread(processes.carriers, [folder.mark], known):
                 seen = loop.time()
@@ -295,7 +309,7 @@ class LocalEngine(Engine):
             folder = self._existing(handle.cluster)
             if folder is None:
                 return Observation.GONE
-            births = [_birth(host) for host in handle.hosts] or [
+            births = [birth_of(host) for host in handle.hosts] or [
                 birth for name in hosts_of(folder) if (birth := HostFolder(folder / name).birth())
             ]
             if not births and time.time() - folder.stat().st_mtime < float(self.launch_timeout):
@@ -307,7 +321,7 @@ class LocalEngine(Engine):
 
     def _release(self, handle: Handle) -> None:
         folders, _ = self._close(handle)  # during an outage what the handle names is ended all the same
-        births = _readable(handle, folders)
+        births = readable(handle, folders)
         boot = processes.boot_id()
         roots = [(birth.pid, birth.start_time) for birth in births if birth.boot_id == boot]
         marks = [self._folder(handle.cluster, host.host).mark for host in handle.hosts]
@@ -336,7 +350,9 @@ class LocalEngine(Engine):
                 cure="The release is tried again.",
                 transient=True,
             )
-        for left_behind in filter(None, (folder.sweep() for folder in folders)):
+        names = {*(host.host for host in handle.hosts), *(folder.path.name for folder in folders)}
+        groups = self._limits.remove(handle.cluster, names)
+        for left_behind in filter(None, (groups, *(folder.sweep() for folder in folders))):
             self.log.warning("Cluster %s is released; %s", handle.cluster, left_behind)
 
     def _close(self, handle: Handle) -> tuple[list[HostFolder], str]:
@@ -373,23 +389,3 @@ def _exists(path: Path) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def _readable(handle: Handle, folders: list[HostFolder]) -> list[Birth]:
-    """Collect who the agents are; what cannot be read is left out, since their mark finds them too."""
-    births: list[Birth | None] = []
-    for host in handle.hosts:
-        with suppress(msgspec.MsgspecError):
-            births.append(_birth(host))
-    for folder in folders:
-        with suppress(OSError, msgspec.MsgspecError):
-            births.append(folder.birth())
-    return [birth for birth in births if birth is not None]
-
-
-def _birth(host: HostHandle) -> Birth:
-    return msgspec.convert(host.data, Birth)
-
-
-def _data(birth: Birth) -> dict[str, str | int | float]:
-    return {"pid": birth.pid, "start_time": birth.start_time, "boot_id": birth.boot_id}

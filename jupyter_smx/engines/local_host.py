@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,14 +15,15 @@ import msgspec
 from msgspec import Struct
 
 from jupyter_smx.agent.wire import PROTOCOL
-from jupyter_smx.engines import processes
+from jupyter_smx.engines import control_group, processes
 from jupyter_smx.engines.addresses import addresses, port_of
 from jupyter_smx.model.cluster import HostHandle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from jupyter_smx.engines.base import ClusterRequest, HostPlan
+    from jupyter_smx.model.cluster import Handle
 
 MARK = "JUPYTER_SMX_HOST"
 """Environment variable of an agent and of everything that it starts: ``<cluster>/<host>``."""
@@ -52,6 +53,28 @@ class Birth(Struct, frozen=True):
     def is_alive(self) -> bool:
         """Say whether the agent lives; after a reboot none does."""
         return self.boot_id == processes.boot_id() and processes.is_alive((self.pid, self.start_time))
+
+
+def birth_of(host: HostHandle) -> Birth:
+    """Read what a handle says of a host's agent."""
+    return msgspec.convert(host.data, Birth)
+
+
+def data_of(birth: Birth) -> dict[str, str | int | float]:
+    """Give what a handle says of a host's agent."""
+    return {"pid": birth.pid, "start_time": birth.start_time, "boot_id": birth.boot_id}
+
+
+def readable(handle: Handle, folders: Iterable[HostFolder]) -> list[Birth]:
+    """Collect who the agents are; what cannot be read is left out, since their mark finds them too."""
+    births: list[Birth | None] = []
+    for host in handle.hosts:
+        with suppress(msgspec.MsgspecError):
+            births.append(birth_of(host))
+    for folder in folders:
+        with suppress(OSError, msgspec.MsgspecError):
+            births.append(folder.birth())
+    return [birth for birth in births if birth is not None]
 
 
 def completed(birth: Birth, written: float) -> Birth:
@@ -107,13 +130,15 @@ class HostFolder(Struct, frozen=True):
         """Give the line in the environment of every process of this host."""
         return f"{MARK}={self.path.parent.name}/{self.path.name}"
 
-    def make(self, description: dict[str, object]) -> None:
-        """Make the folder and write ``host.json`` as a whole, unless an earlier acquire did. Blocks."""
+    def make(self) -> bool:
+        """Make the folder; says whether it is described already, by an earlier acquire. Blocks."""
         self.path.parent.mkdir(mode=_PRIVATE, exist_ok=True)
         self.path.mkdir(mode=_PRIVATE, exist_ok=True)
+        return (self.path / "host.json").exists()
+
+    def describe(self, description: dict[str, object]) -> None:
+        """Write ``host.json`` as a whole. Blocks."""
         target = self.path / "host.json"
-        if target.exists():
-            return
         temporary = self.path / f".host.json.{os.getpid()}-{os.urandom(4).hex()}"
         temporary.write_text(json.dumps(description, indent=1), encoding="utf-8")
         temporary.replace(target)
@@ -158,6 +183,14 @@ class HostFolder(Struct, frozen=True):
             return ""
         return " | ".join([line.strip() for line in text.splitlines() if line.strip()][-_LOG_LINES:])
 
+    def control_groups(self) -> list[str]:
+        """Give the folders of the control groups of its jobs, as ``host.json`` has them."""
+        try:
+            groups = json.loads((self.path / "host.json").read_bytes())["limits"]["groups"]
+            return [str(folder) for folder in groups.values()]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return []  # it was never described, or by a version that made none
+
     def sweep(self) -> str:
         """Remove what only a living host needs; the spool, ``agent.log`` and ``host.json`` stay. Blocks.
 
@@ -169,7 +202,7 @@ class HostFolder(Struct, frozen=True):
                 _remove_tree(self.path / name)
         except OSError as problem:
             return f"files of {self.path} could not be removed: {problem}"
-        return ""
+        return control_group.remove(self.control_groups())
 
 
 def _remove_tree(path: Path) -> None:
@@ -209,7 +242,13 @@ def hosts_of(cluster: Path) -> list[str]:
 
 
 def description(
-    request: ClusterRequest, plan: HostPlan, *, start_method: str, isolate: bool, grace: float
+    request: ClusterRequest,
+    plan: HostPlan,
+    *,
+    start_method: str,
+    isolate: bool,
+    grace: float,
+    limits: dict[str, object],
 ) -> dict[str, object]:
     """Say to an agent which host it is and which hosts there are: the content of ``host.json``; pure."""
     return {
@@ -239,4 +278,5 @@ def description(
         "start_method": start_method,
         "isolate": isolate,
         "grace": grace,
+        "limits": limits,
     }

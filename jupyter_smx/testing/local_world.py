@@ -77,6 +77,7 @@ class LocalHarness(Harness):
     def leftovers(self, cluster: str) -> list[str]:
         """List living processes, and folders that only a living host needs."""
         left = [f"{seen.pid} {seen.command}" for seen in side_doors.of_cluster(cluster)]
+        left += side_doors.control_groups(cluster)
         return left + [os.fspath(path) for name in _COSTLY for path in self.cluster(cluster).glob(f"*/{name}")]
 
     def told(self, cluster: str) -> bytes:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 MARK = "JUPYTER_SMX_HOST"
 _PROC = Path("/proc")
+_GROUPS = Path("/sys/fs/cgroup")
 _LISTENS = "00010000"
 _UNIX_FIELDS = 8
 
@@ -51,6 +52,12 @@ def processes() -> list[Seen]:
     """List all living processes that this user may look at."""
     found = (see(int(entry.name)) for entry in os.scandir(_PROC) if entry.name.isdecimal())
     return [seen for seen in found if seen is not None]
+
+
+def control_groups(cluster: str) -> list[str]:
+    """List the control groups that were made for hosts of a cluster, wherever they are."""
+    folders = (Path(top, name) for top, names, _ in os.walk(_GROUPS) for name in names)
+    return sorted(str(path) for path in folders if path.name.startswith("jupyter-smx-") and f"-{cluster}-" in path.name)
 
 
 def of_cluster(cluster: str) -> list[Seen]:

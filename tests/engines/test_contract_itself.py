@@ -60,8 +60,8 @@ class PlansSomethingElse(LocalEngine):
 
 
 class KnowsNoGroups(LocalEngine):
-    def _description(self, request: ClusterRequest, host: HostPlan) -> dict[str, object]:
-        return {**super()._description(request, host), "groups": []}
+    def _description(self, request: ClusterRequest, plan: HostPlan, limits: dict[str, object]) -> dict[str, object]:
+        return {**super()._description(request, plan, limits), "groups": []}
 
 
 class RefusesNothing(LocalEngine):

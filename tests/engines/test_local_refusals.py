@@ -208,7 +208,7 @@ def test_a_host_is_told_its_own_share_and_who_else_there_is(
         cluster="c1", hosts=hosts, instance_groups=tuple(groups), python="/p", idle_limit=idle, preload=("json",)
     )
     for host in hosts:
-        told = local_host.description(request, host, start_method="spawn", isolate=isolate, grace=7.0)
+        told = local_host.description(request, host, start_method="spawn", isolate=isolate, grace=7.0, limits={})
         assert (told["host"], told["group"], told["instance_type"]) == (host.host, host.group, host.instance_type)
         assert (told["threads"], told["gpus"], told["idle_limit"]) == (vcpus, gpus, idle)
         assert (told["start_method"], told["isolate"], told["grace"], told["preload"]) == (

@@ -1,0 +1,59 @@
+"""The limits of the local engine's hosts: where their control groups are, and when they are made and removed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.engines import control_group
+from jupyter_smx.engines.local_host import RELEASED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from jupyter_smx.engines.base import ClusterRequest, HostPlan
+
+
+class LocalLimits:
+    """One data folder. Where groups can be made is found out once; ``off`` says why none shall be."""
+
+    def __init__(self, clusters: Path, off: str = "") -> None:
+        self._clusters = clusters
+        self._data_dir = str(clusters.parent)
+        self._off = off
+        self._found: control_group.Parents | None = None
+
+    def parents(self) -> control_group.Parents:
+        """Give where groups can be made here."""
+        if self._found is None:
+            self._found = control_group.Parents(reason=self._off) if self._off else control_group.find()
+        return self._found
+
+    def planned(self, request: ClusterRequest, plan: HostPlan) -> dict[str, object]:
+        """Give what ``host.json`` says of a host's limits when nothing goes wrong."""
+        return control_group.planned(self.parents(), self._name(request, plan), _wish(plan))
+
+    def make(self, request: ClusterRequest, plan: HostPlan) -> dict[str, object]:
+        """Make the groups of a host; gives what ``host.json`` says of them. Blocks for a moment."""
+        name, wish = self._name(request, plan), _wish(plan)
+        return control_group.planned(control_group.make(self.parents(), name, wish), name, wish)
+
+    def remove(self, cluster: str, hosts: Iterable[str]) -> str:
+        """Remove the groups of hosts that have ended, whose folders may be gone; says which could not be."""
+        names = [control_group.name_of(self._data_dir, cluster, host) for host in hosts]
+        return control_group.remove(str(parent / name) for parent in self.parents().folders.values() for name in names)
+
+    def sweep(self) -> None:
+        """Remove groups of hosts that are released, or that nobody knows any more."""
+        control_group.sweep(self.parents(), self._data_dir, self._living)
+
+    def _living(self) -> list[str]:
+        folders = [path for path in self._clusters.glob("*/*") if not (path.parent / RELEASED).exists()]
+        return [control_group.name_of(self._data_dir, path.parent.name, path.name) for path in folders]
+
+    def _name(self, request: ClusterRequest, plan: HostPlan) -> str:
+        return control_group.name_of(self._data_dir, request.cluster, plan.host)
+
+
+def _wish(plan: HostPlan) -> control_group.Wish:
+    return control_group.Wish(cpus=plan.vcpus, memory=plan.memory)

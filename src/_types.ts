@@ -51,6 +51,24 @@ export type WarmPoolStatus = "Available" | "InUse" | "Reused" | "Terminated";
  */
 export interface Wire {}
 /**
+ * One rule that found something on one host: its SageMaker name, a sentence with the numbers, and a prediction.
+ *
+ * ``prediction`` says what would be gained and what that assumes, "" where nothing can be said. ``numbers`` are those
+ * of both, by name: shares from 0 to 1, percents, seconds, US dollars.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Advice".
+ */
+export interface Advice {
+  rule: string;
+  host: string;
+  sentence: string;
+  prediction: string;
+  numbers: {
+    [k: string]: number;
+  };
+}
+/**
  * How many tasks are of which kind; ``stopped`` counts a time limit, too.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -803,6 +821,17 @@ export interface SeedNote {
     [k: string]: string;
   };
   hash_seed: string;
+}
+/**
+ * All that the rules found in one run of a job; more may come until ``is_final``.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "JobAdvice".
+ */
+export interface JobAdvice {
+  job: string;
+  advice: Advice[];
+  is_final: boolean;
 }
 /**
  * What the logs of one run of a job told: progress, metrics by host, sentences about what could not be read.

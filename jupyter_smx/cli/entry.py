@@ -10,7 +10,7 @@ from jupyter_smx.cli.completion import COMPLETION
 from jupyter_smx.cli.diff import DIFF, PROVENANCE
 from jupyter_smx.cli.doctor import DOCTOR
 from jupyter_smx.cli.export import EXPORT
-from jupyter_smx.cli.jobs import COST, INTERRUPT, JOBS, STOP, WHY
+from jupyter_smx.cli.jobs import ADVICE, COST, INTERRUPT, JOBS, STOP, WHY
 from jupyter_smx.cli.logs import LOGS
 from jupyter_smx.cli.output import standard
 from jupyter_smx.cli.pools import EXTEND, POOLS, RELEASE
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.cli.subcommand import Subcommand
 
-_JOBS = (RUN, PLAN, RERUN, JOBS, LOGS, STOP, INTERRUPT, WHY, COST, EXPORT, DIFF, PROVENANCE)
+_JOBS = (RUN, PLAN, RERUN, JOBS, LOGS, STOP, INTERRUPT, WHY, COST, ADVICE, EXPORT, DIFF, PROVENANCE)
 _ALL = (*_JOBS, POOLS, EXTEND, RELEASE, INSTANCE_TYPES, DOCTOR, COMPLETION)
 SUBCOMMANDS = {subcommand.name: subcommand for subcommand in _ALL}
 _JSON = "--json"

@@ -1,4 +1,4 @@
-"""``jobs``, ``stop``, ``interrupt``, ``why`` and ``cost``: what the records of jobs say."""
+"""``jobs``, ``stop``, ``interrupt``, ``why``, ``cost`` and ``advice``: what the records of jobs say."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from jupyter_smx.cli import exits
 from jupyter_smx.cli.subcommand import Desk, Subcommand, document
 from jupyter_smx.kernel import named
+from jupyter_smx.kernel.advice import advice_page
 from jupyter_smx.kernel.client import Listing
 from jupyter_smx.kernel.cost import cost_page
 from jupyter_smx.kernel.fields import number
@@ -101,8 +102,15 @@ def _cost(found: Namespace, desk: Desk) -> int:
     return exits.DONE
 
 
+def _advice(found: Namespace, desk: Desk) -> int:
+    advice = desk.client.advice(find(found.job, desk.client).id)
+    desk.output.show(advice, advice_page(advice)[0])
+    return exits.DONE
+
+
 JOBS = Subcommand("jobs", "[--status STATUS] [--limit N]", "the newest jobs", _list_arguments, _list)
 STOP = Subcommand("stop", "JOB", "stop a job", _stop_arguments, _stop)
 INTERRUPT = Subcommand("interrupt", "JOB", "take the hosts of a spot job away", _stop_arguments, _interrupt)
 WHY = Subcommand("why", "[JOB]", "why its start was warm or cold", one_or_newest, _why)
 COST = Subcommand("cost", "[JOB]", "what it costs, and what one of its steps costs", one_or_newest, _cost)
+ADVICE = Subcommand("advice", "[JOB]", "how it could run better, as far as what it used tells", one_or_newest, _advice)

@@ -216,6 +216,19 @@ class Usage(Handler):
         self.answer(await self.patiently(self.around.usage(job, *asked)))
 
 
+class AdviceOnJob(Handler):
+    """How a job could run better."""
+
+    async def get(self, ref: str) -> None:
+        """Give what the rules of SageMaker's profiler find in what its hosts used so far, and what they predict.
+
+        It is of the newest run unless ``attempt`` is another one.
+        """
+        job = self.desk.job(ref)
+        usage = await self.patiently(self.around.usage(job, "", self.attempt(job), 0.0))
+        self.answer(self.desk.advice(job, usage))
+
+
 class Differences(Handler):
     """In what two jobs differ."""
 
@@ -311,6 +324,7 @@ ROUTES: list[tuple[str, type[Handler]]] = [
     (rf"/v1/jobs/{_REF}/logs/whole", WholeLog),
     (rf"/v1/jobs/{_REF}/metrics", Metrics),
     (rf"/v1/jobs/{_REF}/usage", Usage),
+    (rf"/v1/jobs/{_REF}/advice", AdviceOnJob),
     (rf"/v1/jobs/{_REF}/diff", Differences),
     (rf"/v1/jobs/{_REF}/artifacts/(.+)", Artifacts),
     (r"/v1/arrays", Arrays),

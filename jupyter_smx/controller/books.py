@@ -9,11 +9,12 @@ from msgspec.structs import replace
 from jupyter_smx.controller.clock import WAS_SET, Apart, steady_clock
 from jupyter_smx.controller.line import Line
 from jupyter_smx.engines.processes import boot_id
+from jupyter_smx.model.advice import JobAdvice
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.event import Event, PoolSummary
 from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.model.summary import summary_of
-from jupyter_smx.policy import price, transitions
+from jupyter_smx.policy import advice, price, transitions
 from jupyter_smx.policy.environment import is_building
 from jupyter_smx.policy.order import Predecessor, status_of_array
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from jupyter_smx.model.array import Array
     from jupyter_smx.model.bill import Bill
     from jupyter_smx.model.job import Job, JobSummary
-    from jupyter_smx.model.progress import Outlook
+    from jupyter_smx.model.progress import Outlook, StepPace
+    from jupyter_smx.model.usage import JobUsage
     from jupyter_smx.policy.limits import Limits
 
 
@@ -179,8 +181,17 @@ class Books:
 
     def bill(self, job: Job) -> Bill:
         """Say what a job is billed for, so far where it is not over."""
+        return price.bill(job, self.limits.catalogue, self.clock(), self.pace(job))
+
+    def pace(self, job: Job) -> StepPace | None:
+        """Say how fast a job counts its steps; None where it counts none."""
         outlook = None if is_final(job.state) else self.outlooks.get(job.id)
-        return price.bill(job, self.limits.catalogue, self.clock(), outlook.pace if outlook else None)
+        return outlook.pace if outlook and outlook.pace else job.pace
+
+    def advice(self, job: Job, usage: JobUsage) -> JobAdvice:
+        """Say what the rules find in what a job used."""
+        setting = advice.Setting(job.spec.instance_groups, self.limits.catalogue, self.pace(job))
+        return JobAdvice(job=job.name, advice=advice.advise(usage.hosts, setting), is_final=usage.is_final)
 
     def pool_summary(self, cluster: Cluster, news: Sequence[Job] = ()) -> PoolSummary:
         """Say of a cluster what the list of pools shows; ``news`` are jobs that are being written with it."""

@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from jupyter_smx.controller.books import Books
     from jupyter_smx.controller.reconcile import Reconciler
     from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.advice import JobAdvice
     from jupyter_smx.model.bill import Bill
     from jupyter_smx.model.spec import JobSpec
+    from jupyter_smx.model.usage import JobUsage
 
 
 class Desk:
@@ -169,6 +171,10 @@ class Desk:
     def summary(self, job: Job) -> JobSummary:
         """Say of a job what lists show."""
         return self._books.summary(job)
+
+    def advice(self, job: Job, usage: JobUsage) -> JobAdvice:
+        """Say how a job could run better, as far as what it used tells."""
+        return self._books.advice(job, usage)
 
     def bill(self, job: Job) -> Bill:
         """Say what a job is billed for."""

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from jupyter_smx.kernel.connection import Answer, Connection
+from jupyter_smx.model.advice import JobAdvice
 from jupyter_smx.model.array import ArraySummary
 from jupyter_smx.model.bill import Bill
 from jupyter_smx.model.errors import ErrorBody, UnavailableError, ValidationError, from_body
@@ -142,6 +143,10 @@ class Client:
     def priced(self, ref: str) -> Priced:
         """Ask what a job costs by now."""
         return self._ask("GET", f"/v1/jobs/{_path(ref)}", Priced)
+
+    def advice(self, ref: str) -> JobAdvice:
+        """Ask how a job could run better, as far as what it used tells."""
+        return self._ask("GET", f"/v1/jobs/{_path(ref)}/advice", JobAdvice)
 
     def wait(self, ref: str, seconds: float, until: Literal["first_line", "final"] = "final") -> Job:
         """Read a job when it gets there, or as it is after ``seconds``."""

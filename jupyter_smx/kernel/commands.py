@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from jupyter_smx.kernel import log, log_words, named
+from jupyter_smx.kernel.advice import advice_page
 from jupyter_smx.kernel.client import Client
 from jupyter_smx.kernel.cost import cost_page
 from jupyter_smx.kernel.defaults import Defaults
@@ -121,6 +122,10 @@ def _cost(arguments: list[str], desk: Desk) -> None:
     desk.show(*cost_page(found.name, found.bill))
 
 
+def _advice(arguments: list[str], desk: Desk) -> None:
+    desk.show(*advice_page(desk.client.advice(_job("advice", arguments, desk).id)))
+
+
 def _diff(arguments: list[str], desk: Desk) -> None:
     if len(arguments) > _PAIR:
         _take("diff", arguments, desk, _PAIR)
@@ -189,6 +194,7 @@ COMMANDS = {
     "interrupt": Command("[JOB]", "take the hosts of a spot job away, as a spot market does", _interrupt),
     "why": Command("[JOB]", "why its start was warm or cold", _why),
     "cost": Command("[JOB]", "what it costs, and what one of its steps costs", _cost),
+    "advice": Command("[JOB]", "how it could run better, as far as what it used tells", _advice),
     "diff": Command("[JOB] [OTHER]", "in what two jobs differ; one name compares it with the run before it", _diff),
     "provenance": Command("[JOB]", "what a job ran with: code, packages, inputs, hosts, seeds", _provenance),
     "rerun": Command("[JOB]", "run a job again: same code, variables, inputs and hosts", _rerun),

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.kernel import hints, log, payload
+from jupyter_smx.kernel.advice import advice_sentences
 from jupyter_smx.kernel.cost import Cost
 from jupyter_smx.kernel.failures import JobError, StillRunning, failure_of
 from jupyter_smx.kernel.metrics import Metrics
@@ -108,6 +109,11 @@ class Job:
         """US dollars so far, a float whose ``per_step`` is dollars for a step; None where a price is not known."""
         bill = self._client.priced(self.id).bill
         return None if bill.cost is None else Cost(bill.cost, bill)
+
+    @property
+    def advice(self) -> list[str]:
+        """How it could run better: a sentence for each rule of SageMaker's profiler that found something."""
+        return advice_sentences(self._client.advice(self.id))
 
     @property
     def metrics(self) -> Metrics:

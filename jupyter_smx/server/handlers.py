@@ -276,7 +276,7 @@ class RerunHandler(ControllerHandler):
 
 
 class HistoryHandler(ControllerHandler):
-    """What a job's logs told over time, and what it used of its hosts."""
+    """What a job's logs told over time, what it used of its hosts, and what that says about how it could run better."""
 
     @authenticated
     @authorized

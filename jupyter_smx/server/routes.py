@@ -13,7 +13,7 @@ ROUTES: list[tuple[str, type[handlers.ControllerHandler]]] = [
     (r"/jupyter-smx/jobs/([^/]+)/logs", logs.LogsHandler),
     (r"/jupyter-smx/jobs/([^/]+)/logs/search", logs.LogSearchHandler),
     (r"/jupyter-smx/jobs/([^/]+)/logs/whole", logs.WholeLogHandler),
-    (r"/jupyter-smx/jobs/([^/]+)/(metrics|usage)", handlers.HistoryHandler),
+    (r"/jupyter-smx/jobs/([^/]+)/(metrics|usage|advice)", handlers.HistoryHandler),
     (r"/jupyter-smx/jobs/([^/]+)/diff", handlers.DifferenceHandler),
     (r"/jupyter-smx/jobs/([^/]+)/places", handlers.PlacesHandler),
     (r"/jupyter-smx/jobs/([^/]+)/artifacts/(.+)", handlers.ArtifactHandler),

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from jupyter_smx.model.advice import JobAdvice
 from jupyter_smx.model.array import ArraySummary
 from jupyter_smx.model.bill import Bill
 from jupyter_smx.model.comparison import Comparison
@@ -31,6 +32,7 @@ _TYPES = (
     Comparison,
     JobMetrics,
     JobUsage,
+    JobAdvice,
     ErrorBody,
 )
 

@@ -308,6 +308,19 @@ describe('the cost of a job', () => {
     expect(other.textContent).toContain('Cost of a stepnot known, at 86 ms each');
   });
 
+  it('comes with what the rules found and predict, or why nobody knows', async () => {
+    const found = { rule: 'CPUBottleneck', host: 'algo-1', sentence: 'It waits.', numbers: {} };
+    const advice = [{ ...found, prediction: 'Feed it.' }];
+    const node = await drawn(<Cost job={record()} now={0} trans={trans} advice={advice} />);
+    expect(node.querySelector('section[aria-label=Advice]')?.textContent).toBe(
+      'AdviceIt waits. Feed it.'
+    );
+    const none = await drawn(<Cost job={record()} now={0} trans={trans} advice={[]} />);
+    expect(none.textContent).not.toContain('Advice');
+    const away = await drawn(<Cost job={record()} now={0} trans={trans} advice="It is away." />);
+    expect(away.textContent).toContain('could run better is not known: It is away.');
+  });
+
   it('is not known without a price, and never zero', async () => {
     const bill = { ...record().bill, price_per_hour: null, billable_seconds: 9, cost: null };
     const node = await drawn(<Cost job={record({ bill })} now={0} trans={trans} />);

@@ -47,6 +47,7 @@ describe('the view of a job', () => {
   const answers = {
     record: jest.fn(),
     difference: jest.fn(),
+    advice: jest.fn(),
     cell: jest.fn()
   };
   const close = jest.fn();
@@ -61,6 +62,7 @@ describe('the view of a job', () => {
       changes: [],
       unknown: []
     });
+    answers.advice.mockReset().mockResolvedValue([]);
     origin = { text: '%%train \\\n -k 1\nx = 1\nprint(x)', path: 'a.ipynb' };
     answers.cell.mockReset().mockImplementation(() => Promise.resolve(origin));
     model = new FakeModel();
@@ -70,6 +72,7 @@ describe('the view of a job', () => {
     const source = {
       record: answers.record,
       difference: answers.difference,
+      advice: answers.advice,
       places: () => Promise.resolve({}),
       address: (name: string) => name
     };
@@ -137,6 +140,18 @@ describe('the view of a job', () => {
     view.open('cost');
     await rendered();
     expect(document.activeElement).toBe(tab('Cost'));
+  });
+
+  it('asks for advice when its cost is shown, and not before', async () => {
+    await rendered();
+    expect(answers.advice).not.toHaveBeenCalled();
+    answers.advice.mockResolvedValue([
+      { rule: 'CPUBottleneck', host: 'algo-1', sentence: 'It waits.', prediction: '', numbers: {} }
+    ]);
+    view.open('cost');
+    await rendered();
+    expect(answers.advice).toHaveBeenCalledTimes(1);
+    expect(view.node.textContent).toContain('It waits.');
   });
 
   it('reads nothing while it is hidden', async () => {

@@ -3,6 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
+import type { Advice } from '../_types';
 import { measured, money, spoken } from '../format';
 import { isFinal } from '../state';
 import { attemptSeconds, countedSeconds } from './counted';
@@ -13,11 +14,13 @@ export interface ICostProps {
   job: IJobRecord;
   now: number;
   trans: TranslationBundle;
+  /** What the rules found, or why nobody can say; null before anybody answered. */
+  advice?: Advice[] | string | null;
 }
 
 const HOUR = 3600;
 
-export function Cost({ job, now, trans }: ICostProps): JSX.Element {
+export function Cost({ job, now, trans, advice = null }: ICostProps): JSX.Element {
   const { bill, summary, spec } = job;
   const isOver = isFinal(summary);
   const seconds = isOver ? bill.billable_seconds : soFar(job, now);
@@ -54,6 +57,7 @@ export function Cost({ job, now, trans }: ICostProps): JSX.Element {
           )}
         </p>
       ) : null}
+      <AdviceOnJob advice={advice} trans={trans} />
     </>
   );
 }
@@ -61,6 +65,25 @@ export function Cost({ job, now, trans }: ICostProps): JSX.Element {
 /** What a spot job ran and what it is billed for differ, once it was interrupted; of others they are one. */
 function runningWords({ bill, spec, summary }: IJobRecord, trans: TranslationBundle): string {
   return spec.spot && isFinal(summary) ? spoken(bill.training_seconds, trans) : '';
+}
+
+/** How the job could run better: rules of SageMaker's profiler, with their numbers and what they predict. */
+function AdviceOnJob(props: Pick<ICostProps, 'advice' | 'trans'>): JSX.Element | null {
+  const { advice, trans } = props;
+  if (!advice || advice.length === 0) {
+    return null;
+  }
+  if (typeof advice === 'string') {
+    return <p>{trans.__('Whether it could run better is not known: %1', advice)}</p>;
+  }
+  return (
+    <section aria-label={trans.__('Advice')}>
+      <h3>{trans.__('Advice')}</h3>
+      {advice.map(one => (
+        <p key={`${one.host} ${one.rule}`}>{`${one.sentence} ${one.prediction}`.trim()}</p>
+      ))}
+    </section>
+  );
 }
 
 /**

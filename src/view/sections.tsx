@@ -4,7 +4,7 @@ import { ReactWidget } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';
 import React from 'react';
 
-import type { Comparison, Place } from '../_types';
+import type { Advice, Comparison, Place } from '../_types';
 import { sentenceOf } from '../errors';
 import { tick } from '../live';
 import { differing, numbered, originOf, underMagic } from './cell';
@@ -119,14 +119,42 @@ export class EventsView extends TickingView {
   }
 }
 
+/** Asks for advice when it is shown, and once more when the job is over. */
 export class CostView extends TickingView {
   constructor(context: IViewContext) {
     super(context, context.trans.__('Cost'));
   }
 
   protected draw(job: IJobRecord): JSX.Element {
-    return <Cost job={job} now={this.context.model.now()} trans={this.context.trans} />;
+    const { model, trans } = this.context;
+    return <Cost job={job} now={model.now()} trans={trans} advice={this._advice} />;
   }
+
+  protected onAfterShow(msg: Message): void {
+    this._asked = '';
+    super.onAfterShow(msg);
+  }
+
+  protected onRecord(): void {
+    super.onRecord();
+    const { job } = this.context.record;
+    const state = job ? `${job.attempt} ${job.summary.status}` : '';
+    if (this.isVisible && state !== this._asked) {
+      this._asked = state;
+      void this._ask();
+    }
+  }
+
+  private async _ask(): Promise<void> {
+    const found = await this.context.source.advice().catch(sentenceOf);
+    if (!this.isDisposed) {
+      this._advice = found;
+      this.update();
+    }
+  }
+
+  private _asked = '';
+  private _advice: Advice[] | string | null = null;
 }
 
 /** Compares with the cell when it is shown, when the record is new, and after each edit of the cell. */

@@ -1,7 +1,16 @@
 // What the view of a job asks of the server.
 
 import type { Api } from '../api';
-import type { Bill, Comparison, Job, JobPlaces, JobSummary, Place } from '../_types';
+import type {
+  Advice,
+  Bill,
+  Comparison,
+  Job,
+  JobAdvice,
+  JobPlaces,
+  JobSummary,
+  Place
+} from '../_types';
 
 /** The record of a job, with what lists show of it and its bill as of the answer. */
 export type IJobRecord = Job & { summary: JobSummary; bill: Bill };
@@ -14,6 +23,8 @@ export interface IJobSource {
   places(): Promise<IPlaces>;
   /** What became different from one job to another; '' is the run of the same name before that one. */
   difference(from: string, to: string): Promise<Comparison>;
+  /** What the rules found in what it used so far. */
+  advice(): Promise<Advice[]>;
   /** Where a browser gets an artefact as a file. */
   address(artifact: string): string;
 }
@@ -28,6 +39,7 @@ export function jobSource(api: Api, id: string): IJobSource {
       const query = from ? `?from=${encodeURIComponent(from)}` : '';
       return api.read(`${pathOf(to)}/diff${query}`);
     },
+    advice: async () => (await api.read<JobAdvice>(`${path}/advice`)).advice,
     address: artifact => {
       const name = artifact.split('/').map(encodeURIComponent).join('/');
       return api.address(`${path}/artifacts/${name}`);

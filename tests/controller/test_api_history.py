@@ -13,12 +13,16 @@ from records import a_job, a_spec, an_id
 from serving import served
 
 from jupyter_smx.controller.job_folder import JobFolder
+from jupyter_smx.model.instance import InstanceGroup
+from jupyter_smx.model.progress import StepPace
 from jupyter_smx.model.status import SecondaryStatus
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from serving import World
+
+COMPLETED = SecondaryStatus.COMPLETED
 
 WRITTEN = (1_700_000_100.0, 1_700_000_200.0)
 """When the logs of the two runs were written last."""
@@ -118,3 +122,22 @@ async def test_what_is_no_number_is_refused_with_the_rule(tmp_path: Path, what: 
         answer = await world.ask("GET", f"/v1/jobs/train/{what}{query}")
         assert answer.status == 400
         assert answer.json()["rule"] == "It is a number from 0 on."
+
+
+async def test_what_a_job_used_of_a_gpu_becomes_advice_with_prices_and_steps(tmp_path: Path) -> None:
+    async with served(tmp_path) as world:
+        groups = (InstanceGroup(instance_type="ml.p3.2xlarge"),)
+        job = a_job(1, cluster="gone", spec=a_spec(engine="fake", instance_groups=groups), state=COMPLETED)
+        world.books.save(jobs=[replace(job, pace=StepPace(steps=100, seconds=1.193))])
+        samples = JobFolder(world.folder / "jobs", job.id).samples("algo-1", 1)
+        samples.parent.mkdir(parents=True)
+        # Recorded by hand: no GPU was at hand. 8 vCPUs are full, and the GPU does something for 5 % of the time.
+        rows = [[1_000 + at, 7.9 * at, 10, None, None, None, None, None, [[5.0, 1]]] for at in range(120)]
+        head = [{"version": 1, "cpus": 8}, {"gpus": [{"id": "0", "name": "V100", "memory": 16}]}]
+        samples.write_text("".join(json.dumps(line) + "\n" for line in [*head, *rows]))
+        found = (await world.ask("GET", "/v1/jobs/train/advice")).json()
+        (one,) = found["advice"]
+        assert (found["is_final"], one["rule"], one["host"]) == (True, "CPUBottleneck", "algo-1")
+        assert "for 100 % of the time, in 69 samples after the first 50 s" in one["sentence"]
+        assert "from 1.19 s to 59.6 ms, and with " in one["prediction"]
+        assert one["numbers"]["waits"] == 0.95

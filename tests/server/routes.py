@@ -96,6 +96,13 @@ ROUTES = [
     ),
     Route(
         verb="GET",
+        path="jobs/digits/advice",
+        upstream="/v1/jobs/digits/advice",
+        query={"attempt": "1", "_xsrf": "x"},
+        upstream_query={"attempt": "1"},
+    ),
+    Route(
+        verb="GET",
         path="jobs/digits/diff",
         upstream="/v1/jobs/digits/diff",
         query={"from": "digits-a1", "_xsrf": "x"},

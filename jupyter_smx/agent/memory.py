@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-from typing import Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from jupyter_smx.agent import limits, process
 
@@ -71,13 +71,22 @@ def _whose(folder: str) -> str:
 
 
 def oom_kills(root: str = "/") -> int:
-    """Count the processes that the system ended for lack of memory: of a job's control group, else of this machine."""
-    for folder in _groups(root):
-        for name in ("memory.events", "memory.oom_control"):
-            words = _pairs(process.read(os.path.join(folder, name)))
-            if "oom_kill" in words:
-                return words["oom_kill"]
+    """Count the processes that the system ended for lack of memory: of jobs' group and of our own, else of the machine.
+
+    Each is counted by the group that it was in, and an operator may have put all processes of a host into another one.
+    """
+    counts = [count for count in map(_kills, _groups(root)) if count is not None]
+    if counts:
+        return sum(counts[: 1 + limits.current().is_bound("memory")])
     return _pairs(process.read(os.path.join(root, "proc/vmstat"))).get("oom_kill", 0)
+
+
+def _kills(folder: str) -> Optional[int]:
+    for name in ("memory.events.local", "memory.events", "memory.oom_control"):
+        words = _pairs(process.read(os.path.join(folder, name)))
+        if "oom_kill" in words:
+            return words["oom_kill"]
+    return None
 
 
 def _pairs(text: str) -> Dict[str, int]:

@@ -95,11 +95,13 @@ async def test_a_job_that_wants_more_memory_than_its_type_has_dies_alone_and_say
     handle = await world.up(request)
     async with AgentClient(world.engine, handle) as agent:
         await agent.do("pass")
+        # A child has its zygote's name until it has its own.
+        await eventually(lambda: len(zygotes(request.cluster)) == 1, "one zygote and no child that is just born")
         living = zygotes(request.cluster)
         done = await agent.do(HUNGRY, lease=2)
         assert (done.record["cause"], done.record["signal"]) == ("memory", signal.SIGKILL), done
         assert "and 200.0 MiB is what a host of type ours.small has here." in done.record["failure"]
-        assert zygotes(request.cluster) == living
+        await eventually(lambda: zygotes(request.cluster) == living, "the zygote is the one that it was")
         again = await agent.do("print(len(bytearray(100 << 20)))", lease=3)
         assert (again.record["cause"], again.log) == ("exit", b"104857600\n")
 
@@ -113,6 +115,7 @@ async def test_only_jobs_are_in_the_groups_and_what_a_job_may_have_is_in_its_fig
         assert agent.greeting["limits"] == {"cpus": 1, "memory": LIMIT}
         job = await agent.run("import os, signal\nprint(os.getpid(), flush=True)\nsignal.pause()")
         pid = int((await agent.wait_for_log(job, b"\n")).split()[0])
+        await eventually(lambda: len(zygotes(request.cluster)) == 1, "one zygote and no child that is just born")
         outside = {int(agent.greeting["pid"])} | zygotes(request.cluster)
         for kind in ("cpu", "memory"):
             inside = processes(group(request.cluster, kind))

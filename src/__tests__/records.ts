@@ -27,7 +27,6 @@ export const SPEC: JobSpec = {
       name: 'train',
       source: '/lab/data',
       mode: 'File',
-      data_type: 'S3Prefix',
       distribution: 'FullyReplicated',
       groups: [],
       data_type: 'S3Prefix',

@@ -166,19 +166,6 @@ describe('the events of a job', () => {
     expect(rows(node, 'Pools that could not be taken')).toEqual(['m5-1|image|a:2|a:1']);
   });
 
-  it('says what a processing job said at its end, and why it failed in our own words', async () => {
-    const failed = record({
-      exit_message: '2 rows left out',
-      failure_reason: 'AlgorithmError: Exit Code: 1',
-      failure_message: 'AlgorithmError: KeyError: 1'
-    });
-    const node = await drawn(<Events job={failed} now={0} trans={trans} />);
-    expect(node.textContent).toContain('2 rows left out');
-    expect(node.textContent).toContain('KeyError: 1');
-    const silent = await drawn(<Events job={record({})} now={0} trans={trans} />);
-    expect(silent.textContent).not.toContain('Exit message');
-  });
-
   it('shows what was raised as text, and the runs before', async () => {
     const traceback = 'Traceback:\n<img src=x onerror=alert(1)>';
     const exception = { type: 'KeyError', message: '1', traceback, line: 3 };

@@ -9,12 +9,16 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from bench.place import client, place, release_all
+from jupyter_smx.testing.object_storage import serve
 
 if TYPE_CHECKING:
     import argparse
 
+    from jupyter_smx.testing.object_storage import Bucket
+
 SIZE = 1 << 30
 MANY = 10_000
+OBJECTS = 100
 PIECE = 1 << 20
 """Bytes of each of the many files of FastFile, which have no content: 10 GB that take no room."""
 
@@ -32,7 +36,37 @@ def run(options: argparse.Namespace) -> None:
         empty, full = (median(one) for one in zip(*pairs, strict=True))
         print(f"FastFile, 10 GB in 10,000 files: staged in {full:.2f} ms, an empty folder in {empty:.2f} ms", end=" ")
         print(f"= {full / empty:.2f} times as long")
+        with serve(Path(folder) / "s3") as bucket:
+            print(_first_bytes(bucket))
         release_all(client())  # what the host kept takes a while to delete
+
+
+FIRST = """
+import os, time
+top = os.environ["SM_CHANNEL_TRAIN"]
+os.listdir(top)
+for name in sorted(os.listdir(top)):
+    began = time.perf_counter()
+    with open(os.path.join(top, name), "rb", buffering=0) as file:
+        file.read(1)
+    print(time.perf_counter() - began)
+"""
+
+
+def _first_bytes(bucket: Bucket) -> str:
+    for number in range(OBJECTS):
+        bucket.put(f"d/{number}", "x" * 100_000)
+    import jupyter_smx as smx  # noqa: PLC0415 - heavy, and only wanted here
+    from jupyter_smx.model.channel import Channel  # noqa: PLC0415 - the same
+
+    inputs = {"train": Channel(name="train", source="s3://bucket/d/", mode="FastFile")}
+    job = smx.train(FIRST, inputs=inputs, environment=bucket.environment, keep_alive="10m").wait(600)
+    took = sorted(1e3 * float(line) for line in job.logs().splitlines())
+    notes = job.record.provenance.notes if job.record.provenance else ()
+    return (
+        f"FastFile of S3 on loopback, {len(took)} objects of 100 kB: first byte in {median(took):.1f} ms, "
+        f"slowest {took[-1]:.1f} ms {' '.join(notes)}"
+    )
 
 
 def _pair(sources: dict[str, str]) -> tuple[float, float]:

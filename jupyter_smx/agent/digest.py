@@ -109,7 +109,7 @@ def _content(file: File, sources: Dict[str, File], known: Known, fresh: Known) -
 
 def together(read: Callable[[_Found], Row], found: List[_Found], size: int) -> List[Row]:
     """Read files side by side where there is much of them: hashing lets other threads run."""
-    if size < _MUCH or len(found) == 1:
+    if size < _MUCH or len(found) <= 1:
         return [read(file) for file in found]
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - takes longer than to hash a small channel
 

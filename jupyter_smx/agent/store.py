@@ -165,11 +165,22 @@ class Store:
         with os.scandir(self.path("contents")) as entries:
             self._contents = {entry.name for entry in entries}
         hashed = self.is_hashed(listing)
-        take = self._by_content if hashed else self._by_source
-        rows = digest.together(take, listing.items, listing.size)
-        contents = {name: mark for name, _size, mark in rows}
-        names = [(item.name, f"{contents[item.name]}-{item.mode:o}") for item in listing.items]
-        return self._tree(sorted(names), sorted(listing.folders), listing.size), rows if hashed else []
+        marks = {item.name: mark for item in listing.items for mark in [self._kept(item, hashed=hashed)] if mark}
+        rows = [(item.name, item.file.size, marks[item.name]) for item in listing.items if item.name in marks]
+        lacking = [item for item in listing.items if item.name not in marks]
+        brought = digest.together(self._by_content if hashed else self._by_source, lacking, listing.size)
+        marks.update((name, mark) for name, _size, mark in brought)
+        names = [(item.name, f"{marks[item.name]}-{item.mode:o}") for item in listing.items]
+        return self._tree(sorted(names), sorted(listing.folders), listing.size), rows + brought if hashed else []
+
+    def _kept(self, item: Item, *, hashed: bool) -> str:
+        """Give the mark of a file that did not change and is here, '' otherwise; nothing is read for it."""
+        if not hashed:
+            mark = _mark_of_source(item) if item.file.settled else ""
+        else:
+            before = self.known.get(item.file.path)
+            mark = str(before[3]) if before is not None and before[:3] == item.same else ""
+        return mark if mark and f"{mark}-{item.mode:o}" in self._contents else ""
 
     def _by_content(self, item: Item) -> digest.Row:
         mark = self._mark_of(item)
@@ -183,13 +194,11 @@ class Store:
         return item.name, os.stat(self.path("contents", f"{mark}-{item.mode:o}")).st_size, mark
 
     def _mark_of(self, item: Item) -> str:
-        """Give the content of a file that is here already, '' where it is not; one that was touched is read again."""
+        """Give the content of a file that was only touched, so that it is here all the same; '' if it is not."""
         before = self.known.get(item.file.path)
         if before is None or f"{before[3]}-{item.mode:o}" not in self._contents:
             return ""
         mark = str(before[3])
-        if before[:3] == item.same:
-            return mark
         if before[0] != item.file.size or digest.of_path(item.file.path) != mark:
             return ""
         if item.file.settled and self._is_same(item):
@@ -197,16 +206,14 @@ class Store:
         return mark
 
     def _by_source(self, item: Item) -> digest.Row:
-        said = f"{item.file.path}\0{item.same}" if item.file.settled else os.urandom(16).hex()
-        mark = "s" + hashlib.sha256(said.encode(errors="surrogateescape")).hexdigest()
-        if f"{mark}-{item.mode:o}" not in self._contents:
-            part = self._part()
-            if not clone(item.file.path, part):
-                shutil.copyfile(item.file.path, part)
-            self.copied.append(item.name)
-            if not self._is_same(item):
-                mark = "s" + os.urandom(32).hex()  # nobody knows what that is
-            self._settle(part, item, mark)
+        part = self._part()
+        if not clone(item.file.path, part):
+            shutil.copyfile(item.file.path, part)
+        self.copied.append(item.name)
+        # What may have changed meanwhile is never taken for what it was.
+        known = item.file.settled and self._is_same(item)
+        mark = _mark_of_source(item) if known else "s" + os.urandom(32).hex()
+        self._settle(part, item, mark)
         return item.name, item.file.size, mark
 
     def take_objects(
@@ -333,6 +340,11 @@ class Store:
                 for entry in entries:
                     if entry.stat(follow_symlinks=False).st_nlink == 1:
                         os.unlink(entry.path)
+
+
+def _mark_of_source(item: Item) -> str:
+    said = f"{item.file.path}\0{item.same}"
+    return "s" + hashlib.sha256(said.encode(errors="surrogateescape")).hexdigest()
 
 
 def _make(path: str, made: Set[str]) -> None:

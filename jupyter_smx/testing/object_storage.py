@@ -113,7 +113,14 @@ def needs_storage() -> None:
 def bucket(tmp_path: Path) -> Iterator[Bucket]:
     """Give an empty bucket on a server of its own."""
     needs_storage()
-    folder = tmp_path / "s3" / "bucket"
+    with serve(tmp_path / "s3") as found:
+        yield found
+
+
+@contextlib.contextmanager
+def serve(top: Path) -> Iterator[Bucket]:
+    """Serve a folder as an object store with one bucket."""
+    folder = top / "bucket"
     folder.mkdir(parents=True)
     words = ["serve", "s3", "--addr", "127.0.0.1:0", "--auth-key", f"{ACCESS},{SECRET}", "--config", os.devnull]
     # New objects are seen at once, and not after five minutes.
@@ -121,10 +128,12 @@ def bucket(tmp_path: Path) -> Iterator[Bucket]:
     server = subprocess.Popen([rclone(), *words, str(folder.parent)], stderr=subprocess.PIPE, text=True)
     assert server.stderr is not None
     wire = Wire(_port(server.stderr))
-    yield Bucket(folder, wire)
-    server.terminate()
-    server.communicate()
-    wire.close()
+    try:
+        yield Bucket(folder, wire)
+    finally:
+        server.terminate()
+        server.communicate()
+        wire.close()
 
 
 def _port(pipe: IO[str]) -> int:

@@ -156,3 +156,36 @@ def is_rclone(pid: int) -> bool:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe")) == RCLONE  # noqa: PTH115, PTH119 - a name, no path
     except OSError:
         return False
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, {"TYPE": "s3", "ENV_AUTH": "true", "PROVIDER": "AWS"}),
+        (
+            {"AWS_REGION": "eu-central-1", "AWS_DEFAULT_REGION": "us-east-1"},
+            {"TYPE": "s3", "ENV_AUTH": "true", "PROVIDER": "AWS", "REGION": "eu-central-1"},
+        ),
+        (
+            {"AWS_ENDPOINT_URL": "http://any:1", "AWS_ENDPOINT_URL_S3": "http://s3:2"},
+            {
+                "TYPE": "s3",
+                "ENV_AUTH": "true",
+                "PROVIDER": "Other",
+                "ENDPOINT": "http://s3:2",
+                "FORCE_PATH_STYLE": "true",
+            },
+        ),
+    ],
+)
+def test_rclone_is_told_what_the_tools_of_aws_read(given: dict[str, str], told: dict[str, str]) -> None:
+    assert object_mount.settings(given) == {f"RCLONE_CONFIG_SMX_{name}": value for name, value in told.items()}
+
+
+@pytest.mark.parametrize(
+    ("source", "remote"), [("s3://b", "smx:b"), ("s3://b/d/", "smx:b/d"), ("s3://b/d/e f", "smx:b/d/e f")]
+)
+def test_rclone_gets_bucket_and_folder_as_one_word(source: str, remote: str) -> None:
+    words = object_mount.command("/bin/rclone", source, "/opt/ml/input/data/train")
+    assert words[:4] == ["/bin/rclone", "mount", remote, "/opt/ml/input/data/train"]
+    assert "--read-only" in words

@@ -203,7 +203,7 @@ class Reconciler(Listener):
 
     def _is_ending(self, job: Job) -> bool:
         trail = self._trails.get(job.id)
-        return trail is not None and (trail.finishing or trail.lost or bool(trail.records))
+        return trail is not None and (trail.finishing or trail.lost or set(trail.hosts) <= set(trail.records))
 
     def fenced(self) -> None:
         """Another controller owns the records; whoever waits for ``ended`` takes this process down."""

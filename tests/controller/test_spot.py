@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -176,6 +177,53 @@ def test_code_that_ends_well_before_it_is_told_has_completed(sim: Simulation) ->
     assert sim.job(job).attempt == 1
 
 
+def test_a_job_whose_verdict_is_on_its_way_is_not_interrupted(sim: Simulation) -> None:
+    job = spot(sim)
+    sim.pass_time(START)
+    (host,) = sim.hosts(job)
+
+    async def end_and_interrupt() -> str:
+        host.end_run(host.runs[job], exit_code=0)
+        while not sim.controller.reconciler.goals._is_ending(sim.job(job)):
+            assert sim.job(job).state is SecondaryStatus.TRAINING
+            await asyncio.sleep(0)
+        with pytest.raises(ResourceInUseError) as refused:
+            sim.controller.desk.interrupt(job)
+        return str(refused.value)
+
+    assert "is ending" in sim.run(end_and_interrupt())
+    assert words(sim, job) == ["Starting", "Downloading", "Training", "Completed"]
+
+
+def test_a_job_of_which_one_host_is_done_can_lose_the_others(sim: Simulation) -> None:
+    job = spot(sim, hosts=2)
+    sim.pass_time(START)
+    one = sim.hosts(job)[0]
+    sim.call(lambda: one.end_run(one.runs[job], exit_code=0))
+    interrupt(sim, job)
+    sim.pass_time(START)
+    assert (sim.job(job).attempt, sim.job(job).attempts[0].interrupted) == (2, True)
+
+
+def test_hosts_that_are_lost_while_they_are_taken_away_before_the_code_began_are_an_interruption(
+    sim: Simulation,
+) -> None:
+    job = spot(sim)
+    sim.world.scripts[job] = Script(honours_stop=False, starts_after=30)
+    sim.pass_time(START)
+    assert sim.job(job).state is SecondaryStatus.DOWNLOADING
+    interrupt(sim, job)
+    sim.kill_host(sim.hosts(job)[0])
+    sim.pass_time(START)
+    record = sim.job(job)
+    assert (record.attempt, record.placements, record.goal, record.state) == (
+        2,
+        1,
+        Goal.RUN,
+        SecondaryStatus.DOWNLOADING,
+    )
+
+
 def test_code_that_has_failed_before_it_was_told_is_not_run_again(sim: Simulation) -> None:
     job = spot(sim, hosts=2)
     sim.pass_time(START)
@@ -245,10 +293,10 @@ def test_a_controller_that_was_away_makes_up_for_no_interruption(sim: Simulation
     sim.engine.interruptions_per_hour = 1.0
     sim.kill_controller()
     sim.pass_time(HOUR)
-    sim.restart()
     sim.world.chance = 0.01  # an hour away would be struck, a second is not
+    sim.restart()
     sim.pass_time(5)
-    assert sim.job(job).state is SecondaryStatus.TRAINING
+    assert (sim.job(job).state, sim.job(job).attempt) == (SecondaryStatus.TRAINING, 1)
 
 
 def test_only_runs_that_were_left_to_themselves_are_paid_for(sim: Simulation) -> None:
@@ -328,6 +376,18 @@ def test_a_host_that_dies_while_it_is_taken_away_is_one_interruption(sim: Simula
     sim.kill_host(sim.hosts(job)[0])
     sim.pass_time(5)
     assert (sim.job(job).attempt, sim.job(job).attempts[0].interrupted) == (2, True)
+
+
+def test_when_the_clock_is_set_nobody_stands_in_line_longer_or_shorter(sim: Simulation) -> None:
+    for _ in range(3):
+        sim.submit()
+    job = spot(sim, max_run=100, max_wait=100)
+    sim.pass_time(10)
+    sim.set_clock(86_400.0)
+    sim.pass_time(80)
+    assert sim.job(job).state is SecondaryStatus.PENDING
+    sim.pass_time(20)
+    assert sim.job(job).state is SecondaryStatus.MAX_WAIT_TIME_EXCEEDED
 
 
 def test_when_the_clock_is_set_nobody_waits_longer_or_shorter(sim: Simulation) -> None:

@@ -66,7 +66,11 @@ def test_helpers_are_told_when_the_last_host_of_their_leader_has_ended_and_may_s
 
 
 def test_a_helper_that_does_not_listen_is_ended_after_the_grace_and_the_job_completes(shared: World) -> None:
-    ran = shared.submit(SERVE.format(handler="signal.SIG_IGN"), instance_groups=HELPED, keep_alive=0)
+    gate = shared.gate()
+    body = SERVE.format(handler="signal.SIG_IGN") + f"wait_for({str(gate)!r})"
+    ran = shared.submit(body, instance_groups=HELPED, keep_alive=0)
+    eventually_blocking(lambda: "serving" in host_log(ran, "algo-1"), "the helper serves", within=30.0)
+    gate.touch()
     job = ran.wait()
     assert job.state.value == "Completed", job.failure_reason
     assert (job.hosts[0].cause, job.hosts[0].signal) == ("drained", 9)

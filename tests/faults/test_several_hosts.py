@@ -113,7 +113,8 @@ def test_a_job_ends_when_its_last_host_does(shared: World) -> None:
 def test_the_host_that_fails_is_blamed_and_the_others_are_told_first_and_ended_then(shared: World) -> None:
     gate = shared.gate()
     told = (
-        f"import signal\nopen({str(gate)!r}, 'w').close()\nsignal.signal(signal.SIGTERM, lambda *_: print('told'))\n"
+        "import signal\nsignal.signal(signal.SIGTERM, lambda *_: print('told'))\n"
+        f"open({str(gate)!r}, 'w').close()\n"
         "while True: signal.pause()"
     )
     fail = f"import time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.002)\nraise SystemExit(3)"

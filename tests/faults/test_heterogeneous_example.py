@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 SCRIPT = Path(__file__).parents[2] / "examples" / "heterogeneous" / "train.py"
 FED = (InstanceGroup(name="dnn"), InstanceGroup(name="data", until="dnn"))
 
+pytestmark = pytest.mark.timeout(400)  # the first of them may have to install PyTorch
+
 
 def trained(world: World, groups: tuple[InstanceGroup, ...]) -> Ran:
     wish = JobSpec(

@@ -17,7 +17,10 @@ from jupyter_smx.testing.eventually import eventually_blocking
 if TYPE_CHECKING:
     from world import Ran, World
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ranks are forked on Linux only")
+pytestmark = [
+    pytest.mark.timeout(400),  # the first of them may have to install PyTorch
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ranks are forked on Linux only"),
+]
 
 TWO = (InstanceGroup(instance_count=2),)
 GROUPS = (InstanceGroup(name="data"), InstanceGroup(name="dnn", instance_count=2))

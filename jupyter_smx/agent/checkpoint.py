@@ -55,12 +55,14 @@ def config_file(spec: Dict[str, Any]) -> Dict[str, str]:
 class FolderStore:
     """A folder as the place of checkpoints. Another kind of place has the same four methods.
 
-    ``host`` names the file that is being written, so that hosts which share the place do not meet there.
+    ``writer`` names the file that is being written, so that hosts and jobs which share the place do not meet there.
+    Of a place that is not ours alone no folder is deleted.
     """
 
-    def __init__(self, root: str, host: str) -> None:
+    def __init__(self, root: str, writer: str, *, is_ours: bool = True) -> None:
         self._root = root
-        self._part = os.path.join(root, _PART + host)
+        self._is_ours = is_ours
+        self._part = os.path.join(root, _PART + writer)
 
     def names(self) -> List[str]:
         """Name the files that are there, after the place was made where it is not.
@@ -70,7 +72,7 @@ class FolderStore:
         try:
             os.makedirs(self._root, exist_ok=True)
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._part)  # what a host of this name was writing when it was killed
+                os.unlink(self._part)  # what an attempt of this job was writing here when it was killed
             found, closed = look(self._root)
         except OSError as error:
             raise CheckpointError(f"checkpoint: {self._root} cannot be used ({error.strerror}).") from None
@@ -91,6 +93,9 @@ class FolderStore:
             os.unlink(self._part)
             return False
         if os.path.isdir(target) and not os.path.islink(target):
+            if not self._is_ours:
+                os.unlink(self._part)
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
             shutil.rmtree(target)  # a folder here became a file
         os.replace(self._part, target)
         return True
@@ -158,26 +163,43 @@ class Mirror:
         for name in self._store.names():
             path = os.path.join(self._folder, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            self._store.fetch(name, path)
+            try:
+                self._store.fetch(name, path)
+            except FileNotFoundError:
+                continue  # another host, which runs already, deleted it meanwhile
             self._known[name] = _stamp(path)
         return {name: list(stamp) for name, stamp in self._known.items()}
 
     def keep(self, now: float, *, everything: bool = False) -> None:
-        """Keep what is new or changed, and delete what is gone; ``everything`` waits for no file to settle.
+        """Keep what is new or changed, then delete what is gone; ``everything`` waits for no file to settle.
 
-        ``now`` is in the seconds of the files' times.
+        In this order, and nothing is deleted while a file waits: who writes a checkpoint and deletes the one before
+        would have none for as long as the new one takes. ``now`` is in the seconds of the files' times.
         """
         found, closed = self._look()
         self.errors = {path: f"{path} cannot be read" for path in closed}
         self._unsettled = {name: since for name, since in self._unsettled.items() if name in found}
-        if self.forgets and not closed:  # what cannot be seen may still be there
-            for name in [name for name in self._known if name not in found]:
-                self._try(name, self._forget)
+        # What cannot be seen may still be there.
+        gone = [name for name in self._known if name not in found] if self.forgets and not closed else []
+        for name in gone:
+            if any(other.startswith(name + os.sep) for other in found):
+                self._try(name, self._forget)  # a folder took its place
+        if self._put_all(found, now, everything=everything):
+            for name in gone:
+                if name in self._known:
+                    self._try(name, self._forget)
+
+    def _put_all(self, found: Dict[str, Stamp], now: float, *, everything: bool) -> bool:
+        """Put what is new or changed; says whether nothing waits to settle."""
+        waits = False
         for name, stamp in found.items():
             if self._known.get(name) == stamp:
                 self._unsettled.pop(name, None)
             elif everything or self._is_settled(name, stamp, now):
                 self._try(name, self._put)
+            else:
+                waits = True
+        return not waits
 
     def _look(self) -> Tuple[Dict[str, Stamp], List[str]]:
         return look(self._folder)
@@ -214,7 +236,8 @@ def watch(mirror: Mirror, told: int) -> Dict[str, Any]:
         began = time.monotonic()
         mirror.keep(time.time())
         pause = max(PAUSE, _REST * (time.monotonic() - began))
-    return settle(mirror)
+    # Nothing to read is the end of the agent, who did not say that the job's processes are gone.
+    return settle(mirror) if os.read(told, 1) else {"errors": []}
 
 
 def settle(mirror: Mirror) -> Dict[str, Any]:
@@ -231,11 +254,12 @@ class Keeper:
     what = "checkpoint"
     """How a sentence about trouble begins."""
 
-    def __init__(self, loop: Loop, place: str, folder: str, host: str) -> None:
+    def __init__(self, loop: Loop, place: str, folder: str, writer: str) -> None:
         self._loop = loop
         self._place = place
         self._folder = folder
-        self._host = host
+        self._writer = writer
+        self._errand: Optional[errand.Errand] = None
         self._known: Optional[Known] = None
         self._pipe = -1
         self._result: Optional[List[str]] = None
@@ -253,7 +277,7 @@ class Keeper:
         return self._mirror().restore() if self._place else {}
 
     def _mirror(self) -> Mirror:
-        return Mirror(self._folder, FolderStore(self._place, self._host), self._known)
+        return Mirror(self._folder, FolderStore(self._place, self._writer), self._known)
 
     def begin(self, known: Known) -> None:
         """Keep them from now on; ``known`` is what :meth:`restore` gave."""
@@ -263,9 +287,14 @@ class Keeper:
         told, self._pipe = os.pipe()
         errand.KEPT.add(told)
         mirror = self._mirror()
-        errand.Errand(self._loop, lambda: watch(mirror, told), self._watched)
+        self._errand = errand.Errand(self._loop, lambda: watch(mirror, told), self._watched)
         errand.KEPT.discard(told)
         os.close(told)
+
+    def drop(self) -> None:
+        """Keep nothing from now on: the folder is about to be emptied, which is no wish of the job's."""
+        if self._errand is not None:
+            self._errand.cancel()
 
     def end(self, done: Callable[[List[str]], None]) -> None:
         """Keep them once more, now that the job's processes are gone; ``done`` gets sentences about trouble."""
@@ -290,7 +319,7 @@ class Keeper:
     def _settle(self) -> None:
         # The errand ended too early: what it had kept is not known, so everything that differs is kept again.
         mirror = self._mirror()
-        errand.Errand(self._loop, lambda: settle(mirror), self._settled)
+        self._errand = errand.Errand(self._loop, lambda: settle(mirror), self._settled)
 
     def _settled(self, result: Optional[Dict[str, Any]], error: str) -> None:
         self._tell([error] if result is None else result["errors"])

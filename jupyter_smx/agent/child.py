@@ -34,6 +34,7 @@ from jupyter_smx.agent import (
     torchrun,
     wire,
 )
+from jupyter_smx.agent.environment import THREAD_VARIABLES
 from jupyter_smx.agent.place import Place, outputs
 
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ class _Job:
         wanted = environment.get("OMP_NUM_THREADS", "")
         if wanted.isdecimal():
             threads.limit(int(wanted))
-            os.environ.update(environment)
+            os.environ.update({name: environment[name] for name in THREAD_VARIABLES if name in environment})
         sys.argv = script.argv(self.spec, self.place)
 
     def first_line(self) -> None:

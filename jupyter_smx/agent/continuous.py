@@ -39,13 +39,13 @@ class _Mirror(checkpoint.Mirror):
 class _Keeper(checkpoint.Keeper):
     """One output on this host."""
 
-    def __init__(self, loop: Loop, place: str, folder: str, host: str, *, name: str, ml: str) -> None:
-        super().__init__(loop, place, folder, host)
+    def __init__(self, loop: Loop, place: str, folder: str, writer: str, *, name: str, ml: str) -> None:
+        super().__init__(loop, place, folder, writer)
         self.what = f"output {name}"
-        self._folder, self._host, self._ml = folder, host, ml
+        self._ml = ml
 
     def _mirror(self) -> _Mirror:
-        return _Mirror(self._folder, checkpoint.FolderStore(self._place, self._host), self._ml)
+        return _Mirror(self._folder, checkpoint.FolderStore(self._place, self._writer, is_ours=False), self._ml)
 
 
 class Continuous:
@@ -75,13 +75,20 @@ class Continuous:
         self._left.pop(0).end(ended)
 
 
-def of(host: Host, spec: Dict[str, Any], outputs: List[Tuple[str, str]]) -> Continuous:
+def of(host: Host, job: str, spec: Dict[str, Any], outputs: List[Tuple[str, str]]) -> Continuous:
     """Take the outputs of a job that go somewhere while it runs."""
     places = {one["name"]: one.get("destination") for one in spec["outputs"] if one.get("mode") == MODE}
-    ml = host.folder.ml
+    ml, writer = host.folder.ml, f"{job}-{host.config.host}"
     return Continuous(
         [
-            _Keeper(host.loop, reach(places[name], host.hidden), folder, host.config.host, name=name, ml=ml)
+            _Keeper(
+                host.loop,
+                reach(places[name], host.hidden),
+                folder,
+                f"{writer}-{name}",
+                name=name,
+                ml=ml,
+            )
             for name, folder in outputs
             if places.get(name)
         ]

@@ -83,14 +83,14 @@ class Job:
         self._sampler = sampler.Sampler(host.loop, host.spool.path(job), host.folder.ml, self._roots, self._sampled)
         self._told = 0
         place, folder = reach(spec["checkpoint"], host.hidden), host.folder.path("ml", checkpoint.NAME)
-        self._checkpoints = checkpoint.Keeper(host.loop, place, folder, host.config.host)
+        self._checkpoints = checkpoint.Keeper(host.loop, place, folder, f"{job}-{host.config.host}")
         self._restored: checkpoint.Known = {}
         self._oom_before = 0
         self._oom = 0
         self._reported = False
         # By the names that this host has for them, where they can be taken by a rename.
         self._outputs = outputs(spec, host.place._replace(base=host.folder.ml))
-        self._continuous = continuous.of(host, spec, self._outputs)
+        self._continuous = continuous.of(host, job, spec, self._outputs)
 
     # Start
 
@@ -319,6 +319,7 @@ class Job:
 
     def break_off(self, error: Exception) -> None:
         """End the job and its host, for nobody knows what state they are in."""
+        self._checkpoints.drop()
         sentence = f"host: this job could not be brought to its end ({type(error).__name__}: {error})."
         self.host.spoilt = sentence
         self.errors.append(sentence)

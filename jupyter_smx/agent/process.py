@@ -32,6 +32,7 @@ def entry() -> str:
     return path
 
 
+@lru_cache(maxsize=None)
 def libc() -> Any:
     """Load the C library of this process, once: each load makes a class, which a zygote without a collector keeps."""
     return ctypes.CDLL(None, use_errno=True)

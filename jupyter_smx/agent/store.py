@@ -311,7 +311,8 @@ class Store:
         for _used, name, size in trees:
             total += size
             if total > bound:
-                os.rename(self.path("trees", name), self.path("trash", name))
+                # The same content may be put there again before the trash was emptied.
+                os.rename(self.path("trees", name), self.path("trash", f"{name}-{os.urandom(8).hex()}"))
 
     def forget_all_but(self, keys: Set[str]) -> None:
         """Make all the room that there is; ``keys`` are trees that this job has already."""

@@ -88,7 +88,7 @@ class Finisher:
         if await self._begins_again(job, trail):
             return
         if any(record.get("artifacts") for record in trail.records.values()):
-            job = self._uploading(job)
+            job = self._uploading(self._books.jobs[job_id])  # somebody may have stopped it meanwhile
         home, trouble = await self._bring_home(job, trail)
         told = await self._measure(job)
         self._books.heed_the_clock()

@@ -63,6 +63,11 @@ class Trail:
         )
 
 
+def _text(said: str) -> str:
+    """Give text that can be written: a name of a file that is no UTF-8 comes as half characters."""
+    return said.encode("utf-8", "backslashreplace").decode()
+
+
 def host_end(host: str, record: dict[str, Any] | None) -> HostEnd:
     """Read an agent's end record; None gives the end of a host that was lost."""
     if record is None:
@@ -73,18 +78,18 @@ def host_end(host: str, record: dict[str, Any] | None) -> HostEnd:
         cause=record.get("cause", "exit"),
         exit_code=record.get("exit_code"),
         signal=record.get("signal"),
-        failure=record.get("failure") or "",
-        reason=record.get("reason") or "",
+        failure=_text(record.get("failure") or ""),
+        reason=_text(record.get("reason") or ""),
         message=record.get("message", ""),
         exception=RemoteException(
-            type=said.get("type", ""),
-            message=said.get("message", ""),
-            traceback=said.get("traceback", ""),
+            type=_text(said.get("type", "")),
+            message=_text(said.get("message", "")),
+            traceback=_text(said.get("traceback", "")),
             line=said.get("line"),
         )
         if said
         else None,
-        left_behind=tuple(record.get("left_behind", ())),
-        errors=tuple(record.get("errors", ())),
+        left_behind=tuple(map(_text, record.get("left_behind", ()))),
+        errors=tuple(map(_text, record.get("errors", ()))),
         exited_at=record.get("at", {}).get("exited"),
     )

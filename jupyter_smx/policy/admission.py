@@ -125,13 +125,6 @@ def _check_ranks(spec: JobSpec) -> None:
             rule="mpirun starts interpreters of its own, which run the script as a file.",
             cure="Use hyperparameters and channels, or torchrun.",
         )
-    if spec.entry_point and not spec.entry_point.endswith(".py"):
-        raise ValidationError(
-            f"--distribution {runner}: {spec.entry_point} is no Python file.",
-            field="entry_point",
-            value=spec.entry_point,
-            rule="A launcher starts Python files, as on SageMaker.",
-        )
 
 
 def check_hosts(spec: JobSpec, limits: Limits) -> None:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from jupyter_smx.model.advice import Advice
 from jupyter_smx.model.words import dollars
 from jupyter_smx.policy import price
+from jupyter_smx.policy.hosts import named_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -65,7 +66,7 @@ def advise(hosts: Iterable[HostUsage], setting: Setting, rules: Rules = DEFAULTS
     """Say what the rules find on each host."""
     found: list[Advice] = []
     for host in hosts:
-        rows = rows_of(host)
+        rows = rows_of(host, _gpus_of(host, setting))
         said = [one for one in (_cpu_bottleneck(host, rows, rules), _low_gpu(host, rows, rules)) if one is not None]
         prediction, numbers = _prediction(host, rows, setting, rules) if said else ("", {})
         for number, one in enumerate(said):
@@ -83,15 +84,25 @@ def advise(hosts: Iterable[HostUsage], setting: Setting, rules: Rules = DEFAULTS
     return tuple(found)
 
 
-def rows_of(host: HostUsage) -> list[Row]:
-    """Take the samples in which CPU and GPUs are known; percents of several GPUs are their mean."""
+def _gpus_of(host: HostUsage, setting: Setting) -> int:
+    """Count the GPUs that a host was given; of a type without any, those that the job used."""
+    type_of = {one.name: one.instance_type for one in named_hosts(setting.groups)}
+    kind = setting.known.get(type_of.get(host.host, ""))
+    if kind is not None and kind.gpus:
+        return min(kind.gpus, len(host.gpus))
+    return sum(any(gpu.percent) or any(gpu.memory_bytes) for gpu in host.gpus)
+
+
+def rows_of(host: HostUsage, count: int) -> list[Row]:
+    """Take the samples in which CPU and GPUs are known; the machine may have more GPUs than the job's ``count``."""
     rows = []
     for number, (before, at) in enumerate(pairwise(host.at), 1):
         cpu = host.cpu_percent[number]
         gpus = [gpu.percent[number] for gpu in host.gpus]
         known = [percent for percent in gpus if percent is not None]
-        if cpu is not None and known and host.cpus:
-            rows.append(Row(at, at - before, cpu / host.cpus, sum(known) / len(known)))
+        if cpu is not None and known and host.cpus and count:
+            # What others do on the rest of them is not counted: the percents are those of the job's own processes.
+            rows.append(Row(at, at - before, cpu / host.cpus, min(100.0, sum(known) / min(count, len(known)))))
     return rows
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from posixpath import normpath
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model.errors import ValidationError
 
 if TYPE_CHECKING:
     from jupyter_smx.model.spec import JobSpec
+
+
+_OF_HOSTS = ("/opt/ml", "/dev/shm")  # noqa: S108 - no file is made there
 
 
 def check(spec: JobSpec, *, shared_folder: bool) -> None:
@@ -24,6 +28,14 @@ def check(spec: JobSpec, *, shared_folder: bool) -> None:
             value=spec.checkpoint,
             rule="Checkpoints are kept in a folder here.",
             cure="Name a folder; copy it to the object store when the job is done.",
+        )
+    if any(f"{normpath(spec.checkpoint)}/".startswith(f"{taken}/") for taken in _OF_HOSTS):
+        raise ValidationError(
+            f"--checkpoint: {spec.checkpoint} is a folder of the hosts.",
+            field="checkpoint",
+            value=spec.checkpoint,
+            rule="There every host has files of its own, which are gone with the job.",
+            cure="Name a folder of yours; the job finds it at /opt/ml/checkpoints.",
         )
     if not shared_folder:
         raise ValidationError(

@@ -55,7 +55,7 @@ def check(spec: JobSpec) -> None:
             field="max_wait",
             value=spec.max_wait,
             rule="It covers waiting and running of all attempts, so it is as long as --max-run or longer.",
-            cure=f"For example --max-run {duration.words(spec.max_wait)}.",
+            cure=f"For example --max-run {spec.max_wait}s; it is 1d by default.",
         )
 
 

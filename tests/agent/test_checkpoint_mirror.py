@@ -278,3 +278,52 @@ def test_whatever_a_job_does_in_the_end_both_folders_are_equal(
         mirror.keep(time.time(), everything=True)
         assert files(here) == files(there)
         assert mirror.errors == {}
+
+
+def test_the_last_checkpoint_goes_when_the_next_one_is_there_and_not_before(
+    mirror: Mirror, here: Path, there: Path
+) -> None:
+    write(here, "step-1.pt", "1", LONG_AGO)
+    mirror.keep(2 * LONG_AGO)
+    write(here, "step-2.pt", "2", 3 * LONG_AGO)
+    (here / "step-1.pt").unlink()
+    mirror.keep(3 * LONG_AGO + SETTLED / 2)
+    assert files(there) == {"step-1.pt": "1"}
+    mirror.keep(3 * LONG_AGO + SETTLED)
+    assert files(there) == {"step-2.pt": "2"}
+
+
+def test_jobs_that_share_the_place_do_not_write_through_one_file(tmp_path: Path, there: Path) -> None:
+    here = {job: tmp_path / job for job in "ab"}
+    stores = {job: FolderStore(str(there), f"{job}-algo-1") for job in here}
+    for job, folder in here.items():
+        write(folder, f"{job}.pt", job * 3)
+        stores[job].names()
+
+    def meanwhile() -> bool:
+        return stores["b"].put(str(here["b"] / "b.pt"), "b.pt", lambda: True)
+
+    assert stores["a"].put(str(here["a"] / "a.pt"), "a.pt", meanwhile)
+    assert files(there) == {"a.pt": "aaa", "b.pt": "bbb"}
+
+
+def test_a_checkpoint_that_another_host_deletes_during_the_restore_is_not_missed(here: Path, there: Path) -> None:
+    write(there, "a", "1")
+    write(there, "b", "2")
+
+    class Shared(FolderStore):
+        def names(self) -> list[str]:
+            found = super().names()
+            (there / "a").unlink()
+            return found
+
+    assert list(Mirror(str(here), Shared(str(there), "x")).restore()) == ["b"]
+
+
+def test_a_folder_of_somebody_else_is_not_deleted_for_a_file_of_its_name(here: Path, there: Path) -> None:
+    write(there, "plots/mine.png", "precious")
+    write(here, "plots", "a file", LONG_AGO)
+    mirror = Mirror(str(here), FolderStore(str(there), "job", is_ours=False))
+    mirror.keep(2 * LONG_AGO)
+    assert files(there) == {"plots/mine.png": "precious"}
+    assert list(mirror.errors) == ["plots"]

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx import agent as package
-from jupyter_smx.agent import clean, environment, hostconfig, hyperparameters, job, script, scriptmode, wire
+from jupyter_smx.agent import clean, environment, hostconfig, hyperparameters, job, process, script, scriptmode, wire
 from jupyter_smx.agent.deadline import LINGER, Deadline
 from jupyter_smx.agent.folder import RENEWED, SKELETON, keeps
 from jupyter_smx.agent.place import Place
@@ -317,3 +317,7 @@ def test_a_process_that_is_left_is_named_with_its_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         (sentence,) = clean.name_processes([os.getpid()])
         assert f"port {server.getsockname()[1]}" in sentence
+
+
+def test_the_c_library_is_loaded_once() -> None:
+    assert process.libc() is process.libc()

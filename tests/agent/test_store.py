@@ -180,6 +180,15 @@ def test_what_was_not_used_for_longest_goes_when_it_is_more_than_half_of_the_roo
     assert not host.store().needs_emptying()
 
 
+def test_what_is_needed_again_before_the_trash_is_emptied_may_be_thrown_away_again(host: Host, source: Path) -> None:
+    for _ in range(2):
+        host.take(source)
+        host.store().prune(lambda: 0)
+    assert names(host.folder / "trees") == []
+    host.store().empty(clean.remove)
+    assert not host.store().needs_emptying()
+
+
 def test_what_a_job_that_takes_inputs_in_has_not_linked_yet_is_not_deleted(host: Host, source: Path) -> None:
     host.take(source)
     (host.folder / "contents" / "part-1").touch()

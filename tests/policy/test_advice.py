@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from jupyter_smx.model.instance import InstanceGroup, catalogue
 from jupyter_smx.model.progress import StepPace
@@ -95,6 +96,18 @@ def test_of_a_host_without_gpus_or_with_gpus_that_nobody_measured_nothing_is_sai
     assert advise([host([99.0] * SECONDS, [], gpus=0)], ALONE) == ()
     assert advise([host([99.0] * SECONDS, [None] * SECONDS)], ALONE) == ()
     assert advise([HostUsage(host="algo-1")], ALONE) == ()
+
+
+def test_a_job_that_was_given_no_gpu_is_not_judged_by_those_of_the_machine() -> None:
+    idle = host([99.0] * SECONDS, [0.0] * SECONDS, gpus=2)
+    assert rules(idle, setting(("ml.c5.xlarge", 1))) == []
+    assert rules(idle, setting(("local", 1))) == []
+
+
+def test_a_job_that_was_given_some_of_the_gpus_is_judged_by_so_many() -> None:
+    full = host([50.0] * SECONDS, [100.0] * SECONDS)
+    rest = tuple(GpuUsage(id=str(number), name="V100", percent=(0.0,) * SECONDS) for number in (1, 2, 3))
+    assert rules(replace(full, gpus=full.gpus + rest)) == []
 
 
 def test_gpus_that_are_low_for_minutes_are_told_and_so_are_those_that_swing() -> None:

@@ -191,6 +191,9 @@ def test_the_wait_is_over_once(goal: Goal, until: float | None, over: bool) -> N
     [
         ("s3://bucket/kept", True, "is not a folder of this machine"),
         ("kept", True, "is not a folder of this machine"),
+        ("/opt/ml/checkpoints", True, "is a folder of the hosts"),
+        ("/opt//ml/../ml", True, "is a folder of the hosts"),
+        ("/dev/shm/kept", True, "is a folder of the hosts"),  # noqa: S108 - no file is made there
         ("/kept", False, "hosts of the engine local share no folder"),
     ],
 )

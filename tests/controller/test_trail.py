@@ -1,0 +1,19 @@
+"""What is read of an agent's record of an end."""
+
+from __future__ import annotations
+
+import msgspec
+
+from jupyter_smx.controller.trail import host_end
+
+HALF = "a\udc80b"
+"""How Python gives the name of a file that is no UTF-8."""
+
+
+def test_names_that_are_no_utf_8_can_be_written_down() -> None:
+    said = {"type": "ValueError", "message": HALF, "traceback": HALF, "line": 1}
+    record = {"exception": said, "errors": [HALF], "left_behind": [HALF], "failure": HALF, "reason": HALF}
+    end = host_end("algo-1", record)
+    assert msgspec.json.decode(msgspec.json.encode(end), type=type(end)) == end
+    assert end.exception is not None
+    assert end.exception.message == "a\\udc80b"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -198,6 +199,13 @@ def test_no_test_of_the_browser_waits_for_a_time() -> None:
 @pytest.mark.parametrize("word", ["helper", "util", "manager", "misc", "common"])
 def test_no_file_has_a_name_that_says_nothing(word: str) -> None:
     assert [name(path) for path in source_files() if word in path.stem.lower()] == []
+
+
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """Pytest imports them by that name alone: a second one ends the whole collection, which a run of one file hides."""
+    for folder in ("tests", "ui-tests"):
+        counted = Counter(path.name for path in python_files(folder) if path.name != "conftest.py")
+        assert [one for one, times in counted.items() if times > 1] == []
 
 
 def test_the_page_knows_the_version_of_the_package() -> None:

@@ -14,6 +14,8 @@ from jupyter_smx.agent.spool import SpoolError, check_job
 if TYPE_CHECKING:
     import socket
 
+    from jupyter_smx.agent.work import Remembered
+
 _UNREAD_LIMIT = 16 * 1024 * 1024
 _CLOSED_FOR = 0.5
 _PAUSE_AT = 1024 * 1024
@@ -204,7 +206,7 @@ class Connection:
         greeting = {"re": header.get("id"), "ok": True, "protocol": wire.PROTOCOL, "version": __version__}
         self.send(dict(hosts.describe(self.host), **greeting))
 
-    def _job(self, header: Dict[str, Any]) -> hosts.Work:
+    def _job(self, header: Dict[str, Any]) -> Remembered:
         job = self.host.jobs.get(check_job(header.get("job")))
         if job is None:
             raise RefusedError("ResourceNotFound", f"job: {header.get('job')} was never on this host.")

@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Protocol, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent import (
     channel,
@@ -35,11 +35,13 @@ from jupyter_smx.agent.packages import Packages
 from jupyter_smx.agent.place import ML, Place
 from jupyter_smx.agent.spool import Spool
 from jupyter_smx.agent.store import Store
+from jupyter_smx.agent.work import Ended
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.digest import Known
     from jupyter_smx.agent.folder import HostFolder
     from jupyter_smx.agent.loop import Timer
+    from jupyter_smx.agent.work import Remembered, Work
 
 _IDLE_BEFORE_SWEEPING = 0.2
 _FORGOTTEN = 64
@@ -77,30 +79,6 @@ class Isolation:
         return self.mode != "namespace" or self._identity() == self.hosts_file
 
 
-class Work(Protocol):
-    """What a host knows of a job, so that it need not know how one is done."""
-
-    id: str
-    lease: int
-    spec: Dict[str, Any]
-    phase: str
-    asked: str
-    errors: List[str]
-    at: Dict[str, Optional[float]]
-
-    def start(self) -> None:
-        """Begin."""
-
-    def stop(self, grace: float, cause: str) -> None:
-        """End it: after ``grace`` seconds by force."""
-
-    def record(self, artifacts: List[Dict[str, Any]]) -> Dict[str, Any]:
-        """Give the record of the end."""
-
-    def view(self) -> Dict[str, Any]:
-        """Give what a greeting says of it."""
-
-
 class Host:
     """Everything that one agent keeps; at most one job at a time."""
 
@@ -117,7 +95,7 @@ class Host:
         disk.keep_reserve(folder.spool)
         self.deadline = Deadline(config.idle_limit)
         self.place = place_of(config, folder, isolation)
-        self.jobs: Dict[str, Work] = {}
+        self.jobs: Dict[str, Remembered] = {}
         self.current: Optional[Work] = None
         self.listeners: List[Listener] = []
         # Older ones are told by their lease, which is lower than the highest.
@@ -203,6 +181,7 @@ class Host:
     def job_over(self, job: Work) -> None:
         """Make the host ready for the next job, or end it when it cannot be made clean."""
         self.current = None
+        self.jobs[job.id] = Ended(job)
         disk.keep_reserve(self.folder.spool)
         self.nursery.park()
         self.mounts.clear()

@@ -112,8 +112,8 @@ TABLE = (
     Option(
         ("--arg",),
         "WORD",
-        "--arg=--split --arg 0.2",
-        "of a processing job: one word that its script gets as it is, behind those of --hp; --arg=WORD where it "
+        "0.2",
+        "of a processing job: one word that its script gets as it is, behind those of --hp; --arg=--split where it "
         "begins with a hyphen",
         many=True,
     ),

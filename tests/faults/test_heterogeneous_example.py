@@ -55,6 +55,10 @@ def test_it_trains_and_says_what_a_step_took_and_no_feeder_outlives_it(
     losses = [float(loss) for loss in re.findall(r"^step=\d+ loss=(\S+)$", said, re.MULTILINE)]
     assert len(losses) == 2
     assert re.search(r"^step_ms=\d+\.\d+ mean_step_ms=\d+\.\d+ device=(cpu|cuda)$", said, re.MULTILINE)
-    assert [(end.cause, end.exit_code) for end in ran.wait().hosts] == [("exit", 0)] * len(groups)
-    if len(groups) > 1:
+    trainer, *feeders = [(end.cause, end.exit_code) for end in ran.wait().hosts]
+    assert trainer == ("exit", 0)
+    # The trainer tells its feeders to stop and ends; who of the two is quicker ends them.
+    assert set(feeders) <= {("exit", 0), ("drained", 0), ("drained", None)}
+    assert len(feeders) == len(groups) - 1
+    if feeders:
         assert "serving batches" in log(ran, "algo-2")

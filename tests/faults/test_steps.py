@@ -73,8 +73,9 @@ def _while_downloading(world: World, victim: str) -> Ran:
         file.truncate(BIG)
     body = f"assert os.path.getsize(os.environ['SM_CHANNEL_TRAINING'] + '/big') == {BIG}"
     job = world.submit(body, channels=(Channel(name="training", source=str(big)),))
-    folder = world.data / "clusters" / world.cluster() / "algo-1" / "ml" / "input" / "data" / "training"
-    eventually_blocking((folder / "big").exists, "the copy began", within=PATIENCE)
+    kept = world.data / "clusters" / world.cluster() / "algo-1" / "inputs" / "contents"
+    eventually_blocking(lambda: any(kept.glob("part-*")), "the copy began", within=PATIENCE)
+    assert world.client.job(job.id).state == "Downloading"
     VICTIMS[victim](world)
     return job
 

@@ -376,6 +376,7 @@ export interface Channel {
   groups: string[];
   data_type: "ManifestFile" | "S3Prefix";
   content_type: string;
+  path: string;
 }
 /**
  * Two jobs by name, in what they differ, their code as lines of a unified diff, and what could not be compared.

@@ -92,7 +92,7 @@ def _copy(source: str, target: str) -> None:
             shutil.copyfile(source, target)
         shutil.copystat(source, target)
         return
-    os.mkdir(target)
+    os.makedirs(target, exist_ok=True)
     for name in os.listdir(source):
         _copy(os.path.join(source, name), os.path.join(target, name))
     shutil.copystat(source, target)
@@ -161,7 +161,8 @@ def stage(
     :raises OSError: it cannot be read, or the host's disk is full.
     """
     staged = Staged(limit, known)
-    for channel in channels:
+    # One that lies in another one's folder comes after it, also when they are mounted.
+    for channel in sorted(channels, key=lambda one: folders[one["name"]]):
         whole, moved = _reachable(channel, hidden)
         folder = folders[channel["name"]]
         try:

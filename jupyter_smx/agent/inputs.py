@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent import channel, digest, object_mount, process
 from jupyter_smx.agent.errand import Errand
-from jupyter_smx.agent.place import channel_folder
+from jupyter_smx.agent.place import input_folder
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.host import Host
@@ -30,7 +30,7 @@ class Inputs:
         self._patience: Optional[Timer] = None
         self.notes: List[str] = []
         kind, place = spec["kind"], host.place
-        self._folders = {one["name"]: channel_folder(place, kind, one["name"]) for one in self._channels}
+        self._folders = {one["name"]: input_folder(place, kind, one) for one in self._channels}
         self._world = host.world_of_channels(spec["environment"]) if self._channels else channel.World()
 
     def described(self) -> List[Dict[str, Any]]:

@@ -97,9 +97,8 @@ class Job:
     @surely
     def start(self) -> None:
         """Copy the inputs and a large folder of code, if there are any, and run."""
-        source = self.spec["source_dir"]
-        trees = self.host.folder.trees
-        self._puts_code = bool(source) and not sourcedir.is_small(source) and not sourcedir.has_ready(source, trees)
+        is_large = sourcedir.takes_long(self.spec["source_dir"], self.host.folder.trees)
+        self._puts_code = is_large and self._code_folder().startswith(self.host.folder.ml)
         if not self.spec["channels"] and not self._puts_code and not self._checkpoints.is_wanted():
             self._launch()
             return
@@ -115,7 +114,7 @@ class Job:
 
     def _code_folder(self) -> str:
         """Give the folder of the job's code as this host sees it, which is where it can be put by a rename."""
-        return script.code_folder(self.spec, self.host.place._replace(base=self.host.folder.ml))
+        return script.folder_to_fill(self.spec, self.host.place, self.host.folder.ml)
 
     @surely
     def _staged(self, result: Optional[Dict[str, Any]], error: str) -> None:

@@ -184,6 +184,8 @@ class Mounts:
         :raises OSError: one of them cannot be mounted.
         """
         for wish in wishes:
+            # It is there, but for a folder within another one that was mounted only now.
+            os.makedirs(wish["target"], exist_ok=True)
             if wish["how"] == "show":
                 show(wish["source"], wish["target"])
             else:

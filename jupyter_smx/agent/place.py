@@ -42,14 +42,14 @@ class Place(NamedTuple):
         """Give what a host is called by those who connect to it."""
         return host if self.base == ML else (self.addresses or {}).get(host, host)
 
-    def real(self, path: str) -> str:
+    def real(self, path: str, field: str = "outputs") -> str:
         """Give where a folder below ``/opt/ml`` really is; the user wrote it absolute, or relative to ``/opt/ml``.
 
-        :raises ValueError: it is no folder below ``/opt/ml``; the text names it.
+        :raises ValueError: it is no folder below ``/opt/ml``; the text names it and the field that it stands in.
         """
         inside = os.path.relpath(os.path.join(ML, path), ML)
         if inside in (os.curdir, os.pardir) or inside.startswith(os.pardir + os.sep):
-            raise ValueError(f"spec.outputs: {path!r} is no folder below {ML}.")
+            raise ValueError(f"spec.{field}: {path!r} is no folder below {ML}.")
         return os.path.join(self.base, inside)
 
 
@@ -64,6 +64,15 @@ def reach(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
 def channel_folder(place: Place, kind: str, name: str) -> str:
     """Give the folder in which an input is presented."""
     return place.path("processing", "input", name) if kind == "process" else place.path("input", "data", name)
+
+
+def input_folder(place: Place, kind: str, channel: Dict[str, Any]) -> str:
+    """Give the folder in which a channel is presented: the one that it names, else the usual one.
+
+    :raises ValueError: it names none below ``/opt/ml``.
+    """
+    path = channel.get("path")
+    return place.real(path, "channels") if path else channel_folder(place, kind, channel["name"])
 
 
 def outputs(spec: Dict[str, Any], place: Place) -> List[Tuple[str, str]]:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from jupyter_smx.agent import script, service
-from jupyter_smx.agent.place import channel_folder
+from jupyter_smx.agent.place import input_folder
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.place import Place
@@ -34,8 +34,7 @@ def _input(name: str, folder: str, source: str, channel: Dict[str, Any]) -> Dict
 def _inputs(spec: Dict[str, Any], place: Place) -> List[Dict[str, Any]]:
     """Name the channels, and the code, which is an input like any other."""
     found = [
-        _input(one["name"], channel_folder(place, "process", one["name"]), one.get("source", ""), one)
-        for one in spec["channels"]
+        _input(one["name"], input_folder(place, "process", one), one.get("source", ""), one) for one in spec["channels"]
     ]
     if spec["source_dir"] or spec["entry_point"]:
         found.append(_input("code", script.code_folder(spec, place), spec["folder"], {}))
@@ -91,7 +90,7 @@ def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
     found = {}
     if spec["kind"] == "process":
         for channel in spec.get("channels") or []:
-            found["SMX_INPUT_" + _name(channel["name"])] = channel_folder(place, "process", channel["name"])
+            found["SMX_INPUT_" + _name(channel["name"])] = input_folder(place, "process", channel)
     for output in spec.get("outputs") or []:
         found["SMX_OUTPUT_" + _name(output["name"])] = place.real(output["path"])
     return found

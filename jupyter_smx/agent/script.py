@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from jupyter_smx.agent import hyperparameters
+from jupyter_smx.agent.place import input_folder
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.place import Place
@@ -23,6 +24,18 @@ def code_folder(spec: Dict[str, Any], place: Place) -> str:
     if is_driven(spec):
         return place.path("input", "data", "code")
     return place.path("code")
+
+
+def folder_to_fill(spec: Dict[str, Any], place: Place, ml: str) -> str:
+    """Give the folder of the code by the name that it has to be filled by; ``ml`` is the host's own of ``/opt/ml``.
+
+    By that name it can be put there by a rename. Where an input is mounted over it, as one that lies at
+    ``/opt/ml/processing/input``, only the job's own name leads into that input.
+    """
+    folder = code_folder(spec, place)
+    holding = [input_folder(place, spec["kind"], one) for one in spec["channels"]]
+    covered = any(folder.startswith(one + os.sep) for one in holding)
+    return folder if covered else code_folder(spec, place._replace(base=ml))
 
 
 def working_folder(spec: Dict[str, Any], place: Place) -> str:

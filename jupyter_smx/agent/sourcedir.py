@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 import tarfile
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List, Optional
 
 from jupyter_smx.agent import digest, imports
 from jupyter_smx.agent.failure import RefusalError
@@ -35,6 +35,11 @@ class SourceDirError(RefusalError):
 def is_small(source: Dict[str, Any]) -> bool:
     """Say whether the job's process may put the code in place itself."""
     return int(source["files"]) <= _INLINE_FILES and int(source["size"]) <= _INLINE_BYTES
+
+
+def takes_long(source: Optional[Dict[str, Any]], trees: str) -> bool:
+    """Say whether the code is put in place by a process of its own: it is large, and no copy waits."""
+    return source is not None and not is_small(source) and not has_ready(source, trees)
 
 
 def put(source: Dict[str, Any], trees: str, target: str) -> Dict[str, Any]:

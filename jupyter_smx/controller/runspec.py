@@ -39,6 +39,7 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
                 "distribution": channel.distribution,
                 "data_type": channel.data_type,
                 "content_type": channel.content_type,
+                "path": channel.path,
                 "share": _share(shard_of(host, channel, hosts)),
             }
             for channel in spec.channels

@@ -230,7 +230,7 @@ def _readme(job: Job, script: str, notes: list[str]) -> str:
     words = shlex.join([script, *words_of(spec)])
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(job.created_at))
     inputs = [
-        f"- `{channel.name}`: {channel.source}, in the job `{input_folder(spec.kind, channel.name)}`"
+        f"- `{channel.name}`: {channel.source}, in the job `{input_folder(spec.kind, channel.name, channel.path)}`"
         for channel in spec.channels
     ]
     there = [f"- {sentence}" for sentence in refused_there(spec)]

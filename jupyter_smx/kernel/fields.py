@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CHANNEL = re.compile(r"[A-Za-z0-9._-]{1,64}")  # SageMaker's ChannelName
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z0-9+.-]+::")
-_PROPERTIES = ("mode", "distribution", "groups", "type", "content_type")
+_PROPERTIES = ("mode", "distribution", "groups", "type", "content_type", "path")
 _PROPERTY = re.compile(rf",(?=(?:{'|'.join(_PROPERTIES)})=)")
 _LOOKS_LIKE_PROPERTY = re.compile(r",(\w+)=")
 
@@ -212,14 +212,14 @@ def distribution(text: str) -> Distribution | None:
 
 
 def channel(text: str, folder: Path) -> Channel:
-    """Read ``CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b][,type=…][,content_type=…]``.
+    """Read ``CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b][,type=…][,content_type=…][,path=…]``.
 
     Relative paths start at ``folder``.
 
     :raises ValidationError: the name, a property or its value is not one.
     """
     name, rest = pair(
-        text, "--input", "CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b][,type=…][,content_type=…]"
+        text, "--input", "CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b][,type=…][,content_type=…][,path=…]"
     )
     check_channel_name(name)
     source, *properties = _PROPERTY.split(rest)
@@ -245,6 +245,7 @@ def channel(text: str, folder: Path) -> Channel:
         groups=tuple(part for part in found.get("groups", "").split("+") if part),
         data_type=_choice(found.get("type", "S3Prefix"), _TYPES, f"--input {name}: type"),
         content_type=found.get("content_type", ""),
+        path=found.get("path", ""),
     )
 
 

@@ -62,7 +62,8 @@ def _file(spec: JobSpec, word: str) -> str:
         inside = os.path.relpath(here, channel.source)
         if channel.source and not inside.startswith(".."):
             name = inside if inside != "." else here.name if here.is_file() else ""
-            return f"It is in channel {channel.name}: {input_folder(spec.kind, channel.name)}/{name} in the job."
+            folder = input_folder(spec.kind, channel.name, channel.path)
+            return f"It is in channel {channel.name}: {folder}/{name} in the job."
     if Path(word).is_absolute():
         return f"{word} is there on this machine and not in the job. {_pass_it(spec, word)}"
     return f"{word} lies {_where(spec)} and not in the job. {_pass_it(spec, word)}"

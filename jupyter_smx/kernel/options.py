@@ -89,9 +89,9 @@ TABLE = (
     ),
     Option(
         ("-i", "--input"),
-        "CHANNEL=SOURCE[,mode=File|FastFile][,distribution=replicated|sharded][,groups=a+b][,type=manifest][,content_type=TYPE]",
+        "CHANNEL=SOURCE[,mode=File|FastFile][,distribution=replicated|sharded][,groups=a+b][,type=manifest][,content_type=TYPE][,path=FOLDER]",
         "train=data/train",
-        "input channel from a path, a glob or a URL",
+        "input channel from a path, a glob or a URL; path is where a processing job finds it",
         many=True,
     ),
     Option(

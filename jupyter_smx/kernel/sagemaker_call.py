@@ -236,7 +236,7 @@ def _rows(name: str, rows: Iterable[str]) -> Arguments:
 def _processing_input(channel: Channel) -> str:
     words = [
         f"source={_uri(channel)}",
-        f"destination={_q(input_folder('process', channel.name))}",
+        f"destination={_q(input_folder('process', channel.name, channel.path))}",
         f"input_name={_q(channel.name)}",
     ]
     if channel.distribution != "FullyReplicated":

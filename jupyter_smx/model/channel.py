@@ -22,11 +22,13 @@ class Channel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     data_type: Literal["S3Prefix", "ManifestFile"] = "S3Prefix"
     content_type: str = ""
     """MIME type that a training script reads in ``inputdataconfig.json``; it changes nothing else."""
+    path: str = ""
+    """Absolute folder of the channel in a processing job (SageMaker's ``LocalPath``); "" is the usual one."""
 
 
-def input_folder(kind: Literal["train", "process"], channel: str) -> str:
-    """Give the folder in which a job finds a channel, as on SageMaker."""
-    return f"/opt/ml/{'processing/input' if kind == 'process' else 'input/data'}/{channel}"
+def input_folder(kind: Literal["train", "process"], channel: str, path: str = "") -> str:
+    """Give the folder in which a job finds a channel, as on SageMaker; ``path`` is the one that it asks for itself."""
+    return path or f"/opt/ml/{'processing/input' if kind == 'process' else 'input/data'}/{channel}"
 
 
 class Output(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from jupyter_smx.model import instance, name
-from jupyter_smx.model.channel import input_folder
 from jupyter_smx.model.distribution import check_distribution
 from jupyter_smx.model.errors import ResourceLimitError, ValidationError, nearest
 from jupyter_smx.model.metric import check_metrics
 from jupyter_smx.model.source import is_entry_point
 from jupyter_smx.policy import contract, interruptions, keep_alive
+from jupyter_smx.policy.places import check_places
 from jupyter_smx.policy.retries import MAX_RETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from jupyter_smx.model.channel import Output
     from jupyter_smx.model.spec import JobSpec
     from jupyter_smx.policy.limits import Limits
 
@@ -31,7 +29,6 @@ MAX_HYPERPARAMETERS = 100
 MAX_KEY = 256
 MAX_VALUE = 2_500
 MAX_AFTER = 100
-_ML = "/opt/ml"
 _CHANNEL = re.compile(r"[A-Za-z0-9.\-_]{1,64}")
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,511}")
 
@@ -54,6 +51,7 @@ def check(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
     _check_outputs(spec)
     check_metrics(spec.metrics)
     _check_code(spec)
+    check_places(spec)
     contract.check(spec)
 
 
@@ -211,7 +209,7 @@ def _check_text(spec: JobSpec) -> None:
         "python": [spec.python],
         "environment": spec.environment.values(),
         "hyperparameters": [*spec.hyperparameters, *spec.hyperparameters.values()],
-        "channels": [channel.source for channel in spec.channels],
+        "channels": [part for channel in spec.channels for part in (channel.source, channel.path)],
         "outputs": [part for output in spec.outputs for part in (output.path, output.destination)],
         "working_directory": [spec.working_directory],
     }
@@ -234,30 +232,6 @@ def _check_outputs(spec: JobSpec) -> None:
                 value=word,
                 rule="1 to 64 letters, digits, dots, hyphens and underscores, each name once.",
             )
-    for output in spec.outputs:
-        _check_output_folder(spec.kind, output)
-
-
-def _check_output_folder(kind: Literal["train", "process"], output: Output) -> None:
-    folder = posixpath.normpath(posixpath.join(_ML, output.path))
-    inputs = posixpath.normpath(input_folder(kind, ""))
-    if not _is_in(folder, _ML) or folder == _ML:
-        cure = f"--output {output.name}=:{output.path} copies the usual folder there."
-    elif _is_in(folder, inputs) or _is_in(inputs, folder):
-        cure = f"--output {output.name}= takes the usual folder."
-    else:
-        return
-    raise ValidationError(
-        f"--output {output.name}: nothing can be moved out of {output.path!r}.",
-        field="outputs",
-        value=output.path,
-        rule=f"What lies in PATH at the end is moved out of it, so PATH is a folder below {_ML} that holds no inputs.",
-        cure=cure,
-    )
-
-
-def _is_in(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder + "/")
 
 
 def _check_channels(spec: JobSpec) -> None:
@@ -333,15 +307,6 @@ def _check_code(spec: JobSpec) -> None:
             value=spec.entry_point,
             rule="--send and --receive are about variables of a Python script.",
             cure="Pass files by --input and values by --hp, and get files by --output.",
-        )
-    has_code = spec.entry_point or spec.source_dir is not None
-    if spec.kind == "process" and has_code and any(channel.name == "code" for channel in spec.channels):
-        raise ValidationError(
-            "--input: channel 'code' of a processing job is where its code lies.",
-            field="channels",
-            value="code",
-            rule="/opt/ml/processing/input/code holds the script and --source-dir, as with SageMaker's SDK.",
-            cure="Give the channel another name.",
         )
 
 

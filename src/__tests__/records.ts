@@ -30,7 +30,8 @@ export const SPEC: JobSpec = {
       distribution: 'FullyReplicated',
       groups: [],
       data_type: 'S3Prefix',
-      content_type: ''
+      content_type: '',
+      path: ''
     }
   ],
   outputs: [{ name: 'model', path: '/opt/ml/model', destination: '/lab/models', mode: 'EndOfJob' }],

@@ -120,7 +120,10 @@ def test_a_processing_job_becomes_a_script_processor(tmp_path: Path, monkeypatch
         max_run=900_000,
         hyperparameters={"n": "3"},
         environment={"A": "b"},
-        channels=(Channel(name="raw", source="s3://other/prefix", distribution="ShardedByS3Key"),),
+        channels=(
+            Channel(name="raw", source="s3://other/prefix", distribution="ShardedByS3Key"),
+            Channel(name="model", source="s3://other/model/", path="/opt/ml/processing/model"),
+        ),
         outputs=(Output(name="clean", path="/opt/ml/processing/output/clean", destination="/home/me"),),
     )
     made = export(wish, tmp_path / "out")
@@ -137,6 +140,7 @@ def test_a_processing_job_becomes_a_script_processor(tmp_path: Path, monkeypatch
         "input_name": "raw",
         "s3_data_distribution_type": "ShardedByS3Key",
     }
+    assert asked["inputs"][1].asked["destination"] == "/opt/ml/processing/model"
     assert asked["outputs"][0].asked == {
         "source": "/opt/ml/processing/output/clean",
         "output_name": "clean",

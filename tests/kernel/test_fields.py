@@ -106,5 +106,6 @@ def test_a_url_of_a_file_here_is_its_path() -> None:
 def test_a_channel_says_the_kind_of_its_content() -> None:
     found = fields.channel("train=s3://bucket/a,content_type=text/csv; charset=utf-8,mode=FastFile", HERE)
     assert (found.content_type, found.mode, found.source) == ("text/csv; charset=utf-8", "FastFile", "s3://bucket/a")
+    assert fields.channel("raw=data,path=/opt/ml/processing/input", HERE).path == "/opt/ml/processing/input"
     with pytest.raises(ValidationError, match="Did you mean content_type"):
         fields.channel("train=s3://bucket/a,content_typ=text/csv", HERE)

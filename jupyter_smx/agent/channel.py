@@ -14,6 +14,7 @@ from typing import Any, Callable, Container, Dict, List, NamedTuple, Set, Tuple
 
 from jupyter_smx.agent import digest, disk, fetch, object_mount, objects, store
 from jupyter_smx.agent.failure import RefusalError
+from jupyter_smx.agent.listing import Listing, survey
 
 Pairs = List[Tuple[str, str]]
 """Name inside the channel, and the file it comes from."""
@@ -194,7 +195,7 @@ def _present_copy(staged: Staged, channel: Dict[str, Any], folder: str, _world: 
 
 def _present_layer(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
     pairs = part(entries(channel), channel.get("share") or ALL)
-    listing = store.survey(pairs, time.time())
+    listing = survey(pairs, time.time())
     kept = store.Store(world.store, staged.known, staged.limit)
     with kept.held():
         try:
@@ -257,7 +258,7 @@ def _present_objects(staged: Staged, channel: Dict[str, Any], folder: str, world
     staged.inputs.append(_described(channel["name"], listing, rows))
 
 
-def _described(name: str, listing: store.Listing, rows: List[digest.Row]) -> Dict[str, Any]:
+def _described(name: str, listing: Listing, rows: List[digest.Row]) -> Dict[str, Any]:
     described = dict(digest.blank(name), files=len(listing.items), bytes=listing.size)
     if len(listing.items) > digest.LISTED:
         return dict(described, files=0, bytes=0, reason=f"It has more than {digest.LISTED} files.")

@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from typing import IO, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import IO, TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from jupyter_smx.agent import digest, objects, process
 from jupyter_smx.agent.failure import RefusalError
-from jupyter_smx.agent.store import Item, Listing, Store
+from jupyter_smx.agent.listing import Item, Listing
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.store import Store
 
 _MODE = 0o644
 _WITHOUT = ("memory", "data")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.agent import clean, digest
-from jupyter_smx.agent.store import Store, StoreError, survey
+from jupyter_smx.agent.listing import ListingError, survey
+from jupyter_smx.agent.store import Store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,13 +155,13 @@ def test_links_are_followed_and_a_circle_is_refused(host: Host, source: Path) ->
     key, _copied = host.take(source)
     assert host.tree(key) == {"a": "alpha", "again/b": "beta", "deep/b": "beta"}
     (source / "deep" / "up").symlink_to("..")
-    with pytest.raises(StoreError, match="leads back to a folder that it lies in"):
+    with pytest.raises(ListingError, match="leads back to a folder that it lies in"):
         host.take(source)
 
 
 def test_what_is_no_file_is_refused(host: Host, source: Path) -> None:
     os.mkfifo(source / "pipe")
-    with pytest.raises(StoreError, match=r"pipe' is neither a file nor a folder"):
+    with pytest.raises(ListingError, match=r"pipe' is neither a file nor a folder"):
         host.take(source)
 
 

@@ -12,9 +12,9 @@ import sys
 import time
 from typing import Any, Callable, Container, Dict, List, NamedTuple, Set, Tuple
 
-from jupyter_smx.agent import digest, disk, fetch, object_mount, objects, store
+from jupyter_smx.agent import clean, digest, disk, fetch, object_mount, objects, store
 from jupyter_smx.agent.failure import RefusalError
-from jupyter_smx.agent.listing import Listing, survey
+from jupyter_smx.agent.listing import survey
 
 Pairs = List[Tuple[str, str]]
 """Name inside the channel, and the file it comes from."""
@@ -89,9 +89,7 @@ def _copy(source: str, target: str) -> None:
     :raises OSError: the first that went wrong; ``shutil.copytree`` goes on and tells them all, without their numbers.
     """
     if not os.path.isdir(source):
-        if not os.path.isfile(source) or not store.clone(source, target):
-            shutil.copyfile(source, target)
-        shutil.copystat(source, target)
+        store.copy(source, target)
         return
     os.makedirs(target, exist_ok=True)
     for name in os.listdir(source):
@@ -115,7 +113,8 @@ def _present(channel: Dict[str, Any], pairs: Pairs, folder: str, *, link: bool) 
 class World(NamedTuple):
     """What this host can do for channels: where it keeps inputs, where it shows sources; '' where nothing is mounted.
 
-    ``layers`` says whether a channel can be a layer over what is kept, ``means`` how objects are brought.
+    ``layers`` says whether a channel can be a layer over what is kept, ``means`` how objects are brought; ``trash`` has
+    what earlier jobs left, which an idle host deletes, and one without room at once.
     """
 
     store: str = ""
@@ -123,6 +122,7 @@ class World(NamedTuple):
     layers: bool = False
     reason: str = ""
     means: fetch.Means = fetch.Means()
+    trash: str = ""
 
 
 class Staged:
@@ -130,13 +130,23 @@ class Staged:
 
     def __init__(self, limit: int, known: digest.Known) -> None:
         self.limit = limit
-        self.known = known
+        self.known = dict(known)
+        self.room = digest.KEPT
         self.inputs: List[Dict[str, Any]] = []
         self.fresh: digest.Known = {}
         self.mounts: List[Dict[str, Any]] = []
         self.notes: List[str] = []
         self.lazy: List[str] = []
         self.keys: Set[str] = set()
+
+    def learn(self, described: Dict[str, Any], fresh: digest.Known) -> None:
+        """Take down what a channel is, and remember its files as far as there is room for those of this job."""
+        self.inputs.append(described)
+        if fresh and described["files"] <= self.room:
+            self.fresh.update(fresh)
+            self.known.update(fresh)
+        if described["method"] == "content":
+            self.room -= described["files"]
 
     def answer(self) -> Dict[str, Any]:
         """Give it as it travels from an errand to the agent."""
@@ -173,14 +183,18 @@ def stage(
     return staged.answer()
 
 
-def describe(names: List[str], folders: Dict[str, str], limit: int, known: digest.Known) -> Dict[str, Any]:
-    """Look at what lazy channels hold, beside the job: a start must not wait for it."""
-    inputs, fresh = [], {}  # type: List[Dict[str, Any]], digest.Known
+def describe(
+    names: List[str], folders: Dict[str, str], limit: int, known: digest.Known, others: int = 0
+) -> Dict[str, Any]:
+    """Look at what lazy channels hold, beside the job: a start must not wait for it.
+
+    ``others`` are the files of its other channels, which are worth more to remember.
+    """
+    staged = Staged(limit, known)
+    staged.room -= others
     for name in names:
-        described, read = digest.of_channel(name, folders[name], {}, limit // digest.LINKED_SHARE, known)
-        inputs.append(described)
-        fresh.update(read)
-    return {"inputs": inputs, "fresh": fresh}
+        staged.learn(*digest.of_channel(name, folders[name], {}, limit // digest.LINKED_SHARE, known))
+    return staged.answer()
 
 
 def _present_copy(staged: Staged, channel: Dict[str, Any], folder: str, _world: World) -> None:
@@ -188,28 +202,32 @@ def _present_copy(staged: Staged, channel: Dict[str, Any], folder: str, _world: 
     # Looked at before they are copied: what changes meanwhile is another file than the one that is remembered.
     sources = _sources(pairs)
     _present(channel, pairs, folder, link=False)
-    described, read = digest.of_channel(channel["name"], folder, sources, staged.limit, staged.known)
-    staged.inputs.append(described)
-    staged.fresh.update(read)
+    staged.learn(*digest.of_channel(channel["name"], folder, sources, staged.limit, staged.known))
 
 
 def _present_layer(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
     pairs = part(entries(channel), channel.get("share") or ALL)
     listing = survey(pairs, time.time())
-    kept = store.Store(world.store, staged.known, staged.limit)
+    kept = store.Store(world.store, staged.known, staged.limit, staged.room)
     with kept.held():
-        try:
-            key, rows = kept.take(listing)
-        except OSError as error:
-            if not disk.is_full(error):
-                raise
-            kept.forget_all_but(staged.keys)  # what other jobs brought here is worth less than this job
-            key, rows = kept.take(listing)
-        staged.keys.add(key)
-        staged.mounts.append(kept.layer(key, folder))
+        taken = _with_room(staged, kept, world, lambda: kept.take(listing))
+        staged.mounts.append(kept.layer(taken.key, folder))
     os.makedirs(folder, exist_ok=True)
-    staged.fresh.update(kept.fresh)
-    staged.inputs.append(_described(channel["name"], listing, rows))
+    staged.learn(_described(channel["name"], taken), kept.fresh)
+
+
+def _with_room(staged: Staged, kept: store.Store, world: World, take: Callable[[], store.Taken]) -> store.Taken:
+    """Take inputs in, and where there is no room for them do it again without what others brought and left here."""
+    try:
+        taken = take()
+    except OSError as error:
+        if not disk.is_full(error):
+            raise
+        kept.forget_all_but(staged.keys)
+        clean.clear(world.trash)
+        taken = take()
+    staged.keys.add(taken.key)
+    return taken
 
 
 def _present_mount(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
@@ -221,11 +239,7 @@ def _present_mount(staged: Staged, channel: Dict[str, Any], folder: str, world: 
         with contextlib.closing(fetch.Courier(world.means, channel["name"])) as courier:
             why = "" if courier.ask(source, "peek") else "that is no whole folder"
     if why:
-        _present_objects(staged, channel, folder, world)
-        staged.notes.append(
-            f"channel {channel['name']}: FastFile cannot mount {source} here ({why}), so it was brought as a whole, "
-            "as in File mode."
-        )
+        _bring_instead(staged, channel, folder, world, why)
         return
     os.makedirs(folder, exist_ok=True)
     object_mount.write_helper(os.path.join(world.store, "bin"), sys.executable, world.means.entry)
@@ -242,30 +256,41 @@ def _present_mount(staged: Staged, channel: Dict[str, Any], folder: str, world: 
     staged.inputs.append(dict(digest.blank(channel["name"]), reason="It is read from its store while the job runs."))
 
 
+def _present_pick(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
+    """Bring what FastFile cannot mount, since it is some objects of a folder."""
+    what = "a manifest" if channel.get("data_type") == "ManifestFile" else "a host's share"
+    _bring_instead(staged, channel, folder, world, f"{what} is no whole folder")
+
+
+def _bring_instead(staged: Staged, channel: Dict[str, Any], folder: str, world: World, why: str) -> None:
+    _present_objects(staged, channel, folder, world)
+    staged.notes.append(
+        f"channel {channel['name']}: FastFile cannot mount {channel['source']} here ({why}), so it was brought as a "
+        "whole, as in File mode."
+    )
+
+
 def _present_objects(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
     os.makedirs(folder, exist_ok=True)
-    kept = store.Store(world.store, staged.known, staged.limit)
+    kept = store.Store(world.store, staged.known, staged.limit, staged.room)
     with contextlib.closing(fetch.Courier(world.means, channel["name"])) as courier, kept.held():
-        key, listing, rows = fetch.take(courier, kept, fetch.wanted(courier, channel))
-        staged.keys.add(key)
+        found = fetch.wanted(courier, channel)
+        taken = _with_room(staged, kept, world, lambda: fetch.take(courier, kept, channel, found))
         if world.layers:
-            staged.mounts.append(kept.layer(key, folder))
+            staged.mounts.append(kept.layer(taken.key, folder))
         else:
-            tree = kept.path("trees", key, "data")
+            tree = kept.path("trees", taken.key, "data")
             for name in os.listdir(tree):
                 _copy(os.path.join(tree, name), os.path.join(folder, name))
-    staged.fresh.update(kept.fresh)
-    staged.inputs.append(_described(channel["name"], listing, rows))
+    staged.learn(_described(channel["name"], taken), kept.fresh)
 
 
-def _described(name: str, listing: Listing, rows: List[digest.Row]) -> Dict[str, Any]:
-    described = dict(digest.blank(name), files=len(listing.items), bytes=listing.size)
-    if len(listing.items) > digest.LISTED:
-        return dict(described, files=0, bytes=0, reason=f"It has more than {digest.LISTED} files.")
-    if rows or not listing.items:
-        return dict(described, method="content", sha256=digest.whole(rows))
-    times = [(item.name, item.file.size, str(item.file.mtime_ns)) for item in listing.items]
-    return dict(described, method="listing", sha256=digest.whole(times))
+def _described(name: str, taken: store.Taken) -> Dict[str, Any]:
+    rows = taken.rows
+    if len(rows) > digest.LISTED:
+        return dict(digest.blank(name), reason=f"It has more than {digest.LISTED} files.")
+    size = sum(size for _name, size, _mark in rows)
+    return dict(digest.blank(name), files=len(rows), bytes=size, method=taken.method, sha256=digest.whole(rows))
 
 
 def _present_links(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
@@ -347,7 +372,9 @@ def _way(channel: Dict[str, Any], world: World, *, moved: bool) -> str:
     """Choose how a channel is presented; what jobs cannot see (``moved``) cannot be linked to."""
     if objects.is_url(channel["source"]) or channel.get("data_type") == "ManifestFile":
         whole = channel.get("data_type") != "ManifestFile" and (channel.get("share") or ALL)["count"] == 1
-        return "mount" if whole and channel.get("mode") == "FastFile" else "objects"
+        if channel.get("mode") == "FastFile":
+            return "mount" if whole else "pick"
+        return "objects"
     if channel.get("mode") == "FastFile":
         if world.shown and not _leads_out(channel["source"]):
             return "view"
@@ -362,5 +389,6 @@ _WAYS: Dict[str, Callable[[Staged, Dict[str, Any], str, World], None]] = {
     "layer": _present_layer,
     "objects": _present_objects,
     "mount": _present_mount,
+    "pick": _present_pick,
     "copy": _present_copy,
 }

@@ -225,7 +225,13 @@ def renew(folder: HostFolder, batch: str) -> None:
 
 def empty_trash(folder: HostFolder) -> Dict[str, object]:
     """Delete what earlier jobs wrote."""
-    for name in os.listdir(folder.trash):
-        with contextlib.suppress(OSError):
-            remove(os.path.join(folder.trash, name))
+    clear(folder.trash)
     return {}
+
+
+def clear(folder: str) -> None:
+    """Delete what a folder holds, as far as that is possible; others may be at it as well."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                remove(os.path.join(folder, name))

@@ -10,16 +10,26 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 
 from jupyter_smx.agent import digest, objects
 
+_Made = TypeVar("_Made")
 _AT_ONCE = 16
 _PAUSES = (0.5, 1.0, 2.0)
 """Seconds before another try, beside the tries of the libraries themselves."""
-_MARKS = ("ETag", "etag", "md5Hash", "generation", "checksum", "Content-MD5", "LastModified", "Last-Modified", "mtime")
+_MARKS = (
+    *("ETag", "etag", "md5Hash", "generation", "checksum", "Content-MD5", "content_hash", "sha"),
+    *("LastModified", "Last-Modified", "last_modified", "modificationTime", "modified", "modify", "mtime"),
+)
+_WITH_PREFIX = ("s3", "s3a", "gs", "gcs")
+_AT_ONCE_EACH = 4
+"""Connections to a server of which each takes one wish at a time."""
+_CONNECTING, _SILENCE = 30.0, 300.0
+"""Seconds that one waits for the web; how long a file takes as a whole says nothing."""
 _PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "http": "aiohttp", "https": "aiohttp"}
 _CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "DefaultCredentialsError")
 _REFUSED = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "AccessDenied")
@@ -34,41 +44,59 @@ def _mark(info: Dict[str, Any]) -> str:
     return next((f"{name}={info[name]}" for name in _MARKS if info.get(name) not in (None, "")), "")
 
 
-def _system(url: str) -> Tuple[Any, str]:
-    """Find the file system of a URL, and what the URL is called there."""
+def _is_web(url: str) -> bool:
+    return objects.protocol(url) in ("http", "https")
+
+
+def _options(url: str) -> Dict[str, Any]:
+    if not _is_web(url):
+        return {}
+    import aiohttp  # noqa: PLC0415 - only where it is installed
+
+    return {
+        "client_kwargs": {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=_CONNECTING, sock_read=_SILENCE)}
+    }
+
+
+def _system(url: str, *, cached: bool = False) -> Tuple[Any, str]:
+    """Find the file system of a URL, and what the URL is called there; it may keep its listings where ``cached``."""
     try:
         import fsspec.core  # noqa: PLC0415 - only here, and only where it is installed
     except ImportError as error:
         raise LackError("fsspec") from error
     try:
-        system, path = fsspec.core.url_to_fs(url, use_listings_cache=False)
+        system, path = fsspec.core.url_to_fs(url, use_listings_cache=cached, **_options(url))
     except ImportError as error:
         raise LackError(_PACKAGES.get(objects.protocol(url), str(error))) from error
     return system, str(path)
 
 
-def _object(system: Any, info: Dict[str, Any]) -> Dict[str, Any]:
-    url = system.unstrip_protocol(info["name"])
+def _object(url: str, info: Dict[str, Any]) -> Dict[str, Any]:
     return {"url": url, "size": int(info.get("size") or 0), "mark": _mark(info)}
 
 
-def _of_protocol(found: Dict[str, Any], source: str) -> Dict[str, Any]:
-    """Name an object by the protocol that the user wrote: one store may have several."""
-    return dict(found, url=f"{source.split('://', 1)[0]}://{found['url'].split('://', 1)[-1]}")
-
-
 def listing(source: str) -> List[Dict[str, Any]]:
-    """List the objects whose URL begins with ``source``, and of the web the one that it is."""
+    """List the objects whose URL begins with ``source``, and of a page of the web the one that it is."""
+    if _is_web(source):
+        return look(_pages(source) if source.endswith("/") else [source])
     system, path = _system(source)
-    if objects.protocol(source) in ("http", "https") and not source.endswith("/"):
-        return [dict(_object(system, system.info(path)), url=source)]
-    folder, _, start = path.rpartition("/") if not source.endswith("/") else (path, "", "")
-    if not folder:  # the whole of a bucket
-        folder, start = path, ""
+    folder, slash, start = path.rpartition("/") if not source.endswith("/") else (path, "", "")
+    if not folder:  # the whole of a bucket, or of a server
+        folder, start = (slash, start) if slash else (path, "")
     # Not every store can be asked for a piece of a name; what is too much is left out later, by its key.
-    words = {"prefix": start} if start and objects.protocol(source) in ("s3", "s3a", "gs", "gcs") else {}
+    words = {"prefix": start} if start and objects.protocol(source) in _WITH_PREFIX else {}
     found = system.find(folder, detail=True, **words)
-    return [_of_protocol(_object(system, info), source) for info in found.values() if info.get("type") != "directory"]
+    return [
+        _object(objects.url_of(info["name"], path, source), info)
+        for info in found.values()
+        if info.get("type") != "directory"
+    ]
+
+
+def _pages(folder: str) -> List[str]:
+    """List the pages that a folder of the web links to and that lie in it."""
+    system, path = _system(folder)
+    return objects.pages(system.find(path), folder)
 
 
 def peek(source: str) -> bool:
@@ -83,12 +111,29 @@ def look(urls: List[str]) -> List[Dict[str, Any]]:
     """Describe the objects of these URLs."""
     if not urls:
         return []
-    system, _path = _system(urls[0])
-    one: Callable[[str], Dict[str, Any]] = lambda url: dict(  # noqa: E731 - short, and used once
-        _object(system, system.info(_system(url)[1])), url=url
-    )
-    with ThreadPoolExecutor(_AT_ONCE) as workers:
-        return list(workers.map(one, urls))
+    return _side_by_side(lambda system, path, url: _object(url, system.info(path)), [(url, url) for url in urls])
+
+
+def _side_by_side(
+    work: Callable[[Any, str, str], _Made], pairs: Sequence[Sequence[str]], *, cached: bool = False
+) -> List[_Made]:
+    """Do something with each of these URLs: its file system, its path there, and what stands beside it.
+
+    Where a system is no more than one connection, each thread has one of its own.
+    """
+    shared, _path = _system(pairs[0][0])
+    mine = threading.local()
+
+    def one(pair: Sequence[str]) -> _Made:
+        system = shared
+        if not shared.async_impl:
+            if not hasattr(mine, "system"):
+                mine.system, _path = _system(pairs[0][0], cached=cached)
+            system = mine.system
+        return work(system, system._strip_protocol(pair[0]), pair[1])  # noqa: SLF001 - what fsspec does with a URL
+
+    with ThreadPoolExecutor(_AT_ONCE if shared.async_impl else _AT_ONCE_EACH) as workers:
+        return list(workers.map(one, pairs))
 
 
 def read(url: str) -> str:
@@ -101,14 +146,11 @@ def fetch(pairs: List[List[str]]) -> List[str]:
     """Bring objects into files; gives the SHA-256 of each."""
     if not pairs:
         return []
-    system, _path = _system(pairs[0][0])
-    bring: Callable[[List[str]], str] = lambda pair: _bring(system, pair[0], pair[1])  # noqa: E731 - short
-    with ThreadPoolExecutor(_AT_ONCE) as workers:
-        return list(workers.map(bring, pairs))
+    return _side_by_side(_bring, pairs, cached=True)
 
 
-def _bring(system: Any, url: str, target: str) -> str:
-    system.get_file(_system(url)[1], target)
+def _bring(system: Any, path: str, target: str) -> str:
+    system.get_file(path, target)
     return digest.of_path(target)
 
 
@@ -169,6 +211,15 @@ def explained(error: BaseException, source: str) -> str:
     return f"{source} cannot be reached ({said})."
 
 
+def _number(error: Optional[BaseException]) -> int:
+    """Give the system's number of an error, also where a library put its words over it; 0 where there is none."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno:
+            return error.errno
+        error = error.__cause__ or error.__context__
+    return 0
+
+
 def _answer(wish: Dict[str, Any]) -> Dict[str, Any]:
     words = dict(wish)
     source = str(words.pop("source"))
@@ -185,7 +236,7 @@ def _answer(wish: Dict[str, Any]) -> Dict[str, Any]:
     except LackError as lack:
         return {"lacks": str(lack)}
     except Exception as error:  # noqa: BLE001 - border: libraries of stores raise whatever they like
-        return {"error": explained(error, source)}
+        return {"error": explained(error, source), "errno": _number(error)}
 
 
 def main() -> int:

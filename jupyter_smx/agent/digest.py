@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import time
 from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, TypeVar, Union
@@ -14,7 +15,8 @@ LINKED_SHARE = 16
 _PIECE = 1 << 20
 RACY = 2.0
 """Seconds for which a file's time may stay the same although it is written again."""
-_KEPT = 20_000
+KEPT = 20_000
+"""Files that a host remembers; of a job that has more inputs, the rest is known by what tells their sources."""
 _MUCH = 16 << 20
 _READERS = min(4, os.cpu_count() or 1)
 _Found = TypeVar("_Found")
@@ -161,5 +163,5 @@ def of_channel(
 def keep(known: Known, fresh: Optional[Known]) -> None:
     """Remember digests of files for the next job, not more than are worth it."""
     known.update(fresh or {})
-    while len(known) > _KEPT:
-        del known[next(iter(known))]
+    for path in list(itertools.islice(known, max(0, len(known) - KEPT))):
+        del known[path]

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import traceback
-from typing import Any, Callable, Dict, Optional, Set
+from typing import Any, Callable, Dict, List, Optional, Set
 
 from jupyter_smx.agent import process
 from jupyter_smx.agent.failure import RefusalError
@@ -64,7 +64,7 @@ class Errand:
     def __init__(self, loop: Loop, work: Callable[[], Dict[str, Any]], done: Done) -> None:
         self._loop = loop
         self._done: Optional[Done] = done
-        self._answer = b""
+        self._answer: List[bytes] = []
         self._pid = 0
         try:
             self._begin(work)
@@ -91,13 +91,13 @@ class Errand:
     def _read(self, fd: int) -> None:
         data = os.read(fd, 1 << 20)
         if data:
-            self._answer += data
+            self._answer.append(data)
             return
         self._loop.unwatch(fd)
         os.close(fd)
         self._pid = 0
         try:
-            answer = json.loads(self._answer.decode())
+            answer = json.loads(b"".join(self._answer).decode())
         except ValueError:
             answer = {"error": "it was killed before it was done"}
         self._finish(answer.get("result"), answer.get("error", ""))

@@ -8,12 +8,12 @@ import subprocess
 import sys
 from typing import IO, TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from jupyter_smx.agent import digest, objects, process
+from jupyter_smx.agent import digest, disk, objects, process
 from jupyter_smx.agent.failure import RefusalError
 from jupyter_smx.agent.listing import Item, Listing
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.store import Store
+    from jupyter_smx.agent.store import Store, Taken
 
 _MODE = 0o644
 _WITHOUT = ("memory", "data")
@@ -61,6 +61,7 @@ class Courier:
         """Ask a courier, and the next one where this one lacks a package.
 
         :raises FetchError: it cannot be done; the text says why, and what to install where.
+        :raises OSError: there is no room for what it brings.
         """
         while True:
             if self._running is None:
@@ -69,6 +70,8 @@ class Courier:
             answer = self._exchange(self._running, dict(words, source=source, do=do))
             if "result" in answer:
                 return answer["result"]
+            if disk.is_full(OSError(answer.get("errno") or 0, "")):
+                raise OSError(answer["errno"], os.strerror(answer["errno"]), source)
             if "error" in answer:
                 raise FetchError(f"channel {self._channel}: {answer['error']}")
             self._lacks.append(f"{self._left.pop(0)} lacks {answer['lacks']}")
@@ -127,17 +130,21 @@ def wanted(courier: Courier, channel: Dict[str, Any]) -> List[objects.Object]:
         raise FetchError(
             f"channel {name}: {source} lives in one process only, which the job is not. Send the value by --send."
         )
-    if channel.get("data_type") == "ManifestFile":
-        found = _of_manifest(courier, source)
-    else:
-        listed = [objects.Object(**one) for one in courier.ask(source, "list")]
-        found = objects.named(listed, source)
+    found = _of_manifest(courier, source) if _is_manifest(channel) else objects.named(_listed(courier, source), source)
     if not found:
         raise FetchError(
             f"channel {name}: no object begins with {source}. A prefix is compared letter by letter, its end as well."
         )
     objects.check(found, name)
     return objects.share(found, channel.get("share") or {"turn": 0, "count": 1})
+
+
+def _is_manifest(channel: Dict[str, Any]) -> bool:
+    return bool(channel.get("data_type") == "ManifestFile")
+
+
+def _listed(courier: Courier, source: str) -> List[objects.Object]:
+    return [objects.Object(**one) for one in courier.ask(source, "list")]
 
 
 def _of_manifest(courier: Courier, source: str) -> List[objects.Object]:
@@ -147,23 +154,34 @@ def _of_manifest(courier: Courier, source: str) -> List[objects.Object]:
         with open(source, encoding="utf-8") as file:
             text = file.read()
     rows = objects.manifest(text, source)
-    described = courier.ask(source, "look", urls=[url for url, _name in rows])
-    return [objects.Object(name=name, **one) for (_url, name), one in zip(rows, described)]  # noqa: B905 - Python 3.10
+    described = _described(courier, source, [url for url, _name in rows])
+    return [one._replace(name=name) for (_url, name), one in zip(rows, described)]  # noqa: B905 - Python 3.10
 
 
-def take(courier: Courier, store: Store, found: Sequence[objects.Object]) -> Tuple[str, Listing, List[digest.Row]]:
-    """Bring into the store what it lacks; gives the key of the tree, what is in it, and its rows.
+def _described(courier: Courier, source: str, urls: List[str]) -> List[objects.Object]:
+    return [objects.Object(**one) for one in courier.ask(source, "look", urls=urls)]
+
+
+def take(courier: Courier, store: Store, channel: Dict[str, Any], found: Sequence[objects.Object]) -> Taken:
+    """Bring into the store what it lacks of the objects that were found for a channel.
 
     :raises FetchError: an object cannot be had.
+    :raises OSError: the disk is full.
     """
-    listing = Listing([_item(one) for one in found], [])
+    source = channel["source"]
 
-    def bring(pairs: List[Tuple[Item, str]]) -> List[str]:
-        wish = [[item.file.path, part] for item, part in pairs]
-        return list(courier.ask(wish[0][0], "fetch", pairs=wish))
+    def bring(pairs: List[Tuple[Item, str]]) -> List[Tuple[str, bool]]:
+        urls = [item.file.path for item, _part in pairs]
+        contents = courier.ask(source, "fetch", pairs=[[item.file.path, part] for item, part in pairs])
+        if not any(item.file.settled for item, _part in pairs):
+            return [(content, False) for content in contents]
+        # What was written between the listing and the fetch would have come under the tag of what it replaced.
+        again = _described(courier, source, urls) if _is_manifest(channel) else _listed(courier, source)
+        tags = {one.url: one.mark for one in again}
+        same = [tags.get(item.file.path) == item.file.identity[0] for item, _part in pairs]
+        return list(zip(contents, same))  # noqa: B905 - strict is of Python 3.10
 
-    key, rows = store.take_objects(listing, bring)
-    return key, listing, rows
+    return store.take_objects(Listing([_item(one) for one in found], []), bring)
 
 
 def _item(one: objects.Object) -> Item:

@@ -134,9 +134,10 @@ class Host:
         kept = (int(os.path.basename(store)),) if store else ()
         means = fetch.Means(tuple(filter(None, pythons)), self.entry, environment, kept)
         if not store:
-            return channel.World(self.folder.inputs, reason=self.isolation.reason, means=means)
+            folder, trash = self.folder.inputs, self.folder.trash
+            return channel.World(folder, reason=self.isolation.reason, means=means, trash=trash)
         shown = os.path.join(self.folder.inputs, "shown")
-        return channel.World(store, shown, self.mounts.can_layer(store), means=means)
+        return channel.World(store, shown, self.mounts.can_layer(store), means=means, trash=self.folder.trash)
 
     def store(self) -> Store:
         """Give the inputs that this host keeps, to tidy up in them."""
@@ -228,7 +229,7 @@ class Host:
             if sourcedir.lacks_ready(self.folder.trees):
                 sourcedir.make_ready(self.folder.trees)
         if self.store().needs_emptying():
-            self.store().empty(clean.remove)
+            self.store().empty()
         return dict(clean.empty_trash(self.folder))
 
     def forget(self, name: str) -> None:

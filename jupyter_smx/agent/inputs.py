@@ -81,8 +81,11 @@ class Inputs:
     def look(self) -> None:
         """Find out what lazy channels hold, now that nobody waits for it."""
         if self._lazy:
-            work = lambda: channel.describe(self._lazy, self._folders, self._limit(), self._host.input_hashes)  # noqa: E731
-            self._looking = Errand(self._host.loop, work, self._looked)
+            self._looking = Errand(self._host.loop, self._describe, self._looked)
+
+    def _describe(self) -> Dict[str, Any]:
+        others = sum(one["files"] for one in self._found.values() if one["method"] == "content")
+        return channel.describe(self._lazy, self._folders, self._limit(), self._host.input_hashes, others)
 
     def _looked(self, result: Optional[Dict[str, Any]], error: str) -> None:
         self._looking = None

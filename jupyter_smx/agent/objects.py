@@ -5,10 +5,12 @@ A prefix is a piece of text and no folder: ``s3://b/tr`` means every key that be
 
 from __future__ import annotations
 
+import html
+import itertools
 import json
 import re
-from typing import Any, Dict, List, NamedTuple, Tuple
-from urllib.parse import unquote, urlsplit
+from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
+from urllib.parse import unquote, urljoin, urlsplit
 
 from jupyter_smx.agent.failure import RefusalError
 
@@ -40,6 +42,24 @@ def protocol(source: str) -> str:
     return re.split(r"://|::", source, maxsplit=1)[0].lower()
 
 
+def url_of(name: str, path: str, source: str) -> str:
+    """Give the URL of an object that its store calls ``name``, in the user's words for ``source``, there ``path``.
+
+    Stores leave out the protocol, some the server as well: what both end with is where the names begin to differ.
+    """
+    written, own = source.rstrip("/"), path.rstrip("/")
+    pairs = zip(reversed(written), reversed(own))  # noqa: B905 - strict is of Python 3.10
+    same = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
+    return written[: len(written) - same] + name[len(own) - same :]
+
+
+def pages(links: Iterable[str], folder: str) -> List[str]:
+    """Give the pages below ``folder`` among the links of a listing: none with a query, as those that only sort it."""
+    plain = [html.unescape(link) for link in links]
+    found = {urljoin(folder, urlsplit(link).path) for link in plain if "?" not in link and "#" not in link}
+    return sorted(url for url in found if url.startswith(folder) and not url.endswith("/"))
+
+
 def name_of(key: str, prefix: str) -> str:
     """Give the name that an object has in a channel: what comes after the prefix where that ends a folder's name.
 
@@ -61,7 +81,8 @@ def named(found: List[Object], source: str) -> List[Object]:
     if protocol(source) in _WEB and not source.endswith("/"):
         return [one._replace(name=unquote(urlsplit(one.url).path).rsplit("/", 1)[-1] or "index") for one in found]
     meant = [one for one in found if one.url.startswith(source) and not one.url.endswith("/")]
-    return [one._replace(name=name_of(one.url, source)) for one in sorted(meant, key=lambda one: one.url)]
+    plain = unquote if protocol(source) in _WEB else str
+    return [one._replace(name=plain(name_of(one.url, source))) for one in sorted(meant, key=lambda one: one.url)]
 
 
 def check(objects: List[Object], channel: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from far_side import agent, far_folder, host_folder, isolated, start_agent, wait_until
 from real_toolkit import real_packages, toolkit
 
-from jupyter_smx.testing.object_storage import bucket, web
+from jupyter_smx.testing.object_storage import bucket, ftp, web
 
 __all__ = [
     "agent",
     "bucket",
     "far_folder",
+    "ftp",
     "host_folder",
     "isolated",
     "real_packages",

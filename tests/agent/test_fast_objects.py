@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -94,7 +95,7 @@ def test_a_host_that_is_killed_leaves_no_server(fused: Agent, full: Bucket, wait
     wait_until(lambda: not fused_servers(fused), "the server has ended")
 
 
-def test_a_server_that_dies_is_named_in_the_record(fused: Agent, full: Bucket) -> None:
+def test_a_server_that_dies_is_named_in_the_record(fused: Agent, full: Bucket, wait_until: Callable[..., Any]) -> None:
     job, lease = fused.start(
         "import os, signal\nprint(os.listdir(os.environ['SM_CHANNEL_TRAIN']), flush=True)\nsignal.pause()",
         channels=wish("s3://bucket/d/"),
@@ -103,7 +104,7 @@ def test_a_server_that_dies_is_named_in_the_record(fused: Agent, full: Bucket) -
     fused.wait_for_log(job, "sub")
     (server,) = fused_servers(fused)
     os.kill(server, 9)
-    fused.client.ask("ping")
+    wait_until(lambda: not Path(f"/proc/{server}").exists(), "the agent has seen its end")
     fused.stop(job, lease, 1)
     assert "the process that read it ended before the job did" in fused.end_of(job)["notes"][0]
     fused.serves()

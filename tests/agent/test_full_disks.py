@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from far_side import Agent
 
+    from jupyter_smx.testing.object_storage import Bucket
+
 SMALL = "2m"
 ON_ONE_DISK = ("slots", "spool", "trash")
 SHM = "/dev/shm"  # noqa: S108 - shared memory
@@ -120,6 +122,29 @@ def test_a_folder_that_is_too_large_for_the_host_is_refused_at_the_first_file_th
     (sentence,) = record["errors"]
     assert sentence.count(str(inner)) == 1, "one file is named, not all"
     agent.serves()
+
+
+def test_objects_take_the_room_of_what_earlier_jobs_brought_and_left(
+    small: Callable[..., Agent], bucket: Bucket, wait_until: Callable[..., Any]
+) -> None:
+    """Two megabytes hold one of these, and not what an earlier job brought beside it, thrown away or not."""
+    for name in ("a", "b", "c"):
+        bucket.put(f"{name}/x", name * 1_200_000)
+    agent = small("inputs")
+    look = "import os; print(open(os.environ['SM_CHANNEL_TRAIN'] + '/x').read(3))"
+    for name in ("a", "b", "c"):
+        channels = [{"name": "train", "source": f"s3://bucket/{name}/", "mode": "File"}]
+        record = agent.run(look, channels=channels, environment=bucket.environment)
+        assert (record["text"], record["errors"]) == (name * 3 + "\n", []), record
+    bucket.put("d/x", "d" * (3 << 20))
+    channels = [{"name": "train", "source": "s3://bucket/d/", "mode": "File"}]
+    record = agent.run(look, channels=channels, environment=bucket.environment)
+    assert record["cause"] == "refused"
+    assert "No space left on device: s3://bucket/d/" in record["failure"], record["failure"]
+    agent.serves()
+    inputs = agent.folder / "inputs"
+    seen = f"/proc/{agent.process.pid}/root{inputs}/parts"
+    wait_until(lambda: not os.listdir(seen), "what never became whole is deleted")  # noqa: PTH208 - names are compared
 
 
 def test_a_log_that_fills_the_hosts_disk_fails_its_job_and_its_record_is_whole(small: Callable[..., Agent]) -> None:

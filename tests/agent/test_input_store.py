@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import clean, digest
+from jupyter_smx.agent import digest
 from jupyter_smx.agent.listing import ListingError, survey
 from jupyter_smx.agent.store import Store
 
@@ -38,7 +39,7 @@ class Host:
         pairs = [(name, str(source / name)) for name in (names(source))]
         store = self.store(limit)
         with store.held():
-            key, _rows = store.take(survey(pairs, time.time()))
+            key = store.take(survey(pairs, time.time())).key
         digest.keep(self.known, store.fresh)
         return key, sorted(store.copied)
 
@@ -98,6 +99,29 @@ def test_the_same_bytes_from_elsewhere_are_kept_once(host: Host, source: Path, t
     write(tmp_path / "moved" / "deep" / "b", "beta")
     second, _copied = host.take(tmp_path / "moved")
     assert (second, len(host.contents())) == (first, 2)
+
+
+def test_equal_files_of_a_channel_are_files_of_their_own(host: Host, source: Path) -> None:
+    write(source / "deep" / "a", "alpha")
+    (source / "deep" / "a").chmod(0o640)
+    (source / "a").chmod(0o640)
+    key, _copied = host.take(source)
+    found = [host.folder / "trees" / key / "data" / name for name in ("a", "deep/a")]
+    assert len({path.stat().st_ino for path in found}) == 2, "cp -a would make one file of them"
+    assert len({(path.read_text(), path.stat().st_mode, path.stat().st_mtime_ns) for path in found}) == 1
+    assert len(host.contents()) == 2
+
+
+def test_a_content_that_can_have_no_more_names_is_copied(
+    host: Host, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(source: str, target: str) -> None:
+        raise OSError(errno.EMLINK, os.strerror(errno.EMLINK), source, None, target)
+
+    monkeypatch.setattr(os, "link", refuse)
+    key, _copied = host.take(source)
+    assert host.tree(key) == {"a": "alpha", "deep/b": "beta"}
+    assert host.take(source) == (key, [])
 
 
 def test_a_file_that_was_only_touched_is_not_copied(host: Host, source: Path) -> None:
@@ -175,10 +199,22 @@ def test_what_was_not_used_for_longest_goes_when_it_is_more_than_half_of_the_roo
     host.store().prune(lambda: size)  # with what is kept there would be room for four
     assert (names(host.folder / "trees")) == sorted(keys[1:])
     assert len(host.contents()) == 4
-    host.store().empty(clean.remove)
+    host.store().empty()
     assert len(host.contents()) == 3, "b, and two of a"
     assert host.tree(keys[2]) == {"a": "tri" * 10, "deep/b": "beta"}
     assert not host.store().needs_emptying()
+
+
+def test_a_host_without_room_gives_back_what_is_in_the_trash_as_well(host: Host, source: Path) -> None:
+    kept, _copied = host.take(source)
+    write(source / "a", "other")
+    host.take(source)
+    store = host.store()
+    os.utime(host.folder / "trees" / kept, (1, 1))
+    store.prune(lambda: 0)
+    (host.folder / "parts" / "half").write_text("of an object")
+    store.forget_all_but(set())
+    assert [str(path) for path in host.folder.rglob("*") if path.is_file() and path.name != "lock"] == []
 
 
 def test_what_is_needed_again_before_the_trash_is_emptied_may_be_thrown_away_again(host: Host, source: Path) -> None:
@@ -186,7 +222,7 @@ def test_what_is_needed_again_before_the_trash_is_emptied_may_be_thrown_away_aga
         host.take(source)
         host.store().prune(lambda: 0)
     assert names(host.folder / "trees") == []
-    host.store().empty(clean.remove)
+    host.store().empty()
     assert not host.store().needs_emptying()
 
 
@@ -194,7 +230,7 @@ def test_what_a_job_that_takes_inputs_in_has_not_linked_yet_is_not_deleted(host:
     host.take(source)
     (host.folder / "contents" / "part-1").touch()
     with host.store().held():
-        host.store().empty(clean.remove)
+        host.store().empty()
         assert "part-1" in host.contents()
-    host.store().empty(clean.remove)
+    host.store().empty()
     assert "part-1" not in host.contents()

@@ -87,6 +87,23 @@ def test_the_config_file_tells_mode_and_distribution(agent: Agent, full: Bucket)
     assert "so it was brought as a whole, as in File mode" in record["notes"][0]
 
 
+@pytest.mark.parametrize(
+    ("source", "fields", "said"),
+    [
+        ("s3://bucket/d/", {"share": {"turn": 1, "count": 2}}, "a host's share is no whole folder"),
+        ("s3://bucket/list", {"data_type": "ManifestFile"}, "a manifest is no whole folder"),
+    ],
+)
+def test_what_fast_file_cannot_mount_is_brought_and_the_record_says_so(
+    host: Agent, full: Bucket, source: str, fields: dict[str, Any], said: str
+) -> None:
+    full.put("list", json.dumps([{"prefix": "s3://bucket/d/"}, "test"]))
+    record = host.run("pass", channels=wish(source, mode="FastFile", **fields), environment=full.environment)
+    (note,) = record["notes"]
+    assert said in note
+    assert record["inputs"][0]["method"] == "content"
+
+
 def test_a_manifest_brings_what_it_names(agent: Agent, full: Bucket) -> None:
     full.put("list.manifest", json.dumps([{"prefix": "s3://bucket/d/"}, "train/a", "test"]))
     channels = wish("s3://bucket/list.manifest", data_type="ManifestFile")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.agent.objects import Object, ObjectsError, check, manifest, named, share
+from jupyter_smx.agent.objects import Object, ObjectsError, check, manifest, named, pages, share, url_of
 
 KEYS = ("d/train/a", "d/train/sub/b", "d/train/", "d/trainX", "d/training/c", "d/test/e", "train.csv", "train.csv.bak")
 
@@ -53,6 +53,52 @@ def test_a_prefix_is_a_piece_of_text(source: str, expected: dict[str, str]) -> N
 def test_a_page_of_the_web_is_one_file_with_the_last_part_of_its_path(source: str, name: str) -> None:
     (found,) = named([Object(source, 1, "")], source)
     assert found.name == name
+
+
+@pytest.mark.parametrize(
+    ("source", "path", "name", "url"),
+    [
+        ("s3://b/d/tr", "b/d/tr", "b/d/train/a", "s3://b/d/train/a"),
+        ("s3a://b", "b", "b/a", "s3a://b/a"),
+        ("s3://b/d/", "b/d", "b/d/a b#?", "s3://b/d/a b#?"),
+        ("ftp://me:word@host:2121/d/tr", "/d/tr", "/d/train/a", "ftp://me:word@host:2121/d/train/a"),
+        ("sftp://host/d/", "/d", "/d/a", "sftp://host/d/a"),
+        ("ftp://host/", "/", "/a", "ftp://host/a"),
+        ("ftp://host", "/", "/d/a", "ftp://host/d/a"),
+        ("ftp://host/host", "/host", "/host/a", "ftp://host/host/a"),
+        ("abfs://c@acc.example/d/", "c/d", "c/d/a", "abfs://c@acc.example/d/a"),
+        ("file:///d/tr", "/d/tr", "/d/train", "file:///d/train"),
+    ],
+)
+def test_an_object_is_named_in_the_words_in_which_its_source_was(source: str, path: str, name: str, url: str) -> None:
+    assert url_of(name, path, source) == url
+
+
+@pytest.mark.parametrize(
+    ("link", "page"),
+    [
+        ("https://h/d/a", "https://h/d/a"),
+        ("http://h/d/a", "https://h/d/a"),
+        ("https://h/d/./a%20b", "https://h/d/a%20b"),
+        ("https://h/d/a&amp;b", "https://h/d/a&b"),
+        ("https://h/d/?C=M;O=A", None),
+        ("https://h/d/a?download=1", None),
+        ("https://h/d/a#top", None),
+        ("https://h/d/", None),
+        ("https://h/d/sub/", None),
+        ("https://h/d/../e", None),
+        ("https://h/e", None),
+    ],
+)
+def test_links_that_lead_out_of_a_folder_of_the_web_or_only_sort_it_are_no_pages(link: str, page: str | None) -> None:
+    assert pages([link], "https://h/d/") == ([page] if page else [])
+
+
+def test_pages_of_a_folder_are_called_what_they_are_called_without_the_escapes_of_the_web() -> None:
+    found = [Object(f"https://h/d/{name}", 1, "") for name in ("a%20b", "sub/c")]
+    assert [one.name for one in named(found, "https://h/d/")] == ["a b", "sub/c"]
+    with pytest.raises(ObjectsError, match="a part of its key is empty"):
+        check(named([Object("https://h/d/%2e%2e%2fetc", 1, "")], "https://h/d/"), "train")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,228 @@
+"""How objects are taken in: each is fetched once however many there are, and nothing is taken for what it is not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import jupyter_smx.agent
+from jupyter_smx.agent import channel, digest, fetch
+from jupyter_smx.agent.listing import Item, Listing
+from jupyter_smx.agent.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jupyter_smx.agent.store import Taken
+    from jupyter_smx.testing.object_storage import Bucket, Ftp, Web
+
+ENTRY = str(Path(jupyter_smx.agent.__file__).parent)
+
+
+class Host:
+    """A host that stages channels without a world of its own, and what it remembers between jobs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.known: digest.Known = {}
+        self.jobs = 0
+
+    def stage(self, sources: Iterable[str], environment: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
+        """Stage channels called a, b, c … as the next job; gives what it was told, and ``seen`` in each."""
+        self.jobs += 1
+        channels = [{"name": chr(97 + n), "source": source, **fields} for n, source in enumerate(sources)]
+        folders = {one["name"]: str(self.folder / f"job-{self.jobs}" / one["name"]) for one in channels}
+        means = fetch.Means((sys.executable,), ENTRY, environment)
+        world = channel.World(str(self.folder / "inputs"), means=means)
+        told = channel.stage(channels, folders, (), 1 << 30, self.known, world)
+        digest.keep(self.known, told["fresh"])
+        return {**told, "seen": {name: contents(Path(path)) for name, path in folders.items()}}
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path / "host")
+
+
+@pytest.fixture
+def full(bucket: Bucket) -> Bucket:
+    for key in ("d/a", "d/b", "e/c", "e/deep/d"):
+        bucket.put(key, key)
+    return bucket
+
+
+EVERYTHING = {"a": {"a": "d/a", "b": "d/b"}, "b": {"c": "e/c", "deep/d": "e/deep/d"}}
+CHANNELS = ("s3://bucket/d/", "s3://bucket/e/")
+
+
+@pytest.mark.parametrize(("kept", "methods"), [(4, ["content"] * 2), (3, ["content", "listing"]), (1, ["listing"] * 2)])
+def test_more_objects_than_a_host_remembers_are_fetched_once_all_the_same(
+    host: Host, full: Bucket, monkeypatch: pytest.MonkeyPatch, kept: int, methods: list[str]
+) -> None:
+    monkeypatch.setattr(digest, "KEPT", kept)
+    told = [host.stage(CHANNELS, full.environment) for _time in range(3)]
+    assert [one["seen"] for one in told] == [EVERYTHING] * 3
+    assert full.got() == ["d/a", "d/b", "e/c", "e/deep/d"]
+    assert [one["method"] for one in told[0]["inputs"]] == methods
+    assert told[0]["inputs"] == told[1]["inputs"]
+    assert len(host.known) <= kept
+    full.put("e/c", "E/C")
+    changed = host.stage(CHANNELS, full.environment)
+    assert changed["seen"]["b"]["c"] == "E/C"
+    before, after = ([one["sha256"] for one in seen["inputs"]] for seen in (told[0], changed))
+    assert (before[0] == after[0], before[1] == after[1]) == (True, False)
+    assert len(full.got()) == 5
+
+
+def test_two_channels_of_a_job_fetch_what_is_in_both_once(host: Host, full: Bucket) -> None:
+    told = host.stage(["s3://bucket/d/", "s3://bucket/d/a"], full.environment)
+    assert told["seen"] == {"a": {"a": "d/a", "b": "d/b"}, "b": {"a": "d/a"}}
+    assert full.got() == ["d/a", "d/b"]
+
+
+@pytest.mark.parametrize("kept", [100, 1])
+def test_what_is_written_while_objects_come_is_not_kept_under_the_tag_of_what_it_replaced(
+    host: Host, full: Bucket, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.setattr(digest, "KEPT", kept)
+
+    class Ear(list[bytes]):
+        """Writes the object anew when it is asked for, which is after it was listed."""
+
+        def append(self, data: bytes) -> None:
+            if b"GET /bucket/d/a" in data:
+                full.put("d/a", "newer")
+            super().append(data)
+
+    full.wire.heard = Ear()
+    assert host.stage(["s3://bucket/d/"], full.environment)["seen"]["a"]["a"] == "newer"
+    full.put("d/a", "d/a")
+    full.wire.heard = []
+    assert host.stage(["s3://bucket/d/"], full.environment)["seen"]["a"] == EVERYTHING["a"]
+    assert full.got() == ["d/a"], "the other one was as it was listed"
+
+
+def test_equal_objects_of_a_channel_are_files_of_their_own(host: Host, full: Bucket) -> None:
+    for key in ("f/a", "f/b"):
+        full.put(key, "same")
+    assert host.stage(["s3://bucket/f/"], full.environment)["seen"]["a"] == {"a": "same", "b": "same"}
+    (tree,) = (host.folder / "inputs" / "trees").iterdir()
+    assert len({path.stat().st_ino for path in (tree / "data").iterdir()}) == 2
+
+
+class Counted(dict[str, Any]):
+    """A dictionary that counts how often it is gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Any:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_much_is_forgotten_in_one_go() -> None:
+    known = Counted()
+    digest.keep(known, {str(number): [number] for number in range(3 * digest.KEPT)})
+    assert known.times == 1
+    assert dict.keys(known) == {str(number) for number in range(2 * digest.KEPT, 3 * digest.KEPT)}
+
+
+def test_lazy_channels_do_not_push_out_what_others_are_known_by(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_text(name)
+        os.utime(tmp_path / name, (1, 1))
+    folders = {"train": str(tmp_path)}
+    found = [channel.describe(["train"], folders, 1 << 30, {}, digest.KEPT - room)["fresh"] for room in (3, 2)]
+    assert [len(fresh) for fresh in found] == [3, 0]
+
+
+def take(store: Store, items: list[Item], arriving: dict[str, str]) -> tuple[Taken, list[str]]:
+    """Take objects in, of which these contents arrive; gives what was asked for, too."""
+    asked = []
+
+    def bring(pairs: list[tuple[Item, str]]) -> list[tuple[str, bool]]:
+        for item, part in pairs:
+            asked.append(item.name)
+            Path(part).write_text(arriving[item.name])
+        return [(digest.of_path(part), True) for _item, part in pairs]
+
+    with store.held():
+        return store.take_objects(Listing(items, []), bring), asked
+
+
+@pytest.mark.parametrize("most", [10, 1])
+def test_what_no_tag_tells_is_brought_each_time_and_its_size_is_that_of_what_came(tmp_path: Path, most: int) -> None:
+    items = [Item(name, 0o644, digest.File(name, f"http://h/{name}", 0, 0, ("",), settled=False)) for name in "ab"]
+    found = []
+    for text in ("one", "longer", "one"):
+        taken, asked = take(Store(str(tmp_path), {}, 0, most), items, {"a": text, "b": "b"})
+        assert asked == ["a", "b"]
+        assert [(name, size) for name, size, _mark in taken.rows] == [("a", len(text)), ("b", 1)]
+        assert (tmp_path / "trees" / taken.key / "bytes").read_text() == str(len(text) + 1)
+        found.append(digest.whole(taken.rows))
+    assert (found[0] == found[2], found[0] == found[1]) == (True, False)
+
+
+def test_what_never_became_whole_goes_when_the_host_is_idle(tmp_path: Path) -> None:
+    store = Store(str(tmp_path), {}, 0)
+    items = [Item(name, 0o644, digest.File(name, f"s3://b/{name}", 1, 0, ("tag",), settled=True)) for name in "ab"]
+    with pytest.raises(KeyError):
+        take(store, items, {"a": "half of it"})
+    assert store.needs_emptying()
+    with store.held():
+        store.empty()
+        assert store.needs_emptying(), "a job may be at it"
+    store.empty()
+    assert not store.needs_emptying()
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "lock"]
+
+
+def test_folders_of_a_server_of_files_are_channels(host: Host, ftp: Ftp) -> None:
+    for name in ("d/train/a", "d/train/sub/b", "d/trainX", "d/test"):
+        ftp.put(name, name)
+    assert host.stage([f"{ftp.address}/d/tr", f"{ftp.address}/d/train/"])["seen"] == {
+        "a": {"train/a": "d/train/a", "train/sub/b": "d/train/sub/b", "trainX": "d/trainX"},
+        "b": {"a": "d/train/a", "sub/b": "d/train/sub/b"},
+    }
+    assert host.stage([ftp.address])["seen"]["a"]["d/test"] == "d/test"
+    with pytest.raises(fetch.FetchError, match="no object begins with"):
+        host.stage([f"{ftp.address}/d/nothing"])
+
+
+INDEX = """<a href="?C=N;O=D">Name</a> <a href="/d/?C=S">Size</a> <a href="../">up</a> <a href="a%20b.csv">a b.csv</a>
+<a href="./c&amp;d.csv#top">c</a> <a href="./c&amp;d.csv">c</a> <a href="sub/">sub</a> <a href="/d/e.csv">e</a>
+<a href="https://elsewhere.example/d/f.csv">f</a> <a href="/g.csv">g</a>"""
+
+
+def test_a_folder_of_the_web_is_the_pages_that_its_listing_links_to(host: Host, web: Web) -> None:
+    for name, text in (("index.html", INDEX), ("a b.csv", "1"), ("c&d.csv", "22"), ("e.csv", "333"), ("sub/h", "4444")):
+        (web.folder / "d" / name).parent.mkdir(parents=True, exist_ok=True)
+        (web.folder / "d" / name).write_text(text)
+    expected = {"a b.csv": "1", "c&d.csv": "22", "e.csv": "333", "sub/h": "4444"}
+    for _time in range(2):
+        told = host.stage([f"{web.address}/d/"])
+        assert told["seen"]["a"] == expected
+        assert (told["inputs"][0]["files"], told["inputs"][0]["bytes"]) == (4, 10)
+    assert len([line for line in web.asked if line.startswith("GET") and "e.csv" in line]) == 1, web.asked
+
+
+def test_how_long_a_page_takes_is_not_limited_as_long_as_it_comes(web: Web) -> None:
+    """aiohttp's own limit is of all of it; here it is next to nothing, so only a limit of ours can let a page come."""
+    (web.folder / "page").write_text("words")
+    code = f"""
+import aiohttp.client
+aiohttp.client.DEFAULT_TIMEOUT = aiohttp.ClientTimeout(total=1e-6)
+from jupyter_smx.agent import courier
+print(courier.read("{web.address}/page"), courier._options("{web.address}/page")["client_kwargs"]["timeout"].sock_read)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True)
+    assert done.stdout == "words 300.0\n"

@@ -14,6 +14,7 @@ import select
 import shutil
 import stat
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent import errand
@@ -196,7 +197,7 @@ class Mirror:
             if self._known.get(name) == stamp:
                 self._unsettled.pop(name, None)
             elif everything or self._is_settled(name, stamp, now):
-                self._try(name, self._put)
+                self._try(name, partial(self._put, as_it_is=self._is_restless(name, now)))
             else:
                 waits = True
         return not waits
@@ -205,9 +206,12 @@ class Mirror:
         return look(self._folder)
 
     def _is_settled(self, name: str, stamp: Stamp, now: float) -> bool:
-        since = self._unsettled.setdefault(name, now)
+        self._unsettled.setdefault(name, now)
         # A time that lies ahead was set by somebody, and says nothing of when the file was written.
-        return not 0 <= now - stamp[1] / 1e9 < SETTLED or now - since >= TOO_LONG
+        return not 0 <= now - stamp[1] / 1e9 < SETTLED or self._is_restless(name, now)
+
+    def _is_restless(self, name: str, now: float) -> bool:
+        return now - self._unsettled.get(name, now) >= TOO_LONG
 
     def _try(self, name: str, act: Callable[[str], None]) -> None:
         try:
@@ -217,10 +221,11 @@ class Mirror:
         except OSError as error:
             self.errors[name] = f"{name} could not be kept ({error.strerror or error})"
 
-    def _put(self, name: str) -> None:
+    def _put(self, name: str, *, as_it_is: bool) -> None:
+        """Keep a file; ``as_it_is``: also one that changes during the copy, which counts as what it was before then."""
         path = os.path.join(self._folder, name)
         stamp = _stamp(path)
-        if self._store.put(path, name, lambda: _stamp(path) == stamp):
+        if self._store.put(path, name, lambda: as_it_is or _stamp(path) == stamp):
             self._known[name] = stamp
             self._unsettled.pop(name, None)
 

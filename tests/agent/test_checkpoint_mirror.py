@@ -137,6 +137,32 @@ def test_a_file_that_changes_while_it_is_copied_is_not_kept_then(
     assert files(there) == {"model.pt": path.read_text()} == {"model.pt": "second"}
 
 
+def test_a_log_that_grows_during_each_copy_is_kept_now_and_then(
+    mirror: Mirror, here: Path, there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    log = write(here, "events.log", "begin", now)
+    copied = []
+    real = shutil.copy2
+
+    def copy_slowly(source: str, target: str) -> None:
+        real(source, target)
+        copied.append(log.read_text())
+        write(here, "events.log", f"{copied[-1]} more")
+
+    monkeypatch.setattr(checkpoint.shutil, "copy2", copy_slowly)
+    for second in range(int(TOO_LONG)):
+        mirror.keep(now + second)
+        assert files(there) == {}
+    mirror.keep(now + TOO_LONG)
+    first = copied[-1]
+    assert files(there) == {"events.log": first}
+    for second in range(int(TOO_LONG) + 1):
+        assert files(there) == {"events.log": first}
+        mirror.keep(now + TOO_LONG + 1 + second)
+    assert files(there) == {"events.log": copied[-1]} != {"events.log": first}
+
+
 def test_a_copy_that_is_cut_short_leaves_the_old_file_and_is_not_restored(
     mirror: Mirror, here: Path, there: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -87,7 +87,7 @@ def _find_2(mount: Path, path: str) -> Parents:
     folders = {}
     for kind in KINDS:
         able = [folder for folder in (own, *beside) if kind in _words(folder / "cgroup.subtree_control")]
-        found = next((folder for folder in able if os.access(folder, os.W_OK)), None)
+        found = next((folder for folder in able if _can_divide(folder)), None)
         if found is not None:
             folders[kind] = found
     missing = [kind for kind in KINDS if kind not in folders]
@@ -95,6 +95,11 @@ def _find_2(mount: Path, path: str) -> Parents:
     if missing:
         reason = f"{own} and the group above it hand on no {' and no '.join(missing)} that this user may divide"
     return Parents(version=2, folders=folders, reason=reason)
+
+
+def _can_divide(folder: Path) -> bool:
+    """Say whether groups can be made in a group, and this user's processes moved into them out of the own one."""
+    return all(os.access(path, os.W_OK) for path in (folder, folder / "cgroup.procs"))
 
 
 def _inside(top: Path, path: str) -> Path:

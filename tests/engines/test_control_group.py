@@ -39,7 +39,8 @@ def old(tmp_path: Path) -> Path:
 def scope(root: Path, handed_on: str, **own: str) -> Path:
     """Make a machine with version 2 on which this process is in ``user/jupyter.scope``."""
     files = {f"sys/fs/cgroup/user/jupyter.scope/{name.replace('_', '.')}": text for name, text in own.items()}
-    rows = [*TWO.items(), SCOPE, ("sys/fs/cgroup/user/cgroup.subtree_control", handed_on), *files.items()]
+    procs = [(f"sys/fs/cgroup/{folder}/cgroup.procs", "") for folder in ("user", "user/jupyter.scope")]
+    rows = [*TWO.items(), SCOPE, ("sys/fs/cgroup/user/cgroup.subtree_control", handed_on), *procs, *files.items()]
     (root / "sys/fs/cgroup/user/jupyter.scope").mkdir(parents=True)
     return machine(root, *rows)
 
@@ -98,6 +99,18 @@ def test_a_group_that_hands_its_controllers_on_itself_has_its_jobs_below_it(tmp_
     own = root / "sys/fs/cgroup/user/jupyter.scope"
     (own / "cgroup.subtree_control").write_text("cpu memory\n")
     assert set(find(root, "linux").folders.values()) == {own}
+
+
+def test_a_group_whose_processes_this_user_may_not_move_is_none_to_divide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = scope(tmp_path, "cpu memory\n")
+    assert set(find(root, "linux").folders) == {"cpu", "memory"}
+    # A folder that was given to the user without the file in it: groups can be made there, and nobody put into them.
+    monkeypatch.setattr(control_group.os, "access", lambda path, _mode: path.name != "cgroup.procs")
+    found = find(root, "linux")
+    assert found.folders == {}
+    assert "that this user may divide" in found.reason
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ _PERIOD = 100_000
 _PATIENCE = 1.0
 _PAUSE = 0.005
 KINDS = ("cpu", "memory")
+_LIMITS = ("cpu.max", "cpuset.cpus", "cpuset.mems", "memory.max", "memory.high", "memory.swap.max", "pids.max")
+"""Files of a group of version 2 in which somebody limits what is in it; nobody does where they are empty or "max"."""
 
 
 class Parents(Struct, frozen=True):
@@ -109,7 +111,7 @@ def _inside(top: Path, path: str) -> Path:
 
 
 def _has_limits(folder: Path) -> bool:
-    return any(_words(folder / name)[:1] not in ([], ["max"]) for name in ("cpu.max", "memory.max", "memory.high"))
+    return any(_words(folder / name)[:1] not in ([], ["max"]) for name in _LIMITS)
 
 
 def _words(path: Path) -> list[str]:

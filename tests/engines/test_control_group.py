@@ -68,7 +68,8 @@ def test_version_1_writes_quota_period_and_memory_with_swap(old: Path) -> None:
 
 
 def test_version_2_has_one_folder_beside_a_group_that_has_no_limits_itself(tmp_path: Path) -> None:
-    parents = find(scope(tmp_path, "cpu memory\n", cpu_max="max 100000\n", memory_max="max\n"), "linux")
+    unlimited = {"cpu_max": "max 100000\n", "memory_max": "max\n", "cpuset_cpus": "\n", "pids_max": "max\n"}
+    parents = find(scope(tmp_path, "cpu memory\n", **unlimited), "linux")
     user = tmp_path / "sys/fs/cgroup/user"
     assert (parents.version, parents.folders) == (2, {"cpu": user, "memory": user})
     (user / "h").mkdir()
@@ -80,7 +81,18 @@ def test_version_2_has_one_folder_beside_a_group_that_has_no_limits_itself(tmp_p
     assert said == {"cpus": 4, "memory": 8 << 30, "groups": dict.fromkeys(("cpu", "memory"), f"{user}/h"), "reason": ""}
 
 
-@pytest.mark.parametrize("own", [{"memory_max": "1073741824\n"}, {"cpu_max": "50000 100000\n"}])
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"memory_max": "1073741824\n"},
+        {"memory_high": "1073741824\n"},
+        {"memory_swap_max": "0\n"},
+        {"cpu_max": "50000 100000\n"},
+        {"cpuset_cpus": "0-3\n"},
+        {"cpuset_mems": "0\n"},
+        {"pids_max": "4096\n"},
+    ],
+)
 def test_a_limit_of_this_process_is_never_escaped(tmp_path: Path, own: dict[str, str]) -> None:
     found = find(scope(tmp_path, "cpu memory\n", **own), "linux")
     assert found.folders == {}

@@ -196,21 +196,25 @@ class HostFolder(Struct, frozen=True):
 
         What cannot be removed costs room on a disk and nothing else: a sentence names it.
         """
-        try:
-            self.socket.unlink(missing_ok=True)
-            for name in _REMOVED:
-                _remove_tree(self.path / name)
-        except OSError as problem:
-            return f"files of {self.path} could not be removed: {problem}"
-        return control_group.remove(self.control_groups())
+        left = [*filter(None, (_try_to_remove(path) for path in (self.socket, *map(self.path.joinpath, _REMOVED))))]
+        files = f"files of {self.path} could not be removed: {', '.join(left)}" if left else ""
+        return "; ".join(filter(None, (files, control_group.remove(self.control_groups()))))
+
+
+def _try_to_remove(path: Path) -> str:
+    try:
+        _remove_tree(path)
+    except OSError as problem:
+        return str(problem)
+    return ""
 
 
 def _remove_tree(path: Path) -> None:
-    """Remove a folder although a job may have taken the right to look into it, or to delete from it, from its owner.
+    """Remove a file or a folder, although a job may have taken the right to look into it or to delete from it.
 
     :raises OSError: something in it belongs to somebody else.
     """
-    if path.is_symlink() or path.is_file():
+    if path.is_symlink() or path.is_file() or path.is_socket():
         path.unlink()
         return
     try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -18,7 +20,7 @@ import pytest
 import pytest_asyncio
 
 import jupyter_smx
-from jupyter_smx.engines import processes
+from jupyter_smx.engines import local_host, processes
 from jupyter_smx.engines.base import Observation
 from jupyter_smx.engines.local import LocalEngine
 from jupyter_smx.engines.local_host import Birth, HostFolder, completed
@@ -256,6 +258,29 @@ def test_last_words_are_the_last_lines_and_survive_any_bytes(tmp_path: Path) -> 
     folder.log.write_bytes(b"x" * 9000 + b"\n" + b"\xff one\n\n two \n")
     assert folder.last_words().endswith("\ufffd one | two")
     assert len(folder.last_words()) < 5000
+
+
+def test_what_cannot_be_removed_of_a_host_keeps_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = HostFolder(tmp_path / "algo-1")
+    for name in ("ml", "tmp", "inputs"):
+        (host.path / name / "files").mkdir(parents=True)
+    (tmp_path / "group").mkdir()
+    (tmp_path / "full/inside").mkdir(parents=True)
+    groups = {"cpu": str(tmp_path / "group"), "memory": str(tmp_path / "full")}
+    host.describe({"limits": {"groups": groups}})
+    real = shutil.rmtree
+
+    def busy(path: Path) -> None:
+        if path.name == "ml":
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(path))
+        real(path)
+
+    monkeypatch.setattr(local_host.shutil, "rmtree", busy)
+    said = host.sweep()
+    assert sorted(names(host.path)) == ["host.json", "ml"]
+    assert not (tmp_path / "group").exists()
+    assert said.startswith(f"files of {host.path} could not be removed: ")
+    assert f"busy: '{host.path}/ml'; control groups could not be removed: " in said
 
 
 def names(folder: Path) -> list[str]:

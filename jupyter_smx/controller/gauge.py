@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.controller.job_folder import StagingError, whole_file
 from jupyter_smx.model.progress import JobMetrics, MetricValue, Progress, StepPace
-from jupyter_smx.policy.hosts import named_hosts
+from jupyter_smx.policy.hosts import leaders_of, named_hosts
 from jupyter_smx.policy.progress.pace import pace_of
 from jupyter_smx.policy.progress.reader import Reader, State, announced
 
@@ -47,6 +47,7 @@ class Saved(Struct, frozen=True):
 class Told(Struct, frozen=True):
     """What is known after a turn: progress of the leader, the newest value of each metric, and whether more waits.
 
+    The leader is the first host that helps no other one.
     ``notes`` are sentences about what could not be read; they are there at the end.
     """
 
@@ -66,6 +67,8 @@ class Gauge:
         self._folder = folder
         self._clock = clock
         self._hosts = tuple(host.name for host in named_hosts(job.spec.instance_groups))
+        helpers = leaders_of(job.spec.instance_groups)
+        self._leaders_first = sorted(self._hosts, key=lambda host: host in helpers)
         self._readers: dict[str, Reader] = {}
         self._dirty = False
         self._saved_at = 0.0
@@ -189,13 +192,13 @@ class Gauge:
 
     def _told(self, *, more: bool) -> Told:
         latest: dict[str, MetricValue] = {}
-        for host in self._hosts:
+        for host in self._leaders_first:
             for name, series in self._reader(host).state.series.items():
                 value = series.last(name, host)
                 # The leader's value stands for the job; what only others print is theirs.
                 if value is not None and name not in latest:
                     latest[name] = value
-        leader = self._reader(self._hosts[0])
+        leader = self._reader(self._leaders_first[0])
         progress, pace = leader.progress(self._clock()), pace_of(leader.state.pace)
         return Told(progress=progress, latest=tuple(latest.values()), pace=pace, more=more)
 

@@ -127,6 +127,20 @@ def test_the_leader_says_how_far_the_job_is_and_every_host_keeps_its_values(tmp_
     assert losses(found, "algo-2") == [2.0]
 
 
+def test_a_group_that_helps_another_one_does_not_lead_wherever_it_is_named(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path)
+    write(folder, b"epoch 3/4 loss=9 served=1\n", "algo-1")
+    write(folder, b"epoch 2/4 loss=2\n", "algo-2")
+    groups = (InstanceGroup(name="data", until="dnn"), InstanceGroup(name="dnn"))
+    told = gauge(folder, spec=a_spec(instance_groups=groups)).turn()
+    assert told.progress is not None
+    assert told.progress.fraction == 0.5
+    assert {(value.name, value.host): value.value for value in told.latest} == {
+        ("loss", "algo-2"): 2.0,
+        ("served", "algo-1"): 1.0,
+    }
+
+
 def test_a_flood_is_read_in_samples_and_the_last_value_is_right(tmp_path: Path) -> None:
     folder = folder_of(tmp_path)
     count = 3 * BEHIND // 20

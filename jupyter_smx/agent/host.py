@@ -270,7 +270,7 @@ class Host:
             self.tell({"event": "spoilt", "reason": reason})
         running = self.current
         if running is not None and running.phase != "ended":
-            running.asked = running.asked or "stopped"
+            running.wished.cause = running.wished.cause or "stopped"
             running.errors.append(f"host: {reason}.")
             running.at["ended"] = time.time()
             try:

@@ -28,6 +28,7 @@ from jupyter_smx.agent import (
 from jupyter_smx.agent.errand import Errand
 from jupyter_smx.agent.inputs import Inputs
 from jupyter_smx.agent.place import outputs, reach
+from jupyter_smx.agent.stop import Stop
 from jupyter_smx.agent.surely import surely
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Job:
         self.at: Dict[str, Optional[float]] = {"received": received}
         self.at.update(awake=None, first_line=None, exited=None, ended=None)
         self.child: Optional[Child] = None
-        self.asked = ""
+        self.wished = Stop(host.loop, lambda: self.child, host.strangers)
         self.errors: List[str] = []
         self.left_behind: List[str] = []
         self.report: Dict[str, Any] = {}
@@ -77,7 +78,6 @@ class Job:
         self._inputs = Inputs(host, spec)
         self._found = packages.NOTHING
         self._puts_code = False
-        self._kill_timer: Optional[Timer] = None
         self._limit_timer: Optional[Timer] = None
         self._watch: Optional[int] = None
         self._sampler = sampler.Sampler(host.loop, host.spool.path(job), host.folder.ml, self._roots, self._sampled)
@@ -143,7 +143,7 @@ class Job:
             self._refuse(f"host: no process could be parked for this job. {why}")
             return
         self.child = taken
-        taken.on_message, taken.on_exit, taken.on_born = self._heard, self._exited, self._born
+        taken.on_message, taken.on_exit, taken.on_born = self._heard, self._exited, self.wished.tell
         folder = self.host.spool.adopt(taken.slot, self.id)
         code = {} if self._puts_code else {"trees": self.host.folder.trees, "target": self._code_folder()}
         frame = wire.encode({"spec": self.spec, "folder": folder, **code})
@@ -157,7 +157,7 @@ class Job:
             # It may be half way in: nothing may run from it, and its end is the job's.
             self.errors.append(f"host: the job's process could not be told what to run ({error}).")
             self.report["refused"] = self.errors[-1]
-            self._kill_everything()
+            self.wished.kill()
         self._oom_before = memory.oom_kills()
         self._watch = self.host.logs.add(os.path.join(folder, spool.LOG), self._grew)
         self._grew()  # what it wrote before it was watched is no event
@@ -166,10 +166,6 @@ class Job:
         if self.spec["max_run"]:
             self._limit_timer = self.host.loop.later(self.spec["max_run"], self._too_long)
         self._inputs.look()
-
-    def _born(self) -> None:
-        if self.asked:
-            self._signal()
 
     # News of the child
 
@@ -203,33 +199,17 @@ class Job:
     # Stop
 
     def stop(self, grace: float, cause: str) -> None:
-        """End it: SIGTERM to everything it started, after ``grace`` seconds SIGKILL. Idempotent."""
+        """End it: SIGTERM to everything it started, ``grace`` seconds after the first time SIGKILL. Idempotent."""
         if self.phase == "staging":
             if self._staging is not None:
                 self._staging.cancel()
-            self.asked = cause
+            self.wished.cause = cause
             self._over()
         elif self.phase == "running":
-            self.asked = self.asked or cause
-            self._signal()
-            if self._kill_timer is not None:
-                self._kill_timer.cancel()
-            self._kill_timer = self.host.loop.later(grace, self._kill_everything)
-
-    def _signal(self) -> None:
-        if self.child is not None and self.child.pid and not self.child.gone:
-            process.signal_all(self.child.pid, self.host.strangers(), signal.SIGTERM)
+            self.wished.ask(grace, cause)
 
     def _too_long(self) -> None:
         self.stop(float(self.spec.get("grace", self.host.config.grace)), "max_runtime")
-
-    def _kill_everything(self) -> None:
-        if self.child is None or self.child.gone:
-            return
-        if not self.child.pid:
-            self._kill_timer = self.host.loop.later(_LOOK_AGAIN, self._kill_everything)
-            return
-        process.signal_all(self.child.pid, self.host.strangers(), signal.SIGKILL)
 
     # End
 
@@ -239,9 +219,9 @@ class Job:
         self._sampler.over(self.child.cpu)  # type: ignore[union-attr]
         self.at["exited"] = time.time()
         self.phase = "archiving"
-        for timer in (self._kill_timer, self._limit_timer):
-            if timer is not None:
-                timer.cancel()
+        self.wished.over()
+        if self._limit_timer is not None:
+            self._limit_timer.cancel()
         if reason:
             self.errors.append(f"host: {reason}.")
             self.report["refused"] = self.errors[-1]
@@ -365,7 +345,7 @@ class Job:
         """Give the record of the end, as it is written and sent."""
         status = self.status
         refused = bool(self.report.get("refused"))
-        cause = cause_of(status, self.asked, refused=refused, oom=self._oom > 0)
+        cause = cause_of(status, self.wished.cause, refused=refused, oom=self._oom > 0)
         fate = memory.of_the_dead(self.child.peak) if cause == "memory" and self.child else ""
         exited = status is not None and os.WIFEXITED(status)
         errors = self.errors + [text for text in self.report.get("errors", []) if text not in self.errors]

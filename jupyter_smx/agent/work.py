@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Protocol, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Protocol, Union
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.stop import Stop
 
 
 class Work(Protocol):
@@ -12,7 +15,7 @@ class Work(Protocol):
     lease: int
     spec: Dict[str, Any]
     phase: str
-    asked: str
+    wished: Stop
     errors: List[str]
     at: Dict[str, Optional[float]]
 

@@ -65,3 +65,36 @@ def test_without_a_grace_nobody_is_waited_for(agent: Agent) -> None:
     agent.stop(job, lease, grace=0.0, cause="interrupted")
     record = agent.end_of(job)
     assert (record["cause"], record["signal"]) == ("interrupted", 9)
+
+
+COUNTS = """
+import os, signal
+def heard(*_):
+    os.write(1, b"heard it\\n")
+signal.signal(signal.SIGTERM, heard)
+os.write(1, b"on\\n")
+while True: signal.pause()
+"""
+
+
+def test_who_asks_again_neither_signals_again_nor_begins_the_grace_anew(agent: Agent) -> None:
+    # As a controller does that lost its stream: it cannot know whether the first request was heard.
+    job, lease = agent.start(COUNTS)
+    agent.wait_for_log(job, "on")
+    agent.stop(job, lease, grace=1.0)
+    agent.wait_for_log(job, "heard it")
+    agent.stop(job, lease, grace=600.0, cause="max_wait")
+    record = agent.end_of(job)
+    assert agent.log(job).splitlines() == ["on", "heard it"]
+    assert (record["cause"], record["signal"]) == ("stopped", 9)
+
+
+def test_who_asks_again_may_shorten_the_grace(agent: Agent) -> None:
+    job, lease = agent.start(COUNTS)
+    agent.wait_for_log(job, "on")
+    agent.stop(job, lease, grace=600.0)
+    agent.wait_for_log(job, "heard it")
+    agent.stop(job, lease, grace=0.1)
+    record = agent.end_of(job)
+    assert agent.log(job).splitlines() == ["on", "heard it"]
+    assert (record["cause"], record["signal"]) == ("stopped", 9)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.channel import Artifact
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.provenance import Provenance
+    from jupyter_smx.model.status import Goal
 
 _UNFIT = Keep(0, "Its hosts may not be healthy.")
 _TAKEN = Keep(0, "Its hosts were taken back by a spot interruption.")
@@ -94,7 +95,7 @@ class Finisher:
         self._books.heed_the_clock()
         job = self._books.jobs[job_id]
         ends = trail.ends()
-        judged = trouble or retries.final(verdict(job.goal, ends))
+        judged = trouble or retries.final(verdict(_wished(job, trail), ends))
         now = self._books.clock()
         times = (item for record in trail.records.values() for item in record.get("at", {}).items())
         at = {name: moment for name, moment in times if moment is not None}  # a job that was refused never ran
@@ -311,6 +312,14 @@ class Finisher:
             for h in cluster.hosts
         )
         self._books.amend_cluster(cluster_id, hosts=hosts)
+
+
+def _wished(job: Job, trail: Trail) -> Goal:
+    """Say by which goal an end is judged: that of when the code ended, unless the job was to begin again since then."""
+    ends = trail.ends()
+    then = replace(job, goal=trail.goal or job.goal)
+    again = retries.next_attempt(then, verdict(then.goal, ends), ends, job.modified_at)
+    return then.goal if again is None else job.goal
 
 
 def _failed_unstarted(job: Job, reason: str, now: float) -> Job:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from typing import TYPE_CHECKING
 
+from jupyter_smx.controller.fencing import FencedError
+from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.status import ENDING, Goal
 from jupyter_smx.policy import interruptions, transitions
 
@@ -15,12 +18,14 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.job import Job
 
+_log = logging.getLogger(__name__)
+
 
 class Goals:
     """Sets goals; each is on the disk before anything is done for it, so that no interruption is lost or doubled.
 
-    ``step`` does the first step towards one, ``is_ending`` says of a job that its code has ended already, ``draw``
-    gives numbers from 0 to 1, without 1.
+    ``step`` does the first step towards one, ``is_ending`` says of a job that its code has ended on every host,
+    ``draw`` gives numbers from 0 to 1, without 1.
     """
 
     def __init__(
@@ -53,7 +58,7 @@ class Goals:
         live = self._books.jobs.get(job.id, job)
         if live.goal is Goal.INTERRUPT:
             return live
-        interruptions.check_interruption(live, is_ending=self._is_ending(live))
+        interruptions.check_interruption(live, self._books.cluster_of(live), is_ending=self._is_ending(live))
         return self._set(transitions.interrupt(live, self._books.clock()))
 
     def _set(self, wanted: Job) -> Job:
@@ -67,10 +72,24 @@ class Goals:
         since = 0.0 if self._looked_at is None else steady - self._looked_at
         self._looked_at = steady
         for job in [*self._books.jobs.values()]:
-            if interruptions.wait_is_over(job, now):
-                self.end(job, Goal.EXPIRE)
-            elif interruptions.may_be_interrupted(job) and not self._is_ending(job) and self._is_struck(job, since):
-                self.interrupt(job)
+            self._look_alone(job, now, since)
+
+    def _look_alone(self, job: Job, now: float, since: float) -> None:
+        # One whose engine cannot be made, say, keeps no other from its limit.
+        try:
+            self._look_at(job, now, since)
+        except FencedError:
+            raise
+        except SmxError as error:
+            _log.warning("The limits of job %s cannot be looked at: %s", job.name, error)
+
+    def _look_at(self, job: Job, now: float, since: float) -> None:
+        if self._is_ending(job):
+            return  # its code has ended as it did, and only its outputs are on their way
+        if interruptions.wait_is_over(job, now):
+            self.end(job, Goal.EXPIRE)
+        elif interruptions.may_be_interrupted(job, self._books.cluster_of(job)) and self._is_struck(job, since):
+            self.interrupt(job)
 
     def _is_struck(self, job: Job, seconds: float) -> bool:
         rate = self._engine_of(job.spec.engine).interruptions_per_hour

@@ -15,7 +15,7 @@ from jupyter_smx.controller.job_folder import StagingError
 from jupyter_smx.controller.trail import Trail
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, UnavailableError
-from jupyter_smx.model.status import ENDING, Goal, SecondaryStatus
+from jupyter_smx.model.status import ENDING, SecondaryStatus
 from jupyter_smx.policy import transitions
 from jupyter_smx.policy.hosts import named_hosts
 
@@ -115,7 +115,7 @@ class Listener(ABC):
             return
         trail = self._trail(job)
         trail.refusals += 1
-        if error.transient and trail.refusals < MAX_REFUSALS and job.goal is Goal.RUN:
+        if error.transient and trail.refusals < MAX_REFUSALS and job.goal not in ENDING:
             trail.not_before = self.books.steady() + 0.5 * 2**trail.refusals
             trail.hosts = ()
             self.books.save(jobs=[replace(job, cluster="", lease=0)])

@@ -203,7 +203,7 @@ class Reconciler(Listener):
 
     def _is_ending(self, job: Job) -> bool:
         trail = self._trails.get(job.id)
-        return trail is not None and (trail.finishing or trail.lost or set(trail.hosts) <= set(trail.records))
+        return trail is not None and (trail.finishing or trail.lost or trail.has_ended())
 
     def fenced(self) -> None:
         """Another controller owns the records; whoever waits for ``ended`` takes this process down."""
@@ -339,7 +339,7 @@ class Reconciler(Listener):
 
     def _finish(self, job: Job) -> None:
         trail = self._trail(job)
-        trail.finishing = True
+        trail.finishing, trail.goal = True, trail.goal or job.goal
         self._begin(self._finish_and_go_on(job, trail), f"finish {job.id}")
 
     async def _finish_and_go_on(self, job: Job, trail: Trail) -> None:

@@ -11,6 +11,7 @@ from jupyter_smx.policy.lifecycle import Progress
 
 if TYPE_CHECKING:
     from jupyter_smx.model.instance import InstanceGroup
+    from jupyter_smx.model.status import Goal
 
 
 @dataclass
@@ -29,6 +30,8 @@ class Trail:
     lost: bool = False
     ran: bool = False
     finishing: bool = False
+    goal: Goal | None = None
+    """What was wished of the job when its code had ended; what is wished later changes nothing of how it did."""
     refusals: int = 0
     not_before: float = 0.0
     begun: dict[str, float] | None = None
@@ -40,6 +43,10 @@ class Trail:
         """Give the records of all hosts that have one; a lost host without one ended by our fault."""
         found = [host_end(host, self.records.get(host)) for host in self.hosts if self.lost or host in self.records]
         return excused(self.groups, found)
+
+    def has_ended(self) -> bool:
+        """Say whether the code has ended on every host; where there are none, nothing has."""
+        return bool(self.hosts) and self.exited.union(self.records).issuperset(self.hosts)
 
     def to_drain(self) -> tuple[str, ...]:
         """Name the hosts that have to be told that the group which they helped is done."""

@@ -17,10 +17,12 @@ import math
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model import duration
+from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.errors import ResourceInUseError, ValidationError
 from jupyter_smx.model.status import Goal, SecondaryStatus
 
 if TYPE_CHECKING:
+    from jupyter_smx.model.cluster import Cluster
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.spec import JobSpec
 
@@ -59,15 +61,20 @@ def check(spec: JobSpec) -> None:
         )
 
 
-def may_be_interrupted(job: Job) -> bool:
-    """Say whether the hosts of a job can be taken away now."""
-    return job.spec.spot and job.goal is Goal.RUN and job.state in _AT_WORK
+def may_be_interrupted(job: Job, cluster: Cluster | None) -> bool:
+    """Say whether the hosts of a job can be taken away now; ``cluster`` is what the books have of them."""
+    return job.spec.spot and job.goal is Goal.RUN and job.state in _AT_WORK and _has_hosts(cluster)
 
 
-def check_interruption(job: Job, *, is_ending: bool = False) -> None:
+def _has_hosts(cluster: Cluster | None) -> bool:
+    """Say whether hosts are there; where lost ones are being replaced, there is nothing to take away."""
+    return cluster is not None and cluster.state is ClusterState.IN_USE
+
+
+def check_interruption(job: Job, cluster: Cluster | None, *, is_ending: bool = False) -> None:
     """Refuse to take hosts away from a job that has none, or that was promised to keep them.
 
-    ``is_ending`` says that its code has ended on a host already.
+    ``is_ending`` says that its code has ended on every host already.
 
     :raises ValidationError: it is no spot job.
     :raises ResourceInUseError: no hosts work for it now.
@@ -80,13 +87,19 @@ def check_interruption(job: Job, *, is_ending: bool = False) -> None:
             rule="Only the hosts of a spot job are taken away.",
             cure="Start it with --spot, or stop it.",
         )
-    if is_ending or not may_be_interrupted(job):
+    if is_ending or not may_be_interrupted(job, cluster):
         raise ResourceInUseError(
-            f"{job.name} is {'ending' if is_ending else job.state.value}.",
+            f"{job.name} is {_where(job, cluster, is_ending=is_ending)}.",
             field="job",
             value=job.name,
-            rule="A spot job can be interrupted while it is Downloading or Training.",
+            rule="A spot job can be interrupted while it is Downloading or Training on its hosts.",
         )
+
+
+def _where(job: Job, cluster: Cluster | None, *, is_ending: bool) -> str:
+    if is_ending:
+        return "ending"
+    return "waiting for other hosts" if job.state in _AT_WORK and not _has_hosts(cluster) else job.state.value
 
 
 def strikes(per_hour: float, seconds: float, draw: float) -> bool:

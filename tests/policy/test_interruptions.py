@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from draws import NOW, a_job, a_spec, an_end
+from draws import NOW, a_cluster, a_job, a_spec, an_end
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.errors import ResourceInUseError, ValidationError
 from jupyter_smx.model.job import Attempt
 from jupyter_smx.model.status import Goal, SecondaryStatus
@@ -17,6 +19,7 @@ from jupyter_smx.policy.verdict import INTERRUPTION, Verdict, verdict
 
 if TYPE_CHECKING:
     from jupyter_smx.model.bill import Bill
+    from jupyter_smx.model.cluster import Cluster
     from jupyter_smx.model.job import HostEnd, Job
 
 S = SecondaryStatus
@@ -66,24 +69,37 @@ def test_other_wishes_pass(wish: dict[str, Any]) -> None:
     interruptions.check(a_spec(**wish))
 
 
+WORKING = a_cluster(state=ClusterState.IN_USE, available_since=None, expires_at=None)
+
+
 @pytest.mark.parametrize("state", S)
 @pytest.mark.parametrize("goal", Goal)
 def test_a_spot_job_can_be_interrupted_while_its_hosts_work_for_it(state: S, goal: Goal) -> None:
     job = a_job(spec=a_spec(spot=True), state=state, goal=goal)
     allowed = goal is Goal.RUN and state in (S.DOWNLOADING, S.TRAINING)
-    assert interruptions.may_be_interrupted(job) == allowed
+    assert interruptions.may_be_interrupted(job, WORKING) == allowed
     if not allowed:
         with pytest.raises(ResourceInUseError, match=state.value):
-            interruptions.check_interruption(job)
+            interruptions.check_interruption(job, WORKING)
         return
-    interruptions.check_interruption(job)
+    interruptions.check_interruption(job, WORKING)
     with pytest.raises(ResourceInUseError, match="is ending"):
-        interruptions.check_interruption(job, is_ending=True)
+        interruptions.check_interruption(job, WORKING, is_ending=True)
+
+
+@pytest.mark.parametrize("cluster", [None, *(replace(WORKING, state=one) for one in ClusterState)])
+def test_where_no_hosts_are_there_is_nothing_to_take_away(cluster: Cluster | None) -> None:
+    job = a_job(spec=a_spec(spot=True), state=S.TRAINING)
+    allowed = cluster is not None and cluster.state is ClusterState.IN_USE
+    assert interruptions.may_be_interrupted(job, cluster) == allowed
+    if not allowed:
+        with pytest.raises(ResourceInUseError, match="is waiting for other hosts"):
+            interruptions.check_interruption(job, cluster)
 
 
 def test_a_job_that_was_promised_its_hosts_keeps_them() -> None:
     with pytest.raises(ValidationError, match="is no spot job") as refused:
-        interruptions.check_interruption(a_job(state=S.TRAINING))
+        interruptions.check_interruption(a_job(state=S.TRAINING), WORKING)
     assert "--spot" in refused.value.cure
 
 

@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo picture lab test test-py test-js test-ui chromium openmpi lint format types types-check docs bench wheel clean
+.PHONY: help env build demo picture lab test test-py test-js test-ui chromium openmpi java lint format types types-check docs bench wheel clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -42,7 +42,7 @@ lab: build ## open the same notebook in JupyterLab
 
 test: test-py test-js test-ui ## run every test
 
-test-py: build openmpi
+test-py: build openmpi java
 	$(VENV)/bin/python -m pytest
 
 test-js: build
@@ -61,6 +61,11 @@ chromium:
 openmpi:
 	@command -v mpirun >/dev/null || { test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && \
 	  apt-get update -q && apt-get install -y -q --no-install-recommends openmpi-bin libopenmpi-dev; } || true
+
+# Spark, which runs on it; without it its tests say what is missing.
+java:
+	@command -v java >/dev/null || { test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && \
+	  apt-get update -q && apt-get install -y -q --no-install-recommends default-jre-headless; } || true
 
 lint: build types-check ## run the linters and the layer contracts
 	ruff check .

@@ -407,13 +407,14 @@ export interface Difference {
 /**
  * A launcher; ``processes`` counts those on each host, None is one for each GPU, or one.
  *
- * ``groups`` has the one instance group that it concerns; hosts of others run the script plainly.
+ * ``groups`` has the one instance group that it concerns; hosts of others run the script plainly. ``pyspark`` has
+ * neither: the script runs once, and all hosts work for it.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Distribution".
  */
 export interface Distribution {
-  runner: "mpi" | "torchrun";
+  runner: "mpi" | "pyspark" | "torchrun";
   processes: number | null;
   groups: string[];
 }

@@ -30,6 +30,7 @@ from jupyter_smx.agent import (
     script,
     scriptmode,
     sourcedir,
+    spark,
     threads,
     torchrun,
     wire,
@@ -321,13 +322,25 @@ class _Job:
 
     def _run(self, code: types.CodeType, first_line: Callable[[], None]) -> None:
         found = distribution.here(self.spec, self.place)
-        if found is None:
+        if found is None or (found.runner == "pyspark" and self._is_driver(found)):
             cell.execute(code, self.main, first_line, self.ending)
+        elif found.runner == "pyspark":
+            return
         else:
             self._in_ranks(found, code)
         names: List[str] = self.spec["receive"]
         if names:
             cell.collect(names, self.main, os.path.join(self.folder, "artifacts", "result.pkl"), self.ending)
+
+    def _is_driver(self, found: distribution.Distribution) -> bool:
+        """Do this host's part of a Spark cluster; True in the process that runs the script."""
+        try:
+            return spark.take_part(spark.Part(found, self.spec, self.place, self.folder, self.first_line))
+        except failure.RefusalError as refusal:
+            self.ending.refuse(str(refusal))
+        except spark.ClusterError as broken:
+            self.ending.fail_with(str(broken))
+        return False
 
     def _in_ranks(self, found: distribution.Distribution, code: types.CodeType) -> None:
         """Run the code in several processes, by the launcher that the distribution names."""

@@ -31,11 +31,14 @@ class Distribution(NamedTuple):
 def chosen(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
     """Read a job's distribution from its hyperparameters; None where it has none.
 
-    Without a choice of groups it is the group of this host. Hosts keep the order that their group lists them in.
+    Without a choice of groups it is the group of this host. Hosts keep the order that their group lists them in. That
+    of a processing job is no hyperparameter, since its script would see that.
     """
+    if spec["kind"] == "process":
+        return Distribution("pyspark", [place.group], place.hosts, 1) if spec["distribution"] == "pyspark" else None
     _own, framework = split(spec.get("hyperparameters") or {})
     runner = next((name for flag, name in RUNNERS if framework.get(flag) is True), "")
-    if spec["kind"] != "train" or not runner or is_driven(spec):
+    if not runner or is_driven(spec):
         return None
     groups = toolkit.distribution_groups(framework, place)
     count = framework.get("sagemaker_mpi_num_of_processes_per_host")

@@ -17,10 +17,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Callable, Dict, Iterator, List
+from typing import TYPE_CHECKING, Callable, Dict, List
 
-from jupyter_smx.agent import distribution, process, wire
+from jupyter_smx.agent import distribution, door, process, wire
 from jupyter_smx.agent.failure import RefusalError
 
 if TYPE_CHECKING:
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 _DOOR = "orted.sock"
 _TAG = re.compile(rb"\[(\d+),(\d+)\]<(stdout|stderr)>")
-_PATIENCE = 3600.0
-"""Seconds for which sagemaker-training waits for the other hosts."""
 _LOOK_AGAIN = 0.02
 
 
@@ -58,23 +55,6 @@ def _need(program: str) -> str:
             "Choose another one with --python, or add mpi4py to --requirements."
         )
     return path
-
-
-@contextmanager
-def _door(folder: str) -> Iterator[str]:
-    """Name the door in a folder; the name of a socket is short, that of a folder need not be."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        yield f"/proc/self/fd/{descriptor}/{_DOOR}"
-    finally:
-        os.close(descriptor)
-
-
-def door_of(job: str, host: str) -> str:
-    """Give the folder in which the job on another host of this machine has its door; ``job`` is its folder here."""
-    spool, name = os.path.split(job)
-    hosts = os.path.dirname(os.path.dirname(spool))
-    return os.path.join(hosts, host, os.path.basename(spool), name)
 
 
 def _remote_shell(job: str) -> str:
@@ -114,11 +94,11 @@ def wait_at_door(job: str, first_line: Callable[[], None]) -> int:
     :raises RefusalError: this machine has no Open MPI, or the job's Python no mpi4py.
     """
     _need("orted")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
-        with _door(job) as name:
-            door.bind(name)
-        door.listen(1)
-        visitor = door.accept()[0]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        with door.called(job, _DOOR) as name:
+            listener.bind(name)
+        listener.listen(1)
+        visitor = listener.accept()[0]
         os.unlink(os.path.join(job, _DOOR))
     with visitor:
         asked: Dict[str, str] = wire.receive(visitor).header
@@ -131,10 +111,10 @@ def wait_at_door(job: str, first_line: Callable[[], None]) -> int:
 def reach(words: List[str]) -> int:
     """Be what mpirun calls instead of ssh: ``JOB_FOLDER HOST WORDS…``; gives the exit code of the words there."""
     job, host, command = words[0], words[1], " ".join(words[2:])
-    folder, until = door_of(job, host), time.monotonic() + _PATIENCE
+    folder, until = door.folder_of(job, host), time.monotonic() + door.PATIENCE
     while time.monotonic() < until:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            if not _enters(connection, folder):
+            if not door.enters(connection, folder, _DOOR):
                 time.sleep(_LOOK_AGAIN)
                 continue
             connection.sendall(wire.encode({"command": command}))
@@ -143,17 +123,8 @@ def reach(words: List[str]) -> int:
             except (EOFError, OSError):
                 code = 255  # as ssh, when the other side is gone
             return code if code >= 0 else 128 - code
-    sys.stderr.write(f"{host} did not open its door for {_PATIENCE:.0f} s\n")
+    sys.stderr.write(f"{host} did not open its door for {door.PATIENCE:.0f} s\n")
     return 255
-
-
-def _enters(connection: socket.socket, folder: str) -> bool:
-    try:
-        with _door(folder) as name:
-            connection.connect(name)
-    except OSError:
-        return False
-    return True
 
 
 def variables_of(environment: Dict[str, str]) -> List[str]:

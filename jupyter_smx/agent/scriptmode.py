@@ -54,6 +54,7 @@ def complete(spec: Dict[str, Any]) -> Dict[str, Any]:
         "send": None,
         "receive": [],
         "contract": "v2",
+        "distribution": "",
         "warm_pool": False,
         "max_run": 0,
         "checkpoint": "",

@@ -63,6 +63,7 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
         "keep_alive": keep_alive,
         "warm_pool": spec.keep_alive > 0,
         "contract": spec.contract,
+        "distribution": spec.distribution.runner if spec.distribution else "",
         "python_version": spec.python_version,
         "submitted_at": spec.submitted_at,
         "imports": list(spec.imports),

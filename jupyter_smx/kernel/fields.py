@@ -184,7 +184,7 @@ def contract(word: str) -> Literal["v2", "v3"]:
 
 
 def distribution(text: str) -> Distribution | None:
-    """Read ``torchrun|mpi[,processes=N][,groups=GROUP]``; nothing is None.
+    """Read ``torchrun|mpi[,processes=N][,groups=GROUP]`` or ``pyspark``; nothing is None.
 
     :raises ValidationError: another launcher, another property, or a number that is none.
     """
@@ -194,7 +194,11 @@ def distribution(text: str) -> Distribution | None:
     found = dict(part.partition("=")[::2] for part in rest)
     known = ("processes", "groups")
     wrong = next((name for name in found if name not in known), "")
-    by_name: dict[str, Literal["torchrun", "mpi"]] = {"torchrun": "torchrun", "mpi": "mpi"}
+    by_name: dict[str, Literal["torchrun", "mpi", "pyspark"]] = {
+        "torchrun": "torchrun",
+        "mpi": "mpi",
+        "pyspark": "pyspark",
+    }
     launcher = by_name.get(runner)
     if wrong or launcher is None:
         word, words = (runner, tuple(by_name)) if launcher is None else (wrong, known)
@@ -202,7 +206,7 @@ def distribution(text: str) -> Distribution | None:
             f"--distribution: {word!r} is not known.",
             field="distribution",
             value=text,
-            rule="The form is torchrun|mpi[,processes=N][,groups=GROUP].",
+            rule="The form is torchrun|mpi[,processes=N][,groups=GROUP], or pyspark.",
             cure=nearest(word, words),
         )
     count = found.get("processes")

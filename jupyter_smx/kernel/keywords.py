@@ -27,7 +27,8 @@ KEYWORDS = {
     ),
     "distribution": (
         "``torchrun`` or ``mpi``, with ``,processes=N`` on each host and ``,groups=NAME`` where there are several "
-        "groups: the script runs in several processes, as torchrun or mpirun starts them."
+        "groups: the script runs in several processes, as torchrun or mpirun starts them. Of a processing job "
+        "``pyspark``: it runs once, on a Spark cluster of all hosts."
     ),
     "keep_alive": "seconds, or text like ``10m``: how long the hosts stay warm after the job.",
     "max_run": "seconds, or text like ``2h``: when the job is stopped; default one day.",

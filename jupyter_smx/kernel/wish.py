@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["train", "process"]
 
+_LAUNCHERS = {"torchrun": ("torch.distributed.run",), "pyspark": ("pyspark.sql",)}
+"""What a distribution imports itself, beside the script."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -155,7 +157,7 @@ class Wish(Struct, frozen=True, kw_only=True):
 
     def _hints(self, imports: tuple[str, ...]) -> tuple[str, ...]:
         """Add what the launcher itself imports, so that a warm host has it ready."""
-        launcher = ("torch.distributed.run",) if self.distribution and self.distribution.runner == "torchrun" else ()
+        launcher = _LAUNCHERS.get(self.distribution.runner, ()) if self.distribution else ()
         return tuple(dict.fromkeys([*imports, *launcher]))
 
     def _imports(self, script: Script, source: str, filename: str) -> tuple[str, ...]:

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 class Distribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A launcher; ``processes`` counts those on each host, None is one for each GPU, or one.
 
-    ``groups`` has the one instance group that it concerns; hosts of others run the script plainly.
+    ``groups`` has the one instance group that it concerns; hosts of others run the script plainly. ``pyspark`` has
+    neither: the script runs once, and all hosts work for it.
     """
 
-    runner: Literal["torchrun", "mpi"]
+    runner: Literal["torchrun", "mpi", "pyspark"]
     processes: int | None = None
     groups: tuple[str, ...] = ()
 
@@ -31,7 +32,9 @@ class Distribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return f"{self.runner}{processes}{f',groups={self.groups[0]}' if self.groups else ''}"
 
     def parameters(self, groups: Sequence[InstanceGroup]) -> dict[str, str]:
-        """Give the hyperparameters by which SageMaker's SDK asks for it."""
+        """Give the hyperparameters by which SageMaker's SDK asks for it; those of a processing job are its own."""
+        if self.runner == "pyspark":
+            return {}
         kinds = {group.name: group.instance_type for group in groups}
         found = {
             "sagemaker_instance_type": json.dumps(kinds[self.groups[0]] if self.groups else groups[0].instance_type)
@@ -57,8 +60,11 @@ def check_distribution(
     names = [group.name for group in groups]
     unknown = next((name for name in wanted.groups if name not in names), "")
     said: tuple[str, str, str] | None = None
-    if kind != "train":
-        said = ("a processing job has none", "Only training jobs are distributed, as on SageMaker.", "Use %%train.")
+    if wanted.runner == "pyspark":
+        said = _against_spark(wanted, kind, names)
+    elif kind != "train":
+        rule = "Only training jobs are distributed by torchrun and mpi, as on SageMaker."
+        said = ("a processing job has none", rule, "Use %%train, or for Spark --distribution pyspark.")
     elif contract != "v2":
         rule = "It is asked for by the hyperparameters of the toolkit, which a script of the other contract would see."
         said = (f"the contract is {contract}", rule, "Leave --contract out.")
@@ -84,3 +90,17 @@ def check_distribution(
             rule=said[1],
             cure=said[2],
         )
+
+
+def _against_spark(wanted: Distribution, kind: str, names: Sequence[str]) -> tuple[str, str, str] | None:
+    if kind != "process":
+        rule = "Spark runs the script of a processing job, as SageMaker's PySparkProcessor does."
+        return ("a training job has none", rule, "Use %%process, or torchrun or mpi.")
+    if wanted.processes is not None:
+        rule = "Each host has one executor with all of its CPUs."
+        cure = "Leave processes out; spark.executor.cores of the session makes executors smaller."
+        return (f"processes={wanted.processes}", rule, cure)
+    if wanted.groups or len(names) > 1:
+        rule = "All hosts of a processing job are of one kind and work for Spark."
+        return ("it has no groups", rule, "Use --instance-type and --instance-count.")
+    return None

@@ -12,7 +12,7 @@ from jupyter_smx.model.provenance import HostProvenance, InputDigest, Machine, O
 from jupyter_smx.policy.seeds import seed_note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from jupyter_smx.model.cluster import Host
     from jupyter_smx.model.job import Job
@@ -24,13 +24,15 @@ _Row = TypeVar("_Row")
 def provenance_of(job: Job, hosts: Sequence[Host], records: Mapping[str, Mapping[str, Any]]) -> Provenance:
     """Put the provenance of a job together; ``records`` are the end records by host, of those that left one."""
     spec = job.spec
+    records = _in_order(hosts, records)
     first = next(iter(records.values()), {})
+    packages = {name: version for record in reversed([*records.values()]) for name, version in _packages(record)}
     machine = hosts[0].machine if hosts else Machine()
     return Provenance(
         code_sha256=hashlib.sha256(spec.source.encode(errors="surrogatepass")).hexdigest(),
         python=machine.executable or spec.python,
         python_version=hosts[0].python_version if hosts else "",
-        packages=dict(sorted(first.get("packages", {}).items(), key=lambda item: item[0].lower())),
+        packages=dict(sorted(packages.items(), key=lambda item: item[0].lower())),
         own_modules=_rows(first, "own_modules", tuple[OwnModule, ...]),
         inputs=_inputs(records),
         sent_sha256=spec.send.sha256 if spec.send else "",
@@ -40,6 +42,16 @@ def provenance_of(job: Job, hosts: Sequence[Host], records: Mapping[str, Mapping
         revision=spec.revision,
         notes=tuple(_notes(hosts, records)),
     )
+
+
+def _in_order(hosts: Sequence[Host], records: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    """Put records, which come as hosts end, in the order of the hosts."""
+    names = [host.name for host in hosts if host.name in records]
+    return {name: records[name] for name in dict.fromkeys([*names, *records])}
+
+
+def _packages(record: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    return dict(record.get("packages", {})).items()
 
 
 def machine_of(greeting: Mapping[str, Any]) -> Machine:
@@ -87,9 +99,9 @@ def _notes(hosts: Sequence[Host], records: Mapping[str, Mapping[str, Any]]) -> I
         if host.name not in records:
             yield f"{host.name} left no record, so what it imported is not known."
     yield from dict.fromkeys(str(note) for record in records.values() for note in record.get("notes", ()))
-    said = {host: dict(record.get("packages", {})) for host, record in records.items()}
+    said = {host: dict(_packages(record)) for host, record in records.items()}
     first_host, first = next(iter(said.items()), ("", {}))
     for name, packages in said.items():
-        differing = sorted(one for one in {*packages, *first} if packages.get(one) != first.get(one))
+        differing = sorted(one for one in packages.keys() & first if packages[one] != first[one])
         if differing:
             yield f"{name} had other versions than {first_host} of {', '.join(differing)}."

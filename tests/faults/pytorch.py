@@ -1,4 +1,4 @@
-"""Interpreters with PyTorch and gRPC or mpi4py, in environments made once for each checkout: the wheels are large."""
+"""Interpreters with PyTorch and gRPC, mpi4py or PySpark, in environments made once for each checkout: all are large."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ _FOLDER = Path(__file__).parents[2] / "build"
 def with_mpi4py() -> str:
     """Give the path of an interpreter with mpi4py."""
     return _made("mpi4py", "mpi4py>=4")
+
+
+def with_pyspark() -> str:
+    """Give the path of an interpreter with PySpark, whose 3.5 runs on the Java 17 of Debian 12."""
+    return _made("pyspark-3.5.9", "pyspark==3.5.9")
 
 
 def interpreter() -> str:

@@ -39,6 +39,7 @@ def test_another_property_of_a_group_is_refused_with_the_form(text: str) -> None
         ("torchrun", Distribution(runner="torchrun")),
         ("torchrun,processes=2,groups=dnn", Distribution(runner="torchrun", processes=2, groups=("dnn",))),
         ("mpi,groups=dnn", Distribution(runner="mpi", groups=("dnn",))),
+        ("pyspark", Distribution(runner="pyspark")),
     ],
 )
 def test_a_distribution_is_read(text: str, found: Distribution | None) -> None:
@@ -50,6 +51,7 @@ def test_a_distribution_is_read(text: str, found: Distribution | None) -> None:
     ("text", "said"),
     [
         ("torchrn", r"'torchrn' is not known\..*Did you mean torchrun\?"),
+        ("spark", r"'spark' is not known\..*Did you mean pyspark\?"),
         ("mpi,proceses=2", r"'proceses' is not known\..*Did you mean processes\?"),
         ("mpi,processes=two", "is not a number of processes"),
         ("mpi,processes=0", "is not a number of processes"),
@@ -78,6 +80,13 @@ def test_the_hyperparameters_are_those_of_sagemakers_sdk_and_the_users_own_win()
         "sagemaker_distribution_instance_groups": ["dnn"],
         "sagemaker_instance_type": "ml.p3.2xlarge",
     }
+
+
+def test_a_script_of_spark_gets_no_hyperparameters_that_are_not_its_own() -> None:
+    spec = JobSpec(
+        kind="process", source="pass", hyperparameters={"a": "1"}, distribution=Distribution(runner="pyspark")
+    )
+    assert spec.all_hyperparameters() == {"a": "1"}
 
 
 def test_a_program_for_sagemaker_says_that_there_nobody_ends_a_helper() -> None:

@@ -57,6 +57,18 @@ def test_hosts_that_had_different_inputs_or_packages_are_told_apart() -> None:
     assert found.notes == ("x was installed.", "algo-2 had other versions than algo-1 of numpy.")
 
 
+def test_a_host_that_only_worked_for_another_one_takes_no_packages_away_although_it_ends_first() -> None:
+    """As one of a Spark cluster does, which imports nothing itself."""
+    hosts = (a_host(), a_host(name="algo-2"))
+    own = [{"name": "mine", "path": "/m.py"}]
+    driver = a_record(packages={"pyspark": "3.5.9", "numpy": "2.1"}, own_modules=own)
+    records = {"algo-2": a_record(packages={"numpy": "2.2", "py4j": "1"}), "algo-1": driver}
+    found = provenance_of(a_job(), hosts, records)
+    assert found.packages == {"numpy": "2.1", "py4j": "1", "pyspark": "3.5.9"}
+    assert [one.name for one in found.own_modules] == ["mine"]
+    assert found.notes == ("algo-2 had other versions than algo-1 of numpy.",)
+
+
 def test_a_host_that_was_lost_is_said_to_have_left_nothing() -> None:
     found = provenance_of(a_job(), (a_host(), a_host(name="algo-2")), {"algo-2": a_record()})
     assert found.notes == ("algo-1 left no record, so what it imported is not known.",)

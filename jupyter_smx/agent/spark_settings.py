@@ -1,0 +1,234 @@
+"""What a Spark cluster over a job's hosts is told: memory, words, variables and files of each host. Pure."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+MASTER_PORT = 7077
+"""Spark's own; where somebody else has it on this address, another one is taken."""
+LEAST_HEAP = 512
+"""MiB; with less than 450 Spark starts no executor."""
+_MIB = 1 << 20
+_DAEMON_HEAP = 256
+_DAEMON = 384
+"""MiB of a master or a worker as a whole: what it computes is little, and a JVM is more than its heap."""
+_HEAP_SHARE = 0.7
+"""Of what is left for an executor: the rest is its JVM's own and its Python workers'."""
+_DRIVER_SHARE = 0.2
+_DRIVER_MOST = 8192
+_OVERHEAD_LEAST, _OVERHEAD_SHARE = 384, 0.1
+"""What Spark counts for a JVM beside its heap."""
+
+CLASSES = "org.apache.spark.deploy"
+MASTER, WORKER = CLASSES + ".master.Master", CLASSES + ".worker.Worker"
+DRIVER_CLASS = CLASSES + ".SparkSubmit"
+"""What PySpark starts for the script."""
+
+_OURS = ("spark.master", "spark.submit.deployMode", "spark.authenticate", "spark.authenticate.secret")
+"""Properties without which a driver finds no way into the cluster."""
+_HADOOP = ("core-site", "hdfs-site")
+_QUIET_JVM = "-XX:-UsePerfData"
+"""Without the files that each JVM leaves in /tmp for tools that look at it."""
+_SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""What computes next to nothing is up sooner when nothing is made ready for long work."""
+
+
+class Share(NamedTuple):
+    """A host's memory in MiB: the heap of the driver's JVM (0: it is elsewhere), and what executors may have."""
+
+    driver: int
+    executors: int
+
+
+class Offer(NamedTuple):
+    """What the worker of a host offers: CPUs, and MiB; 0 CPUs of one that has no worker."""
+
+    cpus: int
+    memory: int
+
+
+class Settings(NamedTuple):
+    """One host of the cluster: what it is called, Spark's folder, its own folder, one for temporary files, the key."""
+
+    host: str
+    spark: str
+    folder: str
+    temporary: str
+    secret: str
+
+
+def share_of(memory: int, *, leads: bool) -> Share:
+    """Part the memory of a host (bytes); the first one has the master and the driver beside its worker."""
+    whole = memory // _MIB
+    if not leads:
+        return Share(0, max(whole - _DAEMON, LEAST_HEAP))
+    driver = min(max(int(whole * _DRIVER_SHARE), LEAST_HEAP), _DRIVER_MOST)
+    left = whole - 2 * _DAEMON - driver - max(_OVERHEAD_LEAST, int(driver * _OVERHEAD_SHARE))
+    return Share(driver, max(left, 0))
+
+
+def offer_of(share: Share, cpus: int, *, alone: bool) -> Offer:
+    """Say what a host's worker offers. The first of several hosts has none where it has no memory left for one."""
+    if alone or _heap(share.executors) >= LEAST_HEAP or not share.driver:
+        return Offer(cpus, max(share.executors, LEAST_HEAP))
+    return Offer(0, 0)
+
+
+def _heap(memory: int) -> int:
+    return int(memory * _HEAP_SHARE)
+
+
+def executor_heap(offers: Sequence[Offer]) -> int:
+    """Give the MiB of each executor's heap: one executor a host, all of one size, which fits on the smallest."""
+    return max(min(_heap(offer.memory) for offer in offers if offer.cpus), LEAST_HEAP)
+
+
+def address(host: str, port: int) -> str:
+    """Give the address of a master."""
+    return f"spark://{host}:{port}"
+
+
+def master_words(settings: Settings, port: int) -> List[str]:
+    """Give the words that start the master."""
+    return [_program(settings), MASTER, "--host", settings.host, "--port", str(port), "--webui-port", "0"]
+
+
+def worker_words(settings: Settings, offer: Offer, master: str) -> List[str]:
+    """Give the words that start the worker of a host."""
+    words = [_program(settings), WORKER, "--host", settings.host, "--port", "0", "--webui-port", "0"]
+    words += ["--cores", str(offer.cpus), "--memory", f"{offer.memory}m"]
+    return [*words, "--work-dir", os.path.join(settings.folder, "work"), master]
+
+
+def _program(settings: Settings) -> str:
+    return os.path.join(settings.spark, "bin", "spark-class")
+
+
+def variables(settings: Settings, python: str) -> Dict[str, str]:
+    """Give the variables of everything that is Spark's on a host, the script included."""
+    return {
+        "SPARK_HOME": settings.spark,
+        "SPARK_CONF_DIR": os.path.join(settings.folder, "conf"),
+        "SPARK_LOCAL_IP": settings.host,
+        "SPARK_PUBLIC_DNS": settings.host,
+        "SPARK_LOCAL_DIRS": settings.temporary,
+        "SPARK_DAEMON_MEMORY": f"{_DAEMON_HEAP}m",
+        "SPARK_DAEMON_JAVA_OPTS": f"{_SMALL_JVM} {_java_options(settings)}",
+        "SPARK_LAUNCHER_OPTS": f"{_SMALL_JVM} {_QUIET_JVM}",
+        "PYSPARK_PYTHON": python,
+        "PYSPARK_DRIVER_PYTHON": python,
+    }
+
+
+def _java_options(settings: Settings) -> str:
+    return f'{_QUIET_JVM} "-Djava.io.tmpdir={settings.temporary}"'
+
+
+def _locks(settings: Settings) -> Dict[str, str]:
+    # Whoever may speak to a cluster may run anything in it, and others may share this machine.
+    return {"spark.authenticate": "true", "spark.authenticate.secret": settings.secret}
+
+
+def worker_properties(settings: Settings) -> Dict[str, str]:
+    """Give the properties of a host that only has a worker."""
+    return _locks(settings)
+
+
+def properties(settings: Settings, master: str, name: str, driver: int, offers: Sequence[Offer]) -> Dict[str, str]:
+    """Give the properties of the driver's host; ``driver`` is the MiB of its heap, ``name`` is the script's."""
+    return {
+        **_locks(settings),
+        "spark.master": master,
+        "spark.submit.deployMode": "client",
+        "spark.app.name": name,
+        "spark.driver.host": settings.host,
+        "spark.driver.bindAddress": settings.host,
+        "spark.driver.memory": f"{driver}m",
+        "spark.driver.defaultJavaOptions": _java_options(settings),
+        "spark.executor.memory": f"{executor_heap(offers)}m",
+        "spark.executor.defaultJavaOptions": _QUIET_JVM,
+        # So that the first stage of a script is shared by all hosts, not done by the one that was there first.
+        "spark.cores.max": str(sum(offer.cpus for offer in offers)),
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # Each host has an /opt/ml of its own: what a task has done has to be in its place before the driver looks.
+        "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+    }
+
+
+LOGGING = """\
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+appender.stderr.filter.end.type = RegexFilter
+appender.stderr.filter.end.regex = RECEIVED SIGNAL TERM|Got status update for unknown executor .*
+appender.stderr.filter.end.onMatch = DENY
+appender.stderr.filter.end.onMismatch = NEUTRAL
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+"""
+"""Warnings and worse, without those of how each job ends and of what no PySpark from PyPI has."""
+
+
+def lines(found: Mapping[str, str]) -> str:
+    """Write properties as ``spark-defaults.conf`` has them."""
+    return "".join(f"{_escaped(name, ' :=')}={_escaped(value)}\n" for name, value in sorted(found.items()))
+
+
+def _escaped(text: str, also: str = "") -> str:
+    found = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    for letter in also:
+        found = found.replace(letter, "\\" + letter)
+    return "\\" + found if found[:1] == " " else found
+
+
+class Wished(NamedTuple):
+    """What SageMaker's ``configuration=`` says: properties, variables, and the classifications that none of us uses."""
+
+    properties: Dict[str, str]
+    variables: Dict[str, str]
+    unused: Tuple[str, ...]
+
+
+def wished(text: str) -> Wished:
+    """Read ``configuration.json``: one classification or a list of them.
+
+    :raises ValueError: it is none; the text says what is wrong with it.
+    """
+    try:
+        raw = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"it is no JSON ({error})") from error
+    found, environment, unused = {}, {}, []  # type: Dict[str, str], Dict[str, str], List[str]
+    for name, own in _classes([raw] if isinstance(raw, dict) else raw):
+        if name == "spark-defaults":
+            found.update(own)
+        elif name in _HADOOP:
+            found.update({f"spark.hadoop.{key}": value for key, value in own.items()})
+        elif name == "spark-env/export":
+            environment.update(own)
+        elif own:
+            unused.append(name)
+    taken = {name: value for name, value in found.items() if name not in _OURS}
+    return Wished(taken, environment, tuple(unused))
+
+
+def _classes(raw: Any, above: str = "") -> Iterator[Tuple[str, Dict[str, str]]]:
+    """Give each classification, those within another one too, by its name and with its properties as text."""
+    if not isinstance(raw, list):
+        raise ValueError(f"{type(raw).__name__} is no list of classifications")  # noqa: TRY004 - one kind for all
+    for one in raw:
+        name: Optional[Any] = one.get("Classification") if isinstance(one, dict) else None
+        own = one.get("Properties", {}) if isinstance(name, str) else None
+        if not isinstance(name, str) or not isinstance(own, dict):
+            shown = json.dumps(one)[:80]
+            raise ValueError(f'{shown} is no {{"Classification": …, "Properties": {{…}}}}')  # noqa: TRY004 - as above
+        yield above + name, {key: value if isinstance(value, str) else json.dumps(value) for key, value in own.items()}
+        yield from _classes(one.get("Configurations") or [], f"{above}{name}/")

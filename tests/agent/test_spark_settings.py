@@ -1,0 +1,181 @@
+"""What each host of a Spark cluster is told: who offers what, the words of the daemons, files and variables."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_smx.agent import distribution, scriptmode, spark_settings
+from jupyter_smx.agent.place import Place
+from jupyter_smx.agent.spark_settings import Offer, Settings, Share
+
+GIB = 1 << 30
+HERE = Settings("algo-1", "/py/pyspark", "/spool/job/spark", "/scratch/spark local", "key")
+
+
+def on(host: str, count: int = 2) -> Place:
+    hosts = [f"algo-{number}" for number in range(1, count + 1)]
+    return Place(host=host, hosts=hosts, groups=[], group="g", instance_type="ml.m5.xlarge", cpus=4, gpus=0)
+
+
+def wish(**fields: Any) -> dict[str, Any]:
+    return scriptmode.complete({"source": "pass", "kind": "process", **fields})
+
+
+def test_all_hosts_of_a_processing_job_take_part_and_the_first_one_leads_also_of_eleven() -> None:
+    found = distribution.here(wish(distribution="pyspark"), on("algo-10", 11))
+    assert found is not None
+    assert (found.runner, found.hosts[0], len(found.hosts)) == ("pyspark", "algo-1", 11)
+
+
+@pytest.mark.parametrize("kind", ["process", "train"])
+def test_without_the_word_or_in_a_training_job_there_is_no_cluster(kind: str) -> None:
+    told = {"process": "", "train": "pyspark"}[kind]
+    assert distribution.here(wish(kind=kind, distribution=told), on("algo-1")) is None
+
+
+def test_a_script_sees_no_hyperparameters_or_variables_of_a_distribution() -> None:
+    alone, spread = (scriptmode.variables(wish(distribution=one), on("algo-1")) for one in ("", "pyspark"))
+    assert alone == spread
+
+
+@pytest.mark.parametrize(
+    ("memory", "leads", "share"),
+    [
+        (16 * GIB, True, Share(driver=3276, executors=16384 - 2 * 384 - 3276 - 384)),
+        (16 * GIB, False, Share(driver=0, executors=16384 - 384)),
+        (4 * GIB, True, Share(driver=819, executors=4096 - 2 * 384 - 819 - 384)),
+        (64 * GIB, True, Share(driver=8192, executors=65536 - 2 * 384 - 8192 - 819)),
+        (GIB, True, Share(driver=512, executors=0)),
+        (GIB // 2, False, Share(driver=0, executors=512)),
+    ],
+)
+def test_the_first_host_has_the_driver_and_the_master_of_its_memory(memory: int, *, leads: bool, share: Share) -> None:
+    assert spark_settings.share_of(memory, leads=leads) == share
+
+
+@pytest.mark.parametrize(
+    ("share", "alone", "offer"),
+    [
+        (Share(819, 2125), False, Offer(4, 2125)),
+        (Share(512, 700), False, Offer(0, 0)),  # no executor fits beside the driver
+        (Share(512, 700), True, Offer(4, 700)),  # but there is no other host
+        (Share(512, 0), True, Offer(4, 512)),
+        (Share(0, 512), False, Offer(4, 512)),
+    ],
+)
+def test_the_first_host_has_a_worker_where_its_memory_lets_it(share: Share, *, alone: bool, offer: Offer) -> None:
+    assert spark_settings.offer_of(share, 4, alone=alone) == offer
+
+
+@given(st.lists(st.integers(GIB // 2, 512 * GIB), min_size=1, max_size=5), st.integers(1, 96))
+def test_each_worker_has_room_for_an_executor_and_a_host_for_all_that_runs_on_it(
+    memories: list[int], cpus: int
+) -> None:
+    shares = [spark_settings.share_of(memory, leads=not number) for number, memory in enumerate(memories)]
+    alone = len(memories) == 1
+    offers = [spark_settings.offer_of(share, cpus, alone=alone) for share in shares]
+    heap = spark_settings.executor_heap(offers)
+    workers = [offer for offer in offers if offer.cpus]
+    assert workers
+    assert all(512 <= heap <= offer.memory for offer in workers)
+    for memory, share, offer in zip(memories, shares, offers, strict=True):
+        if offer.cpus and memory >= 4 * GIB:
+            assert share.driver + heap < memory >> 20, "and the rest is the JVMs' own and the Python workers'"
+
+
+def test_the_words_of_the_daemons() -> None:
+    assert spark_settings.master_words(HERE, 7077) == [
+        *("/py/pyspark/bin/spark-class", "org.apache.spark.deploy.master.Master"),
+        *("--host", "algo-1", "--port", "7077", "--webui-port", "0"),
+    ]
+    assert spark_settings.worker_words(HERE, Offer(4, 2125), "spark://algo-1:7077") == [
+        *("/py/pyspark/bin/spark-class", "org.apache.spark.deploy.worker.Worker"),
+        *("--host", "algo-1", "--port", "0", "--webui-port", "0", "--cores", "4", "--memory", "2125m"),
+        *("--work-dir", "/spool/job/spark/work", "spark://algo-1:7077"),
+    ]
+
+
+def test_everything_of_spark_is_bound_to_the_address_of_its_host_and_keeps_its_files_there() -> None:
+    found = spark_settings.variables(HERE, "/py/bin/python")
+    assert found["SPARK_LOCAL_IP"] == found["SPARK_PUBLIC_DNS"] == "algo-1"
+    assert found["SPARK_LOCAL_DIRS"] == "/scratch/spark local"
+    assert found["SPARK_CONF_DIR"] == "/spool/job/spark/conf"
+    assert found["PYSPARK_PYTHON"] == "/py/bin/python"
+    assert '"-Djava.io.tmpdir=/scratch/spark local"' in found["SPARK_DAEMON_JAVA_OPTS"]
+
+
+def test_the_properties_with_which_a_script_finds_the_cluster() -> None:
+    offers = [Offer(4, 2125), Offer(4, 3712)]
+    found = spark_settings.properties(HERE, "spark://algo-1:7077", "etl.py", 819, offers)
+    assert {name: value for name, value in found.items() if "Options" not in name} == {
+        "spark.master": "spark://algo-1:7077",
+        "spark.submit.deployMode": "client",
+        "spark.app.name": "etl.py",
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": "key",
+        "spark.driver.host": "algo-1",
+        "spark.driver.bindAddress": "algo-1",
+        "spark.driver.memory": "819m",
+        "spark.executor.memory": "1487m",
+        "spark.cores.max": "8",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+    }
+    assert spark_settings.worker_properties(HERE) == {
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": "key",
+    }, "a worker that cannot prove who it is would be let in nowhere"
+
+
+def test_properties_are_written_as_java_reads_them() -> None:
+    written = spark_settings.lines({"b": "C:\\x\ny", "a": " x ", "k:=k": "1"})
+    assert written == "a=\\ x \nb=C:\\\\x\\ny\nk\\:\\=k=1\n"
+
+
+def test_the_configuration_of_sagemakers_sdk_is_read() -> None:
+    text = json.dumps(
+        [
+            {"Classification": "spark-defaults", "Properties": {"spark.executor.memory": "2g", "spark.x": 3}},
+            {"Classification": "core-site", "Properties": {"fs.s3a.endpoint": "here"}},
+            {
+                "Classification": "spark-env",
+                "Properties": {},
+                "Configurations": [{"Classification": "export", "Properties": {"A": "b"}}],
+            },
+            {"Classification": "hive-site", "Properties": {"x": "y"}},
+            {"Classification": "spark", "Properties": {}},
+        ]
+    )
+    found = spark_settings.wished(text)
+    assert found.properties == {"spark.executor.memory": "2g", "spark.x": "3", "spark.hadoop.fs.s3a.endpoint": "here"}
+    assert found.variables == {"A": "b"}
+    assert found.unused == ("hive-site",)
+
+
+def test_one_classification_needs_no_list_and_none_leads_the_script_out_of_the_cluster() -> None:
+    lost = {"spark.master": "yarn", "spark.authenticate": "false", "spark.submit.deployMode": "cluster", "a": "b"}
+    found = spark_settings.wished(json.dumps({"Classification": "spark-defaults", "Properties": lost}))
+    assert found.properties == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "it is no JSON"),
+        ("3", "int is no list of classifications"),
+        ("[3]", '^3 is no {"Classification": …'),
+        ('[{"Classification": "spark-defaults", "Properties": []}]', "is no {"),
+        ('[{"Properties": {}}]', "is no {"),
+        ('[{"Classification": "a", "Configurations": {"b": 1}}]', "dict is no list"),
+    ],
+)
+def test_what_is_no_configuration_is_said(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        spark_settings.wished(text)

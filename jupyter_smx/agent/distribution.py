@@ -64,13 +64,20 @@ def torchrun_words(found: Distribution, place: Place) -> List[str]:
 
 
 def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
-    """Give the variables that a runner sets on the hosts that take part; those of the wish win."""
-    found = here(spec, place)
-    if found is None:
+    """Give the variables by which the processes of several hosts find each other; those of the wish win.
+
+    SageMaker's image of PyTorch sets them for every job, so a script that starts a process group itself finds them.
+    """
+    if spec["kind"] != "train" or is_driven(spec):
         return {}
-    ours = {"GLOO_SOCKET_IFNAME": place.interface}
-    if found.runner == "torchrun":
-        ours.update(NCCL_SOCKET_IFNAME=place.interface)
-        ours.update(NCCL_PROTO="simple", MASTER_ADDR=place.reach(found.hosts[0]), MASTER_PORT=str(place.port))
+    found = here(spec, place)
+    ours: Dict[str, str] = {}
+    if found is not None or len(place.hosts) > 1:
+        _own, framework = split(spec.get("hyperparameters") or {})
+        master = toolkit.master(toolkit.distribution_groups(framework, place), place)
+        ours.update(MASTER_ADDR=place.reach(master), MASTER_PORT=str(place.port))
+        ours.update(NCCL_SOCKET_IFNAME=place.interface, GLOO_SOCKET_IFNAME=place.interface)
+    if found is not None and found.runner == "torchrun":
+        ours.update(NCCL_PROTO="simple")
     wished = spec.get("environment") or {}
     return {name: value for name, value in ours.items() if name not in wished}

@@ -49,13 +49,17 @@ def leading_hosts(groups: List[str], place: Place) -> List[str]:
     return [host for group in place.groups if group["instance_group_name"] in groups for host in group["hosts"]]
 
 
+def master(groups: List[str], place: Place) -> str:
+    """Give the host that leads: the first that a strategy runs on, else the first of all."""
+    return (leading_hosts(groups, place) or sorted(place.hosts))[0]
+
+
 def _facts(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
     """Collect what SM_TRAINING_ENV holds; most variables are one entry of it."""
     own, framework = split(configfiles.hyperparameters(spec, place))
     rest = {name: value for name, value in framework.items() if name not in _TAKEN}
     chosen = distribution_groups(rest, place)
-    hosts, leading = sorted(place.hosts), leading_hosts(chosen, place)
-    master = leading[0] if leading else hosts[0]
+    first = master(chosen, place)
     resources = configfiles.resource_config(place)
     inputs = configfiles.input_data_config(spec)
     return {
@@ -65,10 +69,10 @@ def _facts(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
         "current_instance_group": place.group,
         "current_instance_group_hosts": list(_groups(place).get(place.group, {}).get("hosts", [])),
         "current_instance_type": place.instance_type,
-        "distribution_hosts": leading,
+        "distribution_hosts": leading_hosts(chosen, place),
         "distribution_instance_groups": chosen,
         "framework_module": spec["environment"].get("SAGEMAKER_TRAINING_MODULE"),
-        "hosts": hosts,
+        "hosts": sorted(place.hosts),
         "hyperparameters": own,
         "input_config_dir": place.path("input", "config"),
         "input_data_config": inputs,
@@ -76,13 +80,13 @@ def _facts(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
         "instance_groups": list(_groups(place)),
         "instance_groups_dict": _groups(place),
         "is_hetero": len(place.groups) > 1,
-        "is_master": place.host == master,
+        "is_master": place.host == first,
         "is_modelparallel_enabled": None,
         "is_smddpmprun_installed": False,
         "is_smddprun_installed": False,
         "job_name": spec.get("name", ""),
         "log_level": framework["sagemaker_container_log_level"],
-        "master_hostname": master,
+        "master_hostname": first,
         "model_dir": place.path("model"),
         "module_dir": str(framework["sagemaker_submit_directory"]),
         "module_name": module_of(str(framework["sagemaker_program"])),

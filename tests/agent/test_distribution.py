@@ -169,7 +169,31 @@ def test_the_variables_of_a_runner_are_there_for_those_who_take_part_and_the_wis
     }
     assert json.loads(found["SM_TRAINING_ENV"])["distribution_hosts"] == ["algo-3", "algo-1"]
     assert "NCCL_PROTO" not in scriptmode.variables(wish(of_dnn(TORCH)), on("algo-2", "data"))
-    assert "MASTER_ADDR" not in scriptmode.variables(wish(of_dnn(MPI)), on("algo-1"))
+    assert "NCCL_PROTO" not in scriptmode.variables(wish(of_dnn(MPI)), on("algo-1"))
+
+
+FOUND_BY = ("MASTER_ADDR", "MASTER_PORT", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
+ALONE = {"hosts": ["algo-1"], "groups": []}
+
+
+@pytest.mark.parametrize(
+    ("fields", "place", "told"),
+    [
+        ({}, on("algo-3", interface="lo", port=7780), ["algo-1", "7780", "lo", "lo"]),
+        ({"hyperparameters": of_dnn(MPI)}, on("algo-1"), ["algo-3", "7777", "eth0", "eth0"]),
+        ({"hyperparameters": of_dnn(MPI)}, on("algo-2", "data"), ["algo-3", "7777", "eth0", "eth0"]),
+        ({}, on("algo-2", base="/data/ml", addresses={"algo-1": "127.7.7.1"}), ["127.7.7.1", "7777", "eth0", "eth0"]),
+        ({"environment": {"MASTER_PORT": "1"}}, on("algo-2"), ["algo-1", "1", "eth0", "eth0"]),
+        ({}, on("algo-1", "homogeneousCluster", **ALONE), [None] * 4),
+        ({"contract": "v3"}, on("algo-1"), [None] * 4),
+        ({"kind": "process"}, on("algo-1"), [None] * 4),
+    ],
+)
+def test_hosts_of_any_training_job_find_each_other_as_in_sagemakers_image_of_pytorch(
+    fields: dict[str, Any], place: Place, told: list[str | None]
+) -> None:
+    found = scriptmode.variables(wish(**{"hyperparameters": {}, **fields}), place)
+    assert [found.get(name) for name in FOUND_BY] == told
 
 
 def test_hosts_are_listed_as_words_are_and_groups_as_they_are_given() -> None:

@@ -38,6 +38,18 @@ dist.barrier()
 dist.destroy_process_group()
 """
 
+PLAIN = """
+import json, os
+import torch, torch.distributed as dist
+hosts = json.loads(os.environ["SM_HOSTS"])
+dist.init_process_group("gloo", rank=hosts.index(os.environ["SM_CURRENT_HOST"]), world_size=len(hosts))
+total = torch.tensor([10.0 ** dist.get_rank()])
+dist.all_reduce(total)
+print(json.dumps(["rank", dist.get_rank(), total.item()]), flush=True)
+dist.barrier()
+dist.destroy_process_group()
+"""
+
 
 @pytest.fixture(scope="module")
 def python() -> str:
@@ -85,6 +97,13 @@ def test_two_hosts_with_two_ranks_each_reduce_together(shared: World, python: st
                 "NCCL_SOCKET_IFNAME": "lo",
                 "NCCL_PROTO": "simple",
             }
+
+
+def test_a_script_that_starts_its_process_group_itself_needs_no_launcher(shared: World, python: str) -> None:
+    ran = distributed(shared, PLAIN, python, distribution=None)
+    job = ran.wait()
+    assert job.state.value == "Completed", (job.failure_reason, host_log(ran, "algo-1"))
+    assert [said(ran, host) for host in ("algo-1", "algo-2")] == [[[0, 11.0]], [[1, 11.0]]]
 
 
 def test_lines_of_ranks_are_whole_in_the_log_that_they_share(

@@ -79,5 +79,7 @@ def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
         ours.update(NCCL_SOCKET_IFNAME=place.interface, GLOO_SOCKET_IFNAME=place.interface)
     if found is not None and found.runner == "torchrun":
         ours.update(NCCL_PROTO="simple")
+        if found.processes > 1:
+            ours.update(OMP_NUM_THREADS="1")  # as torchrun does, so that ranks do not fight for the host's cores
     wished = spec.get("environment") or {}
     return {name: value for name, value in ours.items() if name not in wished}

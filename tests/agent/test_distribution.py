@@ -172,6 +172,18 @@ def test_the_variables_of_a_runner_are_there_for_those_who_take_part_and_the_wis
     assert "NCCL_PROTO" not in scriptmode.variables(wish(of_dnn(MPI)), on("algo-1"))
 
 
+@pytest.mark.parametrize(
+    ("flags", "processes", "wished", "told"),
+    [(TORCH, 2, {}, "1"), (TORCH, 2, {"OMP_NUM_THREADS": "3"}, "3"), (TORCH, 1, {}, None), (MPI, 2, {}, None)],
+)
+def test_each_of_several_ranks_has_one_thread_as_from_torchrun_unless_the_wish_says_more(
+    flags: dict[str, str], processes: int, wished: dict[str, str], told: str | None
+) -> None:
+    spec = wish(of_dnn(flags, sagemaker_mpi_num_of_processes_per_host=processes), environment=wished)
+    assert scriptmode.variables(spec, on("algo-1")).get("OMP_NUM_THREADS") == told
+    assert scriptmode.variables(spec, on("algo-2", "data")).get("OMP_NUM_THREADS") == wished.get("OMP_NUM_THREADS")
+
+
 FOUND_BY = ("MASTER_ADDR", "MASTER_PORT", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 ALONE = {"hosts": ["algo-1"], "groups": []}
 

@@ -32,8 +32,9 @@ dist.init_process_group("gloo")
 rank = dist.get_rank()
 total = torch.tensor([10.0 ** rank])
 dist.all_reduce(total)
-names = "LOCAL_RANK GROUP_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR NCCL_SOCKET_IFNAME NCCL_PROTO".split()
-print(json.dumps(["rank", rank, total.item(), {name: os.environ[name] for name in names}]), flush=True)
+names = "LOCAL_RANK GROUP_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR NCCL_SOCKET_IFNAME NCCL_PROTO OMP_NUM_THREADS"
+told = {name: os.environ[name] for name in names.split()}
+print(json.dumps(["rank", rank, total.item(), told, torch.get_num_threads()]), flush=True)
 dist.barrier()
 dist.destroy_process_group()
 """
@@ -86,7 +87,8 @@ def test_two_hosts_with_two_ranks_each_reduce_together(shared: World, python: st
     for number, host in enumerate(("algo-1", "algo-2")):
         rows = said(ran, host)
         assert [row[:2] for row in rows] == [[2 * number, 1111.0], [2 * number + 1, 1111.0]]
-        for local, (_, _, variables) in enumerate(rows):
+        for local, (_, _, variables, threads) in enumerate(rows):
+            assert threads == 1
             assert variables["MASTER_ADDR"] in ("algo-1", "127.0.0.1") or variables["MASTER_ADDR"].startswith("127.")
             assert variables | {"MASTER_ADDR": ""} == {
                 "LOCAL_RANK": str(local),
@@ -96,6 +98,7 @@ def test_two_hosts_with_two_ranks_each_reduce_together(shared: World, python: st
                 "MASTER_ADDR": "",
                 "NCCL_SOCKET_IFNAME": "lo",
                 "NCCL_PROTO": "simple",
+                "OMP_NUM_THREADS": "1",
             }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional
 
 from jupyter_smx.agent import toolkit
+from jupyter_smx.agent.failure import RefusalError
 from jupyter_smx.agent.hyperparameters import split
 from jupyter_smx.agent.script import is_driven
 
@@ -28,11 +29,31 @@ class Distribution(NamedTuple):
     options: str = ""
 
 
+def _processes(framework: Dict[str, Any], default: int) -> int:
+    """Read how many processes a host has.
+
+    :raises RefusalError: that is no number of processes.
+    """
+    given = framework.get("sagemaker_mpi_num_of_processes_per_host")
+    try:
+        count = default if given is None else int(given)
+    except (TypeError, ValueError, OverflowError):
+        count = 0
+    if count < 1:
+        raise RefusalError(
+            f"hyperparameters: sagemaker_mpi_num_of_processes_per_host is {given!r}; it is a number of processes, "
+            "1 or more."
+        )
+    return count
+
+
 def chosen(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
     """Read a job's distribution from its hyperparameters; None where it has none.
 
     Without a choice of groups it is the group of this host. Hosts keep the order that their group lists them in. That
     of a processing job is no hyperparameter, since its script would see that.
+
+    :raises RefusalError: a hyperparameter of the distribution cannot be what it is.
     """
     if spec["kind"] == "process":
         return Distribution("pyspark", [place.group], place.hosts, 1) if spec["distribution"] == "pyspark" else None
@@ -41,11 +62,10 @@ def chosen(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
     if not runner or is_driven(spec):
         return None
     groups = toolkit.distribution_groups(framework, place)
-    count = framework.get("sagemaker_mpi_num_of_processes_per_host")
     gpus = len(spec.get("gpus") or []) or place.gpus
     hosts = toolkit.leading_hosts(groups, place) or sorted(place.hosts)
     options = framework.get("sagemaker_mpi_custom_mpi_options") or ""
-    return Distribution(runner, groups, hosts, int(count or gpus or 1), str(options))
+    return Distribution(runner, groups, hosts, _processes(framework, gpus or 1), str(options))
 
 
 def here(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from jupyter_smx.agent import configfiles
+from jupyter_smx.agent.failure import RefusalError
 from jupyter_smx.agent.hyperparameters import arguments, split, variable
 from jupyter_smx.agent.place import channel_folder
 from jupyter_smx.agent.script import module_of
@@ -39,9 +40,18 @@ def _groups(place: Place) -> Dict[str, Any]:
 
 
 def distribution_groups(framework: Dict[str, Any], place: Place) -> List[str]:
-    """Give the groups that a strategy runs on: those that were chosen, else the one of this host."""
+    """Give the groups that a strategy runs on: those that were chosen, else the one of this host.
+
+    :raises RefusalError: what was chosen is no list of names.
+    """
     default = [place.group] if any(framework.get(name) for name in _STRATEGIES) else []
-    return list(framework.get("sagemaker_distribution_instance_groups", default))
+    groups = framework.get("sagemaker_distribution_instance_groups", default)
+    if not isinstance(groups, list) or not all(isinstance(name, str) for name in groups):
+        raise RefusalError(
+            f"hyperparameters: sagemaker_distribution_instance_groups is {groups!r}; it is a list of names of instance "
+            f'groups, as ["{place.group}"].'
+        )
+    return list(groups)
 
 
 def leading_hosts(groups: List[str], place: Place) -> List[str]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from jupyter_smx.agent import configfiles, distribution, mpi, scriptmode
+from jupyter_smx.agent.failure import RefusalError
 from jupyter_smx.agent.place import Place
+
+if TYPE_CHECKING:
+    from far_side import Agent
 
 TORCH = {"sagemaker_torch_distributed_enabled": "true"}
 MPI = {"sagemaker_mpi_enabled": "true"}
@@ -85,6 +89,30 @@ def test_processes_are_the_option_else_the_gpus_else_one(
     found = distribution.here(wish(of_dnn(TORCH, **more), gpus=given), on("algo-1", gpus=gpus))
     assert found is not None
     assert found.processes == processes
+
+
+@pytest.mark.parametrize("text", ["two", "0", "-1", "null-ish", "[2]", '{"a": 1}', "1e999", "NaN"])
+def test_processes_that_are_no_number_of_processes_are_the_wishs_fault(text: str) -> None:
+    wrong = wish(TORCH | {"sagemaker_mpi_num_of_processes_per_host": text})
+    with pytest.raises(RefusalError, match=r"_per_host is .*; it is a number of processes, 1 or more\."):
+        scriptmode.variables(wrong, on("algo-1"))
+
+
+@pytest.mark.parametrize("text", ["5", "dnn", "null", "[5]", '{"dnn": 1}'])
+def test_groups_that_are_no_list_of_names_are_the_wishs_fault(text: str) -> None:
+    wrong = wish(TORCH | {"sagemaker_distribution_instance_groups": text})
+    with pytest.raises(RefusalError, match=r'_instance_groups is .*; it is a list of names .* as \["dnn"\]\.'):
+        scriptmode.variables(wrong, on("algo-1"))
+
+
+def test_a_host_tells_a_wrong_hyperparameter_before_the_code_begins(agent: Agent) -> None:
+    wrong = TORCH | {"sagemaker_mpi_num_of_processes_per_host": "two"}
+    record = agent.run("print('ran')", hyperparameters=wrong)
+    assert record["cause"] == "refused"
+    assert record["failure"] == (
+        "hyperparameters: sagemaker_mpi_num_of_processes_per_host is 'two'; it is a number of processes, 1 or more."
+    )
+    assert "ran" not in record["text"]
 
 
 def test_the_words_of_torchrun() -> None:

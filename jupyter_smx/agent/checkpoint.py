@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import select
 import shutil
@@ -19,13 +18,11 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent import errand
 from jupyter_smx.agent.failure import RefusalError
-from jupyter_smx.agent.place import ML
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.loop import Loop
 
 NAME = "checkpoints"
-CONFIG = "input/config/checkpointconfig.json"
 PAUSE = 1.0
 """Seconds between two looks at the folder; a look that takes long is followed by a longer pause."""
 _REST = 5.0
@@ -46,11 +43,6 @@ Known = Dict[str, List[int]]
 
 class CheckpointError(RefusalError):
     """A place for checkpoints that cannot be used."""
-
-
-def config_file(spec: Dict[str, Any]) -> Dict[str, str]:
-    """Give the config file of a job with checkpoints, by its path under ``/opt/ml``."""
-    return {CONFIG: json.dumps({"LocalPath": f"{ML}/{NAME}"})} if spec.get("checkpoint") else {}
 
 
 class FolderStore:

@@ -36,6 +36,7 @@ from jupyter_smx.agent import (
     wire,
 )
 from jupyter_smx.agent.environment import THREAD_VARIABLES
+from jupyter_smx.agent.hyperparameters import HyperparameterError
 from jupyter_smx.agent.place import Place, outputs
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ class _Job:
             self.furnish()
             for packed in (self.spec.get("shared"), self.spec["send"]):
                 self.main.__dict__.update(cell.unpack(packed))
-        except failure.RefusalError as refusal:
+        except (failure.RefusalError, HyperparameterError) as refusal:
             self.ending.refuse(str(refusal))
         except OSError as error:
             self.ending.refuse(f"host: the job's files cannot be written: {disk.explain(error, self.ending.places)}")
@@ -342,11 +343,16 @@ class _Job:
             self.ending.fail_with(str(broken))
         return False
 
+    def _words(self) -> List[str]:
+        """Give what an interpreter of its own runs: the script, or the module of its package."""
+        spec = self.main.__spec__
+        return sys.argv if spec is None else ["-m", spec.name, *sys.argv[1:]]
+
     def _in_ranks(self, found: distribution.Distribution, code: types.CodeType) -> None:
         """Run the code in several processes, by the launcher that the distribution names."""
         try:
             if found.runner == "mpi":
-                self.ending.exit_code = mpi.run(found, self.place, self.folder, self.first_line)
+                self.ending.exit_code = mpi.run(found, self.place, self._words(), self.folder, self.first_line)
             else:
                 ranks = torchrun.Ranks(code, self.main, self.ending, self.folder)
                 torchrun.launch(distribution.torchrun_words(found, self.place), sys.argv, ranks, self.first_line)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Dict
 
-from jupyter_smx.agent import checkpoint, service
+from jupyter_smx.agent import service
+from jupyter_smx.agent.place import ML
 from jupyter_smx.agent.script import is_driven, script_name
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.place import Place
 
-_LOG_LEVEL = 20
+LOG_LEVEL = 20
 OF_THE_DRIVER = ("code", "sm_drivers")
 """Channels that SageMaker's SDK 3 adds: the folder of code, and that of its own drivers."""
 
@@ -57,11 +58,17 @@ def hyperparameters(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
     added = {
         "sagemaker_submit_directory": place.path("code"),
         "sagemaker_program": script_name(spec),
-        "sagemaker_container_log_level": _LOG_LEVEL,
+        "sagemaker_container_log_level": LOG_LEVEL,
         "sagemaker_job_name": spec.get("name", ""),
         "sagemaker_region": service.region(spec, place),
     }
     return {**{name: json.dumps(value) for name, value in added.items()}, **given}
+
+
+def _of_checkpoints(spec: Dict[str, Any]) -> Dict[str, str]:
+    if not spec.get("checkpoint"):
+        return {}
+    return {"input/config/checkpointconfig.json": json.dumps({"LocalPath": f"{ML}/checkpoints"})}
 
 
 def texts(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
@@ -70,5 +77,5 @@ def texts(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
         "input/config/resourceconfig.json": json.dumps(resource_config(place)),
         "input/config/inputdataconfig.json": json.dumps(input_data_config(spec)),
         "input/config/hyperparameters.json": json.dumps(hyperparameters(spec, place)),
-        **checkpoint.config_file(spec),
+        **_of_checkpoints(spec),
     }

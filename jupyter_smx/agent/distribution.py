@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional
+import shlex
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optional
 
 from jupyter_smx.agent import toolkit
-from jupyter_smx.agent.failure import RefusalError
-from jupyter_smx.agent.hyperparameters import split
+from jupyter_smx.agent.hyperparameters import HyperparameterError, split
 from jupyter_smx.agent.script import is_driven
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ RUNNERS = (("sagemaker_torch_distributed_enabled", "torchrun"), ("sagemaker_mpi_
 class Distribution(NamedTuple):
     """A job's distribution as all of its hosts see it.
 
-    ``processes`` run on each of ``hosts``, ``hosts[0]`` leads, ``options`` are further words for mpirun.
+    ``processes`` run on each of ``hosts``, ``hosts[0]`` leads. For mpirun are ``options``, which are further words, and
+    ``total``, how many run on all hosts where these need not be full.
     """
 
     runner: str
@@ -27,23 +28,23 @@ class Distribution(NamedTuple):
     hosts: List[str]
     processes: int
     options: str = ""
+    total: Optional[int] = None
 
 
-def _processes(framework: Dict[str, Any], default: int) -> int:
-    """Read how many processes a host has.
+def _count(framework: Dict[str, Any], name: str) -> Optional[int]:
+    """Read a number of processes, None where it is not given.
 
-    :raises RefusalError: that is no number of processes.
+    :raises HyperparameterError: that is none.
     """
-    given = framework.get("sagemaker_mpi_num_of_processes_per_host")
+    given = framework.get(name)
+    if given is None:
+        return None
     try:
-        count = default if given is None else int(given)
+        count = int(given)
     except (TypeError, ValueError, OverflowError):
         count = 0
     if count < 1:
-        raise RefusalError(
-            f"hyperparameters: sagemaker_mpi_num_of_processes_per_host is {given!r}; it is a number of processes, "
-            "1 or more."
-        )
+        raise HyperparameterError(f"hyperparameters: {name} is {given!r}; it is a number of processes, 1 or more.")
     return count
 
 
@@ -53,7 +54,7 @@ def chosen(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
     Without a choice of groups it is the group of this host. Hosts keep the order that their group lists them in. That
     of a processing job is no hyperparameter, since its script would see that.
 
-    :raises RefusalError: a hyperparameter of the distribution cannot be what it is.
+    :raises HyperparameterError: a hyperparameter of the distribution cannot be what it is.
     """
     if spec["kind"] == "process":
         return Distribution("pyspark", [place.group], place.hosts, 1) if spec["distribution"] == "pyspark" else None
@@ -64,8 +65,11 @@ def chosen(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
     groups = toolkit.distribution_groups(framework, place)
     gpus = len(spec.get("gpus") or []) or place.gpus
     hosts = toolkit.leading_hosts(groups, place) or sorted(place.hosts)
+    processes = _count(framework, "sagemaker_mpi_num_of_processes_per_host") or gpus or 1
     options = framework.get("sagemaker_mpi_custom_mpi_options") or ""
-    return Distribution(runner, groups, hosts, _processes(framework, gpus or 1), str(options))
+    return Distribution(
+        runner, groups, hosts, processes, str(options), _count(framework, "sagemaker_mpi_num_processes")
+    )
 
 
 def here(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
@@ -81,6 +85,36 @@ def torchrun_words(found: Distribution, place: Place) -> List[str]:
         words += ["--master_addr", place.reach(found.hosts[0]), "--master_port", str(place.port)]
         words += ["--node_rank", str(found.hosts.index(place.host))]
     return words
+
+
+def _of_the_contract(environment: Iterable[str]) -> List[str]:
+    """Name the variables that mpirun hands on."""
+    return sorted(name for name in environment if name.startswith(("SM_", "SAGEMAKER_")))
+
+
+def mpi_words(found: Distribution, place: Place, environment: Iterable[str]) -> List[str]:
+    """Give what stands between ``mpirun`` and Python: sagemaker-training's words, but its trick with host names."""
+    hosts = ",".join(f"{host}:{found.processes}" for host in found.hosts)
+    fixed = [
+        ("btl_tcp_if_include", place.interface),
+        ("oob_tcp_if_include", place.interface),
+        ("plm_rsh_no_tree_spawn", "1"),
+    ]
+    late = [
+        ("pml", "ob1"),
+        ("btl", "^openib"),
+        ("orte_abort_on_non_zero_status", "1"),
+        ("btl_vader_single_copy_mechanism", "none"),
+    ]
+    said = ["--host", hosts, "-np", str(found.total or found.processes * len(found.hosts)), "--allow-run-as-root"]
+    said += ["--display-map", "--tag-output"]
+    said += [word for name, value in fixed for word in ("-mca", name, value)]
+    said += ["-bind-to", "none", "-map-by", "slot"]
+    said += [word for name, value in late for word in ("-mca", name, value)]
+    said += ["-x", "NCCL_MIN_NRINGS=4", "-x", f"NCCL_SOCKET_IFNAME={place.interface}", "-x", "NCCL_DEBUG=INFO"]
+    said += [word for name in ("LD_LIBRARY_PATH", "PATH") if name in environment for word in ("-x", name)]
+    said += shlex.split(found.options)
+    return said + [word for name in _of_the_contract(environment) for word in ("-x", name)]
 
 
 def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:

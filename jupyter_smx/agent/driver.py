@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any, Dict
 
 from jupyter_smx.agent import configfiles
 from jupyter_smx.agent.hyperparameters import decode, driven
-from jupyter_smx.agent.place import channel_folder
+from jupyter_smx.agent.place import PORT, channel_folder
 from jupyter_smx.agent.script import script_name
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.place import Place
 
 _MASTER = "algo-1"
-_PORT = 7777
-_LOG_LEVEL = 20
 
 
 def _facts(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
@@ -28,14 +26,14 @@ def _facts(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
         "current_instance_type": place.instance_type,
         "hosts": sorted(place.hosts),
         "master_addr": _MASTER,
-        "master_port": _PORT,
+        "master_port": PORT,
         "hyperparameters": {name: decode(text) for name, text in given.items()},
         "input_data_config": inputs,
         "input_config_dir": place.path("input", "config"),
         "input_data_dir": place.path("input", "data"),
         "input_dir": place.path("input"),
         "job_name": spec.get("name", ""),
-        "log_level": _LOG_LEVEL,
+        "log_level": configfiles.LOG_LEVEL,
         "model_dir": place.path("model"),
         "network_interface_name": place.interface,
         "num_cpus": place.cpus,

@@ -9,10 +9,9 @@ import codecs
 import contextlib
 import os
 import signal
-import sys
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional
 
-from jupyter_smx.agent import entry, script
+from jupyter_smx.agent import command, script
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.place import Place
@@ -97,7 +96,7 @@ def as_sagemaker(facts: Facts) -> str:
     lines = ["ExecuteUserScriptError:", f"ExitCode {code}", f'ErrorMessage "{message}"']
     if facts.fate or code == _KILLED:
         lines.append(f'ExtraInfo "OutOfMemory: {facts.fate or "a program was ended by SIGKILL (signal 9)."}"')
-    lines.append(f'Command "{" ".join(_command(facts.spec, facts.place))}"')
+    lines.append(f'Command "{" ".join(command.words(facts.spec, facts.place))}"')
     return "\n".join(lines)[:LIMIT]
 
 
@@ -105,20 +104,9 @@ def _driven_end(facts: Facts, code: int) -> str:
     """Give the last line of what those drivers write of a script that ended without an exception."""
     import subprocess  # noqa: PLC0415 - only a failure waits for it
 
-    name, *words = _command(facts.spec, facts.place)
-    command = [name, *(words[1:] if words[0] == "--" else words)]
-    return f"subprocess.CalledProcessError: {subprocess.CalledProcessError(code, command)}"
-
-
-def _command(spec: Dict[str, Any], place: Place) -> List[str]:
-    """Give the words that sagemaker-training starts such code with."""
-    how = entry.kind_of(spec, script.code_folder(spec, place))
-    if how == entry.COMMAND:
-        return entry.command(spec, place)
-    name, *words = script.argv(spec, place)
-    if how == entry.PACKAGE:
-        return [sys.executable, "-m", script.module_of(name), *words]
-    return [sys.executable, "--", name, *words]
+    name, *words = command.words(facts.spec, facts.place)
+    called = [name, *(words[1:] if words[0] == "--" else words)]
+    return f"subprocess.CalledProcessError: {subprocess.CalledProcessError(code, called)}"
 
 
 def exit_message(ml: str) -> Optional[str]:

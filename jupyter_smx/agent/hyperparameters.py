@@ -9,6 +9,10 @@ from typing import Any, Dict, List, Tuple
 _PRIVATE = ("_tuning_objective_metric", "default_user_module_name")
 
 
+class HyperparameterError(Exception):
+    """One that is SageMaker's cannot be what it is; the text is a sentence for the user."""
+
+
 def compact(value: Any) -> str:
     """Write JSON as sagemaker-training does: sorted keys, no spaces, ASCII."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

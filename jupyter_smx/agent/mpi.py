@@ -127,38 +127,10 @@ def reach(words: List[str]) -> int:
     return 255
 
 
-def variables_of(environment: Dict[str, str]) -> List[str]:
-    """Name the variables that mpirun hands on: those of the contract."""
-    return sorted(name for name in environment if name.startswith(("SM_", "SAGEMAKER_")))
-
-
-def words(found: distribution.Distribution, place: Place, environment: Dict[str, str]) -> List[str]:
-    """Give what stands between ``mpirun`` and Python: sagemaker-training's words, but its trick with host names."""
-    hosts = ",".join(f"{host}:{found.processes}" for host in found.hosts)
-    fixed = [
-        ("btl_tcp_if_include", place.interface),
-        ("oob_tcp_if_include", place.interface),
-        ("plm_rsh_no_tree_spawn", "1"),
-    ]
-    late = [
-        ("pml", "ob1"),
-        ("btl", "^openib"),
-        ("orte_abort_on_non_zero_status", "1"),
-        ("btl_vader_single_copy_mechanism", "none"),
-    ]
-    said = ["--host", hosts, "-np", str(found.processes * len(found.hosts)), "--allow-run-as-root"]
-    said += ["--display-map", "--tag-output"]
-    said += [word for name, value in fixed for word in ("-mca", name, value)]
-    said += ["-bind-to", "none", "-map-by", "slot"]
-    said += [word for name, value in late for word in ("-mca", name, value)]
-    said += ["-x", "NCCL_MIN_NRINGS=4", "-x", f"NCCL_SOCKET_IFNAME={place.interface}", "-x", "NCCL_DEBUG=INFO"]
-    said += [word for name in ("LD_LIBRARY_PATH", "PATH") if name in environment for word in ("-x", name)]
-    said += shlex.split(found.options)
-    return said + [word for name in variables_of(environment) for word in ("-x", name)]
-
-
-def run(found: distribution.Distribution, place: Place, job: str, first_line: Callable[[], None]) -> int:
-    """Do this host's part; gives its exit code.
+def run(
+    found: distribution.Distribution, place: Place, script: List[str], job: str, first_line: Callable[[], None]
+) -> int:
+    """Do this host's part of ``script``, the words that Python gets; gives its exit code.
 
     :raises RefusalError: a program is missing here.
     """
@@ -168,4 +140,4 @@ def run(found: distribution.Distribution, place: Place, job: str, first_line: Ca
     if place.host != found.hosts[0]:
         return wait_at_door(job, first_line)
     first_line()
-    return lead(words(found, place, dict(os.environ)), sys.argv, found, job)
+    return lead(distribution.mpi_words(found, place, os.environ), script, found, job)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from jupyter_smx.agent import configfiles
-from jupyter_smx.agent.failure import RefusalError
-from jupyter_smx.agent.hyperparameters import arguments, split, variable
+from jupyter_smx.agent.hyperparameters import HyperparameterError, arguments, split, variable
 from jupyter_smx.agent.place import channel_folder
 from jupyter_smx.agent.script import module_of
 
@@ -42,12 +41,12 @@ def _groups(place: Place) -> Dict[str, Any]:
 def distribution_groups(framework: Dict[str, Any], place: Place) -> List[str]:
     """Give the groups that a strategy runs on: those that were chosen, else the one of this host.
 
-    :raises RefusalError: what was chosen is no list of names.
+    :raises HyperparameterError: what was chosen is no list of names.
     """
     default = [place.group] if any(framework.get(name) for name in _STRATEGIES) else []
     groups = framework.get("sagemaker_distribution_instance_groups", default)
     if not isinstance(groups, list) or not all(isinstance(name, str) for name in groups):
-        raise RefusalError(
+        raise HyperparameterError(
             f"hyperparameters: sagemaker_distribution_instance_groups is {groups!r}; it is a list of names of instance "
             f'groups, as ["{place.group}"].'
         )

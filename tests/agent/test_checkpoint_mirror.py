@@ -270,12 +270,6 @@ def test_a_place_that_cannot_be_used_is_refused_by_name(here: Path, tmp_path: Pa
         Mirror(str(here), FolderStore(str(place), "algo-1")).restore()
 
 
-def test_only_jobs_with_checkpoints_have_the_config_file() -> None:
-    assert checkpoint.config_file({"checkpoint": ""}) == {}
-    written = checkpoint.config_file({"checkpoint": "/home/me/kept"})
-    assert written == {"input/config/checkpointconfig.json": '{"LocalPath": "/opt/ml/checkpoints"}'}
-
-
 names = st.sampled_from(["a", "b", "c/a", "c/b", "d/e/f"])
 stories = st.lists(st.one_of(st.tuples(names, st.text("xyz", max_size=3)), st.tuples(names, st.none())), max_size=12)
 

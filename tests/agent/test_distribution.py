@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.agent import configfiles, distribution, mpi, scriptmode
-from jupyter_smx.agent.failure import RefusalError
+from jupyter_smx.agent.hyperparameters import HyperparameterError
 from jupyter_smx.agent.place import Place
 
 if TYPE_CHECKING:
@@ -94,14 +94,14 @@ def test_processes_are_the_option_else_the_gpus_else_one(
 @pytest.mark.parametrize("text", ["two", "0", "-1", "null-ish", "[2]", '{"a": 1}', "1e999", "NaN"])
 def test_processes_that_are_no_number_of_processes_are_the_wishs_fault(text: str) -> None:
     wrong = wish(TORCH | {"sagemaker_mpi_num_of_processes_per_host": text})
-    with pytest.raises(RefusalError, match=r"_per_host is .*; it is a number of processes, 1 or more\."):
+    with pytest.raises(HyperparameterError, match=r"_per_host is .*; it is a number of processes, 1 or more\."):
         scriptmode.variables(wrong, on("algo-1"))
 
 
 @pytest.mark.parametrize("text", ["5", "dnn", "null", "[5]", '{"dnn": 1}'])
 def test_groups_that_are_no_list_of_names_are_the_wishs_fault(text: str) -> None:
     wrong = wish(TORCH | {"sagemaker_distribution_instance_groups": text})
-    with pytest.raises(RefusalError, match=r'_instance_groups is .*; it is a list of names .* as \["dnn"\]\.'):
+    with pytest.raises(HyperparameterError, match=r'_instance_groups is .*; it is a list of names .* as \["dnn"\]\.'):
         scriptmode.variables(wrong, on("algo-1"))
 
 
@@ -147,7 +147,7 @@ def test_the_words_of_mpirun() -> None:
     place = on("algo-3", interface="lo")
     found = distribution.here(spec, place)
     assert found is not None
-    said = mpi.words(found, place, {"PATH": "/bin", "SM_HPS": "{}", "SM_HP_A": "1", "HOME": "/"})
+    said = distribution.mpi_words(found, place, ["PATH", "SM_HPS", "SM_HP_A", "HOME"])
     mca = [f"{said[number + 1]}={said[number + 2]}" for number, word in enumerate(said) if word == "-mca"]
     handed = [said[number + 1] for number, word in enumerate(said) if word == "-x"]
     begin = ["--host", "algo-3:2,algo-1:2", "-np", "4", "--allow-run-as-root", "--display-map", "--tag-output"]
@@ -164,6 +164,9 @@ def test_the_words_of_mpirun() -> None:
     assert " ".join(said).count("-bind-to none -map-by slot") == 1
     assert handed == ["NCCL_MIN_NRINGS=4", "NCCL_SOCKET_IFNAME=lo", "NCCL_DEBUG=INFO", "PATH", "SM_HPS", "SM_HP_A"]
     assert said[said.index("-v") : said.index("-v") + 2] == ["-v", "1"]
+    fewer = distribution.here(wish(of_dnn(MPI, sagemaker_mpi_num_processes=3)), place)
+    assert fewer is not None
+    assert distribution.mpi_words(fewer, place, [])[:4] == ["--host", "algo-3:1,algo-1:1", "-np", "3"]
 
 
 def test_lines_of_mpirun_say_the_rank_and_its_host() -> None:

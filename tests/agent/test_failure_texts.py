@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import failure, scriptmode
+from jupyter_smx.agent import command, failure, scriptmode
 from jupyter_smx.agent.place import Place
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 GROUP = {"instance_group_name": "homogeneousCluster", "instance_type": "local", "hosts": ["algo-1"]}
 KEY_ERROR = {"type": "KeyError", "message": "'x'", "traceback": "", "line": 3}
 PYTHON = sys.executable
+TORCH = {"a": "1", "sagemaker_torch_distributed_enabled": "true", "sagemaker_mpi_num_of_processes_per_host": "2"}
 CALLED = "subprocess.CalledProcessError: Command '['{}', 'train.py', '--a', 'true']' returned non-zero exit status 3."
 
 
@@ -51,6 +52,12 @@ KILLED_CHILD = "OutOfMemory: a program was ended by SIGKILL (signal 9)."
         ),
         (137 << 8, {"entry_point": "fit.sh"}, text(137, "", "/bin/sh -c ./fit.sh", KILLED_CHILD)),
         (2 << 8, {"entry_point": "fit.sh"}, text(2, "", "/bin/sh -c ./fit.sh")),
+        (1 << 8, {"hyperparameters": TORCH}, text(1, "", "torchrun --nnodes 1 --nproc_per_node 2 train.py -a 1")),
+        (
+            1 << 8,
+            {"hyperparameters": {**TORCH, "sagemaker_mpi_num_of_processes_per_host": "two"}},
+            text(1, "", f"{PYTHON} -- train.py -a 1"),
+        ),
         (1 << 8, {"report": {"failure": "InstallModuleError: no"}}, "InstallModuleError: no"),
         (1 << 8, {"report": {"refused": "send: no such file"}}, ""),
         (None, {}, ""),
@@ -77,6 +84,21 @@ def test_without_words_of_its_own_a_failure_has_those_of_sagemakers_toolkit(
     tmp_path: Path, status: int | None, more: dict[str, Any], expected: str
 ) -> None:
     assert failure.as_sagemaker(facts(tmp_path, status, **more)) == expected
+
+
+def test_a_script_of_ranks_was_started_by_mpirun(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "setup.py").touch()
+    wish = {"entry_point": "fit.py", "source_dir": {}, "hyperparameters": {"a": "1", "sagemaker_mpi_enabled": "true"}}
+    found = facts(tmp_path, 9 << 8, **wish)
+    assert command.words(found.spec, found.place)[-6:] == [PYTHON, "-m", "mpi4py", "fit.py", "-a", "1"]
+    of_a_package = {**found.spec, "source_dir": {"folder": "/home/me"}}
+    words = command.words(of_a_package, found.place)
+    assert words[-7:] == [PYTHON, "-m", "mpi4py", "-m", "fit", "-a", "1"]
+    assert words[:5] == ["mpirun", "--host", "algo-1:1", "-np", "1"]
+    handed = [words[number + 1] for number, word in enumerate(words) if word == "-x"]
+    assert {"PATH", "SM_HP_A", "SM_TRAINING_ENV"} <= set(handed)
+    assert failure.as_sagemaker(found).startswith(text(9, "", "mpirun --host algo-1:1 -np 1")[:-1])
 
 
 @pytest.mark.parametrize("kind", ["train", "process"])

@@ -181,6 +181,13 @@ def test_script_mode_takes_any_hyperparameters(values: dict[str, Any]) -> None:
     assert wish["hyperparameters"].items() <= json.loads(files["input/config/hyperparameters.json"]).items()
 
 
+def test_only_jobs_with_checkpoints_have_their_config_file() -> None:
+    name = "input/config/checkpointconfig.json"
+    assert name not in scriptmode.config_files(spec(checkpoint=""), PLACE)
+    written = scriptmode.config_files(spec(checkpoint="/home/me/kept"), PLACE)
+    assert written[name] == '{"LocalPath": "/opt/ml/checkpoints"}'
+
+
 def test_paths_of_outputs_are_under_opt_ml() -> None:
     elsewhere = PLACE._replace(base="/home/me/ml")
     assert elsewhere.real("/opt/ml/processing/out") == "/home/me/ml/processing/out"

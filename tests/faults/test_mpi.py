@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pytorch import with_mpi4py
 
+from jupyter_smx.kernel import source_dir
 from jupyter_smx.model.channel import Payload
 from jupyter_smx.model.distribution import Distribution
 from jupyter_smx.model.errors import ValidationError
@@ -19,6 +20,8 @@ from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from world import Ran, World
 
 pytestmark = pytest.mark.skipif(
@@ -91,6 +94,40 @@ def test_hosts_of_other_groups_run_the_script_plainly(shared: World, python: str
         ("algo-2", [0, 2, 11]),
         ("algo-3", [1, 2, 11]),
     ]
+
+
+BACKEND = """
+import zipfile
+def build_wheel(folder, *args, **kwargs):
+    info, name = "fitting-1.0.dist-info", "fitting-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(f"{folder}/{name}", "w") as archive:
+        archive.writestr("parts.py", "")
+        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\\nName: fitting\\nVersion: 1.0\\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        archive.writestr(f"{info}/RECORD", "parts.py,,\\n")
+    return name
+"""
+PROJECT = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+
+
+def test_a_package_is_run_as_a_module_by_each_rank(shared: World, python: str, tmp_path: Path) -> None:
+    train = REDUCE.replace("world.size,", "world.size, __spec__.name, __package__,")
+    files = {
+        "setup.py": "",
+        "pyproject.toml": PROJECT,
+        "backend.py": BACKEND,
+        "fits/train.py": "import parts\n" + train,
+    }
+    for name, text in {**files, "fits/__init__.py": ""}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    packed = source_dir.pack(str(tmp_path), shared.data / "payloads", "fits/train.py")
+    wish = {"source": train, "source_dir": packed, "entry_point": "fits/train.py"}
+    ran = distributed(shared, "", python, **wish, distribution=mpi(1))
+    job = ran.wait()
+    log = host_log(ran, "algo-1")
+    assert job.state.value == "Completed", (job.failure_reason, log, host_log(ran, "algo-2"))
+    assert [facts[:5] for _, facts in ranks(log)] == [[rank, 2, "fits.train", "fits", 11] for rank in (0, 1)]
 
 
 def test_a_rank_that_fails_fails_the_job_with_its_exit_code(shared: World, python: str) -> None:

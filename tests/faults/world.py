@@ -88,7 +88,7 @@ class World:
         """Hand a job in, as a kernel does, and come back with the 201."""
         source, word = self.source(body, gate=gate)
         wish: dict[str, Any] = {"kind": "train", "base_name": "fault", "python": sys.executable, "keep_alive": KEPT}
-        record = self.client.submit(secrets.token_hex(16), JobSpec(source=source, **(wish | fields)))
+        record = self.client.submit(secrets.token_hex(16), JobSpec(**({"source": source} | wish | fields)))
         return Ran(self, record, word)
 
     def run(self, body: str = "", **fields: Any) -> Ran:

@@ -12,7 +12,7 @@ from draws import a_spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import driver, scriptmode
+from jupyter_smx.agent import configfiles, driver, scriptmode
 from jupyter_smx.agent.place import Place
 from jupyter_smx.model.channel import Channel
 from jupyter_smx.model.errors import ValidationError
@@ -50,6 +50,10 @@ def test_what_would_fail_there_is_refused_here(change: dict[str, Any], field: st
     assert refusal.value.field == field
     assert refusal.value.rule
     assert refusal.value.cure
+
+
+def test_the_channels_that_are_kept_for_sdk_3_are_those_that_it_adds() -> None:
+    assert set(configfiles.OF_THE_DRIVER) == contract.RESERVED
 
 
 NAMES = st.text(string.ascii_letters + string.digits + "-_.é", min_size=1, max_size=5)

@@ -16,6 +16,7 @@ import traceback
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple
 
 from jupyter_smx.agent import (
+    belated,
     cell,
     devices,
     disk,
@@ -220,7 +221,8 @@ class _Job:
 
     def furnish(self) -> None:
         """Write the files and set the variables of the contract."""
-        if self.spec["source_dir"] or self.spec["entry_point"] or script.is_driven(self.spec):
+        brings_code = bool(self.spec["source_dir"] or self.spec["entry_point"] or script.is_driven(self.spec))
+        if brings_code:
             self.bring_code()
         os.chdir(script.working_folder(self.spec, self.place))
         for name, text in scriptmode.config_files(self.spec, self.place).items():
@@ -231,7 +233,12 @@ class _Job:
             os.makedirs(path, exist_ok=True)
         environment = self.spec["environment"]
         os.environ.update(devices.visible(self.spec["gpus"], os.environ))
+        inherited = {name: os.environ[name] for name in environment if name in os.environ}
         _set(scriptmode.variables(self.spec, self.place))
+        if environment:
+            code = [] if script.is_driven(self.spec) else [self.code]
+            at = len(script.search_path(self.spec, self.place)) if brings_code else 1
+            self.ending.report["errors"] += belated.obey(environment, inherited, at, code)
         wanted = environment.get("OMP_NUM_THREADS", "")
         if wanted.isdecimal():
             threads.limit(int(wanted))

@@ -10,14 +10,15 @@ import contextlib
 import importlib.util
 import os
 import sys
-from importlib.machinery import ModuleSpec
-from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
+from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Set
 
 STDLIB: FrozenSet[str] = frozenset(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
 _STDLIB_FOLDER = os.path.dirname(os.__file__)
 _MACHINERY = ("importlib", "_frozen_importlib", "_frozen_importlib_external", "jupyter_smx")
 _LOOKS_ALWAYS = (3, 11)
 """Older Pythons look at the spec in import statements, and not in :func:`importlib.import_module`."""
+_COMPILED = tuple(EXTENSION_SUFFIXES)
 _PYTHONS_OWN = (_STDLIB_FOLDER, os.path.join(_STDLIB_FOLDER, "lib-dynload"))
 
 
@@ -138,14 +139,42 @@ def ours() -> List[str]:
 
 def needed_by(roots: Iterable[str]) -> Set[str]:
     """Give packages with everything that they need, as far as a zygote imported it."""
+    return _closure(roots, _notes.needs)
+
+
+def _closure(roots: Iterable[str], steps: Mapping[str, Set[str]]) -> Set[str]:
     found: Set[str] = set()
     left = list(roots)
     while left:
         name = left.pop()
         if name not in found:
             found.add(name)
-            left += _notes.needs.get(name, ())
+            left += steps.get(name, ())
     return found
+
+
+def needing(roots: Iterable[str]) -> Set[str]:
+    """Give packages with everything that needs them, as far as a zygote imported it."""
+    users: Dict[str, Set[str]] = {}
+    for name, needed in _notes.needs.items():
+        for one in needed:
+            users.setdefault(one, set()).add(name)
+    return _closure(roots, users)
+
+
+def compiled() -> Set[str]:
+    """Name the packages that have compiled parts here: most cannot be loaded twice into one process."""
+    return {
+        root(name)
+        for name, module in list(sys.modules.items())
+        if str(getattr(getattr(module, "__spec__", None), "origin", "")).endswith(_COMPILED)
+    }
+
+
+def forget(roots: Set[str]) -> None:
+    """Let the next import load packages again."""
+    for name in [name for name in sys.modules if root(name) in roots]:
+        del sys.modules[name]
 
 
 def by_folder() -> Dict[str, List[str]]:

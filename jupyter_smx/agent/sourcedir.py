@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 import tarfile
-from typing import Any, Dict, Iterator, List, Optional
+from typing import AbstractSet, Any, Dict, Iterator, List, Optional, Set
 
 from jupyter_smx.agent import digest, imports
 from jupyter_smx.agent.failure import RefusalError
@@ -172,16 +172,19 @@ def _module(entry: "os.DirEntry[str]") -> Iterator[str]:
         yield entry.name.split(".", 1)[0]
 
 
-def forget_modules(folders: List[str]) -> None:
+def forget_modules(folders: List[str], keep: AbstractSet[str] = frozenset()) -> Set[str]:
     """Let an import find what lies in ``folders``, even where the host has imported another module of that name.
 
-    Python's own modules stay, as they would where Python had loaded them before the script began.
+    Python's own modules stay, as they would where Python had loaded them before the script began. So do those of
+    ``keep``; gives the names of these that lie in ``folders`` and come from elsewhere.
     """
     ours = {name for folder in folders for name in own_modules(folder)}
     ours -= imports.STDLIB | {"__main__"}
-    for name in [name for name in sys.modules if imports.root(name) in ours]:
-        del sys.modules[name]
+    kept = ours & keep
+    imports.forget(ours - kept)
     # The folders were filled within the tick in which Python last looked. What it knows of others stays, for
     # importlib.invalidate_caches() takes milliseconds.
     for path in [path for path in sys.path_importer_cache if path.startswith(tuple(folders))]:
         del sys.path_importer_cache[path]
+    specs = {name: getattr(sys.modules.get(name), "__spec__", None) for name in kept}
+    return {name for name, spec in specs.items() if imports.folder_of(name, spec) not in folders}

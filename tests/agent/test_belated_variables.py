@@ -1,0 +1,165 @@
+"""Variables of a wish that Python or a library reads once: they count although a host has started and imported both."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from test_source_dir_on_host import packed
+
+from jupyter_smx.agent import belated
+from jupyter_smx.agent.failure import RefusalError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from far_side import Agent
+
+ASK = """
+import json, os, sys
+import extra
+print(json.dumps([extra.X, sys.path, os.environ["PYTHONPATH"].split(":")]))
+"""
+
+
+@pytest.fixture
+def extra(tmp_path: Path) -> Path:
+    """Give a folder of modules that lies where no Python looks."""
+    folder = tmp_path / "extra"
+    folder.mkdir()
+    (folder / "extra.py").write_text("X = 'found'\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "first"),
+    [
+        ({}, ["code"], ["code"]),
+        ({"entry_point": "fit.py"}, ["code"], ["code"]),
+        ({"entry_point": "sub/fit.py"}, ["code/sub", "code"], ["code"]),
+        ({"entry_point": "fit.py", "contract": "v3"}, ["input/data/code"], []),
+        ({"entry_point": "fit.py", "kind": "process"}, ["processing/input/code"], ["processing/input/code"]),
+    ],
+)
+def test_imports_look_behind_the_code_in_the_folders_of_pythonpath(
+    agent: Agent, extra: Path, fields: dict[str, Any], code: list[str], first: list[str]
+) -> None:
+    ml, gone = f"{agent.folder}/ml", f"{extra}/gone"
+    found, path, inherited = agent.json(ASK, environment={"PYTHONPATH": f"{extra}::{gone}"}, **fields)
+    whole = [f"{ml}/{name}" for name in code]
+    assert (found, path[: len(code) + 2]) == ("found", [*whole, str(extra), gone])
+    assert inherited == [*(f"{ml}/{name}" for name in first), str(extra), gone]
+    agent.serves()
+
+
+def test_the_code_comes_before_pythonpath_and_programs_have_it_too(agent: Agent, tmp_path: Path, extra: Path) -> None:
+    source = packed(tmp_path, {"fit.sh": "python -c 'import extra, other; print(extra.X, other.X)'", "other.py": "X=1"})
+    (extra / "other.py").write_text("X = 2\n")
+    record = agent.run("", source_dir=source, entry_point="fit.sh", environment={"PYTHONPATH": str(extra)})
+    assert record["text"] == "found 1\n"
+
+
+LIBRARY = "import os\nHOME = os.environ.get('HF_HOME', 'the default')\n"
+LIBRARIES = {
+    "huggingface_hub/__init__.py": "from huggingface_hub.constants import HOME\n",
+    "huggingface_hub/constants.py": LIBRARY,
+    "transformers/__init__.py": "from huggingface_hub import HOME\n",
+    "peft/__init__.py": "from transformers import HOME\n",
+    "bystander.py": "HOME = 'untouched'\n",
+}
+HOMES = """
+import json, sys
+there = [name in sys.modules for name in ("peft", "bystander")]
+import bystander, huggingface_hub, peft, transformers
+print(json.dumps([there, huggingface_hub.HOME, transformers.HOME, peft.HOME]))
+"""
+
+
+@pytest.fixture
+def with_libraries(start_agent: Callable[..., Agent], tmp_path: Path) -> Agent:
+    """Give a host that has imported libraries which read their settings then."""
+    site = tmp_path / "site-packages"
+    for name, text in LIBRARIES.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+    agent = start_agent(environment={"PYTHONPATH": str(site), "HF_HOME": "/of/the/host"})
+    agent.client.ask("preload", modules=["peft", "bystander", "msgspec"])
+    assert agent.client.event("preload")["failed"] == {}
+    return agent
+
+
+@pytest.mark.parametrize(
+    ("environment", "there", "home"),
+    [
+        ({}, True, "/of/the/host"),
+        ({"HF_HOME": "/mine"}, False, "/mine"),
+        ({"HF_HOME": "/of/the/host"}, True, "/of/the/host"),
+        ({"HF_DATASETS_CACHE": "/mine"}, False, "/of/the/host"),
+        ({"TRANSFORMERS_VERBOSITY": "info"}, False, "/of/the/host"),
+        ({"HF_TOKEN": "secret"}, True, "/of/the/host"),
+        ({"OTHER": "1"}, True, "/of/the/host"),
+    ],
+)
+def test_a_library_that_read_its_settings_before_the_job_reads_them_again(
+    with_libraries: Agent, environment: dict[str, str], there: bool, home: str
+) -> None:
+    assert with_libraries.json(HOMES, environment=environment) == [[there, True], home, home, home]
+
+
+def test_a_compiled_package_of_pythonpath_cannot_replace_one_that_the_host_has_imported(
+    with_libraries: Agent, tmp_path: Path
+) -> None:
+    own = tmp_path / "own"
+    for name in ("msgspec", "bystander"):
+        (own / name).mkdir(parents=True)
+        (own / name / "__init__.py").write_text("HOME = 'mine'\n")
+    ask = "import bystander, msgspec\nprint(bystander.HOME, msgspec.json.encode(1))"
+    record = with_libraries.run(ask, environment={"PYTHONPATH": str(own)})
+    assert record["text"] == "mine b'1'\n"
+    (said,) = record["errors"]
+    assert said.startswith("environment: PYTHONPATH has another msgspec, but this host has imported one already")
+
+
+WARN = """
+import json, sys, time, warnings
+warnings.warn("old", DeprecationWarning)
+print(json.dumps([time.strftime("%Z", time.localtime(0)), sys.warnoptions]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "told", "warns"),
+    [
+        ({"TZ": "Asia/Tokyo"}, ["JST", []], True),
+        (
+            {"TZ": "UTC0", "PYTHONWARNINGS": "ignore::DeprecationWarning"},
+            ["UTC", ["ignore::DeprecationWarning"]],
+            False,
+        ),
+    ],
+)
+def test_what_python_reads_at_its_start_counts(
+    start_agent: Callable[..., Agent], environment: dict[str, str], told: list[Any], warns: bool
+) -> None:
+    record = start_agent(environment={"TZ": "America/Lima"}).run(WARN, environment=environment)
+    assert json.loads(record["text"].splitlines()[-1]) == told
+    assert ("DeprecationWarning: old" in record["text"]) is warns
+
+
+def test_matplotlib_is_told_its_backend_and_what_it_does_not_take_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Params(dict[str, str]):
+        def __setitem__(self, name: str, value: str) -> None:
+            if value == "nonsense":
+                raise ValueError("no backend")
+            super().__setitem__(name, value)
+
+    library = type("matplotlib", (), {"rcParams": Params()})
+    monkeypatch.setitem(belated.sys.modules, "matplotlib", library)  # type: ignore[arg-type]
+    belated.obey({"MPLBACKEND": "svg"}, {}, 1, [])
+    assert library.rcParams == {"backend": "svg"}
+    belated.obey({"MPLBACKEND": "pdf"}, {"MPLBACKEND": "pdf"}, 1, [])
+    assert library.rcParams == {"backend": "svg"}, "the host's own was read already"
+    with pytest.raises(RefusalError, match="MPLBACKEND is 'nonsense', which matplotlib does not take: no backend"):
+        belated.obey({"MPLBACKEND": "nonsense"}, {}, 1, [])

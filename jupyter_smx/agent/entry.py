@@ -125,16 +125,16 @@ def install(folder: str, target: str) -> None:
     :raises InstallError: that failed; the log says more.
     """
     say(f"{folder} is a package and is installed into {target}, for this job alone.")
-    if importlib.util.find_spec("pip") is None:
-        _call([*_uv(), "--target", target, folder])
-    else:
-        program = [sys.executable, "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
-        program += ["--target", target]
-        _call([*program, *_build_words(folder), folder])
-        # With --target pip would install everything anew that is there already.
+    has_pip = importlib.util.find_spec("pip") is not None
+    program = [*(_pip() if has_pip else _uv()), "--target", target]
+    if has_pip or importlib.util.find_spec("packaging") is not None:
+        _call([*program, "--no-deps", *_build_words(folder), folder])
+        # With --target they would install everything anew that is there already.
         missing = _call([sys.executable, "-I", "-c", _MISSING, target], listen=True).splitlines()
         if missing:
             _call([*program, *missing])
+    else:
+        _call([*program, folder])  # nothing here can read what it needs
     sys.path.insert(_behind(sys.path, folder), target)
     known = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     known.insert(_behind(known, folder), target)
@@ -154,11 +154,14 @@ def _behind(path: List[str], folder: str) -> int:
 
 
 def _build_words(folder: str) -> List[str]:
-    words = ["--no-deps"]
     here = all(importlib.util.find_spec(name) is not None for name in ("setuptools", "wheel"))
     if here and not os.path.exists(os.path.join(folder, _PROJECT)):
-        words.append("--no-build-isolation")  # what setup.py needs is here: nothing has to be fetched
-    return words
+        return ["--no-build-isolation"]  # what setup.py needs is here: nothing has to be fetched
+    return []
+
+
+def _pip() -> List[str]:
+    return [sys.executable, "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
 
 
 def _uv() -> List[str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import venv
+from importlib.metadata import distribution, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +16,7 @@ from jupyter_smx.agent import entry, scriptmode
 from jupyter_smx.testing.wheels import write_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
 
     from far_side import Agent
 
@@ -121,7 +123,7 @@ def test_a_shell_script_of_a_processing_job_is_named_by_its_whole_path(agent: Ag
 
 
 def test_a_stop_reaches_the_trap_of_a_shell_script(agent: Agent) -> None:
-    job, lease = agent.start("trap 'echo told; exit 5' TERM\necho on\nsleep 60 & wait", entry_point="train.sh")
+    job, lease = agent.start("trap 'echo told; exit 5' TERM\n(echo on; exec sleep 60) & wait", entry_point="train.sh")
     agent.wait_for_log(job, "on\n")
     agent.stop(job, lease)
     record = agent.end_of(job)
@@ -172,6 +174,35 @@ def test_a_package_is_installed_for_the_job_alone_and_run_as_a_module(agent: Age
     after = agent.json("import importlib.util, json; print(json.dumps(importlib.util.find_spec('fitting') is None))")
     assert after is True
     assert not (agent.folder / "ml" / "packages").exists()
+
+
+ASK = """
+import importlib.metadata, json
+import alpha, parts
+print(json.dumps([parts.where, importlib.metadata.version("msgspec")]))
+"""
+
+
+@pytest.mark.parametrize("here", [("packaging", "msgspec"), ()])
+def test_uv_installs_a_package_where_no_pip_is_and_leaves_what_is_there_where_it_can_tell(
+    start_agent: Callable[..., Agent], tmp_path: Path, here: tuple[str, ...]
+) -> None:
+    home, wheels = tmp_path / "no-pip", tmp_path / "wheels"
+    venv.create(home, with_pip=False)
+    site = next(home.glob("lib/python3*/site-packages"))
+    for name in here:
+        there = Path(str(distribution(name).locate_file(name)))
+        for path in (there, next(there.parent.glob(f"{name}-*.dist-info"))):
+            (site / path.name).symlink_to(path)
+    write_wheel(wheels, "msgspec", "99.0")
+    agent = start_agent(
+        options={"program": (str(home / "bin" / "python"), "-m", "jupyter_smx.agent")},
+        environment={"UV_FIND_LINKS": str(wheels), "UV_OFFLINE": "1"},
+    )
+    record = installed(agent, tmp_path, {**PACKAGE, "train.py": ASK})
+    assert record["exit_code"] == 0, record["text"]
+    found = version("msgspec") if here else "99.0"
+    assert json.loads(record["text"].splitlines()[-1]) == [f"{agent.folder}/ml/packages/parts/__init__.py", found]
 
 
 def test_a_failure_in_a_package_has_its_line(agent: Agent, tmp_path: Path) -> None:

@@ -77,8 +77,15 @@ def test_a_helper_that_does_not_listen_is_ended_after_the_grace_and_the_job_comp
 
 
 def test_a_helper_may_end_before_its_leader(shared: World) -> None:
-    ran = shared.run("pass", instance_groups=HELPED, keep_alive=0)
-    assert [end.cause for end in ran.job().hosts][1:] == ["exit", "exit"]
+    gate = shared.gate()
+    wait = SERVE.format(handler="drained").partition("if data:")[0] + f"if not data: wait_for({str(gate)!r})"
+    ran = shared.submit(wait, instance_groups=HELPED, keep_alive=0)
+    record = f"clusters/*/algo-1/spool/{ran.id}/end.json"
+    eventually_blocking(lambda: list(shared.data.glob(record)), "the helper has its record", within=30.0)
+    gate.touch()
+    job = ran.wait()
+    assert job.state.value == "Completed", job.failure_reason
+    assert [(end.cause, end.exit_code) for end in job.hosts] == [("exit", 0)] * 3
 
 
 def test_a_helper_that_fails_first_fails_the_job_and_its_leader_is_told(shared: World) -> None:

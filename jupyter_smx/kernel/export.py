@@ -99,6 +99,8 @@ class _Export:
         self._code.mkdir(parents=True)
         alone = not self._unpack()
         script = self._script()
+        if not script.endswith(".py"):
+            (self._code / script).chmod(0o755)
         started = self._variables(script)
         requirements = self._requirements()
         self._json("hyperparameters.json", decoded(self._job.spec.all_hyperparameters()))
@@ -106,7 +108,7 @@ class _Export:
         needs = bool(requirements) and not (self._code / REQUIREMENTS).exists()
         alone = alone and started == script
         self._text("sagemaker_job.py", program(self._job, started, alone=alone, requirements=needs))
-        self._text("README.md", _readme(self._job, started, self._notes))
+        self._text("README.md", _readme(self._job, self._by_hand(started), self._notes))
 
     def _text(self, name: str, text: str) -> None:
         (self._folder / name).write_text(text, encoding="utf-8")
@@ -170,6 +172,18 @@ class _Export:
         )
         return WITH_VARIABLES
 
+    def _by_hand(self, script: str) -> str:
+        """Say how a shell starts the code, as the job did."""
+        spec = self._job.spec
+        words = shlex.join(words_of(spec))
+        if not script.endswith(".py"):
+            how = f"./{shlex.quote(script)}"
+        elif spec.kind == "train" and spec.contract == "v2" and spec.entry_point and (self._code / "setup.py").exists():
+            how = f"pip install . && python -m {script[: -len('.py')].replace('/', '.')}"
+        else:
+            how = f"python {shlex.quote(script)}"
+        return f"{how} {words}".rstrip()
+
     def _requirements(self) -> list[str]:
         lines = requirements(self._job)
         self._text(REQUIREMENTS, "".join(f"{line}\n" for line in lines))
@@ -225,9 +239,8 @@ def _description(job: Job) -> dict[str, Any]:
     }
 
 
-def _readme(job: Job, script: str, notes: list[str]) -> str:
+def _readme(job: Job, by_hand: str, notes: list[str]) -> str:
     spec = job.spec
-    words = shlex.join([script, *words_of(spec)])
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(job.created_at))
     inputs = [
         f"- `{channel.name}`: {channel.source}, in the job `{input_folder(spec.kind, channel.name, channel.path)}`"
@@ -255,7 +268,7 @@ def _readme(job: Job, script: str, notes: list[str]) -> str:
             "",
             "```sh",
             "pip install -r requirements.txt",
-            f"cd code && python {words}",
+            f"cd code && {by_hand}",
             "```",
             "",
             *(["## Inputs", "", *inputs, ""] if inputs else []),

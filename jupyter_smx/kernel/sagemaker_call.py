@@ -26,6 +26,9 @@ LONGEST_PROCESSING = 777_600
 STAND_IN = "ml.m5.xlarge"
 """For ``local``, which is this machine and no instance type of SageMaker's."""
 
+_OF_IMAGES = ("/bin/", "/usr/bin/")
+"""Where interpreters lie that an image has as well."""
+
 Arguments = list[tuple[str, str]]
 """Names and Python expressions."""
 
@@ -207,7 +210,7 @@ def _processing(spec: JobSpec, script: str, *, alone: bool) -> str:
     processor: Arguments = [
         *([] if alone else [("estimator_cls", "SKLearn"), ("framework_version", '"1.2-1"')]),
         ("image_uri", "IMAGE_URI"),
-        ("command", '["python3"]'),
+        ("command", _q(interpreter_of(spec) or ["/bin/sh"])),
         ("role", "ROLE"),
         ("sagemaker_session", "session"),
         ("base_job_name", _q(spec.base_name)),
@@ -226,6 +229,20 @@ def _processing(spec: JobSpec, script: str, *, alone: bool) -> str:
     ]
     name = "ScriptProcessor" if alone else "FrameworkProcessor"
     return "\n".join([_call(f"processor = {name}", processor), _call("processor.run", run)])
+
+
+def interpreter_of(spec: JobSpec) -> list[str]:
+    """Give the words that SageMaker's processors put before the script, nothing where it is a program.
+
+    A file does not come there with the right to be executed, so what its first line says has to be said again.
+    """
+    if not spec.entry_point or spec.entry_point.endswith(".py"):
+        return ["python3"]
+    first = spec.source.split("\n", 1)[0]
+    named = first[2:].split() if first.startswith("#!") else []
+    if named and named[0].startswith(_OF_IMAGES):
+        return named
+    return ["/bin/sh"] if spec.entry_point.endswith(".sh") else []
 
 
 def _rows(name: str, rows: Iterable[str]) -> Arguments:

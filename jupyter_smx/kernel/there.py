@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.kernel.sagemaker_call import words_of
+from jupyter_smx.kernel.sagemaker_call import interpreter_of, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +26,11 @@ def refused_there(spec: JobSpec) -> Iterator[str]:
     yield from _variables(spec)
     if spec.kind == "process":
         yield from _words(spec)
+        if not interpreter_of(spec):
+            yield (
+                f"`{spec.entry_point}` is a program, and SageMaker's processors start scripts by an interpreter: start "
+                "it from a shell script, or make it the entry point of an image."
+            )
     elif len(spec.hyperparameters) > MAX_HYPERPARAMETERS - ADDED and spec.contract == "v2":
         yield (
             f"It has {len(spec.hyperparameters)} hyperparameters; SageMaker takes {MAX_HYPERPARAMETERS}, and its SDK "

@@ -25,6 +25,8 @@ _MARKS = (
     *("ETag", "etag", "md5Hash", "generation", "checksum", "Content-MD5", "content_hash", "sha"),
     *("LastModified", "Last-Modified", "last_modified", "modificationTime", "modified", "modify", "mtime"),
 )
+_MARKS_INSIDE = ("CRC",)
+"""In an archive times say little: who packs the same twice sets them to the same."""
 _WITH_PREFIX = ("s3", "s3a", "gs", "gcs")
 _AT_ONCE_EACH = 4
 """Connections to a server of which each takes one wish at a time."""
@@ -39,9 +41,9 @@ class LackError(Exception):
     """A package is not installed here."""
 
 
-def _mark(info: Dict[str, Any]) -> str:
+def _mark(info: Dict[str, Any], names: Sequence[str]) -> str:
     """Give what changes with an object's content: its tag, and where it has none its time."""
-    return next((f"{name}={info[name]}" for name in _MARKS if info.get(name) not in (None, "")), "")
+    return next((f"{name}={info[name]}" for name in names if info.get(name) not in (None, "")), "")
 
 
 def _is_web(url: str) -> bool:
@@ -49,6 +51,10 @@ def _is_web(url: str) -> bool:
 
 
 def _options(url: str) -> Dict[str, Any]:
+    """Give what the file system of a URL is to know, and inside of an archive also that of the archive."""
+    _inside, archive = objects.chain(url)
+    if archive:
+        return {archive[2:].split("://", 1)[0]: _options(archive[2:])}
     if not _is_web(url):
         return {}
     import aiohttp  # noqa: PLC0415 - only where it is installed
@@ -65,14 +71,21 @@ def _system(url: str, *, cached: bool = False) -> Tuple[Any, str]:
     except ImportError as error:
         raise LackError("fsspec") from error
     try:
-        system, path = fsspec.core.url_to_fs(url, use_listings_cache=cached, **_options(url))
+        words = {**_options(url), "use_listings_cache": cached}
+        if "://" not in url or objects.chain(url)[1]:
+            system, path = fsspec.core.url_to_fs(url, **words)
+        else:  # that function takes every :: for a chain, and a key may have one
+            kind = fsspec.get_filesystem_class(url.split("://", 1)[0])
+            told = kind._get_kwargs_from_urls(url)  # noqa: SLF001 - as fsspec does
+            system, path = kind(**{**told, **words}), kind._strip_protocol(url)  # noqa: SLF001 - as fsspec does
     except ImportError as error:
         raise LackError(_PACKAGES.get(objects.protocol(url), str(error))) from error
     return system, str(path)
 
 
 def _object(url: str, info: Dict[str, Any]) -> Dict[str, Any]:
-    return {"url": url, "size": int(info.get("size") or 0), "mark": _mark(info)}
+    names = _MARKS_INSIDE if objects.chain(url)[1] else _MARKS
+    return {"url": url, "size": int(info.get("size") or 0), "mark": _mark(info, names)}
 
 
 def listing(source: str) -> List[Dict[str, Any]]:
@@ -80,14 +93,15 @@ def listing(source: str) -> List[Dict[str, Any]]:
     if _is_web(source):
         return look(_pages(source) if source.endswith("/") else [source])
     system, path = _system(source)
-    folder, slash, start = path.rpartition("/") if not source.endswith("/") else (path, "", "")
-    if not folder:  # the whole of a bucket, or of a server
+    head, archive = objects.chain(source)
+    folder, slash, start = path.rpartition("/") if not head.endswith("/") else (path, "", "")
+    if not folder and not archive:  # the whole of a bucket, or of a server
         folder, start = (slash, start) if slash else (path, "")
     # Not every store can be asked for a piece of a name; what is too much is left out later, by its key.
     words = {"prefix": start} if start and objects.protocol(source) in _WITH_PREFIX else {}
     found = system.find(folder, detail=True, **words)
     return [
-        _object(objects.url_of(info["name"], path, source), info)
+        _object(objects.url_of(info["name"], path, head) + archive, info)
         for info in found.values()
         if info.get("type") != "directory"
     ]
@@ -130,7 +144,8 @@ def _side_by_side(
             if not hasattr(mine, "system"):
                 mine.system, _path = _system(pairs[0][0], cached=cached)
             system = mine.system
-        return work(system, system._strip_protocol(pair[0]), pair[1])  # noqa: SLF001 - what fsspec does with a URL
+        path = system._strip_protocol(objects.chain(pair[0])[0])  # noqa: SLF001 - what fsspec does with a URL
+        return work(system, path, pair[1])
 
     with ThreadPoolExecutor(_AT_ONCE if shared.async_impl else _AT_ONCE_EACH) as workers:
         return list(workers.map(one, pairs))

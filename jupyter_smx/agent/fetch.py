@@ -126,6 +126,11 @@ def wanted(courier: Courier, channel: Dict[str, Any]) -> List[objects.Object]:
     :raises RefusalError: there are none, or they cannot be files of one channel.
     """
     name, source = channel["name"], channel["source"]
+    through = objects.chain(source)[0]
+    if "://" not in through and not _is_manifest(channel):
+        raise FetchError(
+            f"channel {name}: {source} goes through {through!r}. Leave it out: a host keeps what it fetched."
+        )
     if objects.protocol(source) in _WITHOUT:
         raise FetchError(
             f"channel {name}: {source} lives in one process only, which the job is not. Send the value by --send."

@@ -37,6 +37,12 @@ def is_url(source: str) -> bool:
     return _URL.match(source) is not None
 
 
+def chain(source: str) -> Tuple[str, str]:
+    """Split what is inside of an archive from the archive, as ``zip://train/`` and ``::s3://bucket/all.zip``."""
+    inside, mark, archive = source.partition("::")
+    return (inside, mark + archive) if "://" in archive else (source, "")
+
+
 def protocol(source: str) -> str:
     """Give what stands before ``://``."""
     return re.split(r"://|::", source, maxsplit=1)[0].lower()
@@ -47,7 +53,8 @@ def url_of(name: str, path: str, source: str) -> str:
 
     Stores leave out the protocol, some the server as well: what both end with is where the names begin to differ.
     """
-    written, own = source.rstrip("/"), path.rstrip("/")
+    kind, mark, place = source.partition("://")
+    written, own = kind + mark + place.rstrip("/"), path.rstrip("/")
     pairs = zip(reversed(written), reversed(own))  # noqa: B905 - strict is of Python 3.10
     same = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
     return written[: len(written) - same] + name[len(own) - same :]
@@ -78,11 +85,13 @@ def named(found: List[Object], source: str) -> List[Object]:
 
     Keys that end with a slash stand for folders, and hold nothing.
     """
+    start, archive = chain(source)
     if protocol(source) in _WEB and not source.endswith("/"):
         return [one._replace(name=unquote(urlsplit(one.url).path).rsplit("/", 1)[-1] or "index") for one in found]
-    meant = [one for one in found if one.url.startswith(source) and not one.url.endswith("/")]
+    keys = [(one.url[: len(one.url) - len(archive)], one) for one in found]
+    meant = sorted((key, one) for key, one in keys if key.startswith(start) and not key.endswith("/"))
     plain = unquote if protocol(source) in _WEB else str
-    return [one._replace(name=plain(name_of(one.url, source))) for one in sorted(meant, key=lambda one: one.url)]
+    return [one._replace(name=plain(name_of(key, start))) for key, one in meant]
 
 
 def check(objects: List[Object], channel: str) -> None:
@@ -107,7 +116,9 @@ def check(objects: List[Object], channel: str) -> None:
 
 def share(objects: List[Object], part: Dict[str, int]) -> List[Object]:
     """Give a host's part of the objects: every ``count``-th, from ``turn`` on, in the order of keys."""
-    return objects[part["turn"] :: part["count"]]
+    if part["count"] == 1:
+        return objects
+    return sorted(objects, key=lambda one: one.url)[part["turn"] :: part["count"]]
 
 
 def manifest(text: str, source: str) -> List[Tuple[str, str]]:
@@ -125,6 +136,8 @@ def manifest(text: str, source: str) -> List[Tuple[str, str]]:
     wrong = next((name for name in names if not isinstance(name, str)), None)
     if not isinstance(prefix, str) or wrong is not None:
         raise ObjectsError(f"{source} is no manifest: {wrong if wrong is not None else prefix!r} is no text.")
+    if not names:
+        raise ObjectsError(f"{source} is no manifest: beside its prefix it names no object.")
     inside = prefix.split("://", 1)[-1].split("/", 1)
     key = inside[1] if len(inside) > 1 else ""
     return [(prefix + name, (key + name).lstrip("/")) for name in names]

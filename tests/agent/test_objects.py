@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.agent.objects import Object, ObjectsError, check, manifest, named, pages, share, url_of
+from jupyter_smx.agent.objects import Object, ObjectsError, chain, check, manifest, named, pages, share, url_of
 
 KEYS = ("d/train/a", "d/train/sub/b", "d/train/", "d/trainX", "d/training/c", "d/test/e", "train.csv", "train.csv.bak")
 
@@ -68,6 +68,8 @@ def test_a_page_of_the_web_is_one_file_with_the_last_part_of_its_path(source: st
         ("ftp://host/host", "/host", "/host/a", "ftp://host/host/a"),
         ("abfs://c@acc.example/d/", "c/d", "c/d/a", "abfs://c@acc.example/d/a"),
         ("file:///d/tr", "/d/tr", "/d/train", "file:///d/train"),
+        ("zip://", "", "a/b", "zip://a/b"),
+        ("zip://tr", "tr", "train/b", "zip://train/b"),
     ],
 )
 def test_an_object_is_named_in_the_words_in_which_its_source_was(source: str, path: str, name: str, url: str) -> None:
@@ -141,9 +143,26 @@ def test_a_manifest_names_objects_which_keep_their_keys() -> None:
     assert manifest(json.dumps([{"prefix": "s3://b"}, "/x"]), "m") == [("s3://b/x", "x")]
 
 
+def test_a_manifest_is_shared_in_the_order_of_keys_as_a_prefix_is() -> None:
+    listed = [Object(f"s3://b/{key}", 1, "", key) for key in ("c", "a", "b")]
+    parts = [[one.name for one in share(listed, {"turn": turn, "count": 2})] for turn in (0, 1)]
+    assert parts == [["a", "c"], ["b"]]
+    assert share(listed, {"turn": 0, "count": 1}) == listed
+
+
+def test_what_is_inside_of_an_archive_is_told_from_a_key_with_colons() -> None:
+    assert chain("zip://d/::s3://b/all.zip") == ("zip://d/", "::s3://b/all.zip")
+    assert chain("tar://::file:///all.tar") == ("tar://", "::file:///all.tar")
+    assert chain("s3://b/a::b") == ("s3://b/a::b", "")
+    found = [Object(f"zip://{name}::s3://b/all.zip", 1, "") for name in ("d/a", "dx/b", "e")]
+    assert [one.name for one in named(found, "zip://d::s3://b/all.zip")] == ["a", "dx/b"]
+    assert [one.name for one in named(found, "zip://::s3://b/all.zip")] == ["d/a", "dx/b", "e"]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ('[{"prefix": "s3://b/"}]', "it names no object"),
         ("no", "it is no JSON"),
         ("{}", "a list that begins with"),
         ("[]", "a list that begins with"),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +17,11 @@ import pytest
 import jupyter_smx.agent
 from jupyter_smx.agent import channel, digest, fetch
 from jupyter_smx.agent.listing import Item, Listing
-from jupyter_smx.agent.store import Store
+from jupyter_smx.agent.store import Store, Taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from jupyter_smx.agent.store import Taken
     from jupyter_smx.testing.object_storage import Bucket, Ftp, Web
 
 ENTRY = str(Path(jupyter_smx.agent.__file__).parent)
@@ -119,6 +122,70 @@ def test_equal_objects_of_a_channel_are_files_of_their_own(host: Host, full: Buc
     assert len({path.stat().st_ino for path in (tree / "data").iterdir()}) == 2
 
 
+ODD = (
+    "a b",
+    "a+b",
+    "a%20b",
+    "ü€",
+    "e\u0301",
+    "x#y",
+    "x?y",
+    "[1]*",
+    "{x}",
+    "a::b",
+    "~t",
+    "'q'",
+    '"q"',
+    "a&amp;b",
+    "a,b=c;d",
+)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "expected"),
+    [("", ODD), ("a::", ["a::b"]), ("a%", ["a%20b"]), ("x", ["x#y", "x?y"]), ("x?", ["x?y"]), ("[", ["[1]*"])],
+)
+def test_every_letter_of_a_key_is_a_letter(host: Host, bucket: Bucket, prefix: str, expected: list[str]) -> None:
+    for key in ODD:
+        bucket.put(f"odd/{key}", key)
+    told = host.stage([f"s3://bucket/odd/{prefix}"], bucket.environment)
+    assert told["seen"]["a"] == {key: key for key in expected}
+
+
+def test_more_objects_than_one_answer_of_a_store_has_are_all_found(bucket: Bucket) -> None:
+    for number in range(1001):
+        bucket.put(f"many/{number:04}", "")
+    means = fetch.Means((sys.executable,), ENTRY, bucket.environment)
+    with contextlib.closing(fetch.Courier(means, "a")) as courier:
+        channel_of_all = {"name": "a", "source": "s3://bucket/many/", "share": {"turn": 0, "count": 500}}
+        assert [one.name for one in fetch.wanted(courier, channel_of_all)] == ["0000", "0500", "1000"]
+
+
+def test_a_manifest_is_shared_by_objects_and_keeps_the_key_of_its_prefix(host: Host, full: Bucket) -> None:
+    full.put("list", json.dumps([{"prefix": "s3://bucket/e/"}, "deep/d", "c"]))
+    fields = {"data_type": "ManifestFile", "distribution": "ShardedByS3Key"}
+    seen = [
+        host.stage(["s3://bucket/list"], full.environment, share={"turn": turn, "count": 3}, **fields)["seen"]["a"]
+        for turn in range(3)
+    ]
+    assert seen == [{"e/c": "e/c"}, {"e/deep/d": "e/deep/d"}, {}]
+    local = host.folder / "list"
+    local.write_text((full.folder / "list").read_text())
+    assert len(host.stage([str(local)], full.environment, data_type="ManifestFile")["seen"]["a"]) == 2
+
+
+def test_what_an_archive_in_a_store_holds_is_a_channel(host: Host, bucket: Bucket) -> None:
+    with zipfile.ZipFile(bucket.folder / "all.zip", "w") as archive:
+        for name in ("train/a", "train/deep/b", "test"):
+            archive.writestr(name, name)
+    for place in ("s3://bucket", f"file://{bucket.folder}"):
+        told = host.stage([f"zip://train/::{place}/all.zip", f"zip://tr::{place}/all.zip"], bucket.environment)
+        assert told["seen"]["a"] == {"a": "train/a", "deep/b": "train/deep/b"}
+        assert told["seen"]["b"] == {"train/a": "train/a", "train/deep/b": "train/deep/b"}
+    with pytest.raises(fetch.FetchError, match=r"goes through 'simplecache'\. Leave it out"):
+        host.stage(["simplecache::s3://bucket/all.zip"], bucket.environment)
+
+
 class Counted(dict[str, Any]):
     """A dictionary that counts how often it is gone through."""
 
@@ -184,6 +251,25 @@ def test_what_never_became_whole_goes_when_the_host_is_idle(tmp_path: Path) -> N
     store.empty()
     assert not store.needs_emptying()
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "lock"]
+
+
+@pytest.mark.parametrize(("number", "is_made"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EIO, False)])
+def test_what_earlier_jobs_left_gives_way_where_there_is_no_room(tmp_path: Path, number: int, is_made: bool) -> None:
+    left = tmp_path / "trash" / "a job's" / "model"
+    left.parent.mkdir(parents=True)
+    left.touch()
+
+    def take() -> Taken:
+        if left.exists():
+            raise OSError(number, os.strerror(number))
+        return Taken("key", [], "content")
+
+    world = channel.World(str(tmp_path / "inputs"), trash=str(tmp_path / "trash"))
+    staged, store = channel.Staged(0, {}), Store(world.store, {}, 0)
+    with contextlib.nullcontext() if is_made else pytest.raises(OSError, match="Input/output error"):
+        assert channel._with_room(staged, store, world, take).key == "key"
+        assert staged.keys == {"key"}
+    assert left.exists() != is_made
 
 
 def test_folders_of_a_server_of_files_are_channels(host: Host, ftp: Ftp) -> None:

@@ -192,6 +192,7 @@ export interface RemoteException {
  * charged (SageMaker's ``TrainingTimeInSeconds`` and ``BillableTimeInSeconds``, of one instance); ``retained_seconds``
  * those in which its pool stood idle after it, so far. ``cost_per_step`` is what all hosts cost while one step is done
  * that the job counts: ``price_per_hour`` × ``step_seconds`` / 3600; None where it counts none. ``steps`` are done.
+ * ``groups`` are the parts of price and sum.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Bill".
@@ -205,6 +206,24 @@ export interface Bill {
   step_seconds: number | null;
   cost_per_step: number | null;
   training_seconds: number;
+  groups: GroupBill[];
+}
+/**
+ * The part of a job's bill that one of its instance groups has; None where its price is not known.
+ *
+ * ``price_per_hour`` is that of all its hosts. A group that helps another one (``until``) is billed as long as the job
+ * is: its hosts are the job's until the end.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "GroupBill".
+ */
+export interface GroupBill {
+  name: string;
+  instance_type: string;
+  instance_count: number;
+  price_per_hour: number | null;
+  cost: number | null;
+  until: string;
 }
 /**
  * One thing in which two jobs differ; None on the side that has no such thing.
@@ -282,6 +301,7 @@ export interface JobSummary {
   expected_start_at: number | null;
   usage: Usage | null;
   peak: Usage | null;
+  spot: boolean;
 }
 /**
  * What a job's own progress bars and epoch lines say.
@@ -447,6 +467,17 @@ export interface GpuUsage {
   memory_bytes: (number | null)[];
 }
 /**
+ * What holds for all processes of a job on a host together; 0: no limit. ``reason`` says why there is not more.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "HostLimits".
+ */
+export interface HostLimits {
+  cpus: number;
+  memory_bytes: number;
+  reason: string;
+}
+/**
  * One host that ran the job: its name in the job (``algo-1``), what it is, and how the job was kept apart.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
@@ -457,6 +488,7 @@ export interface HostProvenance {
   instance_type: string;
   isolation: string;
   isolation_reason: string;
+  limits: HostLimits;
   machine: Machine;
 }
 /**

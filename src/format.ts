@@ -35,10 +35,19 @@ export function spoken(seconds: number, trans: TranslationBundle): string {
 
 /** A measured time with the unit that suits it: `6 ms`, `1.9 s`, `02:14`. */
 export function measured(seconds: number, trans: TranslationBundle): string {
-  if (seconds < 1) {
-    return trans.__('%1 ms', Math.round(seconds * 1000));
+  // What would be rounded up to the next unit is said in the next unit.
+  const thousandths = Math.round(seconds * 1000);
+  if (thousandths < 1000) {
+    return trans.__('%1 ms', thousandths);
   }
-  return seconds < 60 ? trans.__('%1 s', seconds.toFixed(1)) : clock(seconds);
+  const tenths = Math.round(seconds * 10) / 10;
+  return tenths < 60 ? trans.__('%1 s', tenths.toFixed(1)) : clock(Math.max(60, seconds));
+}
+
+/** A time that is measured finely, as that of a step: `0.4 ms`, `86.2 ms`, `1.2 s`. */
+export function fine(seconds: number, trans: TranslationBundle): string {
+  const thousandths = Number((seconds * 1000).toPrecision(3));
+  return thousandths < 1000 ? trans.__('%1 ms', thousandths) : measured(seconds, trans);
 }
 
 /** Seconds that a job took until its end, or until `now`. */
@@ -142,6 +151,13 @@ export function endSentence(job: JobSummary, trans: TranslationBundle): string {
 /** An amount of US dollars; what rounds to nothing is still not free. */
 export function money(dollars: number): string {
   return dollars > 0 && dollars < 0.005 ? '< $0.01' : `$${dollars.toFixed(2)}`;
+}
+
+/** Dollars as a bill has them: cents, or three digits that count below ten of them, and never in powers of ten. */
+export function exactly(dollars: number): string {
+  const size = Number(dollars.toPrecision(3));
+  const places = size > 0 && size < 0.1 ? Math.min(20, 2 - Math.floor(Math.log10(size))) : 2;
+  return `$${dollars.toFixed(places)}`;
 }
 
 /** What the jobs that ended since midnight cost, as `$0.41 today`; empty where nothing has a price. */

@@ -19,7 +19,7 @@ from jupyter_smx.policy import capacity
 from jupyter_smx.policy.hosts import named_hosts
 from jupyter_smx.policy.learning import costs_of, worth_trying
 from jupyter_smx.policy.lifecycle import ClusterStep, Seen, next_cluster_step
-from jupyter_smx.policy.provenance import machine_of
+from jupyter_smx.policy.provenance import limits_of, machine_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -381,6 +381,7 @@ def _hosts(cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> tupl
                 instance_type=host.instance_type,
                 isolation=isolation.get("mode", ""),
                 isolation_reason=isolation.get("reason", ""),
+                limits=limits_of(said),
                 python_version=str(said.get("python", "")),
                 agent_version=str(said.get("version", "")),
                 preloaded=tuple(preload.get("loaded", ())),

@@ -11,9 +11,7 @@ from jupyter_smx.model.words import dollars
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from jupyter_smx.model.bill import Bill
-
-_DIGITS = 3
+    from jupyter_smx.model.bill import Bill, GroupBill
 
 
 class Cost(float):
@@ -46,21 +44,34 @@ def step_words(bill: Bill) -> str:
     return "" if bill.cost_per_step is None else f"{dollars(bill.cost_per_step)} per step"
 
 
-def _milliseconds(seconds: float) -> str:
-    return duration.words(seconds) if seconds >= 1 else f"{seconds * 1000:.{_DIGITS}g} ms"
+def _sum(amount: float | None) -> str:
+    return "not known" if amount is None else dollars(amount)
+
+
+def _rate(price_per_hour: float) -> str:
+    return f"{dollars(price_per_hour)} an hour"
+
+
+def _group_words(group: GroupBill) -> str:
+    """Say what one group's part is, as ``data: ml.c5.xlarge × 2, $0.41 an hour, $0.0122, helps dnn``."""
+    price = "price not known" if group.price_per_hour is None else f"{_rate(group.price_per_hour)}, {_sum(group.cost)}"
+    helps = f", helps {group.until}" if group.until else ""
+    return f"{group.name}: {group.instance_type} × {group.instance_count}, {price}{helps}"
 
 
 def cost_page(name: str, bill: Bill) -> Page:
     """Say what a job costs, line by line."""
-    rate = "not known" if bill.price_per_hour is None else f"{dollars(bill.price_per_hour)} an hour, all hosts together"
-    lines = [
-        f"{name}: {'not known' if bill.cost is None else dollars(bill.cost)}",
-        f"  price: {rate}",
-        f"  billed time: {duration.words(bill.billable_seconds)}",
-    ]
+    rate = "not known" if bill.price_per_hour is None else f"{_rate(bill.price_per_hour)}, all hosts together"
+    lines = [f"{name}: {_sum(bill.cost)}", f"  price: {rate}"]
+    if len(bill.groups) > 1:
+        lines += [f"  group {_group_words(group)}" for group in bill.groups]
+    if bill.training_seconds > bill.billable_seconds:
+        saved = f"{bill.savings():.1f} % of it saved by managed spot"
+        lines.append(f"  running time: {duration.words(bill.training_seconds)}, {saved}")
+    lines.append(f"  billed time: {duration.words(bill.billable_seconds)}")
     if bill.retained_seconds:
         lines.append(f"  idle time of its pool: {duration.words(bill.retained_seconds)}")
     if bill.step_seconds is not None:
         cost = step_words(bill) or "the price of a step is not known"
-        lines.append(f"  steps: {bill.steps:g} so far, {_milliseconds(bill.step_seconds)} each, {cost}")
+        lines.append(f"  steps: {bill.steps:g} so far, {duration.fine(bill.step_seconds)} each, {cost}")
     return note("\n".join(lines))

@@ -8,7 +8,7 @@ from jupyter_smx.kernel.page import Page, facts_page, note
 
 if TYPE_CHECKING:
     from jupyter_smx.model.job import Job
-    from jupyter_smx.model.provenance import HostProvenance, InputDigest, Provenance
+    from jupyter_smx.model.provenance import HostLimits, HostProvenance, InputDigest, Provenance
 
 
 def provenance_page(job: Job) -> Page:
@@ -61,11 +61,20 @@ def _input(one: InputDigest) -> str:
     return f"{one.files} files, {one.bytes} bytes, SHA-256 of {of} {one.sha256}"
 
 
+def _limits(limits: HostLimits) -> str:
+    """Say what a job may have there; "" where nobody speaks of limits."""
+    cpus = f"{limits.cpus} CPUs" if limits.cpus else ""
+    memory = f"{limits.memory_bytes / 2**30:.1f} GiB with swap" if limits.memory_bytes else ""
+    said = ", ".join(filter(None, (cpus, memory)))
+    return f"{said or 'none'} ({limits.reason})" if limits.reason else said
+
+
 def _host(host: HostProvenance) -> dict[str, Any]:
     machine = host.machine
     facts = {
         "instance type": host.instance_type,
         "isolation": host.isolation + (f" ({host.isolation_reason})" if host.isolation_reason else ""),
+        "limits": _limits(host.limits),
         "machine": machine.hostname,
         "platform": machine.platform,
         "CPU": f"{machine.cpu_model}, {machine.vcpus} of {machine.cpus}" if machine.cpus else "",

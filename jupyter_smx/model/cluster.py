@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from jupyter_smx.model.environment import PythonEnvironment
 from jupyter_smx.model.instance import InstanceGroup
-from jupyter_smx.model.provenance import Machine
+from jupyter_smx.model.provenance import HostLimits, Machine
 
 
 class ClusterState(str, Enum):
@@ -85,6 +85,7 @@ class Host(Struct, frozen=True, kw_only=True):
     instance_type: str
     isolation: str = ""
     isolation_reason: str = ""
+    limits: HostLimits = HostLimits()
     python_version: str = ""
     agent_version: str = ""
     preloaded: tuple[str, ...] = ()

@@ -55,6 +55,11 @@ def rough(seconds: float) -> str:
     return f"{halves:g} h" if halves < 36 else f"{0.5 * round(seconds / 43_200):g} d"  # noqa: PLR2004
 
 
+def fine(seconds: float) -> str:
+    """Write a time that is measured finely, as that of a step: ``0.4 ms``, ``86.2 ms``, ``4.2 s``."""
+    return words(seconds) if round(seconds, 3) >= 0.1 else f"{seconds * 1000:.3g} ms"  # noqa: PLR2004 - three digits
+
+
 def words(seconds: float) -> str:
     """Write a duration for people, two units at most: ``850 ms``, ``4.2 s``, ``10 min``, ``1 h 30 min``."""
     # What would be rounded up to the next unit is said in the next unit.

@@ -235,3 +235,5 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     """What it uses now; None before anything is known, and after the end."""
     peak: Usage | None = None
     """The most that it used at once; there with the verdict."""
+    spot: bool = False
+    """Its hosts may be taken away while it runs (managed spot)."""

@@ -68,6 +68,15 @@ class Machine(Struct, frozen=True, kw_only=True):
     """``sys.version``: number, build and compiler."""
 
 
+class HostLimits(Struct, frozen=True, kw_only=True):
+    """What holds for all processes of a job on a host together; 0: no limit. ``reason`` says why there is not more."""
+
+    cpus: int = 0
+    memory_bytes: int = 0
+    """Swap included."""
+    reason: str = ""
+
+
 class HostProvenance(Struct, frozen=True, kw_only=True):
     """One host that ran the job: its name in the job (``algo-1``), what it is, and how the job was kept apart."""
 
@@ -75,6 +84,7 @@ class HostProvenance(Struct, frozen=True, kw_only=True):
     instance_type: str = ""
     isolation: str = ""
     isolation_reason: str = ""
+    limits: HostLimits = HostLimits()
     machine: Machine = Machine()
 
 

@@ -53,6 +53,7 @@ def summary_of(
         expected_start_at=outlook.start_at,
         usage=outlook.usage,
         peak=job.peak,
+        spot=job.spec.spot,
     )
 
 

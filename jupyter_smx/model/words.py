@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 _LONGEST = 64
 """Characters of a value that a sentence shows, and bits of a number that it writes out."""
+_DIGITS, _PLACES = 3, 20
+_TEN_CENTS = 0.1
 
 
 def shown(value: object) -> str:
@@ -32,7 +34,7 @@ def listed(names: Sequence[str], most: int = 3) -> str:
 
 
 def dollars(amount: float) -> str:
-    """Write dollars: cents, or three digits that count where it is less than a dollar; never in powers of ten."""
-    if amount and abs(amount) < 1:
-        return f"${Decimal(f'{amount:.3g}'):f}"
-    return f"${amount:.2f}"
+    """Write dollars: cents, or three digits that count where it is less than ten of them; never in powers of ten."""
+    size = abs(float(f"{amount:.{_DIGITS}g}"))  # what is rounded up to ten cents is written as they are
+    places = min(_PLACES, _DIGITS - 1 - math.floor(math.log10(size))) if 0 < size < _TEN_CENTS else 2
+    return f"${amount:.{places}f}"

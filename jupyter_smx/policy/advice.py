@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
+from jupyter_smx.model import duration
 from jupyter_smx.model.advice import Advice
 from jupyter_smx.model.words import dollars
 from jupyter_smx.policy import price
@@ -222,7 +223,7 @@ def _steps(found: Gain, setting: Setting, numbers: dict[str, float]) -> str:
         return ""
     faster = pace.seconds * (1 - found.waits)
     numbers |= {"step_seconds": pace.seconds, "step_seconds_fed": faster}
-    words = f", from {_milliseconds(pace.seconds)} to {_milliseconds(faster)}"
+    words = f", from {duration.fine(pace.seconds)} to {duration.fine(faster)}"
     now = price.per_step(setting.groups, pace.seconds, setting.known)
     rate = price.rate(setting.groups, setting.known)
     if chosen is None or not now or rate is None:
@@ -232,7 +233,3 @@ def _steps(found: Gain, setting: Setting, numbers: dict[str, float]) -> str:
     numbers |= {"cost_per_step": now, "cost_per_step_fed": fed}
     change = f"{abs(100 * (1 - fed / now)):.0f} % {'less' if fed < now else 'more'}"
     return f"{words}, and with {kind.name} × {count} from {dollars(now)} to {dollars(fed)} per step, {change}"
-
-
-def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"

@@ -6,10 +6,11 @@ which its pool was retained. An instance type without a known price makes the su
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from jupyter_smx.model.bill import Bill
-from jupyter_smx.policy.transitions import attempt_began, attempt_seconds
+from jupyter_smx.model.bill import Bill, GroupBill
+from jupyter_smx.policy.transitions import attempt_began, attempt_seconds, was_taken_away
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,21 +42,25 @@ def cost(groups: Iterable[InstanceGroup], seconds: float, known: Catalogue) -> f
 def training_seconds(job: Job, now: float) -> float:
     """Seconds per instance from the start of the job's hosts to its end, or to now, in all attempts."""
     # Nobody pays for the time between two attempts.
-    return billable_seconds(job, now) + sum(attempt.seconds() for attempt in job.attempts if attempt.interrupted)
+    taken = math.fsum(attempt.seconds() for attempt in job.attempts if attempt.interrupted)
+    return billable_seconds(job, now) + taken + (_last_attempt(job, now) if was_taken_away(job) else 0.0)
 
 
 def billable_seconds(job: Job, now: float) -> float:
-    """Seconds per instance that are charged: an attempt that lost its hosts to an interruption is not.
+    """Seconds per instance that are charged: a run that lost its hosts to an interruption is not, be it the last one.
 
     SageMaker charges what a spot instance cost, for which no catalogue has a price; so what is charged here is the
     full price of the runs that were left to themselves.
     """
     if job.started_at is None:
         return 0.0
-    return _last_attempt(job, now) + sum(attempt.seconds() for attempt in job.attempts if not attempt.interrupted)
+    kept = math.fsum(attempt.seconds() for attempt in job.attempts if not attempt.interrupted)
+    return kept if was_taken_away(job) else kept + _last_attempt(job, now)
 
 
 def _last_attempt(job: Job, now: float) -> float:
+    if job.started_at is None:
+        return 0.0
     counted = attempt_seconds(job, now) if job.ended_at is None else job.ran_seconds
     if counted is not None:
         return counted
@@ -85,6 +90,7 @@ def per_step(groups: Iterable[InstanceGroup], seconds: float, known: Catalogue) 
 def bill(job: Job, known: Catalogue, now: float, pace: StepPace | None = None) -> Bill:
     """Say what a job is billed for, line by line; ``pace`` is that of a live job, else its record has it."""
     pace = pace or job.pace
+    charged = billable_seconds(job, now) + retained_seconds(job)
     return Bill(
         steps=pace.steps if pace else None,
         step_seconds=pace.seconds if pace else None,
@@ -94,4 +100,16 @@ def bill(job: Job, known: Catalogue, now: float, pace: StepPace | None = None) -
         retained_seconds=retained_seconds(job),
         cost=job_cost(job, known, now),
         training_seconds=training_seconds(job, now),
+        groups=tuple(_group_bill(group, charged, known) for group in job.spec.instance_groups),
+    )
+
+
+def _group_bill(group: InstanceGroup, seconds: float, known: Catalogue) -> GroupBill:
+    return GroupBill(
+        name=group.name,
+        instance_type=group.instance_type,
+        instance_count=group.instance_count,
+        price_per_hour=rate((group,), known),
+        cost=cost((group,), seconds, known),
+        until=group.until,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
-from jupyter_smx.model.provenance import HostProvenance, InputDigest, Machine, OwnModule, Provenance
+from jupyter_smx.model.provenance import HostLimits, HostProvenance, InputDigest, Machine, OwnModule, Provenance
 from jupyter_smx.policy.seeds import seed_note
 
 if TYPE_CHECKING:
@@ -62,12 +62,22 @@ def machine_of(greeting: Mapping[str, Any]) -> Machine:
         return Machine()
 
 
+def limits_of(greeting: Mapping[str, Any]) -> HostLimits:
+    """Read what an agent says of the limits of its jobs; an older agent says nothing."""
+    said = greeting.get("limits", {})
+    try:
+        return convert({**said, "memory_bytes": said.get("memory", 0)}, HostLimits)
+    except (ValidationError, TypeError, AttributeError):
+        return HostLimits()
+
+
 def _host(host: Host) -> HostProvenance:
     return HostProvenance(
         host=host.name,
         instance_type=host.instance_type,
         isolation=host.isolation,
         isolation_reason=host.isolation_reason,
+        limits=host.limits,
         machine=host.machine,
     )
 

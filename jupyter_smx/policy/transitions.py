@@ -122,9 +122,19 @@ def begin_again(job: Job, reason: str, ends: tuple[HostEnd, ...], now: float, *,
 
 def attempt_began(job: Job) -> float | None:
     """Find when the hosts of the attempt at hand began to work for the job; None where nobody heard of that."""
+    return next((row.start_time for row in _of_this_attempt(job) if row.status in _BILLED_FROM), None)
+
+
+def was_taken_away(job: Job) -> bool:
+    """Say whether the run at hand lost its hosts to an interruption before its code had completed."""
+    rows = _of_this_attempt(job)
+    return job.state is not SecondaryStatus.COMPLETED and any(row.status is SecondaryStatus.INTERRUPTED for row in rows)
+
+
+def _of_this_attempt(job: Job) -> tuple[Transition, ...]:
     rows = job.transitions
     since = max((at for at, row in enumerate(rows) if row.status is SecondaryStatus.STARTING), default=0)
-    return next((row.start_time for row in rows[since:] if row.status in _BILLED_FROM), None)
+    return rows[since:]
 
 
 def attempt_seconds(job: Job, now: float) -> float | None:

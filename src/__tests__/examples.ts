@@ -33,6 +33,7 @@ export function job(number: number, fields: Partial<JobSummary> = {}): JobSummar
     expected_start_at: null,
     usage: null,
     peak: null,
+    spot: false,
     ...fields
   };
 }

@@ -6,6 +6,8 @@ import {
   countSentence,
   elapsed,
   endSentence,
+  exactly,
+  fine,
   measured,
   money,
   remaining,
@@ -44,10 +46,22 @@ describe('durations', () => {
 
   it.each([
     [0.0064, '6 ms'],
+    [0.9996, '1.0 s'],
     [1.94, '1.9 s'],
+    [59.96, '01:00'],
     [75, '01:15']
   ])('%d s were measured as %s', (seconds, words) => {
     expect(measured(seconds, trans)).toBe(words);
+  });
+
+  it.each([
+    [0.0004, '0.4 ms'],
+    [0.0862, '86.2 ms'],
+    [0.1846, '185 ms'],
+    [0.9996, '1.0 s'],
+    [1234, '20:34']
+  ])('of a step of %d s are said as %s', (seconds, words) => {
+    expect(fine(seconds, trans)).toBe(words);
   });
 
   it('of a job go on until its end and never below zero', () => {
@@ -159,6 +173,20 @@ describe('the counts', () => {
       '$0.01',
       '$12.00'
     ]);
+  });
+
+  it.each([
+    [0, '$0.00'],
+    [0.00107576, '$0.00108'],
+    [0.0023, '$0.00230'],
+    [0.0000012345, '$0.00000123'],
+    [0.0994, '$0.0994'],
+    [0.09999, '$0.10'],
+    [0.23, '$0.23'],
+    [0.5, '$0.50'],
+    [12.346, '$12.35']
+  ])('of %d in a bill are %s, as in the kernel', (dollars, words) => {
+    expect(exactly(dollars)).toBe(words);
   });
 
   it('count no pool as warm that a job uses', () => {

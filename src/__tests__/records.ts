@@ -144,7 +144,17 @@ export function record(fields: Partial<IJobRecord> = {}): IJobRecord {
       steps: null,
       step_seconds: null,
       cost_per_step: null,
-      training_seconds: 100
+      training_seconds: 100,
+      groups: [
+        {
+          name: 'homogeneousCluster',
+          instance_type: 'ml.m5.large',
+          instance_count: 2,
+          price_per_hour: 0.23,
+          cost: 0.0064,
+          until: ''
+        }
+      ]
     },
     ...fields
   };

@@ -3,10 +3,11 @@ import { ReactWidget } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 import React from 'react';
 
+import type { SecondaryStatus, Transition } from '../_types';
 import { Cost } from '../view/cost';
 import { job } from './examples';
 import { rendered } from './fakes';
-import { record } from './records';
+import { record, SPEC } from './records';
 
 const trans = nullTranslator.load('jupyter_smx');
 
@@ -22,7 +23,7 @@ describe('the cost of a job', () => {
     const node = await drawn(<Cost job={record()} now={5000} trans={trans} />);
     expect(node.textContent).toContain('$0.23 an hour');
     expect(node.textContent).toContain('1 minute 40 seconds');
-    expect(node.textContent).toContain('Cost$0.0064');
+    expect(node.textContent).toContain('Cost$0.00639');
   });
 
   it('grows while the job runs', async () => {
@@ -35,7 +36,7 @@ describe('the cost of a job', () => {
     ['counts by no clock that was set', [], 1000 + 3600, '$0.23'],
     ['adds the runs before, and not what lies between', [3600], 1000 + 3600, '$0.46'],
     ['does not add a run that was interrupted', [3600], 1000 + 3600, '$0.23', true],
-    ['is what the server says while no run is under way', [3600], null, '$0.0064']
+    ['is what the server says while no run is under way', [3600], null, '$0.00639']
   ])('%s', async (_, before, counted_from, sum, interrupted = false) => {
     const attempts = before.map(ran_seconds => ({
       number: 1,
@@ -50,6 +51,67 @@ describe('the cost of a job', () => {
     const running = { summary: job(0), ended_at: null, attempts, counted_from };
     const node = await drawn(<Cost job={record(running)} now={1000 + 7200} trans={trans} />);
     expect(node.textContent).toContain(`Cost so far${sum}`);
+  });
+
+  it.each([
+    ['Training', [], '$0.23'],
+    ['Training', ['Interrupted'], '$0.00'],
+    ['Training', ['Interrupted', 'Stopping'], '$0.00'],
+    ['Training', ['Interrupted', 'Starting', 'Training'], '$0.23']
+  ] as const)('counts of %s %s what was left to itself', async (first, others, sum) => {
+    const at = (status: SecondaryStatus): Transition => ({
+      status,
+      start_time: 1000,
+      end_time: null,
+      status_message: ''
+    });
+    const transitions = (['Starting', first, ...others] as SecondaryStatus[]).map(at);
+    const spec = { ...SPEC, spot: true };
+    const running = {
+      summary: job(0),
+      state: 'Training',
+      ended_at: null,
+      transitions,
+      spec
+    } as const;
+    const node = await drawn(<Cost job={record(running)} now={1000 + 3600} trans={trans} />);
+    expect(node.textContent).toContain('Running time1 hour');
+    expect(node.textContent).toContain(`Cost so far${sum}`);
+    expect(node.textContent?.includes('Saved by managed spot100.0 %')).toBe(sum === '$0.00');
+  });
+
+  it('says of a spot job that is over what it ran, and what spot saved', async () => {
+    const bill = { ...record().bill, training_seconds: 500 };
+    const spec = { ...SPEC, spot: true };
+    const node = await drawn(<Cost job={record({ bill, spec })} now={0} trans={trans} />);
+    expect(node.textContent).toContain('Running time8 minutes 20 seconds');
+    expect(node.textContent).toContain('Saved by managed spot80.0 %');
+  });
+
+  it('has a row for each group, and their sum is the job', async () => {
+    const group = { instance_count: 2, cost: null, until: '' };
+    const groups = [
+      {
+        ...group,
+        name: 'data',
+        instance_type: 'ml.c5.9xlarge',
+        price_per_hour: 3.672,
+        until: 'dnn'
+      },
+      { ...group, name: 'dnn', instance_type: 'ml.p3.2xlarge', price_per_hour: 7.65 }
+    ];
+    const bill = { ...record().bill, price_per_hour: 11.322, billable_seconds: 3600, groups };
+    const node = await drawn(<Cost job={record({ bill })} now={0} trans={trans} />);
+    const rows = [...node.querySelectorAll('tbody tr')].map(row =>
+      [...row.children].map(cell => cell.textContent).join('|')
+    );
+    expect(rows).toEqual([
+      'data|ml.c5.9xlarge × 2|$3.67 an hour|$3.67|dnn',
+      'dnn|ml.p3.2xlarge × 2|$7.65 an hour|$7.65|'
+    ]);
+    expect(node.textContent).toContain('Cost$11.32');
+    const one = await drawn(<Cost job={record()} now={0} trans={trans} />);
+    expect(one.querySelector('table')).toBeNull();
   });
 
   it('says what a step costs, with its unit, where the job counts steps', async () => {
@@ -78,7 +140,9 @@ describe('the cost of a job', () => {
   });
 
   it('is not known without a price, and never zero', async () => {
-    const bill = { ...record().bill, price_per_hour: null, billable_seconds: 9, cost: null };
+    const groups = record().bill.groups.map(group => ({ ...group, price_per_hour: null }));
+    const known = { price_per_hour: null, billable_seconds: 9, cost: null, groups };
+    const bill = { ...record().bill, ...known };
     const node = await drawn(<Cost job={record({ bill })} now={0} trans={trans} />);
     expect(node.textContent).toContain('Costnot known');
     expect(node.textContent).toContain('no price for ml.m5.large');

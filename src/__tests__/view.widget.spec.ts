@@ -154,6 +154,37 @@ describe('the view of a job', () => {
     expect(view.node.textContent).toContain('It waits.');
   });
 
+  it('shows no advice that was overtaken by newer, and asks again after trouble', async () => {
+    await rendered();
+    let answer: (found: unknown) => void = () => undefined;
+    answers.advice.mockReturnValueOnce(new Promise(resolve => (answer = resolve)));
+    const one = { rule: 'CPUBottleneck', host: 'algo-1', prediction: '', numbers: {} };
+    view.open('cost');
+    await rendered();
+    answers.advice.mockResolvedValue([{ ...one, sentence: 'It waits no more.' }]);
+    answers.record.mockResolvedValue(record({ attempt: 2 }));
+    model.become(listed(NOTHING, [job(0)], [], 2).state);
+    await rendered();
+    expect(view.node.textContent).toContain('It waits no more.');
+    answer([{ ...one, sentence: 'It waits for input.' }]);
+    await rendered();
+    expect(view.node.textContent).toContain('It waits no more.');
+    expect(view.node.textContent).not.toContain('It waits for input.');
+    // The same state is asked for once, unless there was trouble.
+    model.become(listed(NOTHING, [job(0, { pool: 'p-1' })], [], 3).state);
+    await rendered();
+    expect(answers.advice).toHaveBeenCalledTimes(2);
+    answers.record.mockResolvedValue(record({ attempt: 3 }));
+    answers.advice.mockRejectedValueOnce(new Error('It is away.'));
+    model.become(listed(NOTHING, [job(0, { attempt: 3 })], [], 4).state);
+    await rendered();
+    expect(view.node.textContent).toContain('It is away.');
+    model.become(listed(NOTHING, [job(0, { attempt: 3, pool: 'p-2' })], [], 5).state);
+    await rendered();
+    expect(answers.advice).toHaveBeenCalledTimes(4);
+    expect(view.node.textContent).toContain('It waits no more.');
+  });
+
   it('reads nothing while it is hidden', async () => {
     await rendered();
     view.hide();
@@ -177,6 +208,11 @@ describe('the view of a job', () => {
       [CommandIDs.deleteJob, 'job-0'],
       [CommandIDs.stopJob, 'job-0']
     ]);
+    expect(() => button(view.node, 'Interrupt…')).toThrow('There is no button');
+    model.become(listed(NOTHING, [job(0, { spot: true })], [], 3).state);
+    await rendered();
+    button(view.node, 'Interrupt…').click();
+    expect(executed[3]).toEqual([CommandIDs.interruptJob, 'job-0']);
   });
 
   it('finds out that a job is gone that was deleted here and is not listed', async () => {

@@ -3,11 +3,11 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import type { Advice } from '../_types';
-import { measured, money, spoken } from '../format';
+import type { Advice, Attempt, Bill } from '../_types';
+import { exactly, fine, spoken } from '../format';
 import { isFinal } from '../state';
-import { attemptSeconds, countedSeconds } from './counted';
-import { Facts } from './parts';
+import { attemptSeconds, countedSeconds, wasTakenAway } from './counted';
+import { Facts, Table } from './parts';
 import type { IJobRecord } from './source';
 
 export interface ICostProps {
@@ -21,35 +21,35 @@ export interface ICostProps {
 const HOUR = 3600;
 
 export function Cost({ job, now, trans, advice = null }: ICostProps): JSX.Element {
-  const { bill, summary, spec } = job;
+  const { bill, summary } = job;
   const isOver = isFinal(summary);
-  const seconds = isOver ? bill.billable_seconds : soFar(job, now);
-  const rate = bill.price_per_hour;
-  const sum = rate === null ? null : (rate * (seconds + bill.retained_seconds)) / HOUR;
-  const types = [...new Set(spec.instance_groups.map(group => group.instance_type))].join(', ');
+  const { ran, billed } = isOver
+    ? { ran: bill.training_seconds, billed: bill.billable_seconds }
+    : soFar(job, now);
+  const charged = billed + bill.retained_seconds;
+  const sum = priceOf(bill.price_per_hour, charged);
   return (
     <>
       <Facts
         facts={[
           [trans.__('Instances'), summary.instances],
+          [trans.__('Price'), rateWords(bill.price_per_hour, trans)],
+          [trans.__('Running time'), job.spec.spot ? spoken(ran, trans) : ''],
+          [trans.__('Billed time'), spoken(billed, trans)],
           [
-            trans.__('Price'),
-            rate === null ? trans.__('not known') : trans.__('%1 an hour', exact(rate))
+            trans.__('Saved by managed spot'),
+            ran > billed ? trans.__('%1 %', ((1 - billed / ran) * 100).toFixed(1)) : ''
           ],
-          [trans.__('Running time'), runningWords(job, trans)],
-          [trans.__('Billed time'), spoken(seconds, trans)],
           [
             trans.__('Idle time of its pool'),
             job.warm_pool ? spoken(bill.retained_seconds, trans) : ''
           ],
-          [
-            isOver ? trans.__('Cost') : trans.__('Cost so far'),
-            sum === null ? trans.__('not known') : exact(sum)
-          ],
+          [isOver ? trans.__('Cost') : trans.__('Cost so far'), sumWords(sum, trans)],
           [trans.__('Cost of a step'), stepWords(job, trans)]
         ]}
       />
-      <p>{priceWords(rate, types, trans)}</p>
+      <Groups bill={bill} charged={charged} trans={trans} />
+      <p>{priceWords(bill, trans)}</p>
       {job.warm_pool?.status === 'Available' ? (
         <p>
           {trans.__(
@@ -62,9 +62,45 @@ export function Cost({ job, now, trans, advice = null }: ICostProps): JSX.Elemen
   );
 }
 
-/** What a spot job ran and what it is billed for differ, once it was interrupted; of others they are one. */
-function runningWords({ bill, spec, summary }: IJobRecord, trans: TranslationBundle): string {
-  return spec.spot && isFinal(summary) ? spoken(bill.training_seconds, trans) : '';
+interface IGroupsProps {
+  bill: Bill;
+  /** Seconds that each of its hosts is billed for. */
+  charged: number;
+  trans: TranslationBundle;
+}
+
+/** The parts of price and sum that the groups of a heterogeneous cluster have. */
+function Groups({ bill, charged, trans }: IGroupsProps): JSX.Element | null {
+  if (bill.groups.length < 2) {
+    return null;
+  }
+  const head = [
+    trans.__('Group'),
+    trans.__('Instances'),
+    trans.__('Price'),
+    trans.__('Cost'),
+    trans.__('Helps')
+  ];
+  const rows = bill.groups.map(group => [
+    group.name,
+    `${group.instance_type} × ${group.instance_count}`,
+    rateWords(group.price_per_hour, trans),
+    sumWords(priceOf(group.price_per_hour, charged), trans),
+    group.until
+  ]);
+  return <Table label={trans.__('Cost of each group')} head={head} rows={rows} />;
+}
+
+function priceOf(rate: number | null, seconds: number): number | null {
+  return rate === null ? null : (rate * seconds) / HOUR;
+}
+
+function rateWords(rate: number | null, trans: TranslationBundle): string {
+  return rate === null ? trans.__('not known') : trans.__('%1 an hour', exactly(rate));
+}
+
+function sumWords(sum: number | null, trans: TranslationBundle): string {
+  return sum === null ? trans.__('not known') : exactly(sum);
 }
 
 /** How the job could run better: rules of SageMaker's profiler, with their numbers and what they predict. */
@@ -87,22 +123,28 @@ function AdviceOnJob(props: Pick<ICostProps, 'advice' | 'trans'>): JSX.Element |
 }
 
 /**
- * Seconds that a running job is billed for now: by what the server counts from, which moves along when a clock is set.
+ * Seconds that a job without a verdict ran, and is billed for, up to now: by what the server counts from, which moves
+ * along when a clock is set.
  *
  * Between two runs nobody pays, and then nothing is counted from.
  */
-function soFar(job: IJobRecord, now: number): number {
+function soFar(job: IJobRecord, now: number): { ran: number; billed: number } {
+  const { bill, attempts } = job;
   const seconds = countedSeconds(job, now);
   if (seconds === null) {
-    return job.bill.billable_seconds;
+    return { ran: bill.training_seconds, billed: bill.billable_seconds };
   }
   // Nobody pays for a run whose spot instances were taken back.
-  const paid = job.attempts.filter(one => !one.interrupted);
-  return paid.reduce((sum, one) => sum + (attemptSeconds(one) ?? 0), seconds);
+  const total = (sum: number, one: Attempt): number => sum + (attemptSeconds(one) ?? 0);
+  const kept = attempts.filter(one => !one.interrupted).reduce(total, 0);
+  const ran = attempts.reduce(total, seconds);
+  return { ran, billed: wasTakenAway(job) ? kept : kept + seconds };
 }
 
-function priceWords(rate: number | null, types: string, trans: TranslationBundle): string {
+function priceWords({ price_per_hour: rate, groups }: Bill, trans: TranslationBundle): string {
   if (rate === null) {
+    const unknown = groups.filter(group => group.price_per_hour === null);
+    const types = [...new Set(unknown.map(group => group.instance_type))].join(', ');
     return trans.__(
       'The catalogue has no price for %1. An administrator sets one with c.ControllerApp.prices.',
       types
@@ -118,22 +160,8 @@ function stepWords({ bill }: IJobRecord, trans: TranslationBundle): string {
   if (bill.step_seconds === null) {
     return '';
   }
-  const took = measured(bill.step_seconds, trans);
+  const took = fine(bill.step_seconds, trans);
   return bill.cost_per_step === null
     ? trans.__('not known, at %1 each', took)
-    : trans.__('%1 per step, at %2 each', digits(bill.cost_per_step), took);
-}
-
-/** Dollars with three digits that count, however little it is, and never in powers of ten. */
-function digits(dollars: number): string {
-  const places = dollars > 0 && dollars < 1 ? Math.min(20, 2 - Math.floor(Math.log10(dollars))) : 2;
-  return `$${dollars.toFixed(places)}`;
-}
-
-/** Dollars with as many digits as a job of seconds needs. */
-function exact(dollars: number): string {
-  if (dollars > 0 && dollars < 0.0001) {
-    return '< $0.0001';
-  }
-  return dollars > 0 && dollars < 1 ? `$${Number(dollars.toPrecision(2))}` : money(dollars);
+    : trans.__('%1 per step, at %2 each', exactly(bill.cost_per_step), took);
 }

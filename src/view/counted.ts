@@ -1,6 +1,6 @@
 // How long the hosts of a job worked for it, as the server counted: a clock that people set may say something else.
 
-import type { Attempt } from '../_types';
+import type { Attempt, Transition } from '../_types';
 import type { IJobRecord } from './source';
 
 /** Seconds by which a clock may be off without anybody having set it. */
@@ -27,12 +27,22 @@ export function attemptSeconds({ ran_seconds, started_at, ended_at }: Attempt): 
 
 /** Whether the moments of the run at hand cannot be true, since somebody set the clock meanwhile. */
 export function wasClockSet(job: IJobRecord, now: number): boolean {
-  const { transitions, ended_at } = job;
   const counted = countedSeconds(job, now);
-  const since = transitions.map(step => step.status).lastIndexOf('Starting') + 1;
-  const began = transitions.slice(since).find(step => WORKS.includes(step.status));
+  const began = stepsOfThisRun(job).find(step => WORKS.includes(step.status));
   if (counted === null || !began) {
     return false;
   }
-  return Math.abs((ended_at ?? now) - began.start_time - counted) > OFF;
+  return Math.abs((job.ended_at ?? now) - began.start_time - counted) > OFF;
+}
+
+/** Whether the run at hand lost its hosts to an interruption before its code had completed. */
+export function wasTakenAway(job: IJobRecord): boolean {
+  return (
+    job.state !== 'Completed' && stepsOfThisRun(job).some(({ status }) => status === 'Interrupted')
+  );
+}
+
+function stepsOfThisRun({ transitions }: IJobRecord): Transition[] {
+  const since = transitions.map(step => step.status).lastIndexOf('Starting') + 1;
+  return transitions.slice(since);
 }

@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import type { HostProvenance, InstanceGroup, Provenance } from '../_types';
+import type { HostLimits, HostProvenance, InstanceGroup, Provenance } from '../_types';
 import { spoken } from '../format';
 import { bytesWords } from '../usage';
 import { Facts, Mono, Part, Table } from './parts';
@@ -13,6 +13,9 @@ interface IEnvironmentProps {
   job: IJobRecord;
   trans: TranslationBundle;
 }
+
+/** Instance types have their memory in these. */
+const GIB = 2 ** 30;
 
 /** Names of variables whose values are nobody's business. */
 const SECRET = /TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE/i;
@@ -171,6 +174,17 @@ function Packages({ found, trans }: { found: Provenance; trans: TranslationBundl
   );
 }
 
+/** What a job may have of a host; empty where nobody speaks of limits. */
+function limitWords(limits: HostLimits, trans: TranslationBundle): string {
+  const { cpus, memory_bytes, reason } = limits;
+  const said = [
+    cpus > 0 ? trans._n('%1 CPU', '%1 CPUs', cpus) : '',
+    memory_bytes > 0 ? trans.__('%1 GiB of memory with swap', (memory_bytes / GIB).toFixed(1)) : ''
+  ].filter(Boolean);
+  const words = said.join(', ');
+  return reason ? `${words || trans.__('none')}: ${reason}` : words;
+}
+
 function Host({ host, trans }: { host: HostProvenance; trans: TranslationBundle }): JSX.Element {
   const { machine } = host;
   const isolation: Record<string, string> = {
@@ -184,6 +198,7 @@ function Host({ host, trans }: { host: HostProvenance; trans: TranslationBundle 
         facts={[
           [trans.__('Instance type'), host.instance_type],
           [trans.__('Isolation'), [kept, host.isolation_reason].filter(Boolean).join(': ')],
+          [trans.__('Limits'), limitWords(host.limits, trans)],
           [trans.__('Machine'), machine.hostname],
           [trans.__('Platform'), machine.platform],
           [trans.__('CPU'), machine.cpu_model],

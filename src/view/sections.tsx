@@ -141,15 +141,21 @@ export class CostView extends TickingView {
     const state = job ? `${job.attempt} ${job.summary.status}` : '';
     if (this.isVisible && state !== this._asked) {
       this._asked = state;
-      void this._ask();
+      void this._ask(state);
     }
   }
 
-  private async _ask(): Promise<void> {
+  private async _ask(state: string): Promise<void> {
     const found = await this.context.source.advice().catch(sentenceOf);
-    if (!this.isDisposed) {
-      this._advice = found;
-      this.update();
+    // An answer that was overtaken says how things stood before.
+    if (this.isDisposed || state !== this._asked) {
+      return;
+    }
+    this._advice = found;
+    this.update();
+    if (typeof found === 'string') {
+      // What kept the answer away may be over when the job is heard of again.
+      this._asked = '';
     }
   }
 

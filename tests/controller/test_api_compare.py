@@ -63,5 +63,7 @@ async def test_a_record_comes_with_what_lists_show_and_with_its_bill(world: Worl
     bill = record["bill"]
     seconds = {"training_seconds": 3_600.0, "billable_seconds": 3_600.0, "retained_seconds": 0.0}
     of_a_step = {"steps": None, "step_seconds": None, "cost_per_step": None}
-    assert bill == {"price_per_hour": 0.23, "cost": 0.23, **seconds, **of_a_step}
+    money = {"price_per_hour": 0.23, "cost": 0.23}
+    group = {"name": "homogeneousCluster", "instance_type": "ml.m5.large", "instance_count": 2, "until": "", **money}
+    assert bill == {**money, **seconds, **of_a_step, "groups": [group]}
     assert record["cost"] == listed["cost"] == bill["cost"]

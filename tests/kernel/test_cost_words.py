@@ -26,7 +26,19 @@ PLAIN = Bill(price_per_hour=0.23, billable_seconds=36, retained_seconds=0, cost=
 
 @pytest.mark.parametrize(
     ("amount", "words"),
-    [(0, "$0.00"), (0.00107576, "$0.00108"), (0.0000012345, "$0.00000123"), (0.5, "$0.5"), (12.346, "$12.35")],
+    [
+        (0, "$0.00"),
+        (0.00107576, "$0.00108"),
+        (0.0023, "$0.00230"),
+        (0.0000012345, "$0.00000123"),
+        (0.0994, "$0.0994"),
+        (0.09999, "$0.10"),
+        (0.23, "$0.23"),
+        (0.5, "$0.50"),
+        (0.999, "$1.00"),
+        (12.346, "$12.35"),
+        (-0.5, "$-0.50"),
+    ],
 )
 def test_small_sums_have_digits_and_no_powers_of_ten(amount: float, words: str) -> None:
     assert dollars(amount) == words
@@ -38,7 +50,7 @@ def test_a_cost_is_a_number_that_says_what_a_step_costs() -> None:
     assert f"{cost:.1f}" == "52.5"
     assert repr(cost) == "$52.54, $0.00108 per step"
     assert cost.per_step == pytest.approx(0.00108, rel=5e-3)
-    assert repr(Cost(0.0023, PLAIN)) == "$0.0023"
+    assert repr(Cost(0.0023, PLAIN)) == "$0.00230"
     assert Cost(0.0023, PLAIN).per_step is None
     for again in (copy.deepcopy(cost), pickle.loads(pickle.dumps(cost))):  # noqa: S301 - made one line before
         assert (again, again.bill) == (52.54, BILL)

@@ -46,6 +46,7 @@ def test_two_runs_are_kept_as_they_were_and_compared(
     (host,) = found.hosts
     assert host.machine.hostname == socket.gethostname()
     assert host.isolation in {"namespace", "variables"}
+    assert (host.limits.cpus and host.limits.memory_bytes) or host.limits.reason
     assert found.seeds.calls
     file = data_folder / "jobs" / first.id / "provenance.json"
     eventually_blocking(file.exists, "the file for people")

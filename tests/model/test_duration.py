@@ -68,3 +68,20 @@ def test_what_is_said_is_read_back_but_for_the_units_that_were_left_out(seconds:
 )
 def test_how_durations_are_said(seconds: float, said: str) -> None:
     assert duration.words(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.0004, "0.4 ms"),
+        (0.0862, "86.2 ms"),
+        (0.09996, "100 ms"),
+        (0.1846, "185 ms"),
+        (0.9996, "1 s"),
+        (1.26, "1.3 s"),
+        (59.96, "1 min"),
+        (1_234, "20 min 34 s"),
+    ],
+)
+def test_how_the_time_of_a_step_is_said(seconds: float, said: str) -> None:
+    assert duration.fine(seconds) == said

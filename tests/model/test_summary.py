@@ -28,3 +28,9 @@ def test_a_job_that_came_after_another_says_that_it_begins_again_and_not_for_who
     steps = (Transition(status=state, start_time=1.0, status_message=said),)
     job = Job(id="a" * 12, name="train-aaaaaa", spec=spec, state=state, transitions=steps, why=QUEUED)
     assert summary_of(job).message == message
+
+
+@pytest.mark.parametrize("spot", [True, False])
+def test_a_list_knows_whose_hosts_may_be_taken_away(spot: bool) -> None:
+    spec = JobSpec(kind="train", source="pass", base_name="train", spot=spot)
+    assert summary_of(Job(id="a" * 12, name="train-aaaaaa", spec=spec)).spot is spot

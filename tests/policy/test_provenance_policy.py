@@ -11,9 +11,11 @@ from draws import a_host, a_job, a_spec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_smx.agent import limits
+from jupyter_smx.kernel.provenance import provenance_page
 from jupyter_smx.model.channel import Payload
-from jupyter_smx.model.provenance import Machine, Revision
-from jupyter_smx.policy.provenance import machine_of, provenance_of
+from jupyter_smx.model.provenance import HostLimits, Machine, Revision
+from jupyter_smx.policy.provenance import limits_of, machine_of, provenance_of
 from jupyter_smx.policy.seeds import seed_note
 
 MACHINE = Machine(hostname="box", cpus=8, vcpus=2, executable="/env/bin/python", python="3.11.7 (main)")
@@ -31,7 +33,7 @@ def test_everything_that_is_known_of_a_run_is_in_its_provenance() -> None:
     send = Payload(path="/p", sha256="ff", sizes={"x": 1})
     revision = Revision(commit="c" * 40, branch="main")
     job = a_job(spec=a_spec(source="import random\nrandom.seed(3)", send=send, revision=revision))
-    host = a_host(machine=MACHINE, python_version="3.11.7", isolation="namespace")
+    host = a_host(machine=MACHINE, python_version="3.11.7", isolation="namespace", limits=HostLimits(cpus=2))
     record = a_record(packages={"pandas": "2", "Numpy": "1"}, own_modules=[{"name": "mine", "path": "/m.py"}])
     found = provenance_of(job, (host,), {"algo-1": record})
     assert found.code_sha256 == hashlib.sha256(job.spec.source.encode()).hexdigest()
@@ -41,6 +43,7 @@ def test_everything_that_is_known_of_a_run_is_in_its_provenance() -> None:
     assert [(one.channel, one.sha256, one.host) for one in found.inputs] == [("train", "aa", "")]
     assert (found.sent_sha256, found.revision) == ("ff", revision)
     assert [(one.host, one.isolation, one.machine.hostname) for one in found.hosts] == [("algo-1", "namespace", "box")]
+    assert [one.limits.cpus for one in found.hosts] == [2]
     assert found.seeds.calls == ("random.seed (line 2)",)
     assert found.notes == ()
 
@@ -90,6 +93,30 @@ def test_the_machine_is_read_from_the_greeting_or_left_open() -> None:
     assert machine_of({"machine": {"hostname": "box", "cpus": 8, "news": 1}}) == Machine(hostname="box", cpus=8)
     assert machine_of({}) == Machine()
     assert machine_of({"machine": {"cpus": "many"}}) == Machine()
+
+
+def test_the_limits_are_read_from_the_greeting_or_left_open() -> None:
+    said = limits.view(limits.Limits(cpus=2, memory=2**33, groups={"memory": "/g"}, reason="no controller for cpu"))
+    assert limits_of({"limits": said}) == HostLimits(memory_bytes=2**33, reason="no controller for cpu")
+    whole = limits.view(limits.Limits(cpus=2, memory=2**33, groups={"cpu": "/g", "memory": "/g"}))
+    assert limits_of({"limits": whole}) == HostLimits(cpus=2, memory_bytes=2**33)
+    for nothing in ({}, {"limits": {}}, {"limits": {"cpus": "many"}}, {"limits": None}):
+        assert limits_of(nothing) == HostLimits()
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (HostLimits(cpus=2, memory_bytes=2**33), "2 CPUs, 8.0 GiB with swap"),
+        (HostLimits(memory_bytes=2**33, reason="no controller for cpu"), "8.0 GiB with swap (no controller for cpu)"),
+        (HostLimits(reason="no control groups"), "none (no control groups)"),
+    ],
+)
+def test_the_limits_of_a_host_are_said_beside_its_isolation(found: HostLimits, said: str) -> None:
+    host = a_host(machine=MACHINE, isolation="namespace", limits=found)
+    job = a_job(provenance=provenance_of(a_job(), (host,), {"algo-1": a_record()}))
+    text, _html = provenance_page(job)
+    assert f"limits: {said}" in text
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,10 @@ export class Api {
     return this.request(`jobs/${encodeURIComponent(id)}/stop`, { method: 'POST' });
   }
 
+  interruptJob(id: string): Promise<IAnswer<unknown>> {
+    return this.request(`jobs/${encodeURIComponent(id)}/interrupt`, { method: 'POST' });
+  }
+
   keepPool(id: string, seconds: number): Promise<IAnswer<PoolSummary>> {
     const body = JSON.stringify({ keep_alive: seconds });
     return this.request(`pools/${encodeURIComponent(id)}`, { method: 'PATCH', body });

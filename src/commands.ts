@@ -13,7 +13,7 @@ import { agreed, jobOf, poolOf, told } from './ask';
 import { removeAll } from './removal';
 import { filterOf } from './filter';
 import { CommandIDs, FILTER_PROPERTY, idArgs, JOB_ARGS, NO_ARGS } from './ids';
-import { finished, running } from './state';
+import { canBeInterrupted, finished, running } from './state';
 import type { IJobsModel } from './tokens';
 
 /** Seconds that one press of the button adds to a pool. */
@@ -31,6 +31,7 @@ export function addCommands(
   added.add(addRefresh(commands, model, trans));
   added.add(addWake(commands, model, trans));
   added.add(addStop(commands, model, trans));
+  added.add(addInterrupt(commands, model, trans));
   added.add(addRerun(commands, model, trans));
   added.add(addDelete(commands, model, trans));
   added.add(addClear(commands, model, trans));
@@ -89,6 +90,37 @@ function addStop(
       );
       if (sure) {
         await told(model.stop(job));
+      }
+    }
+  });
+}
+
+function addInterrupt(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  return commands.addCommand(CommandIDs.interruptJob, {
+    label: trans.__('Interrupt Spot Job…'),
+    caption: trans.__('Take the hosts of a spot job away, to see whether it bears that'),
+    describedBy: { args: JOB_ARGS },
+    execute: async args => {
+      const spots = running(model.state).filter(canBeInterrupted);
+      const job = await jobOf(args, model, trans, spots);
+      if (!job) {
+        return;
+      }
+      const sure = await agreed(
+        trans.__('Interrupt this spot job?'),
+        trans.__(
+          '%1 loses its hosts, as when spot instances are taken back: its code gets the signal to end, is killed when the grace period is over, and begins again on other hosts. Only checkpoints and logs are kept, and this run is not billed.',
+          job.name
+        ),
+        trans.__('Let It Run'),
+        trans.__('Interrupt')
+      );
+      if (sure) {
+        await told(model.interrupt(job));
       }
     }
   });

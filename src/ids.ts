@@ -5,6 +5,7 @@ import type { ReadonlyJSONObject } from '@lumino/coreutils';
 export namespace CommandIDs {
   export const refresh = 'jupyter-smx:refresh';
   export const stopJob = 'jupyter-smx:stop-job';
+  export const interruptJob = 'jupyter-smx:interrupt-job';
   export const rerunJob = 'jupyter-smx:rerun-job';
   export const deleteJob = 'jupyter-smx:delete-job';
   export const stopArray = 'jupyter-smx:stop-array';

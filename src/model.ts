@@ -118,6 +118,11 @@ export class JobsModel implements IJobsModel, IDisposable {
     await this._want('changes');
   }
 
+  async interrupt(job: Pick<JobSummary, 'id'>): Promise<void> {
+    await this._api.interruptJob(job.id);
+    await this._want('changes');
+  }
+
   async rerun(job: Pick<JobSummary, 'id'>): Promise<string> {
     const newId = this._newId();
     const ask = (): Promise<IAnswer<JobAnswer>> => this._api.rerunJob(job.id, newId);
@@ -343,6 +348,7 @@ export namespace JobsModel {
     | 'pools'
     | 'changes'
     | 'stopJob'
+    | 'interruptJob'
     | 'rerunJob'
     | 'arrays'
     | 'array'

@@ -4,9 +4,10 @@ import { MenuSvg } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
 
+import type { JobSummary } from './_types';
 import { CommandIDs } from './ids';
 import type { IState } from './state';
-import { isFinal } from './state';
+import { canBeInterrupted, isFinal } from './state';
 import type { IJobsModel } from './tokens';
 
 /** What a row says of itself: the id of a job, of an array or of a pool. */
@@ -19,13 +20,19 @@ const OVER = [CommandIDs.rerunJob, CommandIDs.compareJobs];
 export function commandsFor(row: IRowData, state: IState): string[][] {
   const job = state.jobs.get(row.job ?? '');
   if (job) {
-    return isFinal(job) ? [LOOK, OVER, [CommandIDs.deleteJob]] : [LOOK, [CommandIDs.stopJob]];
+    return isFinal(job) ? [LOOK, OVER, [CommandIDs.deleteJob]] : [LOOK, actsOn(job)];
   }
   if (row.array !== undefined) {
     return [[row.status === 'InProgress' ? CommandIDs.stopArray : CommandIDs.deleteArray]];
   }
   const isIdle = (state.pools.get(row.pool ?? '')?.expires_at ?? null) !== null;
   return isIdle ? [[CommandIDs.extendPool, CommandIDs.releasePool]] : [];
+}
+
+function actsOn(job: JobSummary): string[] {
+  return canBeInterrupted(job)
+    ? [CommandIDs.stopJob, CommandIDs.interruptJob]
+    : [CommandIDs.stopJob];
 }
 
 export class RowMenu implements IDisposable {

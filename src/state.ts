@@ -259,6 +259,11 @@ function lastCreated(a: JobSummary, b: JobSummary): number {
   return b.created_at - a.created_at;
 }
 
+/** Whether the spot hosts of a job can be taken away now. */
+export function canBeInterrupted(job: JobSummary): boolean {
+  return job.spot && ['Downloading', 'Training'].includes(job.secondary_status);
+}
+
 function isLive(pool: PoolSummary): boolean {
   return pool.state !== 'Terminated' && pool.state !== 'Releasing';
 }

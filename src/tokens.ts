@@ -28,6 +28,8 @@ export interface IJobsModel {
   /** Read one more page of older jobs; nothing happens when there is none. */
   more(): Promise<void>;
   stop(job: Pick<JobSummary, 'id'>): Promise<void>;
+  /** Take the hosts of a spot job away; it begins again on others. */
+  interrupt(job: Pick<JobSummary, 'id'>): Promise<void>;
   /** Run a job once more; gives the name of the new job. */
   rerun(job: Pick<JobSummary, 'id'>): Promise<string>;
   /** Stop all tasks of an array. */

@@ -106,4 +106,10 @@ describe('the model', () => {
     await model.stopArray('a1');
     expect(server.asked).toContain('stop array a1');
   });
+
+  it('takes the hosts of a spot job away', async () => {
+    await model.refresh();
+    await model.interrupt({ id: 'job-1' });
+    expect(server.asked).toContain('interrupt job-1');
+  });
 });

@@ -99,7 +99,8 @@ describe('the commands', () => {
 
   it.each([
     [CommandIDs.deleteJob, 'Delete', 'remove'],
-    [CommandIDs.stopJob, 'Stop', 'stop']
+    [CommandIDs.stopJob, 'Stop', 'stop'],
+    [CommandIDs.interruptJob, 'Interrupt', 'interrupt']
   ] as const)(
     '%s acts on a job that is not listed, and calls it by its name',
     async (id, yes, act) => {

@@ -20,6 +20,7 @@ export class FakeModel implements IJobsModel {
   begin = jest.fn(() => Promise.resolve());
   more = jest.fn(() => Promise.resolve());
   stop = jest.fn((_job: Pick<JobSummary, 'id'>) => Promise.resolve());
+  interrupt = jest.fn((_job: Pick<JobSummary, 'id'>) => Promise.resolve());
   rerun = jest.fn((job: Pick<JobSummary, 'id'>) => Promise.resolve(`${job.id}-again`));
   stopArray = jest.fn((_id: string) => Promise.resolve());
   remove = jest.fn((_job: Pick<JobSummary, 'id'>) => Promise.resolve());

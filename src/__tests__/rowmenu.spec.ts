@@ -27,6 +27,7 @@ describe('the commands for a row', () => {
       expect.arrayContaining([CommandIDs.rerunJob, CommandIDs.compareJobs, CommandIDs.deleteJob])
     );
     expect(commandsFor({ job: 'job-1' }, state).flat()).not.toContain(CommandIDs.stopJob);
+    expect(commandsFor({ job: 'job-0' }, state).flat()).not.toContain(CommandIDs.interruptJob);
     expect(commandsFor({ array: 'a1', status: 'InProgress' }, state)).toEqual([
       [CommandIDs.stopArray]
     ]);
@@ -38,6 +39,21 @@ describe('the commands for a row', () => {
     ]);
     expect(commandsFor({ pool: 'pool-2' }, state)).toEqual([]);
     expect(commandsFor({ job: 'gone' }, state)).toEqual([]);
+  });
+});
+
+describe('a spot job', () => {
+  it.each([
+    ['Downloading', true],
+    ['Training', true],
+    ['Starting', false],
+    ['Interrupted', false],
+    ['Stopping', false],
+    ['Uploading', false]
+  ] as const)('that is %s can be interrupted: %s', (secondary_status, can) => {
+    const spots = listed(NOTHING, [job(0, { spot: true, secondary_status })], [], 1).state;
+    const commands = commandsFor({ job: 'job-0' }, spots).flat();
+    expect(commands.includes(CommandIDs.interruptJob)).toBe(can);
   });
 });
 

@@ -91,6 +91,10 @@ export class FakeServer implements JobsModel.IApi {
     return this.answer(`stop ${id}`, {});
   }
 
+  interruptJob(id: string): Promise<IAnswer<unknown>> {
+    return this.answer(`interrupt ${id}`, {});
+  }
+
   rerunJob(id: string, newId: string): Promise<IAnswer<JobAnswer>> {
     return this.answer(`rerun ${id} ${newId}`, { id: newId, name: `${id}-again` });
   }

@@ -13,6 +13,7 @@ import { wordsOf } from './words';
 const IN_PALETTE = [
   CommandIDs.refresh,
   CommandIDs.stopJob,
+  CommandIDs.interruptJob,
   CommandIDs.rerunJob,
   CommandIDs.stopArray,
   CommandIDs.extendPool,
@@ -24,7 +25,8 @@ const IN_PALETTE = [
 
 export const commandsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:commands',
-  description: 'Adds the commands that stop and delete jobs and extend or release warm pools.',
+  description:
+    'Adds the commands that stop, interrupt and delete jobs and extend or release warm pools.',
   autoStart: true,
   requires: [IJobsModel],
   optional: [ITranslator, ICommandPalette],

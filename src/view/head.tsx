@@ -15,7 +15,7 @@ import { money, startWords, stepWords } from '../format';
 import { CommandIDs } from '../ids';
 import { LiveWidget } from '../live';
 import { waitWords } from '../outlook';
-import { isFinal, NOTHING } from '../state';
+import { canBeInterrupted, isFinal, NOTHING } from '../state';
 import type { IViewContext } from './context';
 import { problemOf } from './trouble';
 
@@ -65,7 +65,11 @@ export class HeadView extends LiveWidget {
           [CommandIDs.compareJobs]: trans.__('Compare…'),
           [CommandIDs.deleteJob]: trans.__('Delete')
         }
-      : { [CommandIDs.stopJob]: trans.__('Stop'), [CommandIDs.compareJobs]: trans.__('Compare…') };
+      : {
+          [CommandIDs.stopJob]: trans.__('Stop'),
+          ...(canBeInterrupted(job) ? { [CommandIDs.interruptJob]: trans.__('Interrupt…') } : {}),
+          [CommandIDs.compareJobs]: trans.__('Compare…')
+        };
     return (
       <span className="jp-smx-acts">
         {Object.entries(labels)

@@ -26,6 +26,8 @@ BORDERS = {
     "jupyter_smx/agent/errand.py": "a forked process must not go on as a second agent",
     "jupyter_smx/agent/job.py": "whatever a job left behind or wrote about itself, its record must come",
     "jupyter_smx/agent/loop.py": "one job's trouble must not end the host",
+    "jupyter_smx/agent/putting.py": "a library for a store may raise anything, and each is an outcome of one file",
+    "jupyter_smx/agent/tries.py": "a library for a store may raise anything, and some of it may pass",
     "jupyter_smx/agent/surely.py": "whatever goes wrong in a step of a job, its end must come",
     "jupyter_smx/agent/trial.py": "importing runs code of any library",
     "jupyter_smx/controller/agent_stream.py": "one bad event must not deafen the stream",

@@ -236,7 +236,7 @@ def _present_mount(staged: Staged, channel: Dict[str, Any], folder: str, world: 
     rclone = object_mount.find_rclone(world.means.pythons)
     why = object_mount.why_not(source, rclone) if world.shown else world.reason
     if not why:
-        with contextlib.closing(fetch.Courier(world.means, channel["name"])) as courier:
+        with contextlib.closing(fetch.Courier(world.means, f"channel {channel['name']}")) as courier:
             why = "" if courier.ask(source, "peek") else "that is no whole folder"
     if why:
         _bring_instead(staged, channel, folder, world, why)
@@ -273,7 +273,7 @@ def _bring_instead(staged: Staged, channel: Dict[str, Any], folder: str, world: 
 def _present_objects(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
     os.makedirs(folder, exist_ok=True)
     kept = store.Store(world.store, staged.known, staged.limit, staged.room)
-    with contextlib.closing(fetch.Courier(world.means, channel["name"])) as courier, kept.held():
+    with contextlib.closing(fetch.Courier(world.means, f"channel {channel['name']}")) as courier, kept.held():
         found = fetch.wanted(courier, channel)
         taken = _with_room(staged, kept, world, lambda: fetch.take(courier, kept, channel, found))
         if world.layers:

@@ -9,6 +9,7 @@ import sys
 from typing import IO, TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from jupyter_smx.agent import digest, disk, objects, process
+from jupyter_smx.agent.courier_environment import courier_environment
 from jupyter_smx.agent.failure import RefusalError
 from jupyter_smx.agent.listing import Item, Listing
 
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
 _MODE = 0o644
 _WITHOUT = ("memory", "data")
 """Protocols whose objects live in the process that made them."""
-
-
-_OF_ANOTHER = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX")
-"""Variables that are true of the job's interpreter only."""
 
 
 class FetchError(RefusalError):
@@ -41,11 +38,11 @@ class Means(NamedTuple):
 
 
 class Courier:
-    """One courier at work, until it is closed."""
+    """One courier at work, until it is closed; ``what`` is what it works for, as ``channel train``."""
 
-    def __init__(self, means: Means, channel: str) -> None:
+    def __init__(self, means: Means, what: str) -> None:
         self._means = means
-        self._channel = channel
+        self._what = what
         self._left = list(dict.fromkeys(means.pythons))
         self._lacks: List[str] = []
         self._running: Optional["subprocess.Popen[str]"] = None
@@ -73,28 +70,26 @@ class Courier:
             if disk.is_full(OSError(answer.get("errno") or 0, "")):
                 raise OSError(answer["errno"], os.strerror(answer["errno"]), source)
             if "error" in answer:
-                raise FetchError(f"channel {self._channel}: {answer['error']}")
+                raise FetchError(f"{self._what}: {answer['error']}")
             self._lacks.append(f"{self._left.pop(0)} lacks {answer['lacks']}")
             self.close()
 
     def _start(self, source: str) -> None:
         if not self._left:
             raise FetchError(
-                f"channel {self._channel}: {source} is read by fsspec, and {', and '.join(self._lacks)}. "
+                f"{self._what}: {source} is read by fsspec, and {', and '.join(self._lacks)}. "
                 "Install it in one of them: pip install 'jupyter-smx[storage]' for the first, or pip install "
                 "fsspec s3fs (gcsfs for gs://, aiohttp for http://) for the job's."
             )
         python = self._left[0]
-        environment = {**os.environ, **(self._means.environment or {})}
-        if python != sys.executable:
-            for name in _OF_ANOTHER:
-                environment.pop(name, None)
+        is_ours = python == sys.executable
+        given = self._means.environment or {}
         try:
             self._running = subprocess.Popen(
                 [python, self._means.entry, "courier"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env=environment,
+                env=courier_environment(os.environ, given, is_ours=is_ours, is_the_jobs=is_ours),
                 pass_fds=self._means.kept,
                 text=True,
                 preexec_fn=process.die_with_parent,  # noqa: PLW1509 - an errand has one thread

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
-import subprocess
 import sys
+from asyncio.subprocess import PIPE
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.agent.courier_environment import courier_environment
 from jupyter_smx.controller.job_folder import StagingError
 
 if TYPE_CHECKING:
@@ -23,23 +26,17 @@ def is_url(destination: str) -> bool:
     return "://" in destination
 
 
-def deliver(pairs: Sequence[tuple[Path, str]], environment: Mapping[str, str], kept: Path) -> None:
-    """Put files at URLs, with a job's own variables for credentials; safe to do again. Blocks.
+async def deliver(pairs: Sequence[tuple[Path, str]], environment: Mapping[str, str], kept: Path) -> None:
+    """Put files at URLs, with a job's own variables for credentials; safe to do again.
+
+    It takes as long as it takes, and no thread. Who cancels it ends it.
 
     :raises StagingError: one cannot be put there; ``kept`` is where all of them are.
     """
     if not pairs:
         return
     wish = {"do": "put", "source": pairs[0][1], "pairs": [[str(path), url] for path, url in pairs]}
-    done = subprocess.run(
-        COURIER,
-        input=json.dumps(wish) + "\n",
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **environment},
-        check=False,
-    )
-    answer: dict[str, Any] = json.loads(done.stdout) if done.stdout else {"error": f"it ended with {done.returncode}"}
+    answer = await _answer(wish, environment)
     if "result" in answer:
         return
     lacks = answer.get("lacks")
@@ -50,3 +47,22 @@ def deliver(pairs: Sequence[tuple[Path, str]], environment: Mapping[str, str], k
         value=pairs[0][1],
         cure=f"{f'{INSTALL} there. ' if lacks else ''}The files are in {kept}.",
     )
+
+
+async def _answer(wish: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+    environment = courier_environment(os.environ, given, is_ours=True, is_the_jobs=False)
+    try:
+        child = await asyncio.create_subprocess_exec(*COURIER, stdin=PIPE, stdout=PIPE, env=environment)
+    except OSError as error:
+        return {"error": f"{COURIER[0]}, which would write it, cannot be started ({error.strerror})."}
+    try:
+        said, _ = await child.communicate(json.dumps(wish).encode() + b"\n")
+    finally:
+        if child.returncode is None:
+            with suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
+    try:
+        return dict(json.loads(said))
+    except ValueError:  # nothing, or a part of it
+        return {"error": f"it ended with {child.returncode}"}

@@ -103,7 +103,10 @@ class Staging:
         for left in hosts:
             for artifact in left.record.get("artifacts", ()):
                 await self._fetch(left, artifact, job, incoming / left.host)
-        return await asyncio.to_thread(_put_away, job, folder, incoming, [left.host for left in hosts])
+        urls = await asyncio.to_thread(_put_away, job, folder, incoming, [left.host for left in hosts])
+        # Not by a thread: uploads take long, and there are few threads for all jobs.
+        await delivery.deliver(urls, job.spec.environment, folder.artifacts)
+        return await asyncio.to_thread(_hand_out, job, folder)
 
     async def _fetch(self, left: Left, artifact: Mapping[str, Any], job: Job, into: Path) -> None:
         name, where, size = _inside(artifact["name"]), _inside(artifact["path"]), int(artifact["size"])
@@ -175,16 +178,25 @@ async def _download(stream: AgentStream, job: Job, name: str, target: Path) -> N
             offset += len(piece)
 
 
-def _put_away(job: Job, folder: JobFolder, incoming: Path, hosts: Sequence[str]) -> tuple[Artifact, ...]:
+def _put_away(job: Job, folder: JobFolder, incoming: Path, hosts: Sequence[str]) -> list[tuple[Path, str]]:
+    """Make what came of the hosts the files of the job; gives those that go to URLs."""
     with or_say(folder.path):
         for name, files in _by_name(incoming, hosts).items():
             _settle(folder, name, files)
         shutil.rmtree(incoming)
-    wanted = [output for output in job.spec.outputs if output.destination]
-    here = [output for output in wanted if not delivery.is_url(output.destination)]
+    return [
+        pair for output in _wanted(job) if delivery.is_url(output.destination) for pair in _urls(job, folder, output)
+    ]
+
+
+def _wanted(job: Job) -> list[Output]:
+    return [output for output in job.spec.outputs if output.destination]
+
+
+def _hand_out(job: Job, folder: JobFolder) -> tuple[Artifact, ...]:
+    """Copy files to the user's folders, and say where each file is."""
+    here = [output for output in _wanted(job) if not delivery.is_url(output.destination)]
     goals = {name: path for output in here for name, path in _goals(job, folder, output)}
-    urls = [pair for output in wanted if output not in here for pair in _urls(job, folder, output)]
-    delivery.deliver(urls, job.spec.environment, folder.artifacts)
     for name, goal in goals.items():
         _deliver(folder.artifacts / name, goal)
     home = [(name, goals.get(name, path)) for name, path in _files(folder.artifacts)]

@@ -29,6 +29,8 @@ class Wire:
 
     def __init__(self, port: int) -> None:
         self.heard: list[bytes] = []
+        self._open = threading.Event()
+        self._open.set()
         self._target = ("127.0.0.1", port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -50,16 +52,21 @@ class Wire:
                 self._begin(self._pump, asker, server, self.heard)
                 self._begin(self._pump, server, asker, [])
 
-    @staticmethod
-    def _pump(source: socket.socket, target: socket.socket, heard: list[bytes]) -> None:
+    def _pump(self, source: socket.socket, target: socket.socket, heard: list[bytes]) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(1 << 16):
                 heard.append(data)
+                self._open.wait()
                 target.sendall(data)
         with contextlib.suppress(OSError):
             target.shutdown(socket.SHUT_RDWR)
 
+    def hold(self) -> None:
+        """Let nothing through from now on, as a network that loses everything."""
+        self._open.clear()
+
     def close(self) -> None:
+        self._open.set()
         for one in self._sockets:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 from records import a_job, a_spec
 
-from jupyter_smx.agent import courier
+from jupyter_smx.agent import process, putting, tries
 from jupyter_smx.controller import delivery
 from jupyter_smx.controller.job_folder import StagingError
 from jupyter_smx.controller.staging import Left, Staging
 from jupyter_smx.model.channel import Output
+from jupyter_smx.testing.eventually import eventually, eventually_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,13 +98,84 @@ async def test_what_cannot_be_put_there_is_said_and_stays_here(
     assert not trouble.value.transient
 
 
-def test_where_fsspec_is_not_installed_it_is_said_how_it_is(tmp_path: Path) -> None:
+async def test_where_fsspec_is_not_installed_it_is_said_how_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "fsspec").mkdir()
     (tmp_path / "fsspec" / "__init__.py").write_text("raise ImportError('as if it were not there')")
-    environment = {"PYTHONPATH": f"{tmp_path}:{':'.join(sys.path)}"}
+    poor = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from jupyter_smx.agent import courier; courier.main()"
+    monkeypatch.setattr(delivery, "COURIER", (sys.executable, "-c", poor))
+    (tmp_path / "x").write_text("x")
     with pytest.raises(StagingError, match="lacks fsspec") as trouble:
-        delivery.deliver([(tmp_path / "x", "s3://bucket/x")], environment, tmp_path)
+        await delivery.deliver([(tmp_path / "x", "s3://bucket/x")], {}, tmp_path)
     assert delivery.INSTALL in trouble.value.cure
+
+
+async def test_variables_of_the_jobs_python_do_not_change_ours(bucket: Bucket, tmp_path: Path) -> None:
+    (tmp_path / "fsspec").mkdir()
+    (tmp_path / "fsspec" / "__init__.py").write_text("raise ImportError('of the job')")
+    bucket.environment.update(PYTHONPATH=str(tmp_path), PYTHONHOME="/nowhere", VIRTUAL_ENV="/nowhere", LD_PRELOAD="/x")
+    desk, job = Staging(tmp_path / "jobs"), a_wish(bucket, "train", "model", "s3://bucket/models/")
+    await desk.bring_home(job, [left(tmp_path, {"model.tar.gz": b"model"})])
+    assert stored(bucket) == {"models/model.tar.gz": b"model"}
+
+
+WAITS = "import os, sys, time; open(sys.argv[1] + str(os.getpid()), 'w').close(); sys.stdin.read(); time.sleep(600)"
+
+
+@pytest.fixture
+def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the folder in which couriers that never come to an end leave their numbers."""
+    folder = tmp_path / "couriers"
+    folder.mkdir()
+    monkeypatch.setattr(delivery, "COURIER", (sys.executable, "-c", WAITS, f"{folder}/"))
+    return folder
+
+
+def numbers(folder: Path) -> list[int]:
+    return [int(path.name) for path in folder.iterdir()]
+
+
+async def test_slow_uploads_keep_nobody_else_waiting_and_end_when_they_are_cancelled(
+    bucket: Bucket, tmp_path: Path, slow: Path
+) -> None:
+    many = 40
+    """More than there are threads."""
+    running = []
+    for number in range(many):
+        desk, job = Staging(tmp_path / f"jobs-{number}"), a_wish(bucket, "train", "model", "s3://bucket/models/")
+        files = left(tmp_path / str(number), {"model.tar.gz": b"model"})
+        running.append(asyncio.ensure_future(desk.bring_home(job, [files])))
+    await eventually(lambda: len(numbers(slow)) == many, "all uploads are under way")
+    assert await asyncio.wait_for(asyncio.to_thread(lambda: "a thread"), 5) == "a thread"
+    pids = numbers(slow)
+    for one in running:
+        one.cancel()
+    assert [type(one) for one in await asyncio.gather(*running, return_exceptions=True)] == [
+        asyncio.CancelledError
+    ] * many
+    assert [pid for pid in pids if process.is_alive(pid)] == []
+
+
+def test_a_courier_dies_with_who_started_it(bucket: Bucket, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    wish = {"do": "put", "source": "s3://bucket/x", "pairs": [[str(tmp_path / "file"), "s3://bucket/x"]]}
+    bucket.wire.hold()
+    parent = (
+        "import subprocess, sys\n"
+        f"child = subprocess.Popen({delivery.COURIER!r}, stdin=subprocess.PIPE, text=True)\n"
+        f"child.stdin.write({json.dumps(wish)!r} + '\\n'); child.stdin.flush()\n"
+        "print(child.pid, flush=True)\nsys.stdin.read()\n"
+    )
+    words = [sys.executable, "-c", parent]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **bucket.environment}
+    ) as started:
+        assert started.stdout is not None
+        pid = int(started.stdout.readline())
+        eventually_blocking(lambda: bucket.wire.heard, "it asks the store, which never answers")
+        started.kill()
+    eventually_blocking(lambda: not process.is_alive(pid), "it is gone")
 
 
 def flaky(times: int, error: Exception) -> tuple[Callable[[], None], list[int]]:
@@ -116,32 +193,65 @@ def flaky(times: int, error: Exception) -> tuple[Callable[[], None], list[int]]:
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     found: list[float] = []
-    monkeypatch.setattr(courier.time, "sleep", found.append)
+    monkeypatch.setattr(tries.time, "sleep", found.append)
     return found
 
 
 def test_what_may_pass_is_tried_again_after_longer_and_longer_pauses(pauses: list[float]) -> None:
-    work, tries = flaky(2, ConnectionResetError())
-    courier._surely(work)
-    assert (len(tries), pauses) == (3, [0.5, 1.0])
+    work, made = flaky(2, ConnectionResetError())
+    tries.surely(work)
+    assert (len(made), pauses) == (3, [0.5, 1.0])
 
 
 @pytest.mark.parametrize("error", [PermissionError(), FileNotFoundError(), ValueError()])
 def test_who_is_refused_is_not_asked_again(pauses: list[float], error: Exception) -> None:
-    work, tries = flaky(9, error)
+    work, made = flaky(9, error)
     with pytest.raises(type(error)):
-        courier._surely(work)
-    assert (len(tries), pauses) == (1, [])
+        tries.surely(work)
+    assert (len(made), pauses) == (1, [])
 
 
 def test_what_does_not_pass_is_told_in_the_end(pauses: list[float]) -> None:
-    work, tries = flaky(9, TimeoutError())
+    work, made = flaky(9, TimeoutError())
     with pytest.raises(TimeoutError):
-        courier._surely(work)
-    assert (len(tries), pauses) == (4, [0.5, 1.0, 2.0])
+        tries.surely(work)
+    assert (len(made), pauses) == (4, [0.5, 1.0, 2.0])
 
 
-def test_a_child_that_dies_is_no_delivery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_child_that_dies_is_no_delivery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "COURIER", (sys.executable, "-c", "raise SystemExit(7)"))
     with pytest.raises(StagingError, match="it ended with 7"):
-        delivery.deliver([(tmp_path / "x", "s3://bucket/x")], {}, tmp_path)
+        await delivery.deliver([(tmp_path / "x", "s3://bucket/x")], {}, tmp_path)
+
+
+class Slowly:
+    """A file system that is written to by four at once, or by nobody; what is called 0 is refused."""
+
+    protocol = ("slow",)
+
+    def __init__(self) -> None:
+        self.met = threading.Barrier(4)
+        self.refused = threading.Event()
+        self.begun: list[str] = []
+
+    def put_file(self, _source: str, path: str) -> None:
+        self.begun.append(path)
+        if path.endswith("/0"):
+            self.refused.set()
+            raise PermissionError(path)
+        if not self.refused.is_set():
+            self.met.wait(10)
+
+
+def test_many_files_are_put_at_the_same_time_and_after_a_refusal_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = Slowly()
+    monkeypatch.setattr(putting.filesystems, "find", lambda url: (system, url))
+    (tmp_path / "file").write_text("x")
+    pairs = [[str(tmp_path / "file"), f"slow://x/{number}"] for number in range(400)]
+    assert putting.put(pairs[1:5]) == 4
+    system.refused.set()
+    with pytest.raises(PermissionError):
+        putting.put(pairs)
+    assert len(system.begun) < len(pairs)

@@ -1,0 +1,229 @@
+"""What a courier writes: outputs, and the checkpoints of a job, which appear in their store whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import mimetypes
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable, Dict, List, Optional, Sequence, TypeVar
+
+from jupyter_smx.agent import filesystems, looking, outcome, tries
+from jupyter_smx.agent.outcome import Outcome
+
+_AT_ONCE = 8
+_LARGE = 1 << 24
+"""Bytes from which on a file is written in blocks of this size, and is not held in memory."""
+_MOST_BLOCKS = 9_000
+_SINGLE = 1 << 27
+"""Bytes from which on a library divides an upload itself, and takes memory for each of its parts."""
+_BUCKETS = ("s3", "s3a", "gs", "gcs", "abfs", "az", "oci", "oss", "tos")
+"""Protocols whose folders are a part of a name, so that none is ever made."""
+_TIMES = ("LastModified", "last_modified", "updated", "mtime", "modify", "Last-Modified")
+
+_One = TypeVar("_One")
+_Found = TypeVar("_Found")
+
+
+def at_once(work: Callable[[_One], _Found], things: Sequence[_One], most: int = _AT_ONCE) -> List[_Found]:
+    """Do some work for many things; after the first that goes wrong none is begun any more."""
+    wrong: List[Exception] = []
+
+    def one(thing: _One) -> _Found:
+        if wrong:
+            raise wrong[0]
+        try:
+            return work(thing)
+        except Exception as error:
+            wrong.append(error)
+            raise
+
+    with ThreadPoolExecutor(most) as workers:
+        return list(workers.map(one, things))
+
+
+# Outputs
+
+
+def put(pairs: List[List[str]]) -> int:
+    """Put files at URLs; what may pass is tried again. Gives how many there are now."""
+    large = [pair for pair in pairs if os.path.getsize(pair[0]) >= _SINGLE]
+    at_once(_surely_put, [pair for pair in pairs if pair not in large])
+    at_once(_surely_put, large, 1)
+    return len(pairs)
+
+
+def _surely_put(pair: List[str]) -> None:
+    source, url = pair
+    system, path = filesystems.find(url)
+    if "file" in _protocols(system):
+        system.auto_mkdir = True
+    tries.surely(lambda: system.put_file(source, path))
+
+
+def _protocols(system: Any) -> Sequence[str]:
+    return (system.protocol,) if isinstance(system.protocol, str) else tuple(system.protocol)
+
+
+# Checkpoints: `top` is the URL that all names are below
+
+
+class _ChangedError(Exception):
+    """A file changed while it was read."""
+
+
+class _NoPlaceError(Exception):
+    """There is no such bucket, or no such server."""
+
+
+def names(top: str) -> Dict[str, Any]:
+    """Name what lies below a URL, each with the time of its last change in seconds, or None (``rows``).
+
+    ``away`` says instead that the store does not answer, which may pass.
+    """
+    found: Dict[str, Dict[str, Any]] = {}
+
+    def look() -> None:
+        system, path = filesystems.find(top)
+        found.update(_below(system, path.rstrip("/")))
+
+    try:
+        tries.surely(look)
+    except Exception as error:
+        if not tries.may_pass(error):
+            raise
+        return {"away": tries.explained(error, top)}
+    return {"rows": [[name, _changed(info)] for name, info in sorted(found.items())]}
+
+
+def _below(system: Any, path: str) -> Dict[str, Dict[str, Any]]:
+    start = f"{path}/"
+    return {
+        name[len(start) :]: info
+        for name, info in system.find(path, detail=True).items()
+        if info.get("type") != "directory" and name.startswith(start) and not name.endswith("/")
+    }
+
+
+def _changed(info: Dict[str, Any]) -> Optional[float]:
+    when = next((info[name] for name in _TIMES if info.get(name) not in (None, "")), None)
+    if isinstance(when, str):
+        with contextlib.suppress(ValueError):
+            when = dt.datetime.fromisoformat(when.replace("Z", "+00:00"))
+    if isinstance(when, dt.datetime):
+        return when.timestamp()
+    return float(when) if isinstance(when, (int, float)) else None
+
+
+def bring(top: str, rows: List[List[Any]]) -> List[Outcome]:
+    """Bring what has these names into files of these paths, which get these times."""
+    return _each(top, rows, _bring)
+
+
+def _bring(system: Any, top: str, row: List[Any]) -> None:
+    name, path, changed = row
+    tries.surely(lambda: system.get_file(f"{top}/{name}", path))
+    if changed is not None:
+        os.utime(path, (changed, changed))
+
+
+def keep(top: str, rows: List[List[Any]]) -> List[Outcome]:
+    """Put files (path, name, and what the file has to be like still, or None) below a URL."""
+    return _each(top, rows, _keep)
+
+
+def _keep(system: Any, top: str, row: List[Any]) -> None:
+    path, name, stamp = row
+    target = f"{top}/{name}"
+    try:
+        _write(system, path, target, stamp)
+    except FileNotFoundError as error:
+        if not os.path.exists(path):
+            raise
+        if set(_protocols(system)) & set(_BUCKETS):
+            raise _NoPlaceError from error
+        system.makedirs(target.rpartition("/")[0], exist_ok=True)
+        _write(system, path, target, stamp)
+
+
+def _write(system: Any, path: str, target: str, stamp: Optional[List[int]]) -> None:
+    """Write an object, of which nothing is to be seen before the file was read to its end as it was."""
+    kind = mimetypes.guess_type(path)[0] if "s3" in _protocols(system) else None
+    words = {"ContentType": kind} if kind else {}
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size < _LARGE:
+            data = file.read()
+            _be_same(path, stamp)
+            system.pipe_file(target, data, **words)
+            return
+        block = max(_LARGE, size // _MOST_BLOCKS)
+        opened = system.open(target, "wb", block_size=block, autocommit=False, **words)
+        try:
+            while data := file.read(block):
+                opened.write(data)
+            opened.close()
+            _be_same(path, stamp)
+            opened.commit()
+        except BaseException:
+            _give_up(opened)
+            raise
+
+
+def _give_up(opened: Any) -> None:
+    # Whatever it says of that, what went wrong before is what matters; an open one would be written when forgotten.
+    with contextlib.suppress(Exception):
+        opened.discard()
+    opened.closed = True
+
+
+def _be_same(path: str, stamp: Optional[List[int]]) -> None:
+    if stamp is not None and looking.stamp(path) != tuple(stamp):
+        raise _ChangedError
+
+
+def drop(top: str, rows: List[str]) -> List[Outcome]:
+    """Delete what has these names below a URL."""
+    return _each(top, rows, _drop)
+
+
+def _drop(system: Any, top: str, name: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        system.rm_file(f"{top}/{name}")
+
+
+def _each(top: str, rows: Sequence[_One], act: Callable[[Any, str, _One], None]) -> List[Outcome]:
+    """Do something with each; where the store does not answer once, the rest is not asked for, and counts the same."""
+    system, path = filesystems.find(top)
+    away: List[Outcome] = []
+    lock = threading.Lock()
+
+    def one(row: _One) -> Outcome:
+        if away:
+            return away[0]
+        found = _outcome(lambda: act(system, path.rstrip("/"), row), top)
+        if found.how == outcome.AWAY:
+            with lock:
+                away.append(found)
+        return found
+
+    return at_once(one, rows)
+
+
+def _outcome(act: Callable[[], None], top: str) -> Outcome:
+    try:
+        act()
+    except _ChangedError:
+        return Outcome(outcome.CHANGED)
+    except FileNotFoundError as error:
+        return Outcome(outcome.GONE, str(error))
+    except _NoPlaceError as error:
+        return Outcome(outcome.REFUSED, tries.explained(error.__cause__ or error, top).rstrip("."))
+    except Exception as error:  # noqa: BLE001 - border: libraries of stores raise whatever they like
+        how = outcome.AWAY if tries.may_pass(error) else outcome.REFUSED
+        if isinstance(error, OSError) and error.errno in outcome.NO_ROOM:
+            how = outcome.FULL
+        return Outcome(how, tries.explained(error, top).rstrip("."))
+    return Outcome(outcome.DONE)

@@ -1,0 +1,96 @@
+"""What went wrong with a store: whether the same may go well a moment later, and a sentence that says what helps."""
+
+from __future__ import annotations
+
+import time
+from typing import Callable, Iterator, Optional, Sequence
+
+from jupyter_smx.agent import objects, outcome
+from jupyter_smx.agent.filesystems import LackError
+
+_PAUSES = (0.5, 1.0, 2.0)
+"""Seconds before another try, beside the tries of the libraries themselves."""
+_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "DefaultCredentialsError")
+_EXPIRED = ("ExpiredToken", "RequestExpired", "TokenRefreshRequired", "UnauthorizedSSOTokenError", "SSOTokenLoadError")
+_UNKNOWN = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken")
+_WHENCE = (
+    "They are those of --env, else variables of the terminal that JupyterLab was started in, as they were when the "
+    "controller, or a warm host, began, else those in files, as ~/.aws/credentials, which are read each time."
+)
+_RENEW = "Keep them in ~/.aws/credentials and name their profile by --env AWS_PROFILE=NAME."
+
+
+def surely(work: Callable[[], None]) -> None:
+    """Do some work; what may pass is tried again."""
+    for pause in _PAUSES:
+        if _goes_well(work):
+            return
+        time.sleep(pause)
+    work()
+
+
+def _goes_well(work: Callable[[], None]) -> bool:
+    try:
+        work()
+    except Exception as error:
+        if not may_pass(error):
+            raise
+        return False
+    return True
+
+
+def may_pass(error: Exception) -> bool:
+    """Say whether the same may go well a moment later: who is refused stays refused."""
+    if isinstance(error, OSError) and error.errno in outcome.NO_ROOM:
+        return False
+    lasting = (LackError, FileNotFoundError, PermissionError, NotImplementedError, ValueError, TypeError)
+    return not isinstance(error, lasting) and not _is_one_of(error, (*_CREDENTIALS, *_EXPIRED, *_UNKNOWN))
+
+
+def _causes(error: Optional[BaseException]) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _code(error: BaseException) -> str:
+    """Give the code that the service answered with, '' where there is none; s3fs keeps it in the cause alone."""
+    response = getattr(error, "response", None)
+    told = response.get("Error") if isinstance(response, dict) else None
+    return str(told.get("Code", "")) if isinstance(told, dict) else ""
+
+
+def _is_one_of(error: BaseException, names: Sequence[str]) -> bool:
+    """Say whether an error, or what it comes from, is of such a class, has such a code or tells it."""
+    said = [f"{type(one).__name__} {_code(one)} {one}" for one in _causes(error)]
+    return any(name in text for name in names for text in said)
+
+
+def explained(error: BaseException, source: str) -> str:
+    """Say what went wrong with a source, and what helps."""
+    denied = _denied(error)
+    if denied:
+        return f"{source}: {denied}"
+    if isinstance(error, FileNotFoundError):
+        return f"{source}: there is no such bucket, object or server ({error}). Mind capitals, and a slash at its end."
+    if isinstance(error, NotImplementedError):
+        return f"{source}: fsspec can only read from {objects.protocol(source)}://, and nothing can be written there."
+    if isinstance(error, ValueError) and "rotocol" in str(error):
+        return f"{source}: fsspec knows no {objects.protocol(source)!r} ({error})."
+    return f"{source} cannot be reached ({type(error).__name__}: {error})."
+
+
+def _denied(error: BaseException) -> str:
+    """Say why somebody is refused, and where credentials come from; '' where it is not about them."""
+    if _is_one_of(error, _CREDENTIALS):
+        return (
+            "there are no credentials for it here. Give them to the job by --env, or put them where the "
+            "controller's user has them, as ~/.aws/credentials."
+        )
+    if _is_one_of(error, _EXPIRED):
+        return f"access is denied, since the credentials have expired ({error}). {_WHENCE} {_RENEW}"
+    if _is_one_of(error, _UNKNOWN):
+        return f"access is denied, since the store does not know these credentials ({error}). {_WHENCE}"
+    if isinstance(error, PermissionError) or _is_one_of(error, ("AccessDenied",)):
+        return f"access is denied ({error}). Use credentials that may list and read it, or write to it."
+    return ""

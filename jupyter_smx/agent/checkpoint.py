@@ -9,48 +9,65 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import select
 import shutil
-import stat
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Protocol, Set, Tuple
 
-from jupyter_smx.agent import errand
+from jupyter_smx.agent import looking, outcome
 from jupyter_smx.agent.failure import RefusalError
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.loop import Loop
+    from jupyter_smx.agent.outcome import Outcome
 
 NAME = "checkpoints"
-PAUSE = 1.0
-"""Seconds between two looks at the folder; a look that takes long is followed by a longer pause."""
-_REST = 5.0
-"""How much longer the pause is than the look."""
 SETTLED = 1.0
 """Seconds without a change after which a file counts as written."""
 TOO_LONG = 30.0
 """Seconds after which a file that never settles, as a log does not, is kept as it is."""
-_TOLD = 3
-_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+_NOTES = 5
 _PART = ".smx-part-"
 """How the name begins under which a file is written aside; it lies at the top of the place."""
 
-Stamp = Tuple[int, int, int]
-"""What tells two contents of a file apart: size, time of its last change as anybody may set it, and as nobody may."""
 Known = Dict[str, List[int]]
+Row = Tuple[str, str, Optional[looking.Stamp]]
+"""A file to be kept: its path, its name, and what it has to be like still when it was read; None: whatever it is."""
 
 
 class CheckpointError(RefusalError):
     """A place for checkpoints that cannot be used."""
 
 
+class Store(Protocol):
+    """A place for checkpoints, in which a file appears whole or not at all."""
+
+    is_flat: bool
+    """A name may be a file's and a folder's at once, so that nothing has to go before something else can come."""
+    patience: float
+    """Seconds that it is waited for at the end of a job where it does not answer."""
+
+    def names(self) -> List[str]:
+        """Name the files that are there."""
+
+    def bring(self, rows: List[Tuple[str, str]]) -> List[bool]:
+        """Bring files by name to paths; False of one that is not there any more."""
+
+    def keep(self, rows: List[Row]) -> List[Outcome]:
+        """Put files there."""
+
+    def forget(self, names: List[str]) -> List[Outcome]:
+        """Delete files there."""
+
+
 class FolderStore:
-    """A folder as the place of checkpoints. Another kind of place has the same four methods.
+    """A folder as the place of checkpoints.
 
     ``writer`` names the file that is being written, so that hosts and jobs which share the place do not meet there.
     Of a place that is not ours alone no folder is deleted.
     """
+
+    is_flat = False
+    patience = 0.0
 
     def __init__(self, root: str, writer: str, *, is_ours: bool = True) -> None:
         self._root = root
@@ -66,12 +83,34 @@ class FolderStore:
             os.makedirs(self._root, exist_ok=True)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._part)  # what an attempt of this job was writing here when it was killed
-            found, closed = look(self._root)
+            found, closed = looking.look(self._root)
         except OSError as error:
             raise CheckpointError(f"checkpoint: {self._root} cannot be used ({error.strerror}).") from None
         if closed:
             raise CheckpointError(f"checkpoint: {closed[0]} cannot be read.")
         return sorted(name for name in found if not name.startswith(_PART))
+
+    def bring(self, rows: List[Tuple[str, str]]) -> List[bool]:
+        """Copy files from there; False of one that another host, which runs already, deleted meanwhile."""
+        return [self._came(name, path) for name, path in rows]
+
+    def _came(self, name: str, path: str) -> bool:
+        try:
+            self.fetch(name, path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def keep(self, rows: List[Row]) -> List[Outcome]:
+        """Copy files there, one after the other."""
+        return [outcome.of(partial(self._keep_one, *row)) for row in rows]
+
+    def _keep_one(self, path: str, name: str, stamp: Optional[looking.Stamp]) -> bool:
+        return self.put(path, name, lambda: stamp is None or looking.stamp(path) == stamp)
+
+    def forget(self, names: List[str]) -> List[Outcome]:
+        """Delete files there, one after the other."""
+        return [outcome.of(partial(self.remove, name)) for name in names]
 
     def fetch(self, name: str, path: str) -> None:
         """Copy a file from there to ``path``."""
@@ -93,7 +132,7 @@ class FolderStore:
         os.replace(self._part, target)
         return True
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str) -> bool:
         """Delete a file there, and the folders that it leaves empty."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(os.path.join(self._root, name))
@@ -102,35 +141,7 @@ class FolderStore:
             while folder:
                 os.rmdir(os.path.join(self._root, folder))
                 folder = os.path.dirname(folder)
-
-
-def _stamp(path: str) -> Stamp:
-    found = os.stat(path)
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-def look(folder: str, *, follow: bool = True) -> Tuple[Dict[str, Stamp], List[str]]:
-    """Find the files in a folder, by their names in it, and the paths of what cannot be looked at.
-
-    A link to a file counts as the file where links are followed, one to a folder is none; nor are sockets, pipes and
-    the like.
-    """
-    found: Dict[str, Stamp] = {}
-    closed: List[str] = []
-
-    def miss(error: OSError) -> None:
-        if error.errno not in _GONE:
-            closed.append(str(error.filename))
-
-    for top, _folders, names in os.walk(folder, onerror=miss):
-        for name in names:
-            path = os.path.join(top, name)
-            try:
-                if stat.S_ISREG(os.stat(path, follow_symlinks=follow).st_mode):
-                    found[os.path.relpath(path, folder)] = _stamp(path)
-            except OSError as error:
-                miss(error)
-    return found, closed
+        return True
 
 
 class Mirror:
@@ -139,11 +150,12 @@ class Mirror:
     forgets = True
     """What the job deletes is deleted there, too."""
 
-    def __init__(self, folder: str, store: FolderStore, known: Optional[Known] = None) -> None:
+    def __init__(self, folder: str, store: Store, known: Optional[Known] = None) -> None:
         self._folder = folder
         self._store = store
-        self._known: Dict[str, Stamp] = {name: (row[0], row[1], row[2]) for name, row in (known or {}).items()}
+        self._known: Dict[str, looking.Stamp] = {name: (row[0], row[1], row[2]) for name, row in (known or {}).items()}
         self._unsettled: Dict[str, float] = {}
+        self._silence = Silence()
         self.errors: Dict[str, str] = {}
         """What cannot be kept now, by name: a sentence without its end."""
 
@@ -153,51 +165,69 @@ class Mirror:
         :raises CheckpointError: the place cannot be used.
         :raises OSError: the host's disk is full, or a file cannot be read.
         """
-        for name in self._store.names():
-            path = os.path.join(self._folder, name)
+        rows = [(name, os.path.join(self._folder, name)) for name in self._store.names()]
+        for _name, path in rows:
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            try:
-                self._store.fetch(name, path)
-            except FileNotFoundError:
-                continue  # another host, which runs already, deleted it meanwhile
-            self._known[name] = _stamp(path)
+        for (name, path), came in zip(rows, self._store.bring(rows)):  # noqa: B905 - Python 3.10
+            if came:
+                self._known[name] = looking.stamp(path)
         return {name: list(stamp) for name, stamp in self._known.items()}
 
     def keep(self, now: float, *, everything: bool = False) -> None:
         """Keep what is new or changed, then delete what is gone; ``everything`` waits for no file to settle.
 
-        In this order, and nothing is deleted while a file waits: who writes a checkpoint and deletes the one before
-        would have none for as long as the new one takes. ``now`` is in the seconds of the files' times.
+        In this order, and nothing is deleted while a file waits or cannot be kept: who writes a checkpoint and deletes
+        the one before would have none for as long as the new one takes. Only where there is no room what is gone makes
+        some. ``now`` is in the seconds of the files' times.
         """
         found, closed = self._look()
         self.errors = {path: f"{path} cannot be read" for path in closed}
+        self._silence.begin()
         self._unsettled = {name: since for name, since in self._unsettled.items() if name in found}
         # What cannot be seen may still be there.
         gone = [name for name in self._known if name not in found] if self.forgets and not closed else []
-        for name in gone:
-            if any(other.startswith(name + os.sep) for other in found):
-                self._try(name, self._forget)  # a folder took its place
+        if not self._store.is_flat:
+            self._forget([name for name in gone if any(other.startswith(name + os.sep) for other in found)])
         if self._put_all(found, now, everything=everything):
-            for name in gone:
-                if name in self._known:
-                    self._try(name, self._forget)
+            self._forget([name for name in gone if name in self._known])
+        else:
+            self._forget([name for name in gone if name in self._known and self._is_in_the_way(name)])
+        self._silence.end(now)
 
-    def _put_all(self, found: Dict[str, Stamp], now: float, *, everything: bool) -> bool:
-        """Put what is new or changed; says whether nothing waits to settle."""
-        waits = False
+    def is_away(self) -> bool:
+        """Say whether the place did not answer at the last look."""
+        return self._silence.since is not None
+
+    def told(self) -> Dict[str, Any]:
+        """Give what is to be said of it now."""
+        return {"errors": list(self.errors.values()), "notes": self._silence.notes}
+
+    @property
+    def patience(self) -> float:
+        """Seconds that the place is waited for at the end of the job."""
+        return self._store.patience
+
+    def _is_in_the_way(self, name: str) -> bool:
+        """Say whether something there keeps a file from being kept that has its name as a folder, or a folder of it."""
+        wanted = [other for other in self.errors if other not in self._silence.names]
+        return any(other.startswith(name + os.sep) or name.startswith(other + os.sep) for other in wanted)
+
+    def _put_all(self, found: Dict[str, looking.Stamp], now: float, *, everything: bool) -> bool:
+        """Put what is new or changed; says whether nothing waits to settle, or could not be kept."""
+        due, waits = [], False
         for name, stamp in found.items():
             if self._known.get(name) == stamp:
                 self._unsettled.pop(name, None)
             elif everything or self._is_settled(name, stamp, now):
-                self._try(name, partial(self._put, as_it_is=self._is_restless(name, now)))
+                due.append(name)
             else:
                 waits = True
-        return not waits
+        return self._put(due, now) and not waits
 
-    def _look(self) -> Tuple[Dict[str, Stamp], List[str]]:
-        return look(self._folder)
+    def _look(self) -> Tuple[Dict[str, looking.Stamp], List[str]]:
+        return looking.look(self._folder)
 
-    def _is_settled(self, name: str, stamp: Stamp, now: float) -> bool:
+    def _is_settled(self, name: str, stamp: looking.Stamp, now: float) -> bool:
         self._unsettled.setdefault(name, now)
         # A time that lies ahead was set by somebody, and says nothing of when the file was written.
         return not 0 <= now - stamp[1] / 1e9 < SETTLED or self._is_restless(name, now)
@@ -205,124 +235,65 @@ class Mirror:
     def _is_restless(self, name: str, now: float) -> bool:
         return now - self._unsettled.get(name, now) >= TOO_LONG
 
-    def _try(self, name: str, act: Callable[[str], None]) -> None:
-        try:
-            act(name)
-        except FileNotFoundError:
-            pass  # the job removed it; the next look sees that
-        except OSError as error:
-            self.errors[name] = f"{name} could not be kept ({error.strerror or error})"
+    def _put(self, names: List[str], now: float) -> bool:
+        """Keep files; one that never rests also where it changes meanwhile, when it counts as what it was before."""
+        stamps: Dict[str, looking.Stamp] = {}
+        for name in names:
+            with contextlib.suppress(OSError):  # the job removed it; the next look sees that
+                stamps[name] = looking.stamp(os.path.join(self._folder, name))
+        rows: List[Row] = [
+            (os.path.join(self._folder, name), name, None if self._is_restless(name, now) else stamp)
+            for name, stamp in stamps.items()
+        ]
+        is_whole = True
+        for name, found in zip(stamps, self._store.keep(rows) if rows else []):  # noqa: B905 - Python 3.10
+            if found.how == outcome.DONE:
+                self._known[name] = stamps[name]
+                self._unsettled.pop(name, None)
+            else:
+                self._say(name, found)
+                is_whole = is_whole and found.how in (outcome.GONE, outcome.FULL)
+        return is_whole
 
-    def _put(self, name: str, *, as_it_is: bool) -> None:
-        """Keep a file; ``as_it_is``: also one that changes during the copy, which counts as what it was before then."""
-        path = os.path.join(self._folder, name)
-        stamp = _stamp(path)
-        if self._store.put(path, name, lambda: as_it_is or _stamp(path) == stamp):
-            self._known[name] = stamp
-            self._unsettled.pop(name, None)
-
-    def _forget(self, name: str) -> None:
-        self._store.remove(name)
-        del self._known[name]
-
-
-def watch(mirror: Mirror, told: int) -> Dict[str, Any]:
-    """Keep the checkpoints of a running job until a byte comes through ``told``, and then once more. Blocks."""
-    pause = PAUSE
-    while not select.select([told], [], [], pause)[0]:
-        began = time.monotonic()
-        mirror.keep(time.time())
-        pause = max(PAUSE, _REST * (time.monotonic() - began))
-    # Nothing to read is the end of the agent, who did not say that the job's processes are gone.
-    return settle(mirror) if os.read(told, 1) else {"errors": []}
-
-
-def settle(mirror: Mirror) -> Dict[str, Any]:
-    """Keep everything as it is now, when nobody writes any more."""
-    mirror.keep(time.time(), everything=True)
-    if mirror.errors:
-        mirror.keep(time.time(), everything=True)
-    return {"errors": list(mirror.errors.values())}
-
-
-class Keeper:
-    """The checkpoints of one job on this host, by errands; of a job without any, nothing is done."""
-
-    what = "checkpoint"
-    """How a sentence about trouble begins."""
-
-    def __init__(self, loop: Loop, place: str, folder: str, writer: str) -> None:
-        self._loop = loop
-        self._place = place
-        self._folder = folder
-        self._writer = writer
-        self._errand: Optional[errand.Errand] = None
-        self._known: Optional[Known] = None
-        self._pipe = -1
-        self._result: Optional[List[str]] = None
-        self._done: Optional[Callable[[List[str]], None]] = None
-
-    def is_wanted(self) -> bool:
-        """Say whether the job has a place for checkpoints."""
-        return bool(self._place)
-
-    def restore(self) -> Known:
-        """Bring the checkpoints here; to be called by an errand.
-
-        :raises CheckpointError: the place cannot be used.
-        """
-        return self._mirror().restore() if self._place else {}
-
-    def _mirror(self) -> Mirror:
-        return Mirror(self._folder, FolderStore(self._place, self._writer), self._known)
-
-    def begin(self, known: Known) -> None:
-        """Keep them from now on; ``known`` is what :meth:`restore` gave."""
-        if not self._place:
+    def _say(self, name: str, found: Outcome) -> None:
+        if found.how in (outcome.CHANGED, outcome.GONE):
             return
-        self._known = known
-        told, self._pipe = os.pipe()
-        errand.KEPT.add(told)
-        mirror = self._mirror()
-        self._errand = errand.Errand(self._loop, lambda: watch(mirror, told), self._watched)
-        errand.KEPT.discard(told)
-        os.close(told)
+        self.errors[name] = f"{name} could not be kept ({found.said})"
+        if found.how == outcome.AWAY:
+            self._silence.hear(name, found.said)
 
-    def drop(self) -> None:
-        """Keep nothing from now on: the folder is about to be emptied, which is no wish of the job's."""
-        if self._errand is not None:
-            self._errand.cancel()
+    def _forget(self, names: List[str]) -> None:
+        for name, found in zip(names, self._store.forget(names) if names else []):  # noqa: B905 - Python 3.10
+            if found.how in (outcome.DONE, outcome.GONE):
+                del self._known[name]
+            else:
+                self._say(name, found)
 
-    def end(self, done: Callable[[List[str]], None]) -> None:
-        """Keep them once more, now that the job's processes are gone; ``done`` gets sentences about trouble."""
-        if self._known is None:
-            done([])
-            return
-        self._done = done
-        if self._pipe < 0:
-            self._settle()
-            return
-        with contextlib.suppress(OSError):
-            os.write(self._pipe, b".")
 
-    def _watched(self, result: Optional[Dict[str, Any]], _error: str) -> None:
-        os.close(self._pipe)
-        self._pipe = -1
-        if result is not None:
-            self._tell(result["errors"])
-        elif self._done is not None:
-            self._settle()
+class Silence:
+    """Times in which a place did not answer."""
 
-    def _settle(self) -> None:
-        # The errand ended too early: what it had kept is not known, so everything that differs is kept again.
-        mirror = self._mirror()
-        self._errand = errand.Errand(self._loop, lambda: settle(mirror), self._settled)
+    def __init__(self) -> None:
+        self.since: Optional[float] = None
+        self.names: Set[str] = set()
+        self.notes: List[str] = []
+        self._said = ""
 
-    def _settled(self, result: Optional[Dict[str, Any]], error: str) -> None:
-        self._tell([error] if result is None else result["errors"])
+    def begin(self) -> None:
+        """Begin a look."""
+        self.names = set()
 
-    def _tell(self, errors: List[str]) -> None:
-        done, self._done = self._done, None
-        more = f", and {len(errors) - _TOLD} more" if len(errors) > _TOLD else ""
-        if done is not None:
-            done([f"{self.what}: {'; '.join(errors[:_TOLD])}{more}."] if errors else [])
+    def hear(self, name: str, said: str) -> None:
+        """Take note of a file that it did not take."""
+        self.names.add(name)
+        self._said = said
+
+    def end(self, now: float) -> None:
+        """End a look."""
+        if self.names:
+            self.since = now if self.since is None else self.since
+        elif self.since is not None:
+            times = " and ".join(time.strftime("%H:%M:%S", time.gmtime(moment)) for moment in (self.since, now))
+            self.notes.append(f"the store did not answer between {times} UTC ({self._said}); all is kept since.")
+            self.notes = self.notes[-_NOTES:]
+            self.since = None

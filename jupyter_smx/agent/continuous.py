@@ -7,9 +7,10 @@ the end of the job is the same once more, so that whatever was missed is there t
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
-from jupyter_smx.agent import checkpoint
+from jupyter_smx.agent import checkpoint, keeper, looking
+from jupyter_smx.agent.object_store import store_of
 from jupyter_smx.agent.place import reach
 
 if TYPE_CHECKING:
@@ -24,28 +25,28 @@ class _Mirror(checkpoint.Mirror):
 
     forgets = False
 
-    def __init__(self, folder: str, store: checkpoint.FolderStore, ml: str) -> None:
+    def __init__(self, folder: str, store: checkpoint.Store, ml: str) -> None:
         super().__init__(folder, store, {})
         self._output = folder
         self._ml = os.path.realpath(ml)
 
-    def _look(self) -> Tuple[Dict[str, checkpoint.Stamp], List[str]]:
+    def _look(self) -> Tuple[Dict[str, looking.Stamp], List[str]]:
         # The job may have put a link in the place of its folder: what that leads to is not the job's.
         if not os.path.realpath(self._output).startswith(self._ml + os.sep):
             return {}, []
-        return checkpoint.look(self._output, follow=False)
+        return looking.look(self._output, follow=False)
 
 
-class _Keeper(checkpoint.Keeper):
+class _Keeper(keeper.Keeper):
     """One output on this host."""
 
-    def __init__(self, loop: Loop, place: str, folder: str, writer: str, *, name: str, ml: str) -> None:
-        super().__init__(loop, place, folder, writer)
+    def __init__(self, loop: Loop, store: Optional[checkpoint.Store], folder: str, *, name: str, ml: str) -> None:
+        super().__init__(loop, store, folder)
         self.what = f"output {name}"
         self._ml = ml
 
-    def _mirror(self) -> _Mirror:
-        return _Mirror(self._folder, checkpoint.FolderStore(self._place, self._writer, is_ours=False), self._ml)
+    def _mirror(self, store: checkpoint.Store) -> _Mirror:
+        return _Mirror(self._folder, store, self._ml)
 
 
 class Continuous:
@@ -56,10 +57,15 @@ class Continuous:
         self._left: List[_Keeper] = []
         self._errors: List[str] = []
 
+    @property
+    def notes(self) -> List[str]:
+        """What is to be said of them besides trouble."""
+        return [note for one in self._keepers for note in one.notes]
+
     def begin(self) -> None:
         """Bring files where they go from now on."""
-        for keeper in self._keepers:
-            keeper.begin({})
+        for one in self._keepers:
+            one.begin({})
         self._left = list(self._keepers)
 
     def end(self, done: Callable[[List[str]], None]) -> None:
@@ -78,18 +84,12 @@ class Continuous:
 def of(host: Host, job: str, spec: Dict[str, Any], outputs: List[Tuple[str, str]]) -> Continuous:
     """Take the outputs of a job that go somewhere while it runs."""
     places = {one["name"]: one.get("destination") for one in spec["outputs"] if one.get("mode") == MODE}
-    ml, writer = host.folder.ml, f"{job}-{host.config.host}"
+    ml, writer, means = host.folder.ml, f"{job}-{host.config.host}", host.means(spec["environment"])
+
+    def store(name: str) -> Optional[checkpoint.Store]:
+        place = reach(places[name], host.hidden)
+        return store_of(place, f"{writer}-{name}", means, what=f"output {name}", is_ours=False)
+
     return Continuous(
-        [
-            _Keeper(
-                host.loop,
-                reach(places[name], host.hidden),
-                folder,
-                f"{writer}-{name}",
-                name=name,
-                ml=ml,
-            )
-            for name, folder in outputs
-            if places.get(name)
-        ]
+        [_Keeper(host.loop, store(name), folder, name=name, ml=ml) for name, folder in outputs if places.get(name)]
     )

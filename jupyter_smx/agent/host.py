@@ -128,11 +128,15 @@ class Host:
         """Say whether shared memory belongs to this host alone."""
         return self.isolation.mode == "namespace"
 
-    def world_of_channels(self, environment: Dict[str, str]) -> channel.World:
-        """Say what this host can do for the channels of a job, which has these variables of its own."""
+    def means(self, environment: Dict[str, str]) -> fetch.Means:
+        """Say how objects are brought and kept for a job, which has these variables of its own."""
         store, pythons = self.isolation.store, (self.config.courier, sys.executable)
         kept = (int(os.path.basename(store)),) if store else ()
-        means = fetch.Means(tuple(filter(None, pythons)), self.entry, environment, kept)
+        return fetch.Means(tuple(filter(None, pythons)), self.entry, environment, kept)
+
+    def world_of_channels(self, environment: Dict[str, str]) -> channel.World:
+        """Say what this host can do for the channels of a job, which has these variables of its own."""
+        store, means = self.isolation.store, self.means(environment)
         if not store:
             folder, trash = self.folder.inputs, self.folder.trash
             return channel.World(folder, reason=self.isolation.reason, means=means, trash=trash)

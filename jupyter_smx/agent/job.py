@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from jupyter_smx.agent import (
     archive,
-    checkpoint,
     child,
     clean,
     continuous,
     disk,
     failure,
+    keeper,
     memory,
     packages,
     process,
@@ -27,11 +27,12 @@ from jupyter_smx.agent import (
 )
 from jupyter_smx.agent.errand import Errand
 from jupyter_smx.agent.inputs import Inputs
-from jupyter_smx.agent.place import outputs, reach
+from jupyter_smx.agent.place import outputs
 from jupyter_smx.agent.stop import Stop
 from jupyter_smx.agent.surely import surely
 
 if TYPE_CHECKING:
+    from jupyter_smx.agent.checkpoint import Known
     from jupyter_smx.agent.host import Host
     from jupyter_smx.agent.loop import Timer
     from jupyter_smx.agent.offspring import Child
@@ -82,9 +83,8 @@ class Job:
         self._watch: Optional[int] = None
         self._sampler = sampler.Sampler(host.loop, host.spool.path(job), host.folder.ml, self._roots, self._sampled)
         self._told = 0
-        place, folder = reach(spec["checkpoint"], host.hidden), host.folder.path("ml", checkpoint.NAME)
-        self._checkpoints = checkpoint.Keeper(host.loop, place, folder, f"{job}-{host.config.host}")
-        self._restored: checkpoint.Known = {}
+        self._checkpoints = keeper.of(host, job, spec)
+        self._restored: Known = {}
         self._oom_before = 0
         self._oom = 0
         self._reported = False
@@ -375,5 +375,5 @@ class Job:
             "own_modules": self._found.own,
             "inputs": self._inputs.described(),
             "hash_seed": os.environ.get("PYTHONHASHSEED", ""),
-            "notes": self._found.notes + self._inputs.notes,
+            "notes": self._found.notes + self._inputs.notes + self._checkpoints.notes + self._continuous.notes,
         }

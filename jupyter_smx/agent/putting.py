@@ -6,7 +6,6 @@ import contextlib
 import datetime as dt
 import mimetypes
 import os
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, List, Optional, Sequence, TypeVar
 
@@ -196,17 +195,17 @@ def _drop(system: Any, top: str, name: str) -> None:
 
 def _each(top: str, rows: Sequence[_One], act: Callable[[Any, str, _One], None]) -> List[Outcome]:
     """Do something with each; where the store does not answer once, the rest is not asked for, and counts the same."""
-    system, path = filesystems.find(top)
+    shared, path = filesystems.find(top)
     away: List[Outcome] = []
-    lock = threading.Lock()
 
     def one(row: _One) -> Outcome:
         if away:
             return away[0]
+        # What is no more than one connection each thread has for itself.
+        system = shared if shared.async_impl else filesystems.find(top)[0]
         found = _outcome(lambda: act(system, path.rstrip("/"), row), top)
         if found.how == outcome.AWAY:
-            with lock:
-                away.append(found)
+            away.append(found)
         return found
 
     return at_once(one, rows)

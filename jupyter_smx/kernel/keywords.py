@@ -64,7 +64,8 @@ KEYWORDS = {
         "least ``max_run``."
     ),
     "checkpoint": (
-        "folder that ``/opt/ml/checkpoints`` of the job is restored from at each start, and kept in while it runs."
+        "folder, or URL as ``s3://BUCKET/FOLDER``, that ``/opt/ml/checkpoints`` of the job is restored from at each "
+        "start, and kept in while it runs."
     ),
     "after": (
         "jobs that must have completed before this one begins: handles, names or ids. If one of them does "

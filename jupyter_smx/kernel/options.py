@@ -164,9 +164,10 @@ TABLE = (
     ),
     Option(
         ("--checkpoint",),
-        "DIR",
+        "DIR|URL",
         "checkpoints",
-        "folder that /opt/ml/checkpoints of the job is restored from at each start, and kept in while the job runs",
+        "folder, or URL as s3://BUCKET/FOLDER, that /opt/ml/checkpoints of the job is restored from at each start, and "
+        "kept in while the job runs",
     ),
     Option(
         ("--metric",),

@@ -145,7 +145,7 @@ def _training(spec: JobSpec, script: str, *, requirements: bool) -> str:
         ("max_run", str(spec.max_run)),
         *([("max_retry_attempts", str(spec.retries))] if spec.retries else []),
         *([("use_spot_instances", "True"), ("max_wait", str(spec.max_wait or spec.max_run))] if spec.spot else []),
-        *([("checkpoint_s3_uri", 'f"s3://{BUCKET}/{PREFIX}/checkpoints"')] if spec.checkpoint else []),
+        *([("checkpoint_s3_uri", _checkpoint_uri(spec.checkpoint))] if spec.checkpoint else []),
         ("hyperparameters", 'json.loads((HERE / "hyperparameters.json").read_text(encoding="utf-8"))'),
         *([("environment", _literal(spec.environment, 2))] if spec.environment else []),
         *_metrics(spec),
@@ -155,6 +155,10 @@ def _training(spec: JobSpec, script: str, *, requirements: bool) -> str:
     inputs = [f"            {_q(channel.name)}: {_training_input(channel)},\n" for channel in spec.channels]
     fit = "".join(["\n        {\n", *inputs, "        }\n    "]) if inputs else ""
     return "\n".join([*lines, f"    estimator.fit({fit})"])
+
+
+def _checkpoint_uri(place: str) -> str:
+    return _q(place) if place.startswith("s3://") else 'f"s3://{BUCKET}/{PREFIX}/checkpoints"'
 
 
 def _training_hosts(spec: JobSpec) -> Arguments:

@@ -72,7 +72,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_wait: int = 0
     """Seconds in which a spot job waits and runs, all attempts together; 0 is no limit (``MaxWaitTimeInSeconds``)."""
     checkpoint: str = ""
-    """Absolute folder that ``/opt/ml/checkpoints`` is restored from and kept in (``CheckpointConfig``); "" for none."""
+    """Absolute folder, or URL, that ``/opt/ml/checkpoints`` is restored from and kept in (``CheckpointConfig``)."""
     after: tuple[str, ...] = ()
     """Ids of the jobs and arrays that must have completed before this one begins."""
     revision: Revision | None = None

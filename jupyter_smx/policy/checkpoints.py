@@ -1,4 +1,4 @@
-"""Where checkpoints may be kept: in a folder that the hosts share with the controller."""
+"""Where checkpoints may be kept: at a URL, or in a folder that the hosts share with the controller."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from posixpath import normpath
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.policy import urls
 
 if TYPE_CHECKING:
     from jupyter_smx.model.spec import JobSpec
@@ -17,17 +18,34 @@ _OF_HOSTS = ("/opt/ml", "/dev/shm")  # noqa: S108 - no file is made there
 def check(spec: JobSpec, *, shared_folder: bool) -> None:
     """Refuse a place that the hosts of an engine cannot reach.
 
-    :raises ValidationError: a URL, a relative path, or a folder that is not theirs.
+    :raises ValidationError: a URL that nothing can be written to, a relative path, or a folder that is not theirs.
     """
-    if not spec.checkpoint:
-        return
-    if "://" in spec.checkpoint or not spec.checkpoint.startswith("/"):
+    if urls.is_url(spec.checkpoint):
+        _check_url(spec.checkpoint)
+    elif spec.checkpoint:
+        _check_folder(spec, shared_folder=shared_folder)
+
+
+def _check_url(place: str) -> None:
+    why = urls.why_not(place)
+    if why:
+        raise ValidationError(
+            f"--checkpoint: nothing can be kept at {place}.",
+            field="checkpoint",
+            value=place,
+            rule=why,
+            cure="Name a folder of an object store, as s3://BUCKET/FOLDER, or of this machine.",
+        )
+
+
+def _check_folder(spec: JobSpec, *, shared_folder: bool) -> None:
+    if not spec.checkpoint.startswith("/"):
         raise ValidationError(
             f"--checkpoint: {spec.checkpoint} is not a folder of this machine.",
             field="checkpoint",
             value=spec.checkpoint,
-            rule="Checkpoints are kept in a folder here.",
-            cure="Name a folder; copy it to the object store when the job is done.",
+            rule="Checkpoints are kept in a folder here, or at a URL.",
+            cure="Name the folder by its whole path.",
         )
     if any(f"{normpath(spec.checkpoint)}/".startswith(f"{taken}/") for taken in _OF_HOSTS):
         raise ValidationError(
@@ -43,5 +61,5 @@ def check(spec: JobSpec, *, shared_folder: bool) -> None:
             field="checkpoint",
             value=spec.checkpoint,
             rule="Checkpoints are kept by the hosts themselves, in a folder that they see.",
-            cure="Use the engine local, or save what matters in /opt/ml/model.",
+            cure="Name a URL, as s3://BUCKET/FOLDER, or use the engine local.",
         )

@@ -1,10 +1,11 @@
-"""Which outputs may go where they go while the job runs: those of processing jobs, to folders that the hosts share."""
+"""Which outputs may go where they go while the job runs: those of processing jobs, to URLs and to shared folders."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.policy import urls
 
 if TYPE_CHECKING:
     from jupyter_smx.model.channel import Output
@@ -27,13 +28,18 @@ def _check(output: Output, spec: JobSpec, *, shared_folder: bool) -> None:
             "The archives of a training job are made at its end.",
             "Save to --checkpoint what is needed before.",
         )
+    elif urls.is_url(output.destination):
+        rule = urls.why_not(output.destination)
+        cure = "Name a folder of an object store, as s3://BUCKET/FOLDER, or of this machine."
     elif not output.destination.startswith("/"):
-        rule = "While a job runs its files are brought to a folder of this machine, which has to be named."
+        rule = "While a job runs its files are brought to a folder of this machine, or a URL, which has to be named."
         cure = f"For example --output {output.name}={output.path}:{output.name},mode=Continuous."
     elif not shared_folder:
         rule = f"Hosts of the engine {spec.engine} share no folder with this machine."
         cure = "Leave mode=Continuous out: the files come at the end."
     else:
+        rule = cure = ""
+    if not rule:
         return
     raise ValidationError(
         f"--output {output.name}: it cannot be Continuous.", field="output", value=output.name, rule=rule, cure=cure

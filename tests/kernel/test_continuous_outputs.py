@@ -15,6 +15,9 @@ from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.spec import JobSpec
 from jupyter_smx.policy import continuous
 from jupyter_smx.testing.eventually import eventually_blocking
+from jupyter_smx.testing.object_storage import Bucket, bucket
+
+__all__ = ["bucket"]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +45,12 @@ def test_a_mode_that_is_none_is_refused(tmp_path: Path) -> None:
     [
         ("process", "/home/me/out", True, ""),
         ("process", "", True, "has to be named"),
-        ("process", "s3://bucket/out", True, "a folder of this machine"),
+        ("process", "s3://bucket/out", True, ""),
+        ("process", "gs://bucket/out", False, ""),
+        ("process", "https://example.org/out", True, "The web can be read"),
+        ("process", "s3://", True, "names no bucket"),
+        ("process", "memory://x/out", True, "lives in one process only"),
+        ("process", "simplecache::s3://bucket/out", True, "no chain"),
         ("process", "/home/me/out", False, "share no folder"),
         ("train", "/home/me/out", True, "archives of a training job"),
     ],
@@ -95,6 +103,29 @@ def test_files_are_there_while_the_job_runs_and_what_it_deletes_stays(notebook: 
     assert brought() == wanted
     assert (there / "rows.csv").read_text() == "rows.csv, and the last"
     assert not any(path.name.startswith(".smx") or path.is_symlink() for path in there.rglob("*"))
+
+
+def test_files_are_at_a_url_while_the_job_runs_and_what_it_deletes_stays(
+    notebook: Any, tmp_path: Path, bucket: Bucket
+) -> None:
+    del notebook  # gives the session
+    gate, secret = tmp_path / "gate", tmp_path / "secret"
+    secret.write_text("of the host")
+    source = WORK.replace("SECRET", repr(str(secret))).replace("GATE", repr(str(gate)))
+    wish = "/opt/ml/processing/table:s3://bucket/of/job/,mode=Continuous"
+    job = smx.process(source, outputs={"table": wish}, environment=bucket.environment)
+    there = bucket.folder / "of" / "job"
+    wanted = {"rows.csv": "rows.csv", "gone.csv": "gone.csv", "deep/more.csv": "deep/more.csv"}
+
+    def brought() -> dict[str, str]:
+        found = (path for path in there.rglob("*") if path.is_file())
+        return {os.path.relpath(path, there): path.read_text() for path in found}
+
+    eventually_blocking(lambda: brought() == wanted, "objects of a job that runs", within=60)
+    assert not job.done()
+    gate.touch()
+    job.result(60)
+    assert brought() == {**wanted, "rows.csv": "rows.csv, and the last"}
 
 
 def test_an_output_that_leads_out_of_the_job_brings_nothing(notebook: Any, tmp_path: Path) -> None:

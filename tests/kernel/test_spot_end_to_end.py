@@ -8,9 +8,12 @@ import pytest
 
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.testing import side_doors
+from jupyter_smx.testing.object_storage import Bucket, bucket
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+__all__ = ["bucket"]
 
 COUNTS = """
 import os, time
@@ -127,7 +130,7 @@ def test_a_job_over_its_time_is_stopped_and_its_model_is_here(desk: Any, tmp_pat
     [
         ("--max-wait 1h", "--max-wait: 1 h without --spot"),
         ("--spot --max-run 2h --max-wait 1h", "--max-wait: 1 h is less than --max-run, 2 h"),
-        ("--checkpoint s3://bucket/kept", "is not a folder of this machine"),
+        ("--checkpoint https://example.org/kept", "nothing can be kept at https://example.org/kept"),
     ],
 )
 def test_a_wish_that_cannot_be_is_refused_in_the_cell(desk: Any, line: str, words: str) -> None:
@@ -138,3 +141,27 @@ def test_a_wish_that_cannot_be_is_refused_in_the_cell(desk: Any, line: str, word
 def test_a_processing_job_has_neither(desk: Any) -> None:
     with pytest.raises(ValidationError, match="--checkpoint is not for processing jobs"):
         cell(desk, "%%process --checkpoint kept\npass")
+
+
+@pytest.mark.parametrize("end", ["interrupted", "lost"])
+def test_a_job_whose_host_goes_goes_on_from_its_checkpoints_at_a_url(
+    desk: Any, tmp_path: Path, bucket: Bucket, eventually_blocking: Any, end: str
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.txt").write_text("hello")
+    given = " ".join(f"--env {name}={value}" for name, value in bucket.environment.items())
+    options = "--spot" if end == "interrupted" else "--retries 1"
+    cell(desk, f"%%train --input train=data --checkpoint s3://bucket/kept --as job {options} {given}\n{COUNTS}")
+    eventually_blocking((bucket.folder / "kept" / "step").exists, "the checkpoint is kept while the job runs")
+    job = desk.user_ns["job"]
+    first = job.record
+    if end == "interrupted":
+        cell(desk, "%smx interrupt job")
+    else:
+        (agent,) = side_doors.agents(first.cluster).values()
+        side_doors.kill_and_wait(agent)
+    record = job.wait(60).record
+    assert job.logs() == EXPECTED
+    assert record.attempts[0].interrupted == (end == "interrupted")
+    assert record.cluster != first.cluster
+    assert not side_doors.of_cluster(first.cluster), "its courier neither"

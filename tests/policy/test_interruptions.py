@@ -205,7 +205,12 @@ def test_the_wait_is_over_once(goal: Goal, until: float | None, over: bool) -> N
 @pytest.mark.parametrize(
     ("place", "shared", "words"),
     [
-        ("s3://bucket/kept", True, "is not a folder of this machine"),
+        ("https://example.org/kept", True, "The web can be read"),
+        ("memory://kept/x", True, "lives in one process only"),
+        ("file:///kept", True, "named by its path"),
+        ("simplecache::s3://bucket/kept", True, "no chain"),
+        ("/kept::s3://bucket/kept", True, "no chain"),
+        ("s3://", True, "names no bucket"),
         ("kept", True, "is not a folder of this machine"),
         ("/opt/ml/checkpoints", True, "is a folder of the hosts"),
         ("/opt//ml/../ml", True, "is a folder of the hosts"),
@@ -218,6 +223,8 @@ def test_a_place_that_hosts_cannot_reach_is_refused(place: str, shared: bool, wo
         checkpoints.check(a_spec(checkpoint=place), shared_folder=shared)
     checkpoints.check(a_spec(checkpoint="/kept"), shared_folder=True)
     checkpoints.check(a_spec(), shared_folder=False)
+    for url in ("s3://bucket", "s3://bucket/kept/", "gs://bucket/kept", "abfs://x@y/kept"):
+        checkpoints.check(a_spec(checkpoint=url), shared_folder=False)
 
 
 def test_when_the_clock_is_set_the_wait_is_as_long_as_before() -> None:

@@ -308,7 +308,8 @@ def test_how_long_a_page_takes_is_not_limited_as_long_as_it_comes(web: Web) -> N
 import aiohttp.client
 aiohttp.client.DEFAULT_TIMEOUT = aiohttp.ClientTimeout(total=1e-6)
 from jupyter_smx.agent import courier, filesystems
-print(courier.read("{web.address}/page"), filesystems._options("{web.address}/page")["client_kwargs"]["timeout"].sock_read)
+words = filesystems._options("{web.address}/page")["client_kwargs"]
+print(courier.read("{web.address}/page"), words["timeout"].sock_read)
 """
     done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True)
     assert done.stdout == "words 300.0\n"

@@ -316,7 +316,7 @@ def test_the_agent_is_written_in_python_3_8_and_the_standard_library() -> None:
             )
         }
         # The courier is a program of its own, for an interpreter that has it.
-        own = {"fsspec"} if path.name == "courier.py" else set()
+        own = {"fsspec", "aiohttp"} if path.name == "filesystems.py" else set()
         assert imports <= {*sys.stdlib_module_names, "jupyter_smx", "cloudpickle", *own}, path
 
 

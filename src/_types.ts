@@ -671,6 +671,7 @@ export interface JobSpec {
   spot: boolean;
   max_wait: number;
   checkpoint: string;
+  disable_output_compression: boolean;
   after: string[];
   revision: Revision | null;
   submitted_at: number;

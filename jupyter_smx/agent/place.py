@@ -8,7 +8,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 ML = "/opt/ml"
 REGION = "us-east-1"
 """The region of a host whose user has none: the one that the prices of the catalogue are of."""
-ARCHIVES = (("model", "model.tar.gz"), (os.path.join("output", "data"), "output.tar.gz"))
+MODEL = "model"
+ARCHIVES = ((MODEL, "model.tar.gz"), (os.path.join("output", "data"), "output.tar.gz"))
 """Folders below ``/opt/ml`` that come home as one file each, and its name."""
 PORT = 7777
 """Where sagemaker-training lets the first host listen."""
@@ -76,10 +77,14 @@ def input_folder(place: Place, kind: str, channel: Dict[str, Any]) -> str:
 
 
 def outputs(spec: Dict[str, Any], place: Place) -> List[Tuple[str, str]]:
-    """Give name and real folder of each output that comes home as files; a training job's are archives.
+    """Give name and real folder of each output that comes home as files; a training job's are archives, mostly.
 
     :raises ValueError: a folder is none below ``/opt/ml``; the text names it.
     """
     found = [(output["name"], place.real(output["path"])) for output in spec.get("outputs") or []]
-    archived = {place.path(folder) for folder, _archive in ARCHIVES} if spec["kind"] == "train" else set()
+    if spec["kind"] != "train":
+        return found
+    archived = {place.path(folder) for folder, _archive in ARCHIVES}
+    if spec.get("disable_output_compression"):
+        return [(MODEL, place.path(MODEL)), *((name, folder) for name, folder in found if folder not in archived)]
     return [(name, folder) for name, folder in found if folder not in archived]

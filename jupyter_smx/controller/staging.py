@@ -237,12 +237,19 @@ def _deliver(source: Path, goal: Path) -> None:
         raise
 
 
+def _archive(job: Job, output: Output) -> str:
+    """Name the archive that an output becomes, "" where its files come home as they are."""
+    if job.spec.kind != "train" or (output.name == "model" and job.spec.disable_output_compression):
+        return ""
+    return ARCHIVES.get(output.name, "")
+
+
 def _urls(job: Job, folder: JobFolder, output: Output) -> Iterator[tuple[Path, str]]:
     top = output.destination.rstrip("/")
-    if job.spec.kind == "train":
-        archive = folder.artifacts / ARCHIVES.get(output.name, "")
-        if archive.is_file():
-            yield archive, top if top.endswith((".tar.gz", ".tgz")) else f"{top}/{archive.name}"
+    archive = _archive(job, output)
+    if archive:
+        if (folder.artifacts / archive).is_file():
+            yield folder.artifacts / archive, top if top.endswith((".tar.gz", ".tgz")) else f"{top}/{archive}"
         return
     for name, path in _files(folder.artifacts / "outputs" / output.name):
         yield path, f"{top}/{name}"
@@ -250,9 +257,9 @@ def _urls(job: Job, folder: JobFolder, output: Output) -> Iterator[tuple[Path, s
 
 def _goals(job: Job, folder: JobFolder, output: Output) -> Iterator[tuple[str, Path]]:
     destination = Path(job.spec.working_directory or folder.path, output.destination).absolute()
-    if job.spec.kind == "train":
-        archive = ARCHIVES.get(output.name, "")
-        if archive and (folder.artifacts / archive).exists():
+    archive = _archive(job, output)
+    if archive:
+        if (folder.artifacts / archive).exists():
             is_file = destination.name.endswith((".tar.gz", ".tgz")) and not destination.is_dir()
             yield archive, destination if is_file else destination / archive
         return

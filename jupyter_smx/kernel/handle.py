@@ -132,7 +132,10 @@ class Job:
 
     @property
     def artifacts(self) -> dict[str, Path]:
-        """Files that the job brought home, by name: ``model.tar.gz``, ``output.tar.gz``, ``outputs/<name>/…``."""
+        """Files that the job brought home, by name: ``model.tar.gz``, ``output.tar.gz``, ``outputs/<name>/…``.
+
+        Without compression the model's are ``outputs/model/…``.
+        """
         return {artifact.name: Path(artifact.path) for artifact in self.record.artifacts}
 
     def take(self, record: Record) -> None:

@@ -67,6 +67,9 @@ KEYWORDS = {
         "folder, or URL as ``s3://BUCKET/FOLDER``, that ``/opt/ml/checkpoints`` of the job is restored from at each "
         "start, and kept in while it runs."
     ),
+    "disable_output_compression": (
+        "bring the files of ``/opt/ml/model`` home as they are, and not as ``model.tar.gz``."
+    ),
     "after": (
         "jobs that must have completed before this one begins: handles, names or ids. If one of them does "
         "not complete, this one ends without running."

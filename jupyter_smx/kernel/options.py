@@ -43,6 +43,7 @@ class Options(Struct, frozen=True, kw_only=True):
     max_wait: str | None = None
     spot: bool = False
     checkpoint: str = ""
+    disable_output_compression: bool = False
     max_concurrent: str | None = None
     retries: str | None = None
     after: tuple[str, ...] = ()
@@ -168,6 +169,12 @@ TABLE = (
         "checkpoints",
         "folder, or URL as s3://BUCKET/FOLDER, that /opt/ml/checkpoints of the job is restored from at each start, and "
         "kept in while the job runs",
+    ),
+    Option(
+        ("--disable-output-compression",),
+        "",
+        "",
+        "bring the files of /opt/ml/model home as they are, and not as model.tar.gz",
     ),
     Option(
         ("--metric",),

@@ -103,6 +103,7 @@ def remote(
     spot: bool = False,
     max_wait: int | str | None = None,
     checkpoint: str | Path = "",
+    disable_output_compression: bool = False,
     after: After = (),
 ) -> Callable[[Callable[_Arguments, _Value]], RemoteFunction[_Arguments, _Value]]: ...
 

@@ -97,6 +97,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     max_wait: int | str | None = None
     checkpoint: str = ""
     """Absolute path of a folder, "" for none."""
+    disable_output_compression: bool = False
     after: tuple[str, ...] = ()
     """Ids of jobs; from a line, what the user calls them, until :mod:`jupyter_smx.kernel.order` was asked."""
 
@@ -146,6 +147,7 @@ class Wish(Struct, frozen=True, kw_only=True):
             spot=self.spot,
             max_wait=0 if self.max_wait is None else duration.parse(self.max_wait, "max_wait"),
             checkpoint=self.checkpoint,
+            disable_output_compression=self.disable_output_compression,
             after=self.after,
             submitted_at=submitted_at,
         )
@@ -229,6 +231,7 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         spot=options.spot,
         max_wait=options.max_wait,
         checkpoint=fields.absolute(options.checkpoint, folder) if options.checkpoint else "",
+        disable_output_compression=options.disable_output_compression,
         after=options.after,
     )
 

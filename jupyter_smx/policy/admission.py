@@ -283,6 +283,13 @@ def _check_code(spec: JobSpec) -> None:
             value=spec.entry_point,
             rule="A path within the folder, of letters, digits, dots, hyphens, underscores and plus signs.",
         )
+    if spec.disable_output_compression and spec.kind == "process":
+        raise ValidationError(
+            "--disable-output-compression is not for processing jobs.",
+            field="disable_output_compression",
+            rule="Only a training job has a model; outputs of a processing job are never compressed.",
+            cure="Leave it out.",
+        )
     if spec.arguments and spec.kind != "process":
         raise ValidationError(
             f"--arg: {spec.arguments[0]!r} goes to no training job.",

@@ -55,6 +55,7 @@ export const SPEC: JobSpec = {
   shared: null,
   retries: 0,
   spot: false,
+  disable_output_compression: false,
   max_wait: 0,
   checkpoint: '',
   arguments: [],

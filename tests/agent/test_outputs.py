@@ -92,3 +92,26 @@ def test_a_folder_that_is_gone_at_the_end_is_named_as_the_user_wrote_it(agent: A
     source = "import os\nos.rmdir(os.environ['SMX_OUTPUT_R'])"
     record = agent.run(source, kind="process", outputs=[{"name": "r", "path": "/opt/ml/processing/output/r"}])
     assert record["errors"] == ["output r: /opt/ml/processing/output/r is not a folder at the end of the job."]
+
+
+NESTED = """
+import os
+model = os.environ["SM_MODEL_DIR"]
+os.makedirs(f"{model}/sub")
+for name in ("weights.bin", "sub/config.json"):
+    open(f"{model}/{name}", "w").write(name)
+os.symlink("weights.bin", f"{model}/latest")
+open(os.environ["SM_OUTPUT_DATA_DIR"] + "/scores", "w").write("1")
+"""
+
+
+@pytest.mark.parametrize("outputs", [[], OF_TRAINING])
+def test_a_model_without_compression_comes_home_as_its_files_and_the_data_as_an_archive(
+    agent: Agent, outputs: list[dict[str, str]]
+) -> None:
+    record = agent.run(NESTED, outputs=outputs, disable_output_compression=True)
+    model = ["outputs/model/sub/config.json", "outputs/model/weights.bin"]
+    assert (sorted(names(record)), record["errors"]) == (["output.tar.gz", *model], [])
+    assert [one["size"] for one in record["artifacts"] if one["name"] in model] == [15, 11]
+    assert agent.run("pass", outputs=outputs, disable_output_compression=True)["artifacts"] == []
+    assert names(agent.run(NESTED, outputs=outputs)) == ["model.tar.gz", "output.tar.gz"]

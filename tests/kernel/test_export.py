@@ -62,6 +62,7 @@ def test_a_training_job_becomes_an_estimator(tmp_path: Path, monkeypatch: pytest
         hyperparameters={"epochs": "3", "name": "adam", "flag": "true", "layers": "[1, 2]"},
         environment={"A": 'it\'s "b"'},
         metrics={"loss": r"loss=([0-9.]+)"},
+        disable_output_compression=True,
     )
     made = export(wish, tmp_path / "out")
     recorder = run(tmp_path / "out", monkeypatch)
@@ -79,6 +80,7 @@ def test_a_training_job_becomes_an_estimator(tmp_path: Path, monkeypatch: pytest
         "keep_alive_period_in_seconds": 600,
         "max_run": 7200,
         "max_retry_attempts": 2,
+        "disable_output_compression": True,
         "hyperparameters": {"epochs": 3, "name": "adam", "flag": True, "layers": [1, 2]},
         "environment": {"A": 'it\'s "b"'},
         "metric_definitions": [{"Name": "loss", "Regex": r"loss=([0-9.]+)"}],

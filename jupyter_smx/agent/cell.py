@@ -14,6 +14,7 @@ import threading
 import time
 import traceback
 import types
+from importlib.machinery import SourceFileLoader
 from typing import IO, Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent import digest, disk, memory, process, variables
@@ -45,9 +46,23 @@ def _pickler() -> Any:
 def new_main(path: str) -> types.ModuleType:
     """Make an empty ``__main__`` and put it in the place of the zygote's."""
     main = types.ModuleType("__main__")
-    main.__dict__.update({"__builtins__": builtins, "__file__": path})
+    main.__dict__["__builtins__"] = builtins
+    name_main(main, path)
     sys.modules["__main__"] = main
     return main
+
+
+def name_main(main: types.ModuleType, path: str) -> None:
+    """Say which file is ``__main__``, with all that Python says of a script."""
+    about = {"__file__": path, "__cached__": None, "__loader__": SourceFileLoader("__main__", path)}
+    main.__dict__.update(about)
+
+
+def take_words(words: List[str]) -> None:
+    """Make these the words of the program; who starts himself again finds the whole command."""
+    sys.argv = words
+    if hasattr(sys, "orig_argv"):  # since Python 3.10
+        sys.orig_argv = [sys.executable, *words]
 
 
 def unpack(send: Optional[Dict[str, Any]]) -> Dict[str, Any]:

@@ -209,7 +209,7 @@ class _Job:
         os.makedirs(os.path.dirname(os.path.join(self.code, script.script_name(self.spec))), exist_ok=True)
         if source and not self.spec["entry_point"]:
             self.spec["script"] = _free_name(self.code, script.script_name(self.spec))
-            self.main.__file__ = os.path.join(self.code, self.spec["script"])
+            cell.name_main(self.main, os.path.join(self.code, self.spec["script"]))
         folders = script.search_path(self.spec, self.place)
         sys.path[:1] = folders
         inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -243,7 +243,7 @@ class _Job:
         if wanted.isdecimal():
             threads.limit(int(wanted))
             os.environ.update({name: environment[name] for name in THREAD_VARIABLES if name in environment})
-        sys.argv = script.argv(self.spec, self.place)
+        cell.take_words(script.argv(self.spec, self.place))
 
     def first_line(self) -> None:
         """Tell the agent that the user's code begins now; what it says is two moments."""

@@ -113,9 +113,9 @@ class LabServer:
         )
         nbformat.write(notebook, self.notebooks / name)
 
-    def submit(self, base_name: str, source: str, keep_alive: int = 0) -> str:
+    def submit(self, base_name: str, source: str, keep_alive: int = 0, *, spot: bool = False) -> str:
         """Hand in a training job as a program does, and give its name."""
-        spec = {"kind": "train", "source": source, "base_name": base_name, "keep_alive": keep_alive}
+        spec = {"kind": "train", "source": source, "base_name": base_name, "keep_alive": keep_alive, "spot": spot}
         wish = {"id": secrets.token_hex(16), "spec": spec | {"python": sys.executable}}
         return str(self.ask("POST", "jupyter-smx/jobs", wish)["name"])
 

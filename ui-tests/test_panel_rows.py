@@ -83,3 +83,23 @@ def test_a_row_has_a_menu_for_the_pointer_and_for_the_menu_key(lab: Lab, server:
     lab.page.keyboard.press("ContextMenu")
     lab.page.get_by_role("menuitem", name="Run Job Again").press("Enter")
     expect(lab.panel.finished("over")).to_have_count(2, timeout=WAKE)
+
+
+def test_a_spot_job_is_interrupted_from_its_row_and_begins_again(lab: Lab, server: LabServer, gate: Gate) -> None:
+    lab.open()
+    lab.panel.show()
+    server.submit("patient", gate.code, spot=True)
+    gate.wait_for_job()
+    lab.panel.running("patient").click(button="right")
+    lab.page.get_by_role("menuitem", name="Interrupt Spot Job…").click()
+    question = lab.page.get_by_role("dialog")
+    expect(question).to_contain_text("begins again on other hosts")
+    lab.photograph("interrupt")
+    question.get_by_role("button", name="Interrupt", exact=True).click()
+    gate.wait_for_job()
+    gate.open()
+    expect(lab.panel.finished("patient")).to_contain_text("Completed", timeout=WAKE)
+    lab.panel.finished("patient").dblclick()
+    lab.page.get_by_role("tab", name="Events", exact=True).click()
+    events = lab.page.get_by_role("tabpanel", name="Events", exact=True)
+    expect(events).to_contain_text("Its spot instances were taken back.", timeout=WAKE)

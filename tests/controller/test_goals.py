@@ -96,6 +96,34 @@ def test_code_that_failed_has_failed_although_its_wait_is_over_before_the_verdic
     assert (ended.state, ended.failure_reason) == (SecondaryStatus.FAILED, "AlgorithmError: Exit Code: 3")
 
 
+def test_code_that_has_ended_is_not_out_of_time_while_its_host_packs_what_it_made(sim: Simulation) -> None:
+    job = spot(sim, max_run=20, max_wait=20)
+    sim.pass_time(START)
+    (host,) = sim.hosts(job)
+    run = host.runs[job]
+    sim.call(lambda: host.tell({"event": "exited", "job": job, "lease": run.lease, "at": sim.world.clock()}))
+    run.drop_timers()  # its limit is over with it
+    sim.pass_time(30)
+    assert (sim.job(job).goal, sim.job(job).state) == (Goal.RUN, SecondaryStatus.TRAINING)
+    with pytest.raises(ResourceInUseError, match="is ending"):
+        sim.call(lambda: sim.controller.desk.interrupt(job))
+    sim.end_job(job, exit_code=3)
+    assert sim.job(job).state is SecondaryStatus.FAILED
+
+
+def test_who_stops_a_job_whose_end_waits_does_not_change_how_it_ended(sim: Simulation) -> None:
+    job = spot(sim)
+    sim.pass_time(START)
+    sim.fill_disk()
+    sim.end_job(job, exit_code=3, artifacts={"model.tar.gz": b"m"})
+    sim.make_room()
+    assert sim.job(job).state is SecondaryStatus.TRAINING
+    sim.stop(job)
+    assert (sim.job(job).state, sim.job(job).goal) == (SecondaryStatus.STOPPING, Goal.STOP)
+    sim.pass_time(5)
+    assert sim.job(job).state is SecondaryStatus.FAILED
+
+
 def stop_at_its_end(sim: Simulation, job: str, **end: Any) -> None:
     """Let the code of a job end, and somebody stop it before its outputs are home."""
     (host,) = sim.hosts(job)

@@ -27,7 +27,16 @@ _PERIOD = 100_000
 _PATIENCE = 1.0
 _PAUSE = 0.005
 KINDS = ("cpu", "memory")
-_LIMITS = ("cpu.max", "cpuset.cpus", "cpuset.mems", "memory.max", "memory.high", "memory.swap.max", "pids.max")
+_LIMITS = (
+    "cpu.max",
+    "cpuset.cpus",
+    "cpuset.mems",
+    "io.max",
+    "memory.max",
+    "memory.high",
+    "memory.swap.max",
+    "pids.max",
+)
 """Files of a group of version 2 in which somebody limits what is in it; nobody does where they are empty or "max"."""
 
 

@@ -90,6 +90,7 @@ def test_version_2_has_one_folder_beside_a_group_that_has_no_limits_itself(tmp_p
         {"cpu_max": "50000 100000\n"},
         {"cpuset_cpus": "0-3\n"},
         {"cpuset_mems": "0\n"},
+        {"io_max": "8:0 rbps=1048576 wbps=max riops=max wiops=max\n"},
         {"pids_max": "4096\n"},
     ],
 )

@@ -234,10 +234,11 @@ def _present_mount(staged: Staged, channel: Dict[str, Any], folder: str, world: 
     """Show the objects of a folder, of which each is read when the job reads it."""
     source, given = channel["source"], {**os.environ, **(world.means.environment or {})}
     rclone = object_mount.find_rclone(world.means.pythons)
-    why = object_mount.why_not(source, rclone) if world.shown else world.reason
+    why, seen = object_mount.why_not(source, rclone) if world.shown else world.reason, {}
     if not why:
         with contextlib.closing(fetch.Courier(world.means, f"channel {channel['name']}")) as courier:
-            why = "" if courier.ask(source, "peek") else "that is no whole folder"
+            seen = courier.ask(source, "peek")
+        why = object_mount.why_not_as_seen(seen)
     if why:
         _bring_instead(staged, channel, folder, world, why)
         return
@@ -249,7 +250,7 @@ def _present_mount(staged: Staged, channel: Dict[str, Any], folder: str, world: 
             "channel": channel["name"],
             "target": folder,
             "words": object_mount.command(rclone, source, folder),
-            "environment": {**(world.means.environment or {}), **object_mount.settings(given)},
+            "environment": {**(world.means.environment or {}), **object_mount.settings(source, given, seen["access"])},
             "helper": os.path.join(os.path.dirname(world.shown), "bin"),
         }
     )

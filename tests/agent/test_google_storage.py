@@ -1,0 +1,73 @@
+"""Channels of Google Cloud Storage, brought by gcsfs or mounted by rclone; run where gcsfs is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jupyter_smx.agent import object_mount
+
+if TYPE_CHECKING:
+    from far_side import Agent
+
+    from jupyter_smx.testing.google_storage import Google
+
+SEE = """
+import json, os
+top = os.environ["SM_CHANNEL_TRAIN"]
+print(json.dumps(sorted(os.path.relpath(os.path.join(t, n), top) for t, _, names in os.walk(top) for n in names)))
+"""
+READ = "import os; print(open(os.environ['SM_CHANNEL_TRAIN'] + '/sub/b').read())"
+
+
+def wish(source: str, **fields: Any) -> list[dict[str, Any]]:
+    return [{"name": "train", "source": source, **fields}]
+
+
+@pytest.fixture
+def full(google: Google) -> Google:
+    for key in ("d/train/a", "d/train/sub/b", "d/train#2/c", "d/test"):
+        google.put(key, key)
+    return google
+
+
+def test_a_prefix_of_google_is_brought_and_each_object_once(agent: Agent, full: Google) -> None:
+    for _time in range(2):
+        seen = agent.json(SEE, channels=wish("gs://bucket/d/tr"), environment=full.environment)
+        assert seen == ["train#2/c", "train/a", "train/sub/b"]
+    assert full.got() == ["d/train#2/c", "d/train/a", "d/train/sub/b"]
+
+
+def test_a_folder_of_google_is_mounted(isolated: Agent, full: Google) -> None:
+    if not os.access(object_mount.DEVICE, os.R_OK | os.W_OK):
+        pytest.skip("this machine has no FUSE")
+    channels = wish("gs://bucket/d/train/", mode="FastFile")
+    record = isolated.run(SEE + READ, channels=channels, environment=full.environment)
+    assert record["notes"] == []
+    names, text = record["text"].splitlines()
+    assert (json.loads(names), text) == (["a", "sub/b"], "d/train/sub/b")
+    assert full.got() == ["d/train/sub/b"]
+
+
+def test_how_long_an_object_of_google_takes_is_not_limited_as_long_as_it_comes(full: Google) -> None:
+    """aiohttp's own limit is of all of it; here it is next to nothing, so only a limit of ours can let it come."""
+    code = """
+import aiohttp.client
+aiohttp.client.DEFAULT_TIMEOUT = aiohttp.ClientTimeout(total=1e-6)
+from jupyter_smx.agent import courier
+print(courier.read("gs://bucket/d/test"))
+"""
+    given = {**os.environ, **full.environment}
+    done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True, env=given)
+    assert done.stdout == "d/test\n"
+
+
+def test_what_is_no_folder_of_google_is_brought(isolated: Agent, full: Google) -> None:
+    record = isolated.run(SEE, channels=wish("gs://bucket/d/tr", mode="FastFile"), environment=full.environment)
+    assert len(json.loads(record["text"])) == 3
+    assert "FastFile cannot mount gs://bucket/d/tr here" in record["notes"][0]

@@ -332,6 +332,8 @@ class _Job:
         found = distribution.here(self.spec, self.place)
         if found is None or (found.runner == "pyspark" and self._is_driver(found)):
             cell.execute(code, self.main, first_line, self.ending)
+            if found is not None:
+                spark.explain(self.ending.report)
         elif found.runner == "pyspark":
             return
         else:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LIMIT = 1024
 """Characters, as SageMaker reads of ``/opt/ml/output/failure``."""
+_WITH_REMARK = LIMIT - len("AlgorithmError: ")
+"""Characters that are left where a remark stands at the end, and the verdict puts its word before all of it."""
 _MESSAGE_LIMIT = 1024
 """Bytes that SageMaker reads of ``/opt/ml/output/message``."""
 _KILLED = 128 + signal.SIGKILL
@@ -43,7 +45,7 @@ def of_exception(exception: Dict[str, Any], remark: str) -> str:
     if not remark:
         return f"{exception['type']}: {exception['message']}"[:LIMIT]
     ended = text if text.endswith((".", "!", "?")) else text + "."
-    return f"{ended[: LIMIT - len(remark) - 1]} {remark}"
+    return f"{ended[: _WITH_REMARK - len(remark) - 1]} {remark}"
 
 
 def of_signal(status: Optional[int], remark: str) -> str:

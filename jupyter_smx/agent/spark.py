@@ -17,9 +17,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
-from jupyter_smx.agent import door, entry, limits, memory, process, script, spark_settings, wire
+from jupyter_smx.agent import door, entry, executor_output, limits, memory, process, script, spark_settings, wire
 from jupyter_smx.agent.failure import RefusalError
 from jupyter_smx.agent.news import News
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _DOOR = "spark.sock"
 _LOOK_AGAIN = 0.02
+_SHOW_AGAIN = 0.5
+"""Seconds after which the log shows what executors have said."""
 _START_PATIENCE = 120.0
 _END_PATIENCE = 10.0
 """Seconds that JVMs have to end by themselves; then they are killed."""
@@ -82,6 +84,12 @@ def take_part(part: Part) -> bool:
     except BaseException:
         cluster.end()
         raise
+
+
+def explain(report: Dict[str, Any]) -> None:
+    """Add to what is known of an exception of the script's what a function of its raised on another host."""
+    if report["exception"] and not report["remark"]:
+        report["remark"] = spark_settings.raised_by_worker(report["exception"]["traceback"])
 
 
 # What there must be
@@ -151,6 +159,7 @@ class _Cluster:
         self.settings = settings
         self.news = news
         self.daemons: Dict[str, subprocess.Popen[bytes]] = {}
+        self._outputs = executor_output.Outputs(os.path.join(settings.folder, "work"), executor_output.to_log)
 
     def configure(self, secret: str, properties: Callable[[Settings], Dict[str, str]]) -> None:
         """Write the files that Spark's programs read."""
@@ -165,6 +174,12 @@ class _Cluster:
     def start(self, name: str, words: List[str]) -> None:
         """Start a daemon."""
         self.daemons[name] = subprocess.Popen(words, stdin=subprocess.DEVNULL, cwd=self.settings.temporary)
+
+    def wait(self, others: Sequence[socket.socket] = ()) -> List[socket.socket]:
+        """Wait for news or for others to be read, and show meanwhile what executors say."""
+        ready = self.news.wait(others, _SHOW_AGAIN)
+        self._outputs.show()
+        return ready
 
     def broken(self) -> str:
         """Say which daemon ended by itself, '' while all are there."""
@@ -197,6 +212,7 @@ class _Cluster:
             process.kill(process.wait_gone(everything, _END_PATIENCE))
             daemon.wait()
         self.daemons.clear()
+        self._outputs.show(last=True)
         for folder in (self.settings.folder, self.settings.temporary):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -305,7 +321,7 @@ def _watch(cluster: _Cluster, driver: int, visitors: List[socket.socket]) -> NoR
         if pid:
             status = found
         else:
-            cluster.news.wait()
+            cluster.wait()
     # Its JVM ends by itself, and with it what it has in the cluster.
     process.wait_gone(_gateways(), _END_PATIENCE)
     for visitor in visitors:
@@ -358,7 +374,7 @@ def _help(cluster: _Cluster) -> bool:
         entry.say(f"a Spark worker with {offer.cpus} CPUs works here for {said['master']}.")
         cluster.start("worker", spark_settings.worker_words(cluster.settings, offer, said["master"]))
         part.first_line()
-        while not cluster.news.wait([connection]):
+        while not cluster.wait([connection]):
             cluster.look()
         cluster.end()
     return False

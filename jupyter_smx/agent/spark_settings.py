@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 MASTER_PORT = 7077
@@ -157,6 +158,18 @@ def properties(settings: Settings, master: str, name: str, driver: int, offers: 
         # Each host has an /opt/ml of its own: what a task has done has to be in its place before the driver looks.
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
     }
+
+
+_OF_WORKER = re.compile(
+    r"PythonException:(?:[^\n]*\n){0,3}?[^\n]*Traceback \(most recent call last\):\n(.*?)\n(?:\s*\n|\s*at |\Z)",
+    re.DOTALL,
+)
+
+
+def raised_by_worker(trace: str) -> str:
+    """Say what a function raised on some host, of which PySpark tells the script in the midst of Java's own stack."""
+    found = _OF_WORKER.search(trace)
+    return f"A Python worker raised {found.group(1).splitlines()[-1].strip()}." if found else ""
 
 
 LOGGING = """\

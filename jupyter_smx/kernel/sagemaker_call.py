@@ -32,6 +32,9 @@ _OF_IMAGES = ("/bin/", "/usr/bin/")
 Arguments = list[tuple[str, str]]
 """Names and Python expressions."""
 
+_BESIDE_SPARK = ("submit_py_files", '[shutil.make_archive(CODE, "zip", CODE)]')
+"""What lies beside a script, as the workers of Spark find it."""
+
 _HEAD = '''\
 """{title}
 
@@ -88,7 +91,9 @@ def program(job: Job, script: str, *, alone: bool, requirements: bool) -> str:
     body = _training(spec, script, requirements=requirements) if training else _processing(spec, script, alone=alone)
     classes = _training_imports(spec) if training else _processing_imports(spec, alone=alone)
     uploads = any(not channel.source.startswith("s3://") and "://" not in channel.source for channel in spec.channels)
-    plain = (["import glob"] if uploads else []) + (["import json"] if training else []) + ["from pathlib import Path"]
+    zips = _is_for_spark(spec) and not alone
+    used = {"glob": uploads, "json": training, "shutil": zips}
+    plain = [*(f"import {name}" for name, is_used in used.items() if is_used), "from pathlib import Path"]
     kind = "training" if training else "processing"
     text = _HEAD.format(
         title=f"The {kind} job {spec.base_name} as a call of the SageMaker Python SDK.",
@@ -120,9 +125,17 @@ def _training_imports(spec: JobSpec) -> list[str]:
     return found + (["from sagemaker.instance_group import InstanceGroup"] if _is_heterogeneous(spec) else [])
 
 
+def _is_for_spark(spec: JobSpec) -> bool:
+    return spec.distribution is not None and spec.distribution.runner == "pyspark"
+
+
 def _processing_imports(spec: JobSpec, *, alone: bool) -> list[str]:
     names = ["ProcessingInput"] if spec.channels else []
     names += ["ProcessingOutput"] if spec.outputs else []
+    if _is_for_spark(spec):
+        found = ["from sagemaker import Session"]
+        found += [f"from sagemaker.processing import {', '.join(names)}"] if names else []
+        return [*found, "from sagemaker.spark.processing import PySparkProcessor"]
     names += ["ScriptProcessor"] if alone else ["FrameworkProcessor"]
     found = ["from sagemaker import Session", f"from sagemaker.processing import {', '.join(sorted(names))}"]
     return found if alone else [*found, "from sagemaker.sklearn.estimator import SKLearn"]
@@ -211,11 +224,11 @@ def _uri(channel: Channel) -> str:
 
 
 def _processing(spec: JobSpec, script: str, *, alone: bool) -> str:
-    groups = spec.instance_groups
+    groups, spark = spec.instance_groups, _is_for_spark(spec)
     processor: Arguments = [
-        *([] if alone else [("estimator_cls", "SKLearn"), ("framework_version", '"1.2-1"')]),
+        *([] if alone or spark else [("estimator_cls", "SKLearn"), ("framework_version", '"1.2-1"')]),
         ("image_uri", "IMAGE_URI"),
-        ("command", _q(interpreter_of(spec) or ["/bin/sh"])),
+        *([] if spark else [("command", _q(interpreter_of(spec) or ["/bin/sh"]))]),
         ("role", "ROLE"),
         ("sagemaker_session", "session"),
         ("base_job_name", _q(spec.base_name)),
@@ -225,14 +238,15 @@ def _processing(spec: JobSpec, script: str, *, alone: bool) -> str:
         *([("env", _literal(spec.environment, 2))] if spec.environment else []),
     ]
     words = words_of(spec)
+    path = f'str(HERE / "code" / {_q(script)})'
     run: Arguments = [
-        ("code", f'str(HERE / "code" / {_q(script)})' if alone else _q(script)),
-        *([] if alone else [("source_dir", "CODE")]),
+        *([("submit_app", path)] if spark else [("code", path if alone else _q(script))]),
+        *([] if alone else [_BESIDE_SPARK if spark else ("source_dir", "CODE")]),
         *_rows("inputs", (_processing_input(channel) for channel in spec.channels)),
         *_rows("outputs", (_processing_output(output) for output in spec.outputs)),
         *([("arguments", _q(words))] if words else []),
     ]
-    name = "ScriptProcessor" if alone else "FrameworkProcessor"
+    name = "PySparkProcessor" if spark else "ScriptProcessor" if alone else "FrameworkProcessor"
     return "\n".join([_call(f"processor = {name}", processor), _call("processor.run", run)])
 
 

@@ -179,3 +179,41 @@ def test_one_classification_needs_no_list_and_none_leads_the_script_out_of_the_c
 def test_what_is_no_configuration_is_said(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         spark_settings.wished(text)
+
+
+OF_RDD = """Traceback (most recent call last):
+  File "<etl>", line 3, in <module>
+py4j.protocol.Py4JJavaError: An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.
+: org.apache.spark.SparkException: Job aborted: Lost task 0.3: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/lib/worker.py", line 1247, in main
+    process()
+  File "<etl>", line 10, in g
+ValueError: in an executor
+
+\tat org.apache.spark.api.python.BasePythonRunner
+Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/lib/worker.py", line 1247, in main
+KeyError: 'later'
+
+\tat x
+"""  # noqa: E501 - a line of Java's
+OF_FRAME = """pyspark.errors.exceptions.captured.PythonException:
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "<etl>", line 10, in g
+ZeroDivisionError: division by zero
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("trace", "said"),
+    [
+        (OF_RDD, "A Python worker raised ValueError: in an executor."),
+        (OF_FRAME, "A Python worker raised ZeroDivisionError: division by zero."),
+        ("Traceback (most recent call last):\nKeyError: 'lost'\n", ""),
+        ("", ""),
+    ],
+)
+def test_what_a_function_raised_on_another_host_is_found_among_the_lines_of_java(trace: str, said: str) -> None:
+    assert spark_settings.raised_by_worker(trace) == said

@@ -38,6 +38,8 @@ pytestmark = [
 PATIENCE = 200.0
 """Seconds: a job on two hosts starts six JVMs, on however few CPUs there are."""
 BOTH = ("algo-1", "algo-2")
+HASTY = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""For JVMs that live for seconds; long jobs are better off without."""
 
 HELPERS = "def double(number):\n    return 2 * number\n"
 ETL = """
@@ -73,7 +75,7 @@ def host_log(ran: Ran, host: str) -> str:
 def submitted(world: World, body: str, python: str, **fields: Any) -> Ran:
     wish = {"python": python, "python_version": f"{sys.version_info[0]}.{sys.version_info[1]}", "kind": "process"}
     wish |= {"instance_groups": (InstanceGroup(instance_count=2),), "distribution": Distribution(runner="pyspark")}
-    return world.submit(body, **wish | {"keep_alive": 0} | fields)
+    return world.submit(body, **wish | {"keep_alive": 0, "environment": HASTY} | fields)
 
 
 def ended(ran: Ran) -> Job:
@@ -144,18 +146,24 @@ def test_an_unmodified_script_finds_a_cluster_of_all_hosts_and_a_warm_pool_has_t
     body = """
     from pyspark.sql import SparkSession
     context = SparkSession.builder.getOrCreate().sparkContext
-    print(context.master, context.parallelize([1, 2], 2).sum(), flush=True)
-    raise KeyError("lost")
+    print(context.master, flush=True)
+    def inverse(number):
+        print("computes", number, flush=True)
+        return 1 // number
+    context.parallelize([0], 1).map(inverse).collect()
     """
     ran = submitted(shared, body, python, keep_alive=0)
     failed = ended(ran)
     assert failed.cluster == job.cluster
     assert failed.state.value == "Failed"
-    assert f"{said[1]['spark.master']} 3" in host_log(ran, "algo-1"), "the same address: nobody is left there"
-    assert "KeyError: 'lost'" in failed.failure_message
+    assert said[1]["spark.master"] in host_log(ran, "algo-1").splitlines(), "the same address: nobody is left there"
+    assert failed.failure_message.endswith(
+        "A Python worker raised ZeroDivisionError: integer division or modulo by zero."
+    )
+    assert "] computes 0\n" in host_log(ran, "algo-1") + host_log(ran, "algo-2"), "executors are heard"
     guilty = next(end for end in failed.hosts if end.host == "algo-1")
     assert guilty.exception is not None
-    assert 'raise KeyError("lost")' in guilty.exception.traceback
+    assert "context.parallelize([0], 1).map(inverse).collect()" in guilty.exception.traceback
     assert left_behind(failed) == dict.fromkeys(BOTH, ())
 
 

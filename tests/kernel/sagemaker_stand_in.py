@@ -38,6 +38,15 @@ PARAMETERS = {
         "code source_dir dependencies git_config inputs outputs arguments wait logs job_name "
         "experiment_config kms_key codeartifact_repo_arn"
     ),
+    "PySparkProcessor": (
+        "role instance_type instance_count framework_version py_version container_version image_uri "
+        "volume_size_in_gb volume_kms_key output_kms_key configuration_location dependency_location "
+        "max_runtime_in_seconds base_job_name sagemaker_session env tags network_config"
+    ),
+    "PySparkProcessor.run": (
+        "submit_app submit_py_files submit_jars submit_files inputs outputs arguments wait logs job_name "
+        "experiment_config configuration spark_event_logs_s3_uri kms_key"
+    ),
     "ProcessingInput": (
         "source destination input_name s3_data_type s3_input_mode s3_data_distribution_type "
         "s3_compression_type s3_input dataset_definition app_managed"
@@ -61,6 +70,8 @@ PLACES = {
     "sagemaker": ("Session",),
     "sagemaker.estimator": ("Estimator",),
     "sagemaker.processing": ("ScriptProcessor", "FrameworkProcessor", "ProcessingInput", "ProcessingOutput"),
+    "sagemaker.spark": (),
+    "sagemaker.spark.processing": ("PySparkProcessor",),
     "sagemaker.inputs": ("TrainingInput",),
     "sagemaker.instance_group": ("InstanceGroup",),
     "sagemaker.sklearn": (),

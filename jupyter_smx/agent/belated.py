@@ -5,20 +5,26 @@ The process of a job has both behind it, so what they would have made of them is
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import time
 import warnings
-from typing import Dict, List, Mapping
+from typing import TYPE_CHECKING, Dict, List, Mapping, Optional
 
 from jupyter_smx.agent import imports, sourcedir
 from jupyter_smx.agent.failure import RefusalError
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 _READ_AT_IMPORT = (
     (("HF_", "HUGGINGFACE_", "HUGGING_FACE_"), ("huggingface_hub", "transformers", "datasets")),
     (("TRANSFORMERS_",), ("transformers",)),
 )
 """How names of settings begin, and the packages that read them when they are imported; which are in Python alone."""
+_ONCE = {"datasets": "datasets.config"}
+"""Packages that tell compiled ones of their types, which these are told of once; and what reads their settings."""
 _READ_WHEN_NEEDED = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 
 
@@ -77,4 +83,18 @@ def _forget_readers(new: Mapping[str, str]) -> None:
         for package in packages
     }
     if readers & sys.modules.keys():
-        imports.forget(imports.needing(readers))
+        affected = imports.needing(readers)
+        imports.forget(affected - imports.compiled() - _ONCE.keys())
+        for package in affected & _ONCE.keys():
+            _read_again(package, sys.modules.get(_ONCE[package]))
+
+
+def _read_again(package: str, settings: Optional[ModuleType]) -> None:
+    """Let a module read its settings where it is: its package cannot be loaded twice into one process."""
+    if settings is None:
+        return
+    try:
+        importlib.reload(settings)
+    except Exception as error:  # border: it runs code of the library's
+        kind = type(error).__name__
+        raise RefusalError(f"environment: {package} does not take its settings ({kind}: {error}).") from error

@@ -108,6 +108,34 @@ def test_a_library_that_read_its_settings_before_the_job_reads_them_again(
     assert with_libraries.json(HOMES, environment=environment) == [[there, True], home, home, home]
 
 
+ONCE = """
+import builtins
+if hasattr(builtins, "told"):
+    raise RuntimeError("a type of that name is known already")
+builtins.told = True
+from datasets import config
+"""
+CONFIG = "import os, huggingface_hub\nHOME = float(os.environ.get('HF_DATASETS_NUMBER', '0'))\n"
+
+
+def test_a_package_that_can_be_loaded_once_reads_its_settings_where_it_is(
+    start_agent: Callable[..., Agent], tmp_path: Path
+) -> None:
+    site = tmp_path / "site-packages"
+    for name, text in {**LIBRARIES, "datasets/__init__.py": ONCE, "datasets/config.py": CONFIG}.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+    agent = start_agent(environment={"PYTHONPATH": str(site)})
+    agent.client.ask("preload", modules=["datasets", "peft"])
+    assert agent.client.event("preload")["failed"] == {}
+    see = "import datasets, json, peft\nprint(json.dumps([datasets.config.HOME, peft.HOME]))"
+    assert agent.json(see, environment={"HF_DATASETS_NUMBER": "1", "HF_HOME": "/mine"}) == [1, "/mine"]
+    assert agent.json(see, environment={}) == [0, "the default"]
+    record = agent.run(see, environment={"HF_DATASETS_NUMBER": "many"})
+    assert "environment: datasets does not take its settings (ValueError" in record["errors"][0]
+    assert record["cause"] == "refused"
+
+
 def test_a_compiled_package_of_pythonpath_cannot_replace_one_that_the_host_has_imported(
     with_libraries: Agent, tmp_path: Path
 ) -> None:

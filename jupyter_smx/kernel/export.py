@@ -20,6 +20,7 @@ from jupyter_smx.kernel.rerun import kept_source
 from jupyter_smx.kernel.sagemaker_call import decoded, program, words_of
 from jupyter_smx.kernel.sizes import size_words
 from jupyter_smx.kernel.there import refused_there
+from jupyter_smx.model import secret
 from jupyter_smx.model.channel import input_folder
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, ValidationError
 
@@ -227,7 +228,7 @@ def _description(job: Job) -> dict[str, Any]:
         "instance_groups": to_builtins(spec.instance_groups),
         "keep_alive": spec.keep_alive,
         "max_run": spec.max_run,
-        "environment": spec.environment,
+        "environment": secret.without(spec.environment),
         "python_version": spec.python_version,
         "inputs": to_builtins(spec.channels),
         "outputs": to_builtins(spec.outputs),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_smx.agent import hyperparameters as as_read
 from jupyter_smx.model.channel import input_folder
 from jupyter_smx.model.instance import HOMOGENEOUS
+from jupyter_smx.model.secret import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -161,7 +162,7 @@ def _training(spec: JobSpec, script: str, *, requirements: bool) -> str:
         *([("checkpoint_s3_uri", _checkpoint_uri(spec.checkpoint))] if spec.checkpoint else []),
         *([("disable_output_compression", "True")] if spec.disable_output_compression else []),
         ("hyperparameters", 'json.loads((HERE / "hyperparameters.json").read_text(encoding="utf-8"))'),
-        *([("environment", _literal(spec.environment, 2))] if spec.environment else []),
+        *([("environment", _variables(spec.environment, 2))] if spec.environment else []),
         *_metrics(spec),
         ("output_path", 'f"s3://{BUCKET}/{PREFIX}/output"'),
     ]
@@ -235,7 +236,7 @@ def _processing(spec: JobSpec, script: str, *, alone: bool) -> str:
         ("instance_type", _type(groups[0].instance_type)),
         ("instance_count", str(spec.instance_count())),
         ("max_runtime_in_seconds", str(min(spec.max_run, LONGEST_PROCESSING))),
-        *([("env", _literal(spec.environment, 2))] if spec.environment else []),
+        *([("env", _variables(spec.environment, 2))] if spec.environment else []),
     ]
     words = words_of(spec)
     path = f'str(HERE / "code" / {_q(script)})'
@@ -294,10 +295,14 @@ def _call(name: str, arguments: Arguments) -> str:
     return f"    {name}(\n{lines}    )"
 
 
-def _literal(value: dict[str, str], depth: int) -> str:
+def _variables(value: dict[str, str], depth: int) -> str:
     indent = "    " * depth
-    rows = "".join(f"{indent}    {_q(name)}: {_q(text)},\n" for name, text in value.items())
+    rows = "".join(f"{indent}    {_variable(name, text)}\n" for name, text in value.items())
     return f"{{\n{rows}{indent}}}"
+
+
+def _variable(name: str, text: str) -> str:
+    return f'{_q(name)}: "",  # a secret, which is not exported' if is_secret(name) else f"{_q(name)}: {_q(text)},"
 
 
 def decoded(hyperparameters: dict[str, str]) -> dict[str, Any]:

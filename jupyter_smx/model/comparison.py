@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from difflib import unified_diff
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from jupyter_smx.model import duration
+from jupyter_smx.model.secret import is_secret
 from jupyter_smx.model.status import is_final
 from jupyter_smx.model.words import listed
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.provenance import InputDigest
 
-_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE", re.IGNORECASE)
 _HIDDEN = "(not shown)"
 _DIGITS = 12
 """Of a hash; enough to tell two apart."""
@@ -101,7 +100,7 @@ def _changes(before: Job, after: Job) -> Iterator[Change]:
         for name in sorted({*old, *new}, key=lambda name: (name not in old, name not in new, name)):
             if old.get(name) == new.get(name) or (section == "input" and name in incomparable):
                 continue
-            hide = section == _ENVIRONMENT and _SECRET.search(name)
+            hide = section == _ENVIRONMENT and is_secret(name)
             yield Change(
                 section=section,
                 name=name,

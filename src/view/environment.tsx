@@ -18,7 +18,8 @@ interface IEnvironmentProps {
 const GIB = 2 ** 30;
 
 /** Names of variables whose values are nobody's business. */
-const SECRET = /TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|PRIVATE/i;
+const SECRET =
+  /TOKEN(?!IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|PRIVATE|API_?KEY|CONNECTION_?STRING|(^|_)(KEY|SAS)(_|$)/i;
 
 export function Environment({ job, trans }: IEnvironmentProps): JSX.Element {
   return (

@@ -5,13 +5,34 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from jupyter_smx.model import comparison
+import pytest
+
+from jupyter_smx.model import secret
 
 VIEW = Path(__file__).parents[2] / "src" / "view" / "environment.tsx"
 
 
 def test_the_page_keeps_the_same_variables_to_itself_as_a_comparison_does() -> None:
-    found = re.search(r"^const SECRET = /(.+)/(\w*);$", VIEW.read_text(), re.MULTILINE)
+    found = re.search(r"^const SECRET =\s+/(.+)/(\w*);$", VIEW.read_text(), re.MULTILINE)
     assert found is not None
-    assert found.groups() == (comparison._SECRET.pattern, "i")
-    assert comparison._SECRET.flags & re.IGNORECASE
+    assert found.groups() == (secret.PATTERN.pattern, "i")
+    assert secret.PATTERN.flags & re.IGNORECASE
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN", "HF_TOKEN", "WANDB_API_KEY", "APIKEY"),
+        *("DB_PASSWORD", "PGPASSWD", "SSH_PASSPHRASE", "AZURE_STORAGE_CONNECTION_STRING", "BLOB_SAS", "MY_KEY"),
+        *("key", "private_stuff", "GOOGLE_CREDENTIALS"),
+    ],
+)
+def test_what_sounds_like_a_secret_keeps_its_value_to_itself(name: str) -> None:
+    assert secret.without({name: "x", "A": "b"}) == {name: "", "A": "b"}
+
+
+@pytest.mark.parametrize(
+    "name", ["TOKENIZERS_PARALLELISM", "KEYBOARD", "MONKEY", "SASKATOON", "AWS_REGION", "AWS_PROFILE", "PATH"]
+)
+def test_what_does_not_is_told(name: str) -> None:
+    assert secret.without({name: "x"}) == {name: "x"}

@@ -95,6 +95,6 @@ def _read_again(package: str, settings: Optional[ModuleType]) -> None:
         return
     try:
         importlib.reload(settings)
-    except Exception as error:  # border: it runs code of the library's
+    except (ValueError, TypeError, ImportError) as error:
         kind = type(error).__name__
         raise RefusalError(f"environment: {package} does not take its settings ({kind}: {error}).") from error

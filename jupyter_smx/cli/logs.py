@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 from jupyter_smx.cli import exits
 from jupyter_smx.cli.jobs import find, one_or_newest
 from jupyter_smx.cli.subcommand import Desk, Subcommand
 from jupyter_smx.kernel import log, log_words
 from jupyter_smx.kernel.failures import goes_on
+from jupyter_smx.model.log_stream import streams_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -28,6 +31,9 @@ def _run(found: Namespace, desk: Desk) -> int:
     wish = log_words.wish_of(found)
     job = find(wish.job, desk.client)
     host = wish.host_of(job)
+    if wish.names:
+        _names(job, desk.output)
+        return exits.DONE
     if not wish.follows:
         _whole(job, host, wish.last, desk)
         return exits.DONE
@@ -37,6 +43,14 @@ def _run(found: Namespace, desk: Desk) -> int:
         desk.output.say(goes_on(job.name))
         return exits.INTERRUPTED
     return exits.DONE
+
+
+def _names(job: Job, output: Output) -> None:
+    for stream in streams_of(job):
+        if output.json:
+            output.line(to_builtins(stream))
+        else:
+            output.log(f"{stream.name}\n")
 
 
 def _whole(job: Job, host: str, last: int | None, desk: Desk) -> None:

@@ -20,6 +20,7 @@ from jupyter_smx.kernel.outage import through_outage
 from jupyter_smx.kernel.usage import Usage
 from jupyter_smx.kernel.why import why_text
 from jupyter_smx.model.errors import SmxError, nearest
+from jupyter_smx.model.log_stream import streams_of
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.kernel.client import Client
     from jupyter_smx.model.job import Job as Record
+    from jupyter_smx.model.log_stream import LogStream
     from jupyter_smx.model.progress import Progress
     from jupyter_smx.model.provenance import Provenance
 
@@ -114,6 +116,11 @@ class Job:
     def advice(self) -> list[str]:
         """How it could run better: a sentence for each rule of SageMaker's profiler that found something."""
         return advice_sentences(self._client.advice(self.id))
+
+    @property
+    def log_streams(self) -> tuple[LogStream, ...]:
+        """Names of its logs in SageMaker's form, one for each host of each run; :meth:`logs` takes them as well."""
+        return streams_of(self.record)
 
     @property
     def metrics(self) -> Metrics:
@@ -226,7 +233,7 @@ class Job:
         self._watch(self)
 
     def logs(self, host: str = "", *, tail: int | None = None) -> str:
-        """Read the log so far, of one host (``algo-1``) or of all: the last ``tail`` lines of each, None for all.
+        """Read the log so far, of one host (``algo-1``), one stream or all: the last ``tail`` lines, None for all.
 
         :raises ValidationError: ``tail`` is no number of lines.
         """

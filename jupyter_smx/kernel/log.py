@@ -7,15 +7,15 @@ import re
 from typing import TYPE_CHECKING
 
 from jupyter_smx.kernel.fields import number
-from jupyter_smx.kernel.log_end import begin_of_last
+from jupyter_smx.kernel.log_end import Place, begin_of_last
 from jupyter_smx.kernel.outage import through_outage
+from jupyter_smx.model.log_stream import hosts_by_group, streams_of
 from jupyter_smx.model.status import is_final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jupyter_smx.kernel.client import Client
-    from jupyter_smx.kernel.log_end import Place
     from jupyter_smx.model.job import Job
 
 WAIT = 10.0
@@ -37,23 +37,25 @@ def hosts_of(job: Job) -> tuple[str, ...]:
 
 def labels_of(job: Job) -> dict[str, str]:
     """Say for each host how people see its log: its name, and its group where there are several."""
-    groups = job.spec.instance_groups
-    owners = [group.name for group in groups for _ in range(group.instance_count)]
-    hosts = [(f"algo-{number}", group) for number, group in enumerate(owners, 1)]
-    return {host: f"{host} ({group})" if len(groups) > 1 else host for host, group in hosts}
+    several = len(job.spec.instance_groups) > 1
+    return {host: f"{host} ({group})" if several else host for host, group in hosts_by_group(job).items()}
 
 
 class Tail:
     """A cursor in one host's log: bytes in, whole characters out, with a prefix on each line where there are many.
 
-    Where a job began again the logs of its attempts follow each other, each with a line that says which it is.
+    Where a job began again the logs of its attempts follow each other, each with a line that says which it is;
+    ``last`` is the one to end with, 0 for the newest.
     """
 
-    def __init__(self, client: Client, job_id: str, host: str, *, prefix: str = "", begin: Place | None = None) -> None:
+    def __init__(
+        self, client: Client, job_id: str, host: str, *, prefix: str = "", begin: Place | None = None, last: int = 0
+    ) -> None:
         self._client = client
         self._job_id = job_id
         self.host = host
         self._prefix = prefix
+        self._last = last
         self._attempt, self._offset = (begin.attempt, begin.offset) if begin else (1, 0)
         self._at_line_start = True
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -67,7 +69,7 @@ class Tail:
         self._offset = piece.offset
         over = piece.final and piece.offset >= piece.total
         text = self._decoder.decode(piece.data, final=over)
-        self.ended = over and self._attempt >= piece.attempts
+        self.ended = over and self._attempt >= (self._last or piece.attempts)
         if over and not self.ended:
             text += self._next_attempt(text)
         return self._mark(text)
@@ -99,8 +101,15 @@ def lines(value: int | str, option: str) -> int:
 def tails_of(client: Client, job: Job, host: str = "", last: int | None = None, *, marked: bool = False) -> list[Tail]:
     """Give cursors in the logs of one host or of all, before their ``last`` lines or (None) at their beginning.
 
-    ``marked`` puts the host's name, and that of its group, before each line where there are several.
+    ``host`` may be the name of a stream. ``marked`` puts the host's name, and that of its group, before each line where
+    there are several.
     """
+    stream = next((one for one in streams_of(job) if one.name == host), None)
+    if stream is not None:
+        begin = Place(stream.attempt)
+        if last is not None:
+            begin = begin_of_last(client, job.id, stream.host, last, stream.attempt)
+        return [Tail(client, job.id, stream.host, begin=begin, last=stream.attempt)]
     labels = labels_of(job)
     hosts = (host,) if host else tuple(labels)
     prefix = "{} | " if marked and len(hosts) > 1 else ""

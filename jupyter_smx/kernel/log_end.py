@@ -25,17 +25,20 @@ class Place(Struct, frozen=True):
     offset: int = 0
 
 
-def begin_of_last(client: Client, job_id: str, host: str, count: int) -> Place:
-    """Find where the last ``count`` lines of a host's log begin, the lines that tell attempts apart included."""
+def begin_of_last(client: Client, job_id: str, host: str, count: int, only: int = 0) -> Place:
+    """Find where the last ``count`` lines of a host's log begin, the lines that tell attempts apart included.
+
+    They are those of one attempt where ``only`` names it.
+    """
     newest = through_outage(partial(client.log, job_id, host, 0, limit=1))
     left = count
-    for attempt in range(newest.attempts, 0, -1):
+    for attempt in [only] if only else range(newest.attempts, 0, -1):
         read = partial(client.log, job_id, host, attempt=attempt)
         offset, found = _backwards(read, through_outage(partial(read, 0, limit=1)).total, left)
         if found >= left:
             return Place(attempt, offset)
         left -= found + 1  # the line between this attempt and the one before
-    return Place()
+    return Place(only or 1)
 
 
 def _backwards(read: Callable[..., Log], total: int, count: int) -> tuple[int, int]:

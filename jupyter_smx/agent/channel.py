@@ -231,36 +231,34 @@ def _with_room(staged: Staged, kept: store.Store, world: World, take: Callable[[
 
 
 def _present_mount(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
-    """Show the objects of a folder, of which each is read when the job reads it."""
-    source, given = channel["source"], {**os.environ, **(world.means.environment or {})}
+    """Show the objects of a folder, of which each is read when the job reads it; a share of them is links to these."""
+    source, name, count = channel["source"], channel["name"], (channel.get("share") or ALL)["count"]
+    found, seen = [], {}  # type: List[objects.Object], Dict[str, Any]
     rclone = object_mount.find_rclone(world.means.pythons)
-    why, seen = object_mount.why_not(source, rclone) if world.shown else world.reason, {}
+    why = object_mount.why_not(source, rclone) if world.shown else world.reason
     if not why:
-        with contextlib.closing(fetch.Courier(world.means, f"channel {channel['name']}")) as courier:
+        with contextlib.closing(fetch.Courier(world.means, f"channel {name}")) as courier:
             seen = courier.ask(source, "peek")
-        why = object_mount.why_not_as_seen(seen)
+            why = object_mount.why_not_as_seen(seen)
+            found = [] if why or count == 1 else fetch.wanted(courier, channel)
     if why:
         _bring_instead(staged, channel, folder, world, why)
         return
     os.makedirs(folder, exist_ok=True)
     object_mount.write_helper(os.path.join(world.store, "bin"), sys.executable, world.means.entry)
-    staged.mounts.append(
-        {
-            "how": "objects",
-            "channel": channel["name"],
-            "target": folder,
-            "words": object_mount.command(rclone, source, folder),
-            "environment": {**(world.means.environment or {}), **object_mount.settings(source, given, seen["access"])},
-            "helper": os.path.join(os.path.dirname(world.shown), "bin"),
-        }
-    )
-    staged.inputs.append(dict(digest.blank(channel["name"]), reason="It is read from its store while the job runs."))
+    target, told = folder, dict(digest.blank(name), reason="It is read from its store while the job runs.")
+    if count > 1:
+        target = _link(staged, name, [(one.name, one.name) for one in found], folder, world)
+        told = _described(name, store.Taken("", [(one.name, one.size, one.mark) for one in found], "listing"))
+    if count == 1 or found:
+        wish = object_mount.wish(rclone, source, target, world.means.environment or {}, seen["access"])
+        staged.mounts.append(dict(wish, channel=name, helper=os.path.join(os.path.dirname(world.shown), "bin")))
+    staged.inputs.append(told)
 
 
-def _present_pick(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
-    """Bring what FastFile cannot mount, since it is some objects of a folder."""
-    what = "a manifest" if channel.get("data_type") == "ManifestFile" else "a host's share"
-    _bring_instead(staged, channel, folder, world, f"{what} is no whole folder")
+def _present_manifest(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
+    """Bring what FastFile does not mount, on SageMaker neither."""
+    _bring_instead(staged, channel, folder, world, "a manifest is no whole folder")
 
 
 def _bring_instead(staged: Staged, channel: Dict[str, Any], folder: str, world: World, why: str) -> None:
@@ -318,16 +316,23 @@ def _link_into_view(staged: Staged, channel: Dict[str, Any], pairs: Pairs, folde
     """Fill a channel with links that lead into a view of its source, which nobody can write to."""
     sources = [(name, os.path.abspath(path)) for name, path in pairs]
     top = os.path.commonpath([os.path.dirname(path) for _name, path in sources]) if pairs else folder
-    view = os.path.join(world.shown, channel["name"])
-    # Jobs see this folder where nobody can write to it; what is mounted there is put into the place that they see.
-    os.makedirs(os.path.join(world.store, "shown", channel["name"]), exist_ok=True)
-    for name, path in sources:
-        target = os.path.join(folder, name)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        os.symlink(os.path.join(view, path[len(top) :].lstrip(os.sep)), target)
+    inside = [(name, path[len(top) :].lstrip(os.sep)) for name, path in sources]
+    view = _link(staged, channel["name"], inside, folder, world)
     if pairs:
         staged.mounts.append({"how": "show", "source": top, "target": view})
+
+
+def _link(staged: Staged, channel: str, pairs: Pairs, folder: str, world: World) -> str:
+    """Fill a channel with links, each by its name, to what will be in a view; nobody writes to it. Gives the view."""
+    view = os.path.join(world.shown, channel)
+    # Jobs see this folder where nobody can write to it; what is mounted there is put into the place that they see.
+    os.makedirs(os.path.join(world.store, "shown", channel), exist_ok=True)
+    for name, path in pairs:
+        target = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.symlink(os.path.join(view, path), target)
     staged.mounts.append({"how": "show", "source": folder, "target": folder})
+    return view
 
 
 def _sources(pairs: Pairs) -> Dict[str, digest.File]:
@@ -371,10 +376,10 @@ def _leads_out(source: str) -> bool:
 
 def _way(channel: Dict[str, Any], world: World, *, moved: bool) -> str:
     """Choose how a channel is presented; what jobs cannot see (``moved``) cannot be linked to."""
-    if objects.is_url(channel["source"]) or channel.get("data_type") == "ManifestFile":
-        whole = channel.get("data_type") != "ManifestFile" and (channel.get("share") or ALL)["count"] == 1
+    listed = channel.get("data_type") == "ManifestFile"
+    if listed or objects.is_url(channel["source"]):
         if channel.get("mode") == "FastFile":
-            return "mount" if whole else "pick"
+            return "manifest" if listed else "mount"
         return "objects"
     if channel.get("mode") == "FastFile":
         if world.shown and not _leads_out(channel["source"]):
@@ -390,6 +395,6 @@ _WAYS: Dict[str, Callable[[Staged, Dict[str, Any], str, World], None]] = {
     "layer": _present_layer,
     "objects": _present_objects,
     "mount": _present_mount,
-    "pick": _present_pick,
+    "manifest": _present_manifest,
     "copy": _present_copy,
 }

@@ -88,6 +88,13 @@ def command(rclone: str, source: str, target: str) -> List[str]:
     return [rclone, "mount", f"{_REMOTE}:{folder}", target, *_WORDS, "--config", os.devnull, "--log-level", "ERROR"]
 
 
+def wish(rclone: str, source: str, target: str, environment: Dict[str, str], access: str) -> Dict[str, Any]:
+    """Say what is to be mounted where, for a job with these variables; :func:`serve` does it."""
+    told = settings(source, {**os.environ, **environment}, access)
+    words = command(rclone, source, target)
+    return {"how": "objects", "target": target, "words": words, "environment": {**environment, **told}}
+
+
 def write_helper(folder: str, python: str, entry: str) -> None:
     """Write what rclone takes for ``fusermount3``."""
     os.makedirs(folder, exist_ok=True)

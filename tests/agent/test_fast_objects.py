@@ -69,6 +69,39 @@ def test_only_what_is_read_is_fetched_and_nobody_writes(fused: Agent, full: Buck
     assert os.listdir(fused.folder / "ml" / "input" / "data") == []  # noqa: PTH208 - names are compared
 
 
+SHARE = """
+import errno, json, os
+top = os.environ["SM_CHANNEL_TRAIN"]
+names = sorted(os.path.relpath(os.path.join(t, n), top) for t, _, names in os.walk(top) for n in names)
+print(json.dumps({"names": names, "first": [open(os.path.join(top, name)).read() for name in names[:1]]}))
+try:
+    open(top + "/new", "w")
+except OSError as error:
+    print(errno.errorcode[error.errno])
+if names:
+    open(os.path.join(top, names[0]), "a")
+"""
+
+
+def test_each_host_sees_its_share_of_a_folder_and_fetches_what_it_reads(fused: Agent, full: Bucket) -> None:
+    expected = [["a"], ["sub/b"], ["sub/c"], []]
+    for turn, names in enumerate(expected):
+        channels = wish("s3://bucket/d/", share={"turn": turn, "count": 4}, distribution="ShardedByS3Key")
+        record = fused.run(SHARE, channels=channels, environment=full.environment)
+        told, refused, *_traceback = record["text"].splitlines()
+        assert json.loads(told) == {"names": names, "first": [f"d/{name}" for name in names]}
+        assert refused == "EROFS"
+        assert record["notes"] == []
+        assert record["inputs"][0]["files"] == len(names)
+        assert ("Read-only file system" in json.dumps(record["exception"])) == bool(names)
+    fused.serves()
+    assert full.got() == ["d/a", "d/sub/b", "d/sub/c"]
+    channels = wish("s3://bucket/d/", share={"turn": 0, "count": 2})
+    told = fused.run(SHARE, channels=channels, environment=full.environment)["text"].splitlines()[0]
+    assert json.loads(told) == {"names": ["a", "sub/c"], "first": ["d/a"]}
+    assert full.got().count("d/sub/c") == 1, "what is not read is not fetched"
+
+
 def test_no_server_outlives_its_job(fused: Agent, full: Bucket, wait_until: Callable[..., Any]) -> None:
     job, lease = fused.start(
         "import os, signal\nprint(os.listdir(os.environ['SM_CHANNEL_TRAIN']), flush=True)\nsignal.pause()",

@@ -87,20 +87,12 @@ def test_the_config_file_tells_mode_and_distribution(agent: Agent, full: Bucket)
     assert "so it was brought as a whole, as in File mode" in record["notes"][0]
 
 
-@pytest.mark.parametrize(
-    ("source", "fields", "said"),
-    [
-        ("s3://bucket/d/", {"share": {"turn": 1, "count": 2}}, "a host's share is no whole folder"),
-        ("s3://bucket/list", {"data_type": "ManifestFile"}, "a manifest is no whole folder"),
-    ],
-)
-def test_what_fast_file_cannot_mount_is_brought_and_the_record_says_so(
-    host: Agent, full: Bucket, source: str, fields: dict[str, Any], said: str
-) -> None:
+def test_a_manifest_is_never_mounted_and_the_record_says_so(host: Agent, full: Bucket) -> None:
     full.put("list", json.dumps([{"prefix": "s3://bucket/d/"}, "test"]))
-    record = host.run("pass", channels=wish(source, mode="FastFile", **fields), environment=full.environment)
+    channels = wish("s3://bucket/list", mode="FastFile", data_type="ManifestFile")
+    record = host.run("pass", channels=channels, environment=full.environment)
     (note,) = record["notes"]
-    assert said in note
+    assert "a manifest is no whole folder" in note
     assert record["inputs"][0]["method"] == "content"
 
 

@@ -7,8 +7,7 @@ from typing import Any, Dict, Tuple
 from jupyter_smx.agent import objects
 
 _PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "http": "aiohttp", "https": "aiohttp"}
-_SESSIONS = {"http": "client_kwargs", "https": "client_kwargs", "gs": "session_kwargs", "gcs": "session_kwargs"}
-"""Where those that use aiohttp take what its sessions shall be."""
+_GOOGLE = ("gs", "gcs")
 _CONNECTING, _SILENCE = 30.0, 300.0
 """Seconds that one waits for the web; how long a file takes as a whole says nothing."""
 
@@ -27,12 +26,12 @@ def _options(url: str) -> Dict[str, Any]:
     _inside, archive = objects.chain(url)
     if archive:
         return {archive[2:].split("://", 1)[0]: _options(archive[2:])}
-    session = _SESSIONS.get(objects.protocol(url), "")
-    if not session:
+    if not is_web(url) and objects.protocol(url) not in _GOOGLE:
         return {}
     import aiohttp  # noqa: PLC0415 - only where it is installed
 
-    return {session: {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=_CONNECTING, sock_read=_SILENCE)}}
+    patience = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECTING, sock_read=_SILENCE)
+    return {"client_kwargs": {"timeout": patience}} if is_web(url) else {"requests_timeout": patience}
 
 
 def find(url: str, *, cached: bool = False) -> Tuple[Any, str]:

@@ -81,6 +81,10 @@ def take_part(part: Part) -> bool:
     except _ToldError:
         cluster.end()
         _die_of(signal.SIGTERM)
+    except (OSError, EOFError) as error:
+        cluster.end()
+        why = "another host left" if isinstance(error, EOFError) else error
+        raise ClusterError(f"There is no Spark cluster: {why}.") from error
     except BaseException:
         cluster.end()
         raise
@@ -325,7 +329,8 @@ def _watch(cluster: _Cluster, driver: int, visitors: List[socket.socket]) -> NoR
     # Its JVM ends by itself, and with it what it has in the cluster.
     process.wait_gone(_gateways(), _END_PATIENCE)
     for visitor in visitors:
-        visitor.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(OSError):
+            visitor.shutdown(socket.SHUT_WR)
     for visitor in visitors:
         visitor.settimeout(_END_PATIENCE)
         with contextlib.suppress(OSError):
@@ -364,8 +369,8 @@ def _help(cluster: _Cluster) -> bool:
     with _visit(cluster) as connection:
         connection.sendall(wire.encode(offer._asdict()))
         try:
-            cluster.news.wait([connection])
-            cluster.look()
+            while not cluster.news.wait([connection]):
+                cluster.look()
             said = wire.receive(connection).header
         except EOFError:
             cluster.end()  # the first host has failed, and says why

@@ -129,7 +129,8 @@ def _java_options(settings: Settings) -> str:
 
 def _locks(settings: Settings) -> Dict[str, str]:
     # Whoever may speak to a cluster may run anything in it, and others may share this machine.
-    return {"spark.authenticate": "true", "spark.authenticate.secret": settings.secret}
+    key = {"spark.authenticate": "true", "spark.authenticate.secret": settings.secret}
+    return {**key, "spark.ui.killEnabled": "false"}
 
 
 def worker_properties(settings: Settings) -> Dict[str, str]:

@@ -118,6 +118,7 @@ def test_the_properties_with_which_a_script_finds_the_cluster() -> None:
         "spark.app.name": "etl.py",
         "spark.authenticate": "true",
         "spark.authenticate.secret": "key",
+        "spark.ui.killEnabled": "false",
         "spark.driver.host": "algo-1",
         "spark.driver.bindAddress": "algo-1",
         "spark.driver.memory": "819m",
@@ -131,6 +132,7 @@ def test_the_properties_with_which_a_script_finds_the_cluster() -> None:
     assert spark_settings.worker_properties(HERE) == {
         "spark.authenticate": "true",
         "spark.authenticate.secret": "key",
+        "spark.ui.killEnabled": "false",
     }, "a worker that cannot prove who it is would be let in nowhere"
 
 

@@ -55,6 +55,7 @@ def where(numbers):
 spark = SparkSession.builder.getOrCreate()
 context = spark.sparkContext
 hosts = context.parallelize(range(100), 4).mapPartitions(where).collect()
+doubled = sum(total for _, total in hosts)
 double = udf(helpers.double, "long")
 frame = spark.range(0, 100, 1, 4)
 frame.select(double("id").alias("twice")).write.csv(os.path.join(os.environ["SMX_OUTPUT_ROWS"], "csv"))
@@ -109,6 +110,7 @@ def run_etl(world: World, python: str, folder: Path, keep_alive: int = 0) -> tup
         arguments=("--day", "1"),
         channels=(Channel(name="conf", source=str(conf)),),
         outputs=(Output(name="rows", path="processing/output/rows"),),
+        receive=("doubled",),
         keep_alive=keep_alive,
     )
     job = ended(ran)
@@ -132,6 +134,7 @@ def check_etl(job: Job, said: list[Any]) -> None:
     numbers = [int(line) for part in parts for line in part.read_text().split()]
     assert sorted(numbers) == list(range(0, 200, 2)), "what executors wrote on either host comes home"
     assert not [one.name for one in job.artifacts if "_temporary" in one.name]
+    assert list(job.received) == ["doubled"]
     assert left_behind(job) == dict.fromkeys(BOTH, ())
     assert [(end.host, end.cause, end.exit_code) for end in job.hosts] == [(host, "exit", 0) for host in BOTH]
     assert job.provenance is not None
@@ -170,6 +173,8 @@ def test_an_unmodified_script_finds_a_cluster_of_all_hosts_and_a_warm_pool_has_t
 def test_a_stop_reaches_the_script_and_ends_the_daemons_of_all_hosts(shared: World, python: str) -> None:
     body = """
     import signal
+    usual = [signal.getsignal(number) is signal.SIG_DFL for number in (signal.SIGTERM, signal.SIGCHLD)]
+    print("signals do what they do in any script:", usual, signal.set_wakeup_fd(-1), flush=True)
     def told(*_):
         print("told", flush=True)
         raise SystemExit(0)
@@ -182,7 +187,8 @@ def test_a_stop_reaches_the_script_and_ends_the_daemons_of_all_hosts(shared: Wor
     shared.client.stop(ran.id)
     job = ended(ran)
     assert job.state.value == "Stopped"
-    assert "told" in host_log(ran, "algo-1")
+    assert "in any script: [True, True] -1" in host_log(ran, "algo-1")
+    assert "told" in host_log(ran, "algo-1").split()
     assert left_behind(job) == dict.fromkeys(BOTH, ())
 
 

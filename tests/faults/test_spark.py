@@ -170,7 +170,11 @@ def test_an_unmodified_script_finds_a_cluster_of_all_hosts_and_a_warm_pool_has_t
     assert left_behind(failed) == dict.fromkeys(BOTH, ())
 
 
-def test_a_stop_reaches_the_script_and_ends_the_daemons_of_all_hosts(shared: World, python: str) -> None:
+def test_a_stop_reaches_the_script_and_ends_the_daemons_of_all_hosts(
+    world: World, python: str, configure: Callable[[str], None]
+) -> None:
+    # JVMs need a moment to end, and here it matters that they are given it.
+    configure("c.ControllerApp.grace = 60.0\nc.LocalEngine.grace = 60.0")
     body = """
     import signal
     usual = [signal.getsignal(number) is signal.SIG_DFL for number in (signal.SIGTERM, signal.SIGCHLD)]
@@ -182,9 +186,9 @@ def test_a_stop_reaches_the_script_and_ends_the_daemons_of_all_hosts(shared: Wor
     print("waits", flush=True)
     signal.pause()
     """
-    ran = submitted(shared, body, python)
+    ran = submitted(world, body, python)
     eventually_blocking(lambda: "waits" in host_log(ran, "algo-1"), "the script waits", within=PATIENCE)
-    shared.client.stop(ran.id)
+    world.client.stop(ran.id)
     job = ended(ran)
     assert job.state.value == "Stopped"
     assert "in any script: [True, True] -1" in host_log(ran, "algo-1")

@@ -85,7 +85,7 @@ class Listener(ABC):
             self._downloading(job)
         at = facts.get("at", {})
         if at.get("exited") is not None:
-            trail.exited.add(host)
+            trail.host_exited(host, job.goal)
         if at.get("first_line") is not None and "first_line" not in job.timings:
             # Nobody listened when the code began.
             self._first_line(job, {name: moment for name, moment in at.items() if moment is not None})
@@ -184,7 +184,7 @@ class Listener(ABC):
         elif event == "sampled":
             self.on_sampled(job, host, int(header.get("total", 0)), header.get("now", {}))
         elif event == "exited":
-            self._trail(job).exited.add(host)
+            self._trail(job).host_exited(host, job.goal)
             self.step(job.id)
         elif event == "ended":
             self._host_ended(job.id, host, dict(header.get("record", {})))
@@ -202,7 +202,9 @@ class Listener(ABC):
         job = self.books.jobs.get(job_id)
         if job is None:
             return
-        self._trail(job).records[host] = record
+        trail = self._trail(job)
+        trail.records[host] = record
+        trail.host_exited(host, job.goal)
         self.step(job_id)
 
     def _downloading(self, job: Job) -> None:

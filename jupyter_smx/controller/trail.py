@@ -48,6 +48,12 @@ class Trail:
         """Say whether the code has ended on every host; where there are none, nothing has."""
         return bool(self.hosts) and self.exited.union(self.records).issuperset(self.hosts)
 
+    def host_exited(self, host: str, goal: Goal) -> None:
+        """Learn that the code has ended on a host; ``goal`` is what is wished of the job now."""
+        self.exited.add(host)
+        if self.has_ended():
+            self.goal = self.goal or goal
+
     def to_drain(self) -> tuple[str, ...]:
         """Name the hosts that have to be told that the group which they helped is done."""
         due = to_drain(self.groups, self.exited.union(self.records))

@@ -124,6 +124,19 @@ def test_who_stops_a_job_whose_end_waits_does_not_change_how_it_ended(sim: Simul
     assert sim.job(job).state is SecondaryStatus.FAILED
 
 
+def test_who_stops_a_job_whose_host_packs_what_it_made_does_not_change_how_it_ended(sim: Simulation) -> None:
+    job = spot(sim)
+    sim.world.scripts[job] = Script(honours_stop=False)
+    sim.pass_time(START)
+    (host,) = sim.hosts(job)
+    run = host.runs[job]
+    sim.call(lambda: host.tell({"event": "exited", "job": job, "lease": run.lease, "at": sim.world.clock()}))
+    sim.stop(job)
+    sim.end_job(job, exit_code=3)
+    sim.pass_time(3)
+    assert (sim.job(job).state, sim.job(job).failure_reason) == (SecondaryStatus.FAILED, "AlgorithmError: Exit Code: 3")
+
+
 def stop_at_its_end(sim: Simulation, job: str, **end: Any) -> None:
     """Let the code of a job end, and somebody stop it before its outputs are home."""
     (host,) = sim.hosts(job)

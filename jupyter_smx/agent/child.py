@@ -206,6 +206,8 @@ class _Job:
         source = self.spec["source_dir"]
         if source and self.trees:
             sourcedir.put(source, self.trees, self.target)
+        if source and self.spec["kind"] == "process":
+            sourcedir.put_archive(source, self.code)
         os.makedirs(os.path.dirname(os.path.join(self.code, script.script_name(self.spec))), exist_ok=True)
         if source and not self.spec["entry_point"]:
             self.spec["script"] = _free_name(self.code, script.script_name(self.spec))

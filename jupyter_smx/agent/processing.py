@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from jupyter_smx.agent import script, service
@@ -12,6 +13,14 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.place import Place
 
 
+_RUNPROC = """\
+#!/bin/bash
+# How a FrameworkProcessor starts its script. This job was started without it, in the same folder by the same words.
+cd {folder} || exit
+tar -xzf {archive} || exit
+if [ -f requirements.txt ]; then pip install -r requirements.txt || exit; fi
+{start} "$@"
+"""
 _VOLUME = 30
 """Gigabytes that SageMaker's SDK asks for; nothing here depends on it."""
 
@@ -31,6 +40,22 @@ def _input(name: str, folder: str, source: str, channel: Dict[str, Any]) -> Dict
     }
 
 
+def _is_frameworks(spec: Dict[str, Any]) -> bool:
+    """Say whether a FrameworkProcessor would start the job: a folder of code is what it is for."""
+    return bool(spec["source_dir"]) and not spec["distribution"]
+
+
+def _starter(place: Place) -> str:
+    return place.path("processing", "input", "entrypoint", "runproc.sh")
+
+
+def _entrypoint(spec: Dict[str, Any], place: Place) -> List[str]:
+    if _is_frameworks(spec):
+        return ["/bin/bash", _starter(place)]
+    name = script.argv(spec, place)[0]
+    return ["python3", name] if name.endswith(".py") else [name]
+
+
 def _inputs(spec: Dict[str, Any], place: Place) -> List[Dict[str, Any]]:
     """Name the channels, and the code, which is an input like any other."""
     found = [
@@ -38,6 +63,8 @@ def _inputs(spec: Dict[str, Any], place: Place) -> List[Dict[str, Any]]:
     ]
     if spec["source_dir"] or spec["entry_point"]:
         found.append(_input("code", script.code_folder(spec, place), spec["folder"], {}))
+    if _is_frameworks(spec):
+        found.append(_input("entrypoint", place.path("processing", "input", "entrypoint"), "", {}))
     return found
 
 
@@ -53,14 +80,14 @@ def _job_config(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
         }
         for output in spec["outputs"]
     ]
-    name, *words = script.argv(spec, place)
+    words = script.argv(spec, place)[1:]
     cluster = {"InstanceCount": len(place.hosts), "InstanceType": place.instance_type}
     return {
         "ProcessingJobArn": service.arn(spec, place),
         "ProcessingJobName": spec["name"],
         "AppSpecification": {
             "ImageUri": "",
-            "ContainerEntrypoint": ["python3", name] if name.endswith(".py") else [name],
+            "ContainerEntrypoint": _entrypoint(spec, place),
             "ContainerArguments": words or None,
         },
         "Environment": spec["environment"],
@@ -75,10 +102,21 @@ def _job_config(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
 def texts(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
     """Give the text of every config file by its path under ``/opt/ml``."""
     hosts = {"current_host": place.host, "hosts": sorted(place.hosts)}
-    return {
+    found = {
         "config/resourceconfig.json": json.dumps(hosts),
         "config/processingjobconfig.json": json.dumps(_job_config(spec, place)),
     }
+    if _is_frameworks(spec):
+        name = script.script_name(spec)
+        start = f"exec python3 {shlex.quote(name)}"
+        if not name.endswith(".py"):
+            start = f"chmod +x {shlex.quote(name)} && exec ./{shlex.quote(name)}"
+        found["processing/input/entrypoint/runproc.sh"] = _RUNPROC.format(
+            folder=shlex.quote(script.code_folder(spec, place)),
+            archive=script.ARCHIVE,
+            start=start,
+        )
+    return found
 
 
 def _name(text: str) -> str:

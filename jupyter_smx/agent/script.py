@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.place import Place
 
 
+ARCHIVE = "sourcedir.tar.gz"
+"""Name that SageMaker's SDK gives the packed folder of code."""
+
+
 def is_driven(spec: Dict[str, Any]) -> bool:
     """Say whether the drivers of SageMaker's Python SDK 3 run the script; else the toolkit in its images does."""
     return bool(spec["kind"] == "train" and spec["contract"] == "v3")

@@ -15,7 +15,7 @@ import sys
 import tarfile
 from typing import AbstractSet, Any, Dict, Iterator, List, Optional, Set
 
-from jupyter_smx.agent import digest, imports
+from jupyter_smx.agent import digest, imports, script
 from jupyter_smx.agent.failure import RefusalError
 
 _PIECE = 1 << 20
@@ -61,6 +61,18 @@ def put(source: Dict[str, Any], trees: str, target: str) -> Dict[str, Any]:
         _copy(os.path.join(home, _TREE), target)
     os.utime(home)  # the last one used is kept longest
     return {}
+
+
+def put_archive(source: Dict[str, Any], folder: str) -> None:
+    """Put the packed folder beside what was unpacked of it, as a FrameworkProcessor leaves it there.
+
+    :raises OSError: disk full.
+    """
+    path = os.path.join(folder, script.ARCHIVE)
+    # The user's own file of that name stays, and the archive may be gone where the host has its content already.
+    if not os.path.lexists(path):
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copyfile(source["path"], path)
 
 
 def has_ready(source: Dict[str, Any], trees: str) -> bool:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from test_source_dir_on_host import packed
 
 from jupyter_smx.agent import scriptmode
 from jupyter_smx.agent.place import Place
@@ -34,7 +35,7 @@ SPEC: dict[str, Any] = {
 
 def configs(**changes: Any) -> dict[str, Any]:
     texts = scriptmode.config_files(scriptmode.complete({**SPEC, **changes}), PLACE)
-    return {name: json.loads(text) for name, text in texts.items()}
+    return {name: json.loads(text) for name, text in texts.items() if name.endswith(".json")}
 
 
 def an_input(name: str, folder: str, source: str, distribution: str) -> dict[str, Any]:
@@ -63,6 +64,7 @@ TABLE = {
     },
 }
 THERE = "/opt/ml/processing/input/code/clean.py"
+RUNPROC = "/opt/ml/processing/input/entrypoint/runproc.sh"
 SOURCE_DIR = {"folder": "/home/me", "path": "/x.tar.gz", "sha256": "", "files": 1, "size": 1}
 
 
@@ -112,7 +114,7 @@ def test_there_are_two_files_and_no_field_more() -> None:
     ("changes", "entrypoint", "arguments"),
     [
         ({"hyperparameters": {}, "arguments": []}, ["python3", THERE], None),
-        ({"source_dir": SOURCE_DIR, "hyperparameters": {}}, ["python3", "clean.py"], SPEC["arguments"]),
+        ({"source_dir": SOURCE_DIR, "hyperparameters": {}}, ["/bin/bash", RUNPROC], SPEC["arguments"]),
         ({"entry_point": "run.sh", "arguments": []}, ["/opt/ml/processing/input/code/run.sh"], ["-n", "3"]),
         ({"entry_point": "", "arguments": []}, ["python3", "process.py"], ["-n", "3"]),
     ],
@@ -122,6 +124,40 @@ def test_entry_point_and_arguments_of_the_container(
 ) -> None:
     found = configs(**changes)["config/processingjobconfig.json"]["AppSpecification"]
     assert (found["ContainerEntrypoint"], found["ContainerArguments"]) == (entrypoint, arguments)
+
+
+AGAIN = """
+import json, os, subprocess, sys
+base = os.environ["SAGEMAKER_BASE_DIR"]
+config = json.load(open(f"{base}/config/processingjobconfig.json"))
+if sys.argv[1:] != ["once", "more"]:
+    entrypoint = config["AppSpecification"]["ContainerEntrypoint"]
+    done = subprocess.run([*entrypoint, "once", "more"], capture_output=True, text=True, cwd="/", check=True)
+    there = [one["S3Input"]["LocalPath"].replace(base, "") for one in config["ProcessingInputs"]]
+    print(json.dumps([done.stdout.split(), there, sorted(os.listdir("."))]))
+else:
+    import helper
+    print(os.getcwd().replace(base, ""), helper.X, *sys.argv)
+"""
+
+
+@pytest.mark.parametrize("name", ["again.py", "own.sh"])
+def test_a_folder_of_code_lies_there_as_a_framework_processor_leaves_it_and_its_starter_starts_the_script(
+    agent: Agent, tmp_path: Path, name: str
+) -> None:
+    shell = '#!/bin/sh\nexec python3 again.py "$@"\n'
+    source = packed(tmp_path, {"again.py": AGAIN, "helper.py": "X = 1\n", "own.sh": shell})
+    record = agent.run(AGAIN if name == "again.py" else shell, kind="process", source_dir=source, entry_point=name)
+    assert record["exit_code"] == 0, record["text"]
+    code = "/processing/input/code"
+    said, inputs, files = json.loads(record["text"])
+    assert said == [code, "1", "again.py", "once", "more"]
+    assert inputs == [code, "/processing/input/entrypoint"]
+    assert [one for one in files if one != "__pycache__"] == ["again.py", "helper.py", "own.sh", "sourcedir.tar.gz"]
+    lists = "import os; print(sorted(os.listdir('.')))"
+    source = packed(tmp_path, {"lists.py": lists})
+    record = agent.run(lists, source_dir=source, entry_point="lists.py")
+    assert record["text"] == "['lists.py']\n", "a training job has no archive there"
 
 
 def test_a_processing_script_finds_its_outputs_made_and_gets_its_words_as_they_are(

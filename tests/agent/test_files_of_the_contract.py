@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import tarfile
 from typing import TYPE_CHECKING
@@ -42,6 +43,8 @@ found = {
     "checkpointconfig.json": config("checkpointconfig.json"),
     "input/data": sorted(os.listdir("/opt/ml/input/data")),
     "input/data/train": [text("/opt/ml/input/data/train/a.csv"), *folder("/opt/ml/input/data/train")],
+    "packed": open("/opt/ml/input/data/train/packed.gz", "rb").read().hex(),
+    "input/data/none": folder("/opt/ml/input/data/none"),
     "input/data/lazy": [text("/opt/ml/input/data/lazy/a.csv"), *folder("/opt/ml/input/data/lazy")],
     "code": [os.getcwd(), __file__, *folder("/opt/ml/code")],
     "model": folder("/opt/ml/model"),
@@ -64,6 +67,8 @@ ADDED = {
     "sagemaker_job_name": '"job-1"',
 }
 GROUP = {"instance_group_name": "homogeneousCluster", "instance_type": "local", "hosts": ["algo-1", "algo-2"]}
+PACKED = gzip.compress(b"1,2", mtime=0)
+"""Nothing unpacks it in File mode."""
 EMPTY = ["can be written", []]
 ROWS = {
     "input/config": [
@@ -75,6 +80,7 @@ ROWS = {
     "hyperparameters.json": {"depth": "2", "name": "adam", "cfg": '{"a": [1]}', **ADDED},
     "inputdataconfig.json": {
         "train": {"TrainingInputMode": "File", "S3DistributionType": "FullyReplicated", "RecordWrapperType": "None"},
+        "none": {"TrainingInputMode": "File", "S3DistributionType": "ShardedByS3Key", "RecordWrapperType": "None"},
         "lazy": {"TrainingInputMode": "FastFile", "S3DistributionType": "FullyReplicated", "RecordWrapperType": "None"},
     },
     "resourceconfig.json": {
@@ -87,9 +93,11 @@ ROWS = {
         "topology": None,
     },
     "checkpointconfig.json": {"LocalPath": "/opt/ml/checkpoints"},
-    "input/data": ["lazy", "train"],
-    "input/data/train": ["1,2", "can be written", ["a.csv"]],
-    "input/data/lazy": ["1,2", "EROFS", ["a.csv"]],
+    "input/data": ["lazy", "none", "train"],
+    "input/data/train": ["1,2", "can be written", ["a.csv", "packed.gz"]],
+    "packed": PACKED.hex(),
+    "input/data/none": EMPTY,
+    "input/data/lazy": ["1,2", "EROFS", ["a.csv", "packed.gz"]],
     "code": ["/opt/ml/code", "/opt/ml/code/train.py", "can be written", ["train.py"]],
     "model": EMPTY,
     "output/data": EMPTY,
@@ -104,8 +112,15 @@ def test_every_file_and_folder_is_where_sagemaker_has_it(isolated: Agent, far_fo
     for name, content in {"data/a.csv": "1,2", "kept/last": "step 3"}.items():
         (far_folder / name).parent.mkdir()
         (far_folder / name).write_text(content)
+    (far_folder / "data" / "packed.gz").write_bytes(PACKED)
     data = str(far_folder / "data")
-    channels = [{"name": "train", "source": data}, {"name": "lazy", "source": data, "mode": "FastFile"}]
+    # Of fewer objects than hosts this one gets none, and its folder is there all the same.
+    share = {"distribution": "ShardedByS3Key", "share": {"turn": 2, "count": 3}}
+    channels = [
+        {"name": "train", "source": data},
+        {"name": "none", "source": data, **share},
+        {"name": "lazy", "source": data, "mode": "FastFile"},
+    ]
     given = {"depth": "2", "name": "adam", "cfg": '{"a": [1]}'}
     job, _lease = isolated.start(LOOK, channels=channels, hyperparameters=given, checkpoint=str(far_folder / "kept"))
     record = isolated.end_of(job)

@@ -31,6 +31,8 @@ class Wire:
         self.heard: list[bytes] = []
         self._open = threading.Event()
         self._open.set()
+        self._is_cut = False
+        self.refused = 0
         self._target = ("127.0.0.1", port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -47,6 +49,10 @@ class Wire:
         with contextlib.suppress(OSError):
             while True:
                 asker = self._listener.accept()[0]
+                if self._is_cut:
+                    self.refused += 1
+                    asker.close()
+                    continue
                 server = socket.create_connection(self._target)
                 self._sockets += [asker, server]
                 self._begin(self._pump, asker, server, self.heard)
@@ -64,6 +70,17 @@ class Wire:
     def hold(self) -> None:
         """Let nothing through from now on, as a network that loses everything."""
         self._open.clear()
+
+    def cut(self) -> None:
+        """End all connections, and each new one at once, as a store that is away."""
+        self._is_cut = True
+        for one in self._sockets[1:]:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        """Let everything through again; counts anew who is refused."""
+        self._is_cut, self.refused = False, 0
 
     def close(self) -> None:
         self._open.set()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import process
+from jupyter_smx.agent import looking, outcome, process, putting
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from jupyter_smx.testing.object_storage import Bucket
 
 URL = "s3://bucket/kept"
+TWO_ROUNDS = 12
+"""Connections, of which s3fs makes five before it gives up."""
 FOLDER = "import os, sys\nfolder = os.environ['SM_MODEL_DIR'].replace('/model', '/checkpoints/')\n"
 COUNTS = FOLDER + (
     "path = folder + 'deep/count'\n"
@@ -106,6 +108,25 @@ def test_a_large_file_comes_whole_and_goes_back_whole(agent: Agent, bucket: Buck
     assert agent.run(look, **wish(bucket))["text"].strip() == hashlib.sha256(content).hexdigest()
 
 
+@pytest.mark.parametrize("size", [3, 40_000_003])
+def test_of_a_file_that_changes_while_it_is_read_nothing_is_seen(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    for name, value in bucket.environment.items():
+        monkeypatch.setenv(name, value)
+    bucket.put("kept/model.pt", "the last whole one")
+    path = tmp_path / "model.pt"
+    path.write_bytes(b"x" * size)
+    before = looking.stamp(str(path))
+    with path.open("ab") as file:
+        file.write(b"more")
+    assert [one.how for one in putting.keep(URL, [[str(path), "model.pt", before]])] == [outcome.CHANGED]
+    assert kept(bucket) == {"model.pt": "the last whole one"}
+    now = looking.stamp(str(path))
+    assert [one.how for one in putting.keep(URL, [[str(path), "model.pt", now]])] == [outcome.DONE]
+    assert (bucket.folder / "kept" / "model.pt").stat().st_size == size + 4
+
+
 def test_hosts_of_a_job_share_the_prefix(start_agent: Callable[..., Agent], bucket: Bucket) -> None:
     hosts = [start_agent(host=name, hosts=["algo-1", "algo-2"]) for name in ("algo-1", "algo-2")]
     source = FOLDER + "name = os.environ['SM_CURRENT_HOST']\nopen(folder + name, 'w').write(name)\n"
@@ -141,6 +162,38 @@ def test_a_courier_that_is_killed_is_replaced(agent: Agent, bucket: Bucket) -> N
     agent.stop(job, lease)
     assert agent.end_of(job)["errors"] == []
     assert kept(bucket) == {"late": "2", "step": "1"}
+
+
+def test_a_store_that_is_away_for_a_while_fails_nobody_and_is_told_of(agent: Agent, bucket: Bucket) -> None:
+    given = {**bucket.environment, "AWS_MAX_ATTEMPTS": "1"}
+    job, lease = agent.start(SAVE + WAITS, checkpoint=URL, environment=given)
+    agent.wait_for_log(job, "on")
+    eventually_blocking(lambda: kept(bucket) == {"step": "1"}, "it is kept")
+    bucket.wire.cut()
+    folder = agent.folder / "ml" / "checkpoints"
+    (folder / "late").write_text("2")
+    (folder / "step").unlink()
+    eventually_blocking(lambda: bucket.wire.refused > TWO_ROUNDS, "it is tried again", within=60)
+    assert kept(bucket) == {"step": "1"}
+    bucket.wire.mend()
+    eventually_blocking(lambda: kept(bucket) == {"late": "2"}, "all is as in the job", within=60)
+    agent.stop(job, lease)
+    record = agent.end_of(job)
+    assert record["errors"] == []
+    (note,) = record["notes"]
+    assert note.startswith("checkpoint: the store did not answer between ")
+    assert "cannot be reached" in note
+
+
+def test_a_store_that_is_away_before_the_start_is_waited_for(agent: Agent, bucket: Bucket) -> None:
+    bucket.put("kept/deep/count", "7")
+    bucket.wire.cut()
+    job, _ = agent.start(COUNTS, checkpoint=URL, environment={**bucket.environment, "AWS_MAX_ATTEMPTS": "1"})
+    eventually_blocking(lambda: bucket.wire.refused > TWO_ROUNDS, "it is tried again", within=60)
+    bucket.wire.mend()
+    assert agent.end_of(job)["errors"] == []
+    assert agent.log(job) == "7\n"
+    assert kept(bucket) == {"deep/count": "8"}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import datetime as dt
 import mimetypes
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Dict, List, Optional, Sequence, TypeVar
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 
 from jupyter_smx.agent import filesystems, looking, outcome, tries
 from jupyter_smx.agent.outcome import Outcome
@@ -16,6 +16,8 @@ _AT_ONCE = 8
 _LARGE = 1 << 24
 """Bytes from which on a file is written in blocks of this size, and is not held in memory."""
 _MOST_BLOCKS = 9_000
+_ANSWERS = 120.0
+"""Seconds in which S3 takes a part and answers."""
 _SINGLE = 1 << 27
 """Bytes from which on a library divides an upload itself, and takes memory for each of its parts."""
 _BUCKETS = ("s3", "s3a", "gs", "gcs", "abfs", "az", "oci", "oss", "tos")
@@ -43,6 +45,14 @@ def at_once(work: Callable[[_One], _Found], things: Sequence[_One], most: int = 
         return list(workers.map(one, things))
 
 
+def _find(url: str) -> Tuple[Any, str]:
+    system, path = filesystems.find(url)
+    if "s3" in _protocols(system):
+        # It counts while a part is on its way there, for which s3fs' own 15 seconds are short.
+        system.read_timeout = _ANSWERS
+    return system, path
+
+
 # Outputs
 
 
@@ -56,7 +66,7 @@ def put(pairs: List[List[str]]) -> int:
 
 def _surely_put(pair: List[str]) -> None:
     source, url = pair
-    system, path = filesystems.find(url)
+    system, path = _find(url)
     if "file" in _protocols(system):
         system.auto_mkdir = True
     tries.surely(lambda: system.put_file(source, path))
@@ -85,7 +95,7 @@ def names(top: str) -> Dict[str, Any]:
     found: Dict[str, Dict[str, Any]] = {}
 
     def look() -> None:
-        system, path = filesystems.find(top)
+        system, path = _find(top)
         found.update(_below(system, path.rstrip("/")))
 
     try:
@@ -195,14 +205,14 @@ def _drop(system: Any, top: str, name: str) -> None:
 
 def _each(top: str, rows: Sequence[_One], act: Callable[[Any, str, _One], None]) -> List[Outcome]:
     """Do something with each; where the store does not answer once, the rest is not asked for, and counts the same."""
-    shared, path = filesystems.find(top)
+    shared, path = _find(top)
     away: List[Outcome] = []
 
     def one(row: _One) -> Outcome:
         if away:
             return away[0]
         # What is no more than one connection each thread has for itself.
-        system = shared if shared.async_impl else filesystems.find(top)[0]
+        system = shared if shared.async_impl else _find(top)[0]
         found = _outcome(lambda: act(system, path.rstrip("/"), row), top)
         if found.how == outcome.AWAY:
             away.append(found)

@@ -12,6 +12,7 @@ from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from far_side import Agent
 
@@ -120,10 +121,10 @@ def test_of_a_file_that_changes_while_it_is_read_nothing_is_seen(
     before = looking.stamp(str(path))
     with path.open("ab") as file:
         file.write(b"more")
-    assert [one.how for one in putting.keep(URL, [[str(path), "model.pt", before]])] == [outcome.CHANGED]
+    assert putting.keep(URL, [[str(path), "model.pt", before]]) == [(outcome.CHANGED, "")]
     assert kept(bucket) == {"model.pt": "the last whole one"}
     now = looking.stamp(str(path))
-    assert [one.how for one in putting.keep(URL, [[str(path), "model.pt", now]])] == [outcome.DONE]
+    assert putting.keep(URL, [[str(path), "model.pt", now]]) == [(outcome.DONE, "")]
     assert (bucket.folder / "kept" / "model.pt").stat().st_size == size + 4
 
 

@@ -240,6 +240,9 @@ def _lead(cluster: _Cluster, configuration: spark_settings.Wished) -> bool:
     with _opened(part.job, len(part.found.hosts)) as listener:
         visitors = _gather(cluster, listener)
     offers = [own, *(offer for _, offer in visitors)]
+    too_large = spark_settings.too_large(configuration.properties, offers)
+    if too_large:
+        raise RefusalError(too_large)
     secret, port = secrets.token_hex(32), _free_port(settings.host)
     master, name = spark_settings.address(settings.host, port), os.path.basename(script.script_name(part.spec))
 
@@ -256,7 +259,7 @@ def _lead(cluster: _Cluster, configuration: spark_settings.Wished) -> bool:
         cluster.start("worker", spark_settings.worker_words(cluster.settings, own, master))
     cpus, heap = sum(offer.cpus for offer in offers), spark_settings.executor_heap(offers)
     hosts = sum(1 for offer in offers if offer.cpus)
-    entry.say(f"Spark at {master} has {cpus} CPUs on {hosts} hosts, and {heap} MiB for each executor.")
+    entry.say(f"Spark at {master}: {cpus} CPU(s) on {hosts} host(s), {heap} MiB for each executor.")
     driver = os.fork()
     if driver == 0:
         cluster.news.leave_it()
@@ -343,11 +346,8 @@ def _watch(cluster: _Cluster, driver: int, visitors: List[socket.socket]) -> NoR
 
 def _gateways() -> List[int]:
     """Find the JVMs that PySpark started for the script, which has ended."""
-    return [pid for pid in process.children(os.getpid()) if spark_settings.DRIVER_CLASS in _words(pid)]
-
-
-def _words(pid: int) -> List[str]:
-    return process.read(f"/proc/{pid}/cmdline").split("\0")
+    words = {pid: process.read(f"/proc/{pid}/cmdline") for pid in process.children(os.getpid())}
+    return [pid for pid, line in words.items() if spark_settings.DRIVER_CLASS in line]
 
 
 def _end_script(driver: int) -> None:
@@ -376,7 +376,7 @@ def _help(cluster: _Cluster) -> bool:
             cluster.end()  # the first host has failed, and says why
             return False
         cluster.configure(said["secret"], spark_settings.worker_properties)
-        entry.say(f"a Spark worker with {offer.cpus} CPUs works here for {said['master']}.")
+        entry.say(f"a Spark worker with {offer.cpus} CPU(s) works here for {said['master']}.")
         cluster.start("worker", spark_settings.worker_words(cluster.settings, offer, said["master"]))
         part.first_line()
         while not cluster.wait([connection]):

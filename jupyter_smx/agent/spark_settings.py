@@ -86,6 +86,19 @@ def executor_heap(offers: Sequence[Offer]) -> int:
     return max(min(_heap(offer.memory) for offer in offers if offer.cpus), LEAST_HEAP)
 
 
+def too_large(wanted: Mapping[str, str], offers: Sequence[Offer]) -> str:
+    """Say that executors of the wished size fit on no host: Spark would wait for ever. '' where they fit."""
+    asked = wanted.get("spark.executor.memory", "")
+    found = _SIZE.fullmatch(asked.strip().lower())
+    most = max(offer.memory for offer in offers)
+    if found is None or int(found.group(1)) * _IN_MIB[found.group(2)] <= most:
+        return ""
+    return (
+        f"configuration.json: spark.executor.memory is {asked}, and a host of this job has {most}m for an executor. "
+        "Use less, or a larger --instance-type."
+    )
+
+
 def address(host: str, port: int) -> str:
     """Give the address of a master."""
     return f"spark://{host}:{port}"
@@ -161,6 +174,8 @@ def properties(settings: Settings, master: str, name: str, driver: int, offers: 
     }
 
 
+_SIZE = re.compile(r"(\d+)([kmgt])b?")
+_IN_MIB = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2}
 _OF_WORKER = re.compile(
     r"PythonException:(?:[^\n]*\n){0,3}?[^\n]*Traceback \(most recent call last\):\n(.*?)\n(?:\s*\n|\s*at |\Z)",
     re.DOTALL,

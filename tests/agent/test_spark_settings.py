@@ -88,6 +88,17 @@ def test_each_worker_has_room_for_an_executor_and_a_host_for_all_that_runs_on_it
             assert share.driver + heap < memory >> 20, "and the rest is the JVMs' own and the Python workers'"
 
 
+@pytest.mark.parametrize(
+    ("asked", "fits"),
+    [("2g", True), ("3712m", True), ("3713M", False), ("4GB", False), ("1t", False), ("9999k", True), ("much", True)],
+)
+def test_an_executor_that_fits_on_no_host_is_not_waited_for(asked: str, *, fits: bool) -> None:
+    said = spark_settings.too_large({"spark.executor.memory": asked}, [Offer(4, 2125), Offer(4, 3712)])
+    wanted = f"spark.executor.memory is {asked}, and a host of this job has 3712m for an executor"
+    assert (said == "") if fits else (wanted in said)
+    assert spark_settings.too_large({}, [Offer(4, 2125)]) == ""
+
+
 def test_the_words_of_the_daemons() -> None:
     assert spark_settings.master_words(HERE, 7077) == [
         *("/py/pyspark/bin/spark-class", "org.apache.spark.deploy.master.Master"),

@@ -117,7 +117,7 @@ def run_etl(world: World, python: str, folder: Path, keep_alive: int = 0) -> tup
     log = host_log(ran, "algo-1")
     assert job.state.value == "Completed", (job.failure_reason, log, host_log(ran, "algo-2"))
     (line,) = [line for line in log.splitlines() if line.startswith('["found"')]
-    assert "a Spark worker with 1 CPUs works here for" in host_log(ran, "algo-2")
+    assert "a Spark worker with 1 CPU(s) works here for" in host_log(ran, "algo-2")
     return job, json.loads(line)[1:]
 
 

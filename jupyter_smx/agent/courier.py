@@ -11,32 +11,22 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, List, Optional, Sequence, TypeVar
 
-from jupyter_smx.agent import digest, filesystems, objects, process, putting, tries
+from jupyter_smx.agent import digest, filesystems, objects, process, putting, tags, tries
 
 _Made = TypeVar("_Made")
 _AT_ONCE = 16
-_MARKS = (
-    *("ETag", "etag", "md5Hash", "generation", "checksum", "Content-MD5", "content_hash", "sha"),
-    *("LastModified", "Last-Modified", "last_modified", "modificationTime", "modified", "modify", "mtime"),
-)
-_MARKS_INSIDE = ("CRC",)
-"""In an archive times say little: who packs the same twice sets them to the same."""
 _WITH_PREFIX = ("s3", "s3a", "gs", "gcs")
 _AT_ONCE_EACH = 4
 """Connections to a server of which each takes one wish at a time."""
 
 
-def _mark(info: Dict[str, Any], names: Sequence[str]) -> str:
-    """Give what changes with an object's content: its tag, and where it has none its time."""
-    return next((f"{name}={info[name]}" for name in names if info.get(name) not in (None, "")), "")
-
-
 def _object(url: str, info: Dict[str, Any]) -> Dict[str, Any]:
-    names = _MARKS_INSIDE if objects.chain(url)[1] else _MARKS
-    return {"url": url, "size": int(info.get("size") or 0), "mark": _mark(info, names)}
+    tag = tags.of(info, time.time(), inside=bool(objects.chain(url)[1]))
+    return {"url": url, "size": int(info.get("size") or 0), "mark": tag}
 
 
 def listing(source: str) -> List[Dict[str, Any]]:

@@ -293,12 +293,23 @@ def test_a_folder_of_the_web_is_the_pages_that_its_listing_links_to(host: Host, 
     for name, text in (("index.html", INDEX), ("a b.csv", "1"), ("c&d.csv", "22"), ("e.csv", "333"), ("sub/h", "4444")):
         (web.folder / "d" / name).parent.mkdir(parents=True, exist_ok=True)
         (web.folder / "d" / name).write_text(text)
+        os.utime(web.folder / "d" / name, (1e9, 1e9))
     expected = {"a b.csv": "1", "c&d.csv": "22", "e.csv": "333", "sub/h": "4444"}
     for _time in range(2):
         told = host.stage([f"{web.address}/d/"])
         assert told["seen"]["a"] == expected
         assert (told["inputs"][0]["files"], told["inputs"][0]["bytes"]) == (4, 10)
     assert len([line for line in web.asked if line.startswith("GET") and "e.csv" in line]) == 1, web.asked
+
+
+def test_a_page_that_is_written_twice_in_a_second_is_never_the_first_one(host: Host, web: Web) -> None:
+    page = web.folder / "page"
+    page.write_text("first")
+    before = page.stat()
+    assert host.stage([f"{web.address}/page"])["seen"]["a"] == {"page": "first"}
+    page.write_text("other")
+    os.utime(page, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert host.stage([f"{web.address}/page"])["seen"]["a"] == {"page": "other"}
 
 
 def test_how_long_a_page_takes_is_not_limited_as_long_as_it_comes(web: Web) -> None:

@@ -90,6 +90,8 @@ def test_a_spot_job_is_interrupted_from_its_row_and_begins_again(lab: Lab, serve
     lab.panel.show()
     server.submit("patient", gate.code, spot=True)
     gate.wait_for_job()
+    # The job is there before the page has heard of it.
+    expect(lab.panel.running("patient")).to_contain_text("Training", timeout=WAKE)
     lab.panel.running("patient").click(button="right")
     lab.page.get_by_role("menuitem", name="Interrupt Spot Job…").click()
     question = lab.page.get_by_role("dialog")

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 _ML = "/opt/ml"
 _PROCESSING = "/opt/ml/processing"
 _CODE = "/opt/ml/processing/input/code"
-"""Where the code of a processing job lies, as with SageMaker's SDK."""
+_STARTER = "/opt/ml/processing/input/entrypoint"
+"""Where the code of a processing job lies, and how a folder of code is started, as with SageMaker's SDK."""
 
 
 def check_places(spec: JobSpec) -> None:
@@ -32,18 +33,25 @@ def check_places(spec: JobSpec) -> None:
         other = names.setdefault(folder, name)
         if other != name:
             raise _refused(name, folder, f"channel {other!r} is there already.", "Give each its own folder.")
-    has_code = spec.kind == "process" and bool(spec.entry_point or spec.source_dir is not None)
-    if has_code and _CODE in names:
+    own = _folders_of_code(spec)
+    taken = next((folder for folder in own if folder in names), "")
+    if taken:
         raise ValidationError(
-            f"--input: channel {names[_CODE]!r} of a processing job is where its code lies.",
+            f"--input: channel {names[taken]!r} of a processing job is where its code lies.",
             field="channels",
-            value=names[_CODE],
-            rule=f"{_CODE} holds the script and --source-dir, as with SageMaker's SDK.",
+            value=names[taken],
+            rule=f"{taken} holds the script and --source-dir, or how they are started, as with SageMaker's SDK.",
             cure="Give the channel another name or path.",
         )
-    _check_views(spec, [*folders.values(), *([_CODE] if has_code else [])])
+    _check_views(spec, [*folders.values(), *own])
     for output in spec.outputs:
         _check_output_folder(spec, output, list(folders.values()))
+
+
+def _folders_of_code(spec: JobSpec) -> list[str]:
+    if spec.kind != "process" or not (spec.entry_point or spec.source_dir is not None):
+        return []
+    return [_CODE] if spec.source_dir is None else [_CODE, _STARTER]
 
 
 def _refused(name: str, value: str, rule: str, cure: str) -> ValidationError:

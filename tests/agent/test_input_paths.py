@@ -25,7 +25,8 @@ import json, os
 found = {}
 for top, _folders, names in os.walk(BASE + "/processing"):
     for name in names:
-        found[os.path.relpath(os.path.join(top, name), BASE + "/processing")] = open(os.path.join(top, name)).read()
+        path = os.path.join(top, name)
+        found[os.path.relpath(path, BASE + "/processing")] = open(path, errors="replace").read()
 """
 SEE = 'BASE = "/opt/ml"' + LOOK + "print(json.dumps(found))"
 
@@ -97,7 +98,8 @@ def test_a_folder_of_code_lies_in_an_input(isolated: Agent, data: Path, tmp_path
     wishes = {"kind": "process", "entry_point": "clean.py", "source_dir": source}
     for _ in range(2):
         seen = isolated.json(SEE, channels=[channel("one", data / "one", IN)], **wishes)
-        assert sorted(seen) == ["input/code/clean.py", "input/code/helper.py", "input/deep/more.csv", "input/rows.csv"]
+        code = [f"input/code/{name}" for name in ("clean.py", "helper.py", "sourcedir.tar.gz")]
+        assert sorted(seen) == [*code, "input/deep/more.csv", "input/entrypoint/runproc.sh", "input/rows.csv"]
 
 
 def test_without_a_world_of_its_own_copies_lie_in_each_other(agent: Agent, data: Path) -> None:

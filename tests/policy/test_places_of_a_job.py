@@ -9,6 +9,7 @@ from draws import a_spec
 
 from jupyter_smx.model.channel import Channel, Output
 from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.source import SourceDir
 from jupyter_smx.policy import admission
 from jupyter_smx.policy.limits import Limits
 
@@ -60,6 +61,13 @@ def test_a_folder_that_no_input_can_have_is_refused(channels: tuple[Channel, ...
         check(*channels)
     assert words in str(refusal.value)
     assert refusal.value.field == "channels"
+
+
+def test_how_a_folder_of_code_is_started_has_its_folder_for_itself() -> None:
+    code = SourceDir(path="/x.tar.gz", sha256="", folder="/here", files=1, size=1)
+    with pytest.raises(ValidationError, match="'entrypoint' of a processing job is where its code lies"):
+        check(channel("entrypoint"), source_dir=code)
+    check(channel("entrypoint"))
 
 
 def test_a_training_job_has_its_channels_where_sagemaker_has_them() -> None:

@@ -33,7 +33,9 @@ def _launcher(spec: Dict[str, Any], place: Place) -> List[str]:
         return []  # whoever was killed before it could say so
     if found is None:
         return []
+    variables = [*scriptmode.variables(spec, place), "PATH"]
+    if found.driven:
+        return distribution.driven_words(found, place, variables)
     if found.runner == "torchrun":
         return ["torchrun", *distribution.torchrun_words(found, place)]
-    variables = [*scriptmode.variables(spec, place), "PATH"]
     return ["mpirun", *distribution.mpi_words(found, place, variables), sys.executable, "-m", "mpi4py"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optional
 
 from jupyter_smx.agent import toolkit
@@ -20,7 +21,7 @@ class Distribution(NamedTuple):
     """A job's distribution as all of its hosts see it.
 
     ``processes`` run on each of ``hosts``, ``hosts[0]`` leads. For mpirun are ``options``, which are further words, and
-    ``total``, how many run on all hosts where these need not be full.
+    ``total``, how many run on all hosts where these need not be full. ``driven`` is started by SDK 3's drivers.
     """
 
     runner: str
@@ -29,6 +30,7 @@ class Distribution(NamedTuple):
     processes: int
     options: str = ""
     total: Optional[int] = None
+    driven: bool = False
 
 
 def _count(framework: Dict[str, Any], name: str) -> Optional[int]:
@@ -58,18 +60,32 @@ def chosen(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
     """
     if spec["kind"] == "process":
         return Distribution("pyspark", [place.group], place.hosts, 1) if spec["distribution"] == "pyspark" else None
+    if is_driven(spec):
+        return _driven(spec, place)
     _own, framework = split(spec.get("hyperparameters") or {})
     runner = next((name for flag, name in RUNNERS if framework.get(flag) is True), "")
-    if not runner or is_driven(spec):
+    if not runner:
         return None
     groups = toolkit.distribution_groups(framework, place)
-    gpus = len(spec.get("gpus") or []) or place.gpus
+    gpus = _gpus(spec, place)
     hosts = toolkit.leading_hosts(groups, place) or sorted(place.hosts)
     processes = _count(framework, "sagemaker_mpi_num_of_processes_per_host") or gpus or 1
     options = framework.get("sagemaker_mpi_custom_mpi_options") or ""
     return Distribution(
         runner, groups, hosts, processes, str(options), _count(framework, "sagemaker_mpi_num_processes")
     )
+
+
+def _gpus(spec: Dict[str, Any], place: Place) -> int:
+    return len(spec.get("gpus") or []) or place.gpus
+
+
+def _driven(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
+    """Read a distribution of SDK 3's: it is over all hosts, and mpirun gets as many ranks as one host has processes."""
+    if not spec["distribution"]:
+        return None
+    count = spec["processes"] or _gpus(spec, place) or 1
+    return Distribution(spec["distribution"], [place.group], sorted(place.hosts), count, total=count, driven=True)
 
 
 def here(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
@@ -87,6 +103,14 @@ def torchrun_words(found: Distribution, place: Place) -> List[str]:
     return words
 
 
+def driven_words(found: Distribution, place: Place, environment: Iterable[str]) -> List[str]:
+    """Give what stands before the script where SDK 3's drivers start it in several processes."""
+    if found.runner == "mpi":
+        return ["mpirun", *mpi_words(found, place, environment), sys.executable, "-m", "mpi4py"]
+    words = torchrun_words(found, place)
+    return ["torchrun", *(f"{words[at]}={words[at + 1]}" for at in range(0, len(words), 2))]
+
+
 def _of_the_contract(environment: Iterable[str]) -> List[str]:
     """Name the variables that mpirun hands on."""
     return sorted(name for name in environment if name.startswith(("SM_", "SAGEMAKER_")))
@@ -94,6 +118,8 @@ def _of_the_contract(environment: Iterable[str]) -> List[str]:
 
 def mpi_words(found: Distribution, place: Place, environment: Iterable[str]) -> List[str]:
     """Give what stands between ``mpirun`` and Python: sagemaker-training's words, but its trick with host names."""
+    if found.driven:
+        return _driven_mpi_words(found, place, environment)
     hosts = ",".join(f"{host}:{found.processes}" for host in found.hosts)
     fixed = [
         ("btl_tcp_if_include", place.interface),
@@ -117,16 +143,37 @@ def mpi_words(found: Distribution, place: Place, environment: Iterable[str]) -> 
     return said + [word for name in _of_the_contract(environment) for word in ("-x", name)]
 
 
+def _driven_mpi_words(found: Distribution, place: Place, environment: Iterable[str]) -> List[str]:
+    slots = f":{found.processes}" if found.processes > 1 else ""
+    settings = [
+        ("btl_tcp_if_include", place.interface),
+        ("oob_tcp_if_include", place.interface),
+        ("plm_rsh_no_tree_spawn", "1"),
+        ("pml", "ob1"),
+        ("btl", "^openib"),
+        ("orte_abort_on_non_zero_status", "1"),
+        ("btl_vader_single_copy_mechanism", "none"),
+        ("plm_rsh_num_concurrent", str(len(found.hosts))),
+    ]
+    said = ["--host", ",".join(host + slots for host in found.hosts), "-np", str(found.total)]
+    said += ["--allow-run-as-root", "--tag-output"]
+    said += [word for name, value in settings for word in ("-mca", name, value)]
+    handed = [f"NCCL_SOCKET_IFNAME={place.interface}", *(n for n in ("LD_LIBRARY_PATH", "PATH") if n in environment)]
+    return said + [word for name in handed for word in ("-x", name)]
+
+
 def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
     """Give the variables by which the processes of several hosts find each other; those of the wish win.
 
     SageMaker's image of PyTorch sets them for every job, so a script that starts a process group itself finds them.
     """
-    if spec["kind"] != "train" or is_driven(spec):
+    if spec["kind"] != "train":
         return {}
     found = here(spec, place)
     ours: Dict[str, str] = {}
-    if found is not None or len(place.hosts) > 1:
+    if found is not None and found.driven:
+        ours.update(NCCL_SOCKET_IFNAME=place.interface, GLOO_SOCKET_IFNAME=place.interface)
+    elif not is_driven(spec) and (found is not None or len(place.hosts) > 1):
         _own, framework = split(spec.get("hyperparameters") or {})
         master = toolkit.master(toolkit.distribution_groups(framework, place), place)
         ours.update(MASTER_ADDR=place.reach(master), MASTER_PORT=str(place.port))

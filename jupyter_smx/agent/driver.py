@@ -48,6 +48,14 @@ _ELSEWHERE = ("channel_input_dirs", "hyperparameters", "job_name")
 """Facts that are no variable of that name."""
 
 
+def _distributed(spec: Dict[str, Any]) -> Dict[str, Any]:
+    """Give the content of ``distributed.json``: what the SDK's object for the launcher has."""
+    if not spec["distribution"]:
+        return {}
+    other = "mpi_additional_options" if spec["distribution"] == "mpi" else "smp"
+    return {"process_count_per_node": spec["processes"] or None, other: None}
+
+
 def _values(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
     """Give the value of each variable by its name, before it is written as text."""
     facts = _facts(spec, place)
@@ -57,6 +65,9 @@ def _values(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
     found["SM_OUTPUT_FAILURE"] = place.path("output", "failure")
     found["SM_SOURCE_DIR"] = channels["code"]
     found["SM_ENTRY_SCRIPT"] = script_name(spec)
+    if spec["distribution"]:
+        found["SM_DISTRIBUTED_DRIVER_DIR"] = place.path("input", "data", "sm_drivers", "distributed_drivers")
+        found["SM_DISTRIBUTED_CONFIG"] = _distributed(spec)
     found.update({"SM_CHANNEL_" + name.upper(): folder for name, folder in channels.items()})
     found["SM_CHANNELS"] = list(channels)
     found.update({variable_of(name): value for name, value in own.items()})
@@ -84,5 +95,5 @@ def texts(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
     return {
         "input/sm_training.env": "".join(lines),
         "input/data/sm_drivers/sourcecode.json": json.dumps(source),
-        "input/data/sm_drivers/distributed.json": "{}",
+        "input/data/sm_drivers/distributed.json": json.dumps(_distributed(spec)),
     }

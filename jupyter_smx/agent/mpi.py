@@ -81,7 +81,7 @@ def lead(words: List[str], script: List[str], found: distribution.Distribution, 
             lines = os.fdopen(os.dup(running.stdout.fileno()), "rb")  # type: ignore[union-attr]
             with lines:
                 for line in lines:
-                    os.write(1, tagged(line, found))
+                    os.write(1, line if found.driven else tagged(line, found))
             code = running.wait()
     finally:
         shutil.rmtree(os.path.dirname(shell), ignore_errors=True)

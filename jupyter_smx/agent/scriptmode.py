@@ -55,6 +55,7 @@ def complete(spec: Dict[str, Any]) -> Dict[str, Any]:
         "receive": [],
         "contract": "v2",
         "distribution": "",
+        "processes": 0,
         "warm_pool": False,
         "max_run": 0,
         "checkpoint": "",

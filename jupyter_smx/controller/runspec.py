@@ -64,12 +64,17 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
         "keep_alive": keep_alive,
         "warm_pool": spec.keep_alive > 0,
         "contract": spec.contract,
-        "distribution": spec.distribution.runner if spec.distribution else "",
+        **_distribution(spec),
         "python_version": spec.python_version,
         "submitted_at": spec.submitted_at,
         "imports": list(spec.imports),
         "gpus": list(gpus),
     }
+
+
+def _distribution(spec: JobSpec) -> dict[str, str | int]:
+    found = spec.distribution
+    return {"distribution": found.runner if found else "", "processes": (found.processes or 0) if found else 0}
 
 
 def _share(shard: Shard) -> dict[str, int]:

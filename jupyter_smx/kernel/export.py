@@ -104,7 +104,7 @@ class _Export:
             (self._code / script).chmod(0o755)
         started = self._variables(script)
         requirements = self._requirements()
-        self._json("hyperparameters.json", decoded(self._job.spec.all_hyperparameters()))
+        self._json("hyperparameters.json", decoded(self._job.spec.of_sdk_2()))
         self._json("job.json", _description(self._job))
         needs = bool(requirements) and not (self._code / REQUIREMENTS).exists()
         alone = alone and started == script

@@ -65,14 +65,14 @@ def check_distribution(
     elif kind != "train":
         rule = "Only training jobs are distributed by torchrun and mpi, as on SageMaker."
         said = ("a processing job has none", rule, "Use %%train, or for Spark --distribution pyspark.")
-    elif contract != "v2":
-        rule = "It is asked for by the hyperparameters of the toolkit, which a script of the other contract would see."
-        said = (f"the contract is {contract}", rule, "Leave --contract out.")
+    elif contract == "v3" and wanted.groups:
+        rule = "The drivers of SDK 3 distribute a script over all hosts of its job."
+        said = (f"it names {wanted.groups[0]}", rule, "Leave groups or --contract out.")
     elif wanted.processes is not None and wanted.processes < 1:
         said = (f"processes={wanted.processes}", "There is one process or more on each host.", "")
     elif unknown:
         said = (f"no group is named {unknown}", f"The groups are {', '.join(names)}.", nearest(unknown, names))
-    elif len(wanted.groups) > 1 or (len(names) > 1 and not wanted.groups):
+    elif len(wanted.groups) > 1 or (len(names) > 1 and not wanted.groups and contract == "v2"):
         rule = "Of several groups one is distributed, as on SageMaker; hosts of the others run the script plainly."
         said = (f"it names {len(wanted.groups)} of {len(names)} groups", rule, f"For example ,groups={names[0]}.")
     elif receive:

@@ -82,7 +82,11 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Seconds since the epoch on the submitter's clock, when its magic began to run."""
 
     def all_hyperparameters(self) -> dict[str, str]:
-        """Give the hyperparameters with those by which SageMaker's SDK says how the script is distributed."""
+        """Give the hyperparameters with those by which the SDK of the contract says how the script is distributed."""
+        return self.of_sdk_2() if self.contract == "v2" else dict(self.hyperparameters)
+
+    def of_sdk_2(self) -> dict[str, str]:
+        """Give the hyperparameters as SageMaker's SDK 2 sends them; SDK 3 has a file for the distribution."""
         told = {} if self.distribution is None else self.distribution.parameters(self.instance_groups)
         return {**told, **self.hyperparameters}
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from real_toolkit import SHELL, TELL
+
+from jupyter_smx.agent import command, driver, scriptmode
+from jupyter_smx.agent.place import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +52,14 @@ OWN_WORDS = "import sys\nopen('/opt/ml/output/failure', 'w').write('the moon is 
 PLATFORM = ("TRAINING_JOB_NAME", "TRAINING_JOB_ARN", "AWS_REGION")
 
 
-def _start(real_packages: RealPackages, folder: Path, mine: dict[str, Any], text: str, name: str = "real") -> Seen:
+def _start(
+    real_packages: RealPackages,
+    folder: Path,
+    mine: dict[str, Any],
+    text: str,
+    name: str = "real",
+    distributed: str = "{}",
+) -> Seen:
     """Run a script as ``sm_train.sh`` of the SDK runs it, with the config files that our job had."""
     train = real_packages.drivers()
     templates = runpy.run_path(str(train / "templates.py"))
@@ -62,7 +73,7 @@ def _start(real_packages: RealPackages, folder: Path, mine: dict[str, Any], text
     files[f"input/data/code/{script}"] = text
     files["input/data/sm_drivers/sm_train.sh"] = shell
     files["input/data/sm_drivers/sourcecode.json"] = json.dumps({"source_dir": "code", "entry_script": script})
-    files["input/data/sm_drivers/distributed.json"] = "{}"
+    files["input/data/sm_drivers/distributed.json"] = distributed
     tools = folder / f"tools-of-{name}"
     tools.mkdir()
     (tools / "pip").symlink_to("/bin/true")  # is looked for, and not used
@@ -117,6 +128,77 @@ def test_a_script_sees_what_the_drivers_show_it(driven: Agent, real_packages: Re
     assert real.code == 0, real.log
     assert _of_the_contract(mine) == _of_the_contract(real.seen)
     assert not {"CURRENT_HOST", "SM_USER_ARGS", "SM_IS_HETERO"} & mine["environment"].keys()
+
+
+# Does what a driver does up to the moment in which it would start the launcher, and tells the words.
+LAUNCH = """
+import json, os, sys
+sys.path.insert(0, sys.argv[1])
+from distributed_drivers import mpi_driver, torchrun_driver
+torchrun_driver.pytorch_version = lambda: (2, 4)
+def tell(words):
+    print("WORDS" + json.dumps([words, os.environ.get("NCCL_PROTO"), os.environ.get("NCCL_SOCKET_IFNAME")]))
+    return 0, ""
+driver = {"mpi": mpi_driver, "torchrun": torchrun_driver}[sys.argv[2]]
+driver.execute_commands = tell
+for name in "write_env_vars_to_file start_sshd_daemon bootstrap_master_node write_status_file_to_workers".split():
+    setattr(mpi_driver, name, lambda *words: None)
+driver.main()
+"""
+
+
+@pytest.mark.parametrize("processes", [0, 1, 2])
+@pytest.mark.parametrize("runner", ["torchrun", "mpi"])
+def test_a_distribution_is_told_and_started_as_by_the_drivers(
+    real_packages: RealPackages, runner: str, processes: int
+) -> None:
+    hosts = ["algo-10", "algo-1", "algo-2"]
+    group = {"instance_group_name": "homogeneousCluster", "instance_type": "local", "hosts": hosts}
+    place = Place("algo-1", hosts, [group], "homogeneousCluster", "local", 2, 0)
+    values = {"lr": "0.1", "on": "true"}
+    fields = {"source": "", "contract": "v3", "hyperparameters": values, "processes": processes}
+    spec = scriptmode.complete({**fields, "distribution": runner})
+    variables = scriptmode.variables(spec, place)
+    drivers = real_packages.drivers() / "container_drivers"
+    done = subprocess.run(
+        [str(real_packages.python), "-c", LAUNCH, str(drivers), runner],
+        env={
+            **variables,
+            "PATH": "/usr/bin:/bin",
+            "LD_LIBRARY_PATH": "/lib",
+            "NCCL_PROTO": "",
+            "NCCL_SOCKET_IFNAME": "",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    theirs, protocol, interface = json.loads(done.stdout.partition("WORDS")[2])
+    mine = command.words(spec, place)
+    if runner == "torchrun":
+        assert (protocol, interface) == (variables["NCCL_PROTO"], variables["NCCL_SOCKET_IFNAME"])
+    else:
+        at = mine.index(sys.executable)
+        mine[at : at + 1] = [theirs[theirs.index("-m") - 1]]
+        # A variable that is not there need not be handed on.
+        at = mine.index("PATH") - 1
+        mine[at:at] = ["-x", "LD_LIBRARY_PATH"]
+    assert mine == theirs
+
+
+def test_the_file_of_a_distribution_becomes_the_variables_that_it_becomes_there(
+    driven: Agent, real_packages: RealPackages, far_folder: Path
+) -> None:
+    mine = _seen(driven)
+    spec = scriptmode.complete({"source": "", "contract": "v3", "distribution": "torchrun", "processes": 2})
+    texts = driver.texts(spec, Place("algo-1", ["algo-1"], [], "", "local", 2, 0))
+    file = texts["input/data/sm_drivers/distributed.json"]
+    theirs = _start(real_packages, far_folder, mine, TELL, distributed=file)
+    assert theirs.code == 0, theirs.log
+    ours = driver.variables(spec, Place("algo-1", ["algo-1"], [], "", "local", 2, 0))
+    names = ("SM_DISTRIBUTED_DRIVER_DIR", "SM_DISTRIBUTED_CONFIG")
+    assert [theirs.seen["environment"][name] for name in names] == [ours[name] for name in names]
+    assert not set(names) & mine["environment"].keys()
 
 
 def test_a_script_ends_as_the_drivers_let_it_end(driven: Agent, real_packages: RealPackages, far_folder: Path) -> None:

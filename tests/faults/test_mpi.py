@@ -130,6 +130,17 @@ def test_a_package_is_run_as_a_module_by_each_rank(shared: World, python: str, t
     assert [facts[:5] for _, facts in ranks(log)] == [[rank, 2, "fits.train", "fits", 11] for rank in (0, 1)]
 
 
+def test_sdk_3s_driver_gives_mpirun_as_many_ranks_as_one_host_has_processes(shared: World, python: str) -> None:
+    body = REDUCE.replace("socket.gethostname()", 'os.environ["SM_DISTRIBUTED_CONFIG"], sys.argv[1:]')
+    ran = distributed(shared, body, python, contract="v3")
+    job = ran.wait()
+    log = host_log(ran, "algo-1")
+    assert job.state.value == "Completed", (job.failure_reason, log, host_log(ran, "algo-2"))
+    found = sorted(json.loads(text)[1:] for text in re.findall(r"^\[1,\d\]<stdout>:?(\[.rank.*\])$", log, re.MULTILINE))
+    config = '{"process_count_per_node": 2, "mpi_additional_options": null}'
+    assert found == [[rank, 2, 11, config, ["--a", "1"], "1"] for rank in (0, 1)]
+
+
 def test_a_rank_that_fails_fails_the_job_with_its_exit_code(shared: World, python: str) -> None:
     fail = "from mpi4py import MPI\nif MPI.COMM_WORLD.rank == 3:\n    raise SystemExit(9)\nMPI.COMM_WORLD.recv()"
     job = distributed(shared, fail, python).wait()

@@ -109,6 +109,27 @@ def test_a_script_that_starts_its_process_group_itself_needs_no_launcher(shared:
     assert [said(ran, host) for host in ("algo-1", "algo-2")] == [[[0, 11.0]], [[1, 11.0]]]
 
 
+def test_ranks_of_sdk_3s_driver_get_its_words_and_variables(shared: World, python: str) -> None:
+    tell = """
+    import json, os, sys
+    import torch, torch.distributed as dist
+    dist.init_process_group("gloo")
+    total = torch.tensor([10.0 ** dist.get_rank()])
+    dist.all_reduce(total)
+    hidden = [name for name in os.environ if name.startswith("SM_HP_")]
+    told = [os.environ["SM_DISTRIBUTED_CONFIG"], os.environ["NCCL_PROTO"], hidden, sys.argv[1:], os.getcwd()[-16:]]
+    print(json.dumps(["rank", dist.get_rank(), total.item(), *told]), flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+    """
+    ran = distributed(shared, tell, python, contract="v3", hyperparameters={"on": "true"})
+    job = ran.wait()
+    assert job.state.value == "Completed", (job.failure_reason, host_log(ran, "algo-1"))
+    config = '{"process_count_per_node": 2, "smp": null}'
+    seen = [1111.0, config, "simple", ["SM_HP_ON"], ["--on", "true"], "/input/data/code"]
+    assert [row for host in ("algo-1", "algo-2") for row in said(ran, host)] == [[rank, *seen] for rank in range(4)]
+
+
 def test_lines_of_ranks_are_whole_in_the_log_that_they_share(
     world: World, python: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,7 +206,10 @@ def test_a_job_without_pytorch_says_so(shared: World) -> None:
     ("fields", "rule"),
     [
         ({"kind": "process"}, "Only training jobs are distributed"),
-        ({"contract": "v3"}, "Leave --contract out"),
+        (
+            {"contract": "v3", "distribution": torchrun(1, "dnn"), "instance_groups": GROUPS},
+            "Leave groups or --contract",
+        ),
         ({"distribution": torchrun(0)}, "There is one process or more on each host"),
         (
             {"distribution": torchrun(1, "dn"), "instance_groups": GROUPS},

@@ -167,6 +167,7 @@ def properties(settings: Settings, master: str, name: str, driver: int, offers: 
         # So that the first stage of a script is shared by all hosts, not done by the one that was there first.
         "spark.cores.max": str(sum(offer.cpus for offer in offers)),
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "180s",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Each host has an /opt/ml of its own: what a task has done has to be in its place before the driver looks.

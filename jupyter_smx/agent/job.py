@@ -70,7 +70,7 @@ class Job:
         self.at: Dict[str, Optional[float]] = {"received": received}
         self.at.update(awake=None, first_line=None, exited=None, ended=None)
         self.child: Optional[Child] = None
-        self.wished = Stop(host.loop, lambda: self.child, host.strangers)
+        self.wished = Stop(host.loop, host.strangers)
         self.errors: List[str] = []
         self.left_behind: List[str] = []
         self.report: Dict[str, Any] = {}
@@ -142,7 +142,7 @@ class Job:
             why = disk.explain(trouble, self.host.disks(self.id)) if trouble else "Ask again, or for another host."
             self._refuse(f"host: no process could be parked for this job. {why}")
             return
-        self.child = taken
+        self.child = self.wished.child = taken
         taken.on_message, taken.on_exit, taken.on_born = self._heard, self._exited, self.wished.tell
         folder = self.host.spool.adopt(taken.slot, self.id)
         code = {} if self._puts_code else {"trees": self.host.folder.trees, "target": self._code_folder()}

@@ -385,8 +385,7 @@ class Nursery:
         if one in self._parked:
             self._drop(one)
             self._loop.later(_RETRY, self.park)
-        if one.on_exit is not None:
-            one.on_exit(status, reason)
+        one.tell_of_end(status, reason)
         one.zygote.leave_when_idle()
 
     def close(self) -> None:

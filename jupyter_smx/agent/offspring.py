@@ -34,6 +34,13 @@ class Child:
         self.on_message: Optional[Callable[[int, bytes], None]] = None
         self.on_exit: Optional[Callable[[Optional[int], str], None]] = None
 
+    def tell_of_end(self, status: Optional[int], reason: str) -> None:
+        """Tell who waits for its end, and let go of who asked: a job that is over shall not wait for the collector."""
+        told, self.on_exit = self.on_exit, None
+        self.on_born = self.on_message = None
+        if told is not None:
+            told(status, reason)
+
     def look_after(self) -> None:
         """Wake a zygote that is silent about the birth or the end of its job: the job may have frozen it."""
         if not self.zygote.dead and not (self.pid and process.is_alive(self.pid)):

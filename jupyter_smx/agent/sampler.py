@@ -85,7 +85,8 @@ class Sampler:
                 self.peak["cpu_seconds"] = round(whole, 2)
                 self._keep(self._found._replace(cpu=whole, memory=0), last=True)
         self._loop.on_stranger = None
-        self._tree = self._found = None  # many jobs are remembered for a while after their ends
+        self._tree = self._found = None
+        self._roots, self._tell = list, lambda _peak: None  # so that nothing here holds the job that is over
 
     def _first(self) -> None:
         self._sample()

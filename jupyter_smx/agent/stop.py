@@ -19,13 +19,13 @@ _LOOK_AGAIN = 0.005
 class Stop:
     """Ends the processes of one job; ``cause`` is why, of the first who asked, and "" while nobody did.
 
-    ``child`` gives the job's own process, where there is one, and ``strangers`` what it started that left its group.
+    ``child`` is the job's own process, once there is one, and ``strangers`` gives what it started that left its group.
     """
 
-    def __init__(self, loop: Loop, child: Callable[[], Optional[Child]], strangers: Callable[[], List[int]]) -> None:
+    def __init__(self, loop: Loop, strangers: Callable[[], List[int]]) -> None:
         self.cause = ""
+        self.child: Optional[Child] = None
         self._loop = loop
-        self._child = child
         self._strangers = strangers
         self._due = math.inf
         self._timer: Optional[Timer] = None
@@ -47,13 +47,13 @@ class Stop:
 
     def tell(self) -> None:
         """Send the polite signal, where an end was asked for, to all that is there; harmless before the job is born."""
-        child = self._child()
+        child = self.child
         if self.cause and child is not None and child.pid and not child.gone:
             process.signal_all(child.pid, self._strangers(), signal.SIGTERM)
 
     def kill(self) -> None:
         """Send the other one; to a job that is not born yet as soon as it is."""
-        child = self._child()
+        child = self.child
         if child is None or child.gone:
             return
         if not child.pid:

@@ -56,7 +56,9 @@ def rough(seconds: float) -> str:
 
 
 def fine(seconds: float) -> str:
-    """Write a time that is measured finely, as that of a step: ``0.4 ms``, ``86.2 ms``, ``4.2 s``."""
+    """Write a time that is measured finely, as that of a step: ``0.4 ms``, ``86.2 ms``, ``1.19 s``."""
+    if round(seconds, 3) >= 1 and round(seconds, 2) < 10:  # noqa: PLR2004 - above it a tenth is the third digit
+        return f"{seconds:.3g} s"
     return words(seconds) if round(seconds, 3) >= 0.1 else f"{seconds * 1000:.3g} ms"  # noqa: PLR2004 - three digits
 
 

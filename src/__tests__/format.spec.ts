@@ -58,7 +58,10 @@ describe('durations', () => {
     [0.0004, '0.4 ms'],
     [0.0862, '86.2 ms'],
     [0.1846, '185 ms'],
-    [0.9996, '1.0 s'],
+    [0.9996, '1 s'],
+    [1.26, '1.26 s'],
+    [9.994, '9.99 s'],
+    [9.996, '10.0 s'],
     [1234, '20:34']
   ])('of a step of %d s are said as %s', (seconds, words) => {
     expect(fine(seconds, trans)).toBe(words);

@@ -73,8 +73,8 @@ def _while_downloading(world: World, victim: str) -> Ran:
         file.truncate(BIG)
     body = f"assert os.path.getsize(os.environ['SM_CHANNEL_TRAINING'] + '/big') == {BIG}"
     job = world.submit(body, channels=(Channel(name="training", source=str(big)),))
-    kept = world.data / "clusters" / world.cluster() / "algo-1" / "inputs" / "contents"
-    eventually_blocking(lambda: any(kept.glob("part-*")), "the copy began", within=PATIENCE)
+    inputs = world.data / "clusters" / world.cluster() / "algo-1" / "inputs"
+    eventually_blocking(lambda: any(inputs.glob("parts/*")), "the copy began", within=PATIENCE)
     assert world.client.job(job.id).state == "Downloading"
     VICTIMS[victim](world)
     return job

@@ -240,7 +240,7 @@ def _present_mount(staged: Staged, channel: Dict[str, Any], folder: str, world: 
         with contextlib.closing(fetch.Courier(world.means, f"channel {name}")) as courier:
             seen = courier.ask(source, "peek")
             why = object_mount.why_not_as_seen(seen)
-            found = [] if why or count == 1 else fetch.wanted(courier, channel)
+            found = [] if why or count == 1 else fetch.wanted(courier, dict(channel, source=source.rstrip("/") + "/"))
     if why:
         _bring_instead(staged, channel, folder, world, why)
         return

@@ -192,7 +192,7 @@ class Mirror:
             self._forget([name for name in gone if name in self._known])
         else:
             self._forget([name for name in gone if name in self._known and self._is_in_the_way(name)])
-        self._silence.end(now)
+        self._silence.end(now, is_whole=not self.errors)
 
     def is_away(self) -> bool:
         """Say whether the place did not answer at the last look."""
@@ -288,12 +288,14 @@ class Silence:
         self.names.add(name)
         self._said = said
 
-    def end(self, now: float) -> None:
-        """End a look."""
+    def end(self, now: float, *, is_whole: bool) -> None:
+        """End a look, by which everything is kept or not."""
         if self.names:
             self.since = now if self.since is None else self.since
         elif self.since is not None:
             times = " and ".join(time.strftime("%H:%M:%S", time.gmtime(moment)) for moment in (self.since, now))
-            self.notes.append(f"the store did not answer between {times} UTC ({self._said}); all is kept since.")
+            self.notes.append(
+                f"the store did not answer between {times} UTC ({self._said}){'; all is kept since' if is_whole else ''}."
+            )
             self.notes = self.notes[-_NOTES:]
             self.since = None

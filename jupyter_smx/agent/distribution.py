@@ -51,7 +51,7 @@ def _count(framework: Dict[str, Any], name: str) -> Optional[int]:
 
 
 def chosen(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
-    """Read a job's distribution from its hyperparameters; None where it has none.
+    """Read a job's distribution from its hyperparameters, by SDK 3's contract from the wish; None where it has none.
 
     Without a choice of groups it is the group of this host. Hosts keep the order that their group lists them in. That
     of a processing job is no hyperparameter, since its script would see that.

@@ -45,7 +45,7 @@ def of_exception(exception: Dict[str, Any], remark: str) -> str:
     if not remark:
         return f"{exception['type']}: {exception['message']}"[:LIMIT]
     ended = text if text.endswith((".", "!", "?")) else text + "."
-    return f"{ended[: _WITH_REMARK - len(remark) - 1]} {remark}"
+    return f"{ended[: max(_WITH_REMARK - len(remark) - 1, 0)]} {remark}"
 
 
 def of_signal(status: Optional[int], remark: str) -> str:

@@ -99,6 +99,10 @@ class ObjectStore:
     def _each(self, do: str, rows: List[Any]) -> List[Outcome]:
         found: List[Outcome] = []
         for start in range(0, len(rows), _AT_ONCE):
+            away = next((one for one in found if one.how == outcome.AWAY), None)
+            if away is not None:
+                # Each try takes its time, and who waits for a store comes back to all of them.
+                return found + [away] * (len(rows) - start)
             part = rows[start : start + _AT_ONCE]
             try:
                 found += _outcomes(self._ask(do, rows=part))

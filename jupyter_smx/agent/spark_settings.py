@@ -177,6 +177,8 @@ def properties(settings: Settings, master: str, name: str, driver: int, offers: 
 
 _SIZE = re.compile(r"(\d+)([kmgt])b?")
 _IN_MIB = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2}
+_SAID = 300
+"""Characters of an exception that are repeated, for a failure has room for 1024 with what the driver says of it."""
 _OF_WORKER = re.compile(
     r"PythonException:(?:[^\n]*\n){0,3}?[^\n]*Traceback \(most recent call last\):\n(.*?)\n(?:\s*\n|\s*at |\Z)",
     re.DOTALL,
@@ -186,7 +188,11 @@ _OF_WORKER = re.compile(
 def raised_by_worker(trace: str) -> str:
     """Say what a function raised on some host, of which PySpark tells the script in the midst of Java's own stack."""
     found = _OF_WORKER.search(trace)
-    return f"A Python worker raised {found.group(1).splitlines()[-1].strip()}." if found else ""
+    if found is None:
+        return ""
+    # Lines of code are indented; the first that is not names the exception, and its text may have more lines.
+    said = next((line.rstrip() for line in found.group(1).splitlines() if line[:1].strip()), "an exception")
+    return f"A Python worker raised {said[:_SAID]}{'…' if len(said) > _SAID else '.'}"
 
 
 LOGGING = """\

@@ -96,7 +96,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     spot: bool = False
     max_wait: int | str | None = None
     checkpoint: str = ""
-    """Absolute path of a folder, "" for none."""
+    """Absolute path of a folder, or a URL; "" for none."""
     disable_output_compression: bool = False
     after: tuple[str, ...] = ()
     """Ids of jobs; from a line, what the user calls them, until :mod:`jupyter_smx.kernel.order` was asked."""

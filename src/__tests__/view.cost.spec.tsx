@@ -3,13 +3,24 @@ import { ReactWidget } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 import React from 'react';
 
-import type { SecondaryStatus, Transition } from '../_types';
+import type { Attempt, SecondaryStatus, Transition } from '../_types';
 import { Cost } from '../view/cost';
 import { job } from './examples';
 import { rendered } from './fakes';
 import { record, SPEC } from './records';
 
 const trans = nullTranslator.load('jupyter_smx');
+
+const ATTEMPT: Attempt = {
+  number: 1,
+  cluster: 'c',
+  reason: 'its host was lost',
+  ended_at: 9,
+  started_at: 0,
+  hosts: [],
+  ran_seconds: null,
+  interrupted: false
+};
 
 async function drawn(element: JSX.Element): Promise<HTMLElement> {
   const widget = ReactWidget.create(element);
@@ -38,16 +49,7 @@ describe('the cost of a job', () => {
     ['does not add a run that was interrupted', [3600], 1000 + 3600, '$0.23', true],
     ['is what the server says while no run is under way', [3600], null, '$0.00639']
   ])('%s', async (_, before, counted_from, sum, interrupted = false) => {
-    const attempts = before.map(ran_seconds => ({
-      number: 1,
-      cluster: '',
-      reason: '',
-      hosts: [],
-      started_at: 0,
-      ended_at: 9,
-      ran_seconds,
-      interrupted
-    }));
+    const attempts = before.map(ran_seconds => ({ ...ATTEMPT, ran_seconds, interrupted }));
     const running = { summary: job(0), ended_at: null, attempts, counted_from };
     const node = await drawn(<Cost job={record(running)} now={1000 + 7200} trans={trans} />);
     expect(node.textContent).toContain(`Cost so far${sum}`);
@@ -78,6 +80,21 @@ describe('the cost of a job', () => {
     expect(node.textContent).toContain('Running time1 hour');
     expect(node.textContent).toContain(`Cost so far${sum}`);
     expect(node.textContent?.includes('Saved by managed spot100.0 %')).toBe(sum === '$0.00');
+  });
+
+  it('knows of nothing saved where nothing was lost, however the sums are rounded', async () => {
+    const attempts = [0.1, 0.4].map(ran_seconds => ({ ...ATTEMPT, ran_seconds }));
+    const running = {
+      summary: job(0),
+      state: 'Training',
+      ended_at: null,
+      counted_from: 0,
+      attempts,
+      spec: { ...SPEC, spot: true }
+    } as const;
+    const node = await drawn(<Cost job={record(running)} now={0.1} trans={trans} />);
+    expect(node.textContent).toContain('Running time');
+    expect(node.textContent).not.toContain('Saved by managed spot');
   });
 
   it('says of a spot job that is over what it ran, and what spot saved', async () => {

@@ -134,11 +134,14 @@ function soFar(job: IJobRecord, now: number): { ran: number; billed: number } {
   if (seconds === null) {
     return { ran: bill.training_seconds, billed: bill.billable_seconds };
   }
-  // Nobody pays for a run whose spot instances were taken back.
-  const total = (sum: number, one: Attempt): number => sum + (attemptSeconds(one) ?? 0);
-  const kept = attempts.filter(one => !one.interrupted).reduce(total, 0);
-  const ran = attempts.reduce(total, seconds);
-  return { ran, billed: wasTakenAway(job) ? kept : kept + seconds };
+  // Nobody pays for a run whose spot instances were taken back. What was lost is added to what is billed, so that the
+  // two differ by that alone, and not by how sums are rounded.
+  const sumOf = (some: readonly Attempt[]): number =>
+    some.reduce((sum, one) => sum + (attemptSeconds(one) ?? 0), 0);
+  const wasTaken = wasTakenAway(job);
+  const billed = sumOf(attempts.filter(one => !one.interrupted)) + (wasTaken ? 0 : seconds);
+  const lost = sumOf(attempts.filter(one => one.interrupted)) + (wasTaken ? seconds : 0);
+  return { ran: billed + lost, billed };
 }
 
 function priceWords({ price_per_hour: rate, groups }: Bill, trans: TranslationBundle): string {

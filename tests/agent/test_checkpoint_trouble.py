@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import keeper, outcome
+from jupyter_smx.agent import fetch, keeper, object_store, outcome
 from jupyter_smx.agent.checkpoint import Mirror, Row
 from jupyter_smx.agent.object_store import usable
 from jupyter_smx.agent.outcome import Outcome
@@ -160,6 +160,35 @@ def test_times_in_which_the_place_is_away_are_told_when_it_is_back(mirror: Mirro
     assert note == "the store did not answer between 00:33:20 and 00:34:21 UTC (it is away); all is kept since."
     mirror.keep(NOW + 62)
     assert mirror.told() == {"errors": [], "notes": [note]}
+
+
+def test_nobody_is_told_that_all_is_kept_while_something_is_refused(mirror: Mirror, far: Far) -> None:
+    far.all = outcome.AWAY
+    mirror.keep(NOW)
+    far.all = outcome.REFUSED
+    mirror.keep(NOW + 61)
+    told = mirror.told()
+    assert told["notes"] == ["the store did not answer between 00:33:20 and 00:34:21 UTC (it is away)."]
+    assert all("it is refused" in error for error in told["errors"])
+    assert told["errors"]
+
+
+def test_a_store_that_is_away_is_asked_once_for_any_number_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    class Silent:
+        def __init__(self, _means: fetch.Means, _what: str) -> None:
+            pass
+
+        def ask(self, _url: str, _do: str, *, top: str, rows: list[object]) -> list[list[str]]:
+            asked.append(len(rows))
+            return [[outcome.AWAY, f"{top} is away"]] * len(rows)
+
+    monkeypatch.setattr(object_store.fetch, "Courier", Silent)
+    store = object_store.ObjectStore("s3://bucket/d", fetch.Means(), "checkpoint")
+    found = store.forget([f"step-{number}" for number in range(1000)])
+    assert found == [Outcome(outcome.AWAY, "s3://bucket/d is away")] * 1000
+    assert len(asked) == 1
 
 
 def test_at_the_end_a_place_that_is_away_is_waited_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -267,6 +267,6 @@ def test_hosts_are_listed_as_words_are_and_groups_as_they_are_given() -> None:
     assert config["instance_groups"] == groups
 
 
-def test_neither_a_processing_job_nor_one_by_the_other_contract_has_a_distribution() -> None:
+def test_hyperparameters_of_sdk_2_distribute_neither_processing_nor_the_other_contract() -> None:
     assert distribution.here(wish(of_dnn(TORCH), contract="v3"), on("algo-1")) is None
     assert distribution.here(wish(of_dnn(TORCH), kind="process"), on("algo-1")) is None

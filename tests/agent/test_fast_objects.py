@@ -83,10 +83,13 @@ if names:
 """
 
 
-def test_each_host_sees_its_share_of_a_folder_and_fetches_what_it_reads(fused: Agent, full: Bucket) -> None:
+@pytest.mark.parametrize("source", ["s3://bucket/d/", "s3://bucket/d"])
+def test_each_host_sees_its_share_of_a_folder_and_fetches_what_it_reads(
+    fused: Agent, full: Bucket, source: str
+) -> None:
     expected = [["a"], ["sub/b"], ["sub/c"], []]
     for turn, names in enumerate(expected):
-        channels = wish("s3://bucket/d/", share={"turn": turn, "count": 4}, distribution="ShardedByS3Key")
+        channels = wish(source, share={"turn": turn, "count": 4}, distribution="ShardedByS3Key")
         record = fused.run(SHARE, channels=channels, environment=full.environment)
         told, refused, *_traceback = record["text"].splitlines()
         assert json.loads(told) == {"names": names, "first": [f"d/{name}" for name in names]}

@@ -225,6 +225,8 @@ ZeroDivisionError: division by zero
     [
         (OF_RDD, "A Python worker raised ValueError: in an executor."),
         (OF_FRAME, "A Python worker raised ZeroDivisionError: division by zero."),
+        (OF_RDD.replace("in an executor", "first line\nsecond line"), "A Python worker raised ValueError: first line."),
+        (OF_RDD.replace("in an executor", "x" * 2000), f"A Python worker raised ValueError: {'x' * 288}…"),
         ("Traceback (most recent call last):\nKeyError: 'lost'\n", ""),
         ("", ""),
     ],

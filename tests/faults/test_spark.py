@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 from pytorch import with_pyspark
 from world import KEPT, kill
 
+from jupyter_smx.agent import spark_settings
 from jupyter_smx.kernel import source_dir
 from jupyter_smx.kernel.outage import through_outage
 from jupyter_smx.model.channel import Channel, Output
@@ -38,6 +41,7 @@ pytestmark = [
 PATIENCE = 200.0
 """Seconds: a job on two hosts starts six JVMs, on however few CPUs there are."""
 BOTH = ("algo-1", "algo-2")
+LAUNCHER = "org.apache.spark.launcher.Main"
 HASTY = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """For JVMs that live for seconds; long jobs are better off without."""
 
@@ -85,6 +89,18 @@ def ended(ran: Ran) -> Job:
     assert is_final(job.state), (job.state, *(host_log(ran, host) for host in BOTH))
     assert [seen.command for seen in side_doors.of_cluster(job.cluster) if "java" in seen.command] == []
     return job
+
+
+def workers(world: World) -> list[int]:
+    """Find the JVMs of workers, by words of their command that the shell and the launcher before them have, too."""
+    family = [one for agent in world.agents() for one in psutil.Process(agent).children(recursive=True)]
+    found = []
+    for one in family:
+        with contextlib.suppress(psutil.Error):
+            words = one.cmdline()
+            if one.name() == "java" and spark_settings.WORKER in words and LAUNCHER not in words:
+                found.append(one.pid)
+    return found
 
 
 def left_behind(job: Job) -> dict[str, tuple[str, ...]]:
@@ -188,6 +204,8 @@ def test_a_stop_reaches_the_script_and_ends_the_daemons_of_all_hosts(
     """
     ran = submitted(world, body, python)
     eventually_blocking(lambda: "waits" in host_log(ran, "algo-1"), "the script waits", within=PATIENCE)
+    # A shell that is about to start one may be killed, and then the host says that it was.
+    eventually_blocking(lambda: len(workers(world)) == len(BOTH), "each host has a worker", within=PATIENCE)
     world.client.stop(ran.id)
     job = ended(ran)
     assert job.state.value == "Stopped"

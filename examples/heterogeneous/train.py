@@ -94,7 +94,7 @@ def serve(take: Callable[[], bytes]) -> None:
     server.start()
     print("serving batches", flush=True)
     done.wait()
-    server.stop(grace=None)
+    server.stop(grace=1).wait()  # at once it would cut off its answer to Stop as well
 
 
 class Fed:

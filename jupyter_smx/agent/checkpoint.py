@@ -26,8 +26,6 @@ SETTLED = 1.0
 TOO_LONG = 30.0
 """Seconds after which a file that never settles, as a log does not, is kept as it is."""
 _NOTES = 5
-_PART = ".smx-part-"
-"""How the name begins under which a file is written aside; it lies at the top of the place."""
 
 Known = Dict[str, List[int]]
 Row = Tuple[str, str, Optional[looking.Stamp]]
@@ -72,7 +70,7 @@ class FolderStore:
     def __init__(self, root: str, writer: str, *, is_ours: bool = True) -> None:
         self._root = root
         self._is_ours = is_ours
-        self._part = os.path.join(root, _PART + writer)
+        self._part = os.path.join(root, looking.PART + writer)
 
     def names(self) -> List[str]:
         """Name the files that are there, after the place was made where it is not.
@@ -88,7 +86,7 @@ class FolderStore:
             raise CheckpointError(f"checkpoint: {self._root} cannot be used ({error.strerror}).") from None
         if closed:
             raise CheckpointError(f"checkpoint: {closed[0]} cannot be read.")
-        return sorted(name for name in found if not name.startswith(_PART))
+        return sorted(name for name in found if not name.startswith(looking.PART))
 
     def bring(self, rows: List[Tuple[str, str]]) -> List[bool]:
         """Copy files from there; False of one that another host, which runs already, deleted meanwhile."""

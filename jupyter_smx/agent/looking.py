@@ -7,6 +7,8 @@ import os
 import stat as kinds
 from typing import Dict, List, Tuple
 
+PART = ".smx-part-"
+"""How the name begins under which a file is written aside in the place where it is kept."""
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 Stamp = Tuple[int, int, int]

@@ -30,16 +30,17 @@ def usable(names: List[str]) -> List[str]:
 
 
 class ObjectStore:
-    """What lies below a URL.
+    """What lies below a URL: objects, of which no folder is in the way, or files of a server.
 
-    An object appears when it is whole, so nothing is written aside; and it has no folders, so none is in the way.
+    ``writer`` names what is written aside on a server, so that hosts and jobs which share the place do not meet there.
     """
 
-    is_flat = True
     patience = PATIENCE
 
-    def __init__(self, url: str, means: fetch.Means, what: str) -> None:
+    def __init__(self, url: str, writer: str, means: fetch.Means, what: str) -> None:
+        self.is_flat = objects.protocol(url) not in objects.SERVERS
         self._url = url.rstrip("/")
+        self._writer = writer
         self._what = what
         self._courier = fetch.Courier(means, what)
         self._changed: Dict[str, Optional[float]] = {}
@@ -57,10 +58,10 @@ class ObjectStore:
         :raises RefusalError: they cannot be listed.
         """
         until = time.monotonic() + PATIENCE
-        answer = self._ask("names")
+        answer = self._ask("names", writer=self._writer)
         while "away" in answer and time.monotonic() < until:
             time.sleep(_AGAIN)
-            answer = self._ask("names")
+            answer = self._ask("names", writer=self._writer)
         if "away" in answer:
             raise CheckpointError(f"{self._what}: {answer['away']}")
         self._changed = dict(answer["rows"])
@@ -90,13 +91,13 @@ class ObjectStore:
 
     def keep(self, rows: List[Row]) -> List[Outcome]:
         """Put files there; of one that changes while it is read nothing is seen there."""
-        return self._each("keep", [list(row) for row in rows])
+        return self._each("keep", [list(row) for row in rows], writer=self._writer)
 
     def forget(self, names: List[str]) -> List[Outcome]:
         """Delete objects."""
         return self._each("drop", names)
 
-    def _each(self, do: str, rows: List[Any]) -> List[Outcome]:
+    def _each(self, do: str, rows: List[Any], **words: str) -> List[Outcome]:
         found: List[Outcome] = []
         for start in range(0, len(rows), _AT_ONCE):
             away = next((one for one in found if one.how == outcome.AWAY), None)
@@ -105,7 +106,7 @@ class ObjectStore:
                 return found + [away] * (len(rows) - start)
             part = rows[start : start + _AT_ONCE]
             try:
-                found += _outcomes(self._ask(do, rows=part))
+                found += _outcomes(self._ask(do, rows=part, **words))
             except fetch.FetchError as error:
                 found += [Outcome(outcome.AWAY, str(error).rstrip("."))] * len(part)
         return found
@@ -118,5 +119,5 @@ def _outcomes(answer: List[List[str]]) -> List[Outcome]:
 def store_of(place: str, writer: str, means: fetch.Means, *, what: str, is_ours: bool = True) -> Optional[Store]:
     """Give the store of a place, which is a URL, a folder as this process finds it, or '' for none."""
     if objects.is_url(place):
-        return ObjectStore(place, means, what)
+        return ObjectStore(place, writer, means, what)
     return FolderStore(place, writer, is_ours=is_ours) if place else None

@@ -17,6 +17,8 @@ from jupyter_smx.agent.failure import RefusalError
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z0-9+.-]+::")
 _WEB = ("http", "https")
 _PARTS_OF_NAME = ("", ".", "..")
+SERVERS = ("sftp", "ssh", "ftp", "smb")
+"""Protocols of servers with folders and files, where no name is that of both, and what is written is there in part."""
 
 
 class ObjectsError(RefusalError):

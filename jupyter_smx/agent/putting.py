@@ -1,15 +1,22 @@
-"""What a courier writes: outputs, and the checkpoints of a job, which appear in their store whole or not at all."""
+"""What a courier writes: outputs, and the checkpoints of a job, which appear in their store whole or not at all.
+
+That is what buckets do by themselves. On a server of files it takes a rename; who has none that replaces a file, as
+HDFS, writes a small one in its place.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import ftplib
+import functools
+import hashlib
 import mimetypes
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 
-from jupyter_smx.agent import filesystems, looking, outcome, tries
+from jupyter_smx.agent import filesystems, looking, objects, outcome, tries
 from jupyter_smx.agent.outcome import Outcome
 
 _AT_ONCE = 8
@@ -22,6 +29,8 @@ _SINGLE = 1 << 27
 """Bytes from which on a library divides an upload itself, and takes memory for each of its parts."""
 _BUCKETS = ("s3", "s3a", "gs", "gcs", "abfs", "az", "oci", "oss", "tos")
 """Protocols whose folders are a part of a name, so that none is ever made."""
+_RENAMING = ("sftp", "ssh", "ftp")
+"""Servers on which a file is written aside, and then takes the place of the one before it by a rename."""
 _TIMES = ("LastModified", "last_modified", "updated", "mtime", "modify", "Last-Modified")
 
 _One = TypeVar("_One")
@@ -87,16 +96,17 @@ class _NoPlaceError(Exception):
     """There is no such bucket, or no such server."""
 
 
-def names(top: str) -> Dict[str, Any]:
+def names(top: str, writer: str = "") -> Dict[str, Any]:
     """Name what lies below a URL, each with the time of its last change in seconds, or None (``rows``).
 
-    ``away`` says instead that the store does not answer, which may pass.
+    ``away`` says instead that the store does not answer, which may pass. What ``writer`` was writing aside when it was
+    killed is deleted.
     """
     found: Dict[str, Dict[str, Any]] = {}
 
     def look() -> None:
         system, path = _find(top)
-        found.update(_below(system, path.rstrip("/")))
+        found.update(_whole(system, path.rstrip("/"), writer))
 
     try:
         tries.surely(look)
@@ -105,6 +115,17 @@ def names(top: str) -> Dict[str, Any]:
             raise
         return {"away": tries.explained(error, top)}
     return {"rows": [[name, _changed(info)] for name, info in sorted(found.items())]}
+
+
+def _whole(system: Any, top: str, writer: str) -> Dict[str, Dict[str, Any]]:
+    """Leave out what is written aside, and delete what is left of it by this writer."""
+    found = _below(system, top)
+    aside = {name: name.rpartition("/")[2] for name in found if name.rpartition("/")[2].startswith(looking.PART)}
+    for name, last in aside.items():
+        if writer and last.startswith(f"{looking.PART}{writer}-"):
+            with contextlib.suppress(Exception):  # it only takes room
+                system.rm_file(f"{top}/{name}")
+    return {name: info for name, info in found.items() if name not in aside}
 
 
 def _below(system: Any, path: str) -> Dict[str, Dict[str, Any]]:
@@ -138,14 +159,19 @@ def _bring(system: Any, top: str, row: List[Any]) -> None:
         os.utime(path, (changed, changed))
 
 
-def keep(top: str, rows: List[List[Any]]) -> List[Outcome]:
+def keep(top: str, rows: List[List[Any]], writer: str = "") -> List[Outcome]:
     """Put files (path, name, and what the file has to be like still, or None) below a URL."""
-    return _each(top, rows, _keep)
+    return _each(top, rows, functools.partial(_keep, writer))
 
 
-def _keep(system: Any, top: str, row: List[Any]) -> None:
+def _keep(writer: str, system: Any, top: str, row: List[Any]) -> None:
     path, name, stamp = row
     target = f"{top}/{name}"
+    if set(_protocols(system)) & set(_RENAMING):
+        folder, _, last = target.rpartition("/")
+        mark = hashlib.sha256(last.encode(errors="surrogateescape")).hexdigest()[:16]
+        _write_aside(system, path, f"{folder}/{looking.PART}{writer}-{mark}", target, stamp)
+        return
     try:
         _write(system, path, target, stamp)
     except FileNotFoundError as error:
@@ -157,13 +183,26 @@ def _keep(system: Any, top: str, row: List[Any]) -> None:
         _write(system, path, target, stamp)
 
 
+def _write_aside(system: Any, path: str, aside: str, target: str, stamp: Optional[List[int]]) -> None:
+    """Write a file of a server, which makes the folder it lies in, and let it take its place when it is whole."""
+    words = {"block_size": _LARGE} if "ftp" in _protocols(system) else {}  # else a connection for each 64 KiB
+    try:
+        system.put_file(path, aside, **words)
+        _be_same(path, stamp)
+        system.mv(aside, target)
+    except BaseException:
+        with contextlib.suppress(Exception):  # what went wrong before is what matters
+            system.rm_file(aside)
+        raise
+
+
 def _write(system: Any, path: str, target: str, stamp: Optional[List[int]]) -> None:
     """Write an object, of which nothing is to be seen before the file was read to its end as it was."""
     kind = mimetypes.guess_type(path)[0] if "s3" in _protocols(system) else None
     words = {"ContentType": kind} if kind else {}
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        if size < _LARGE:
+        if size < _LARGE and "smb" not in _protocols(system):
             data = file.read()
             _be_same(path, stamp)
             system.pipe_file(target, data, **words)
@@ -199,8 +238,24 @@ def drop(top: str, rows: List[str]) -> List[Outcome]:
 
 
 def _drop(system: Any, top: str, name: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
+    try:
         system.rm_file(f"{top}/{name}")
+    except FileNotFoundError:
+        pass
+    except ftplib.error_perm:  # it says no more than that
+        if system.exists(f"{top}/{name}"):
+            raise
+    if set(_protocols(system)) & set(objects.SERVERS):
+        with contextlib.suppress(Exception):  # another host wrote into it meanwhile, or took it away
+            _tidy(system, f"{top}/{name}", top)
+
+
+def _tidy(system: Any, path: str, top: str) -> None:
+    """Remove the folders that a file leaves empty: a file may want the name of one."""
+    folder = path.rpartition("/")[0]
+    while folder != top and not system.ls(folder, detail=False):
+        system.rmdir(folder)
+        folder = folder.rpartition("/")[0]
 
 
 def _each(top: str, rows: Sequence[_One], act: Callable[[Any, str, _One], None]) -> List[Outcome]:

@@ -185,7 +185,7 @@ def test_a_store_that_is_away_is_asked_once_for_any_number_of_files(monkeypatch:
             return [[outcome.AWAY, f"{top} is away"]] * len(rows)
 
     monkeypatch.setattr(object_store.fetch, "Courier", Silent)
-    store = object_store.ObjectStore("s3://bucket/d", fetch.Means(), "checkpoint")
+    store = object_store.ObjectStore("s3://bucket/d", "job-algo-1", fetch.Means(), "checkpoint")
     found = store.forget([f"step-{number}" for number in range(1000)])
     assert found == [Outcome(outcome.AWAY, "s3://bucket/d is away")] * 1000
     assert len(asked) == 1

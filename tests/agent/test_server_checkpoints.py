@@ -1,0 +1,137 @@
+"""Checkpoints on a server of files: a real FTP server, where a file is seen while it is written and a folder is one."""
+
+from __future__ import annotations
+
+import ftplib
+import io
+from typing import IO, TYPE_CHECKING, Any
+
+import pytest
+
+from jupyter_smx.agent import checkpoint, looking, object_store, outcome, putting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from far_side import Agent
+
+    from jupyter_smx.testing.object_storage import Ftp
+
+WRITER = "job-algo-1"
+LONG_AGO = 1_000.0
+COUNTS = (
+    "import os\n"
+    "path = os.environ['SM_MODEL_DIR'].replace('/model', '/checkpoints/deep/count')\n"
+    "count = int(open(path).read()) if os.path.exists(path) else 0\n"
+    "print(count)\n"
+    "os.makedirs(os.path.dirname(path), exist_ok=True)\n"
+    "open(path, 'w').write(str(count + 1))\n"
+)
+
+
+def kept(ftp: Ftp) -> dict[str, str]:
+    top = ftp.folder / "kept"
+    return {path.relative_to(top).as_posix(): path.read_text() for path in sorted(top.rglob("*")) if path.is_file()}
+
+
+def place(ftp: Ftp) -> str:
+    return f"{ftp.address}/kept"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.pt"
+    path.write_text("the next one, " * 100)
+    return path
+
+
+def test_a_job_finds_what_the_one_before_it_left(agent: Agent, ftp: Ftp) -> None:
+    for expected in range(3):
+        record = agent.run(COUNTS, checkpoint=place(ftp))
+        assert (record["text"], record["errors"], record["notes"]) == (f"{expected}\n", [], [])
+    assert kept(ftp) == {"deep/count": "3"}
+
+
+def test_a_line_that_is_cut_in_the_middle_leaves_the_last_whole_one(
+    ftp: Ftp, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ftp.put("kept/model.pt", "the last whole one")
+    real = ftplib.FTP.storbinary
+
+    def half(connection: ftplib.FTP, command: str, file: IO[bytes], *words: Any, **more: Any) -> None:
+        real(connection, command, io.BytesIO(file.read(500)), *words, **more)
+        raise ConnectionResetError
+
+    row = [str(model), "model.pt", None]
+    with monkeypatch.context() as patch:
+        patch.setattr(ftplib.FTP, "storbinary", half)
+        ((how, _said),) = putting.keep(place(ftp), [row], WRITER)
+    assert how == outcome.AWAY
+    assert kept(ftp) == {"model.pt": "the last whole one"}
+    assert putting.keep(place(ftp), [row], WRITER) == [(outcome.DONE, "")]
+    assert kept(ftp) == {"model.pt": model.read_text()}
+
+
+def test_of_a_file_that_changes_while_it_is_read_nothing_is_seen(
+    ftp: Ftp, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ftp.put("kept/deep/model.pt", "the last whole one")
+    real = ftplib.FTP.storbinary
+
+    def meanwhile(*words: Any, **more: Any) -> str:
+        with model.open("a") as file:
+            file.write("more")
+        return real(*words, **more)
+
+    row = [str(model), "deep/model.pt", looking.stamp(str(model))]
+    with monkeypatch.context() as patch:
+        patch.setattr(ftplib.FTP, "storbinary", meanwhile)
+        assert putting.keep(place(ftp), [row], WRITER) == [(outcome.CHANGED, "")]
+    assert kept(ftp) == {"deep/model.pt": "the last whole one"}
+
+
+def test_what_a_host_was_writing_when_it_was_killed_is_not_restored_and_goes_with_its_next_attempt(ftp: Ftp) -> None:
+    left = {f"kept/deep/{looking.PART}{writer}-0123456789abcdef": "half" for writer in (WRITER, "other-algo-1")}
+    for name, text in {"kept/deep/whole": "1", **left}.items():
+        ftp.put(name, text)
+    (row,) = putting.names(place(ftp), WRITER)["rows"]
+    assert row[0] == "deep/whole"
+    assert kept(ftp) == {"deep/whole": "1", f"deep/{looking.PART}other-algo-1-0123456789abcdef": "half"}
+
+
+class Direct:
+    """A courier that is no process of its own."""
+
+    def __init__(self, *_words: object) -> None:
+        pass
+
+    def ask(self, _url: str, do: str, **words: Any) -> Any:
+        return getattr(putting, do)(**words)
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_file_becomes_a_folder_and_a_folder_becomes_a_file(
+    ftp: Ftp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_store.fetch, "Courier", Direct)
+    here = tmp_path / "checkpoints"
+    (here / "b" / "deep").mkdir(parents=True)
+    (here / "a").write_text("file")
+    (here / "b" / "deep" / "c").write_text("inner")
+    store = object_store.store_of(place(ftp), WRITER, object_store.fetch.Means(), what="checkpoint")
+    assert store is not None
+    mirror = checkpoint.Mirror(str(here), store)
+    mirror.keep(LONG_AGO, everything=True)
+    assert (kept(ftp), mirror.errors) == ({"a": "file", "b/deep/c": "inner"}, {})
+    (here / "a").unlink()
+    (here / "a").mkdir()
+    (here / "a" / "inner").write_text("now inside")
+    (here / "b" / "deep" / "c").unlink()
+    (here / "b" / "deep").rmdir()
+    (here / "b").rmdir()
+    (here / "b").write_text("now a file")
+    for _look in range(2):
+        mirror.keep(LONG_AGO, everything=True)
+    assert (kept(ftp), mirror.errors) == ({"a/inner": "now inside", "b": "now a file"}, {})

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import ftplib
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import tries
+from jupyter_smx.agent import outcome, putting, tries
 from jupyter_smx.agent.courier_environment import courier_environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 USER = {
     "AWS_ACCESS_KEY_ID": "old",
@@ -64,20 +68,34 @@ def test_other_variables_of_the_job_are_all_there(job: dict[str, str], is_ours: 
 class ClientError(Exception):
     """As botocore tells of a refusal."""
 
-    def __init__(self, code: str) -> None:
+    def __init__(self, code: str, status: int | None = None) -> None:
         super().__init__(f"An error occurred ({code}) when calling the ListObjectsV2 operation: no")
         self.response: dict[str, Any] = {"Error": {"Code": code, "Message": "no"}}
+        if status is not None:
+            self.response["ResponseMetadata"] = {"HTTPStatusCode": status}
 
 
-def translated(code: str, kind: type[Exception]) -> Exception:
+def translated(code: str, kind: type[Exception], status: int | None = None) -> Exception:
     """Give the error that s3fs makes of it, which has the code in its cause alone."""
     error = kind("no")
-    error.__cause__ = ClientError(code)
+    error.__cause__ = ClientError(code, status)
     return error
 
 
 class NoCredentialsError(Exception):
     """As botocore's."""
+
+
+NO_SUCH_NAME = ftplib.error_perm("553 no such name")  # noqa: S321 - no connection, but what one may say
+TOO_MANY = ftplib.error_temp("421 too many connections")  # noqa: S321 - no connection, but what one may say
+
+
+class HttpError(Exception):
+    """As gcsfs', of which the number is ``code``, aiohttp's (``status``) and Azure's (``status_code``)."""
+
+    def __init__(self, name: str, number: int) -> None:
+        super().__init__(f"no, {number}")
+        setattr(self, name, number)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +108,13 @@ class NoCredentialsError(Exception):
         (translated("SignatureDoesNotMatch", PermissionError), "does not know these credentials"),
         (translated("InvalidToken", OSError), "does not know these credentials"),
         (translated("AccessDenied", PermissionError), "Use credentials that may list and read it"),
+        (OSError("Forbidden: bucket/x\nno"), "Use credentials that may list and read it"),
+        (HttpError("code", 401), "Use credentials that may list and read it"),
+        (HttpError("status", 403), "Use credentials that may list and read it"),
+        (translated("KeyTooLongError", OSError, 400), "the store refuses this (no)"),
+        (translated("XMinioInvalidObjectName", OSError, 400), "the store refuses this (no)"),
+        (HttpError("status_code", 412), "the store refuses this (no, 412)"),
+        (NO_SUCH_NAME, "the store refuses this (553 no such name)"),
         (NoCredentialsError("none"), "there are no credentials for it here"),
     ],
 )
@@ -103,7 +128,49 @@ def test_who_is_refused_reads_why_and_is_not_tried_again(error: Exception, said:
         assert ("AWS_PROFILE" in text) == ("expired" in said)
 
 
-@pytest.mark.parametrize("error", [ConnectionResetError(), TimeoutError(), translated("SlowDown", OSError), EOFError()])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionResetError(),
+        TimeoutError(),
+        EOFError(),
+        TOO_MANY,
+        translated("SlowDown", OSError),
+        translated("SlowDown", OSError, 503),
+        translated("RequestTimeout", TimeoutError, 400),
+        translated("BadDigest", OSError, 400),
+        translated("ThrottlingException", OSError, 400),
+        translated("OperationAborted", OSError, 409),
+        HttpError("code", 429),
+        HttpError("status", 500),
+    ],
+)
 def test_what_is_nobodys_refusal_may_pass(error: Exception) -> None:
     assert tries.may_pass(error)
     assert "cannot be reached" in tries.explained(error, "s3://bucket/x")
+
+
+class Choosy:
+    """A bucket that does not like one name."""
+
+    protocol = ("s3",)
+    async_impl = True
+
+    def __init__(self) -> None:
+        self.has: dict[str, bytes] = {}
+
+    def pipe_file(self, path: str, data: bytes, **_words: str) -> None:
+        if path.endswith("/0"):
+            raise translated("KeyTooLongError", OSError, 400)
+        self.has[path] = data
+
+
+def test_one_name_that_the_store_refuses_keeps_no_other_file_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = Choosy()
+    monkeypatch.setattr(putting.filesystems, "find", lambda url: (system, url))
+    (tmp_path / "file").write_text("x")
+    found = putting.keep("s3://bucket/d", [[str(tmp_path / "file"), str(number), None] for number in range(41)])
+    assert [one.how for one in found] == [outcome.REFUSED, *[outcome.DONE] * 40]
+    assert len(system.has) == 40

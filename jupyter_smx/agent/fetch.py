@@ -104,7 +104,7 @@ class Courier:
             line = _pipe(running.stdout).readline()
         except OSError:
             line = ""
-        if not line:
+        if not line.endswith("\n"):  # it ended in the middle of a long one
             return {"error": f"{wish['source']} cannot be read: the process that reads it has ended; see agent.log."}
         return dict(json.loads(line))
 

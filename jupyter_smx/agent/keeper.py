@@ -15,7 +15,7 @@ from jupyter_smx.agent.place import reach
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.host import Host
-    from jupyter_smx.agent.loop import Loop
+    from jupyter_smx.agent.loop import Loop, Timer
 
 PAUSE = 1.0
 """Seconds between two looks at the folder; a look that takes long is followed by a longer pause."""
@@ -23,6 +23,8 @@ _REST = 5.0
 """How much longer the pause is than the look."""
 _LONGEST = 30.0
 """Seconds that a pause takes at most, since a look may have waited for a store."""
+_BREATH = 5.0
+"""Seconds before another errand takes the place of one that ended early; twice as many before the next one."""
 _AGAIN = 2.0
 """Seconds before the next try at a job's end, where the place does not answer."""
 _TOLD = 3
@@ -62,6 +64,8 @@ class Keeper:
         self._store = store
         self._folder = folder
         self._errand: Optional[errand.Errand] = None
+        self._again: Optional[Timer] = None
+        self._breath = _BREATH
         self._known: Optional[Known] = None
         self._pipe = -1
         self._done: Optional[Callable[[List[str]], None]] = None
@@ -95,11 +99,17 @@ class Keeper:
 
     def drop(self) -> None:
         """Keep nothing from now on: the folder is about to be emptied, which is no wish of the job's."""
+        self._begin_no_more()
         if self._errand is not None:
             self._errand.cancel()
 
+    def _begin_no_more(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+
     def end(self, done: Callable[[List[str]], None]) -> None:
         """Keep them once more, now that the job's processes are gone; ``done`` gets sentences about trouble."""
+        self._begin_no_more()
         if self._known is None:
             done([])
             return
@@ -117,6 +127,14 @@ class Keeper:
             self._tell(result)
         elif self._done is not None:
             self._settle()
+        else:
+            # A job may run on for a day, and lose its host with all that it saves from now on.
+            self._again = self._loop.later(self._breath, self._begin_again)
+            self._breath = min(2 * self._breath, _LONGEST)
+
+    def _begin_again(self) -> None:
+        if self._known is not None:
+            self.begin(self._known)
 
     def _settle(self) -> None:
         if self._store is None:

@@ -109,6 +109,8 @@ class ObjectStore:
                 found += _outcomes(self._ask(do, rows=part, **words))
             except fetch.FetchError as error:
                 found += [Outcome(outcome.AWAY, str(error).rstrip("."))] * len(part)
+            except OSError as error:
+                found += [Outcome(outcome.FULL, str(error.strerror))] * len(part)
         return found
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +15,12 @@ from hypothesis import strategies as st
 
 from jupyter_smx.agent import fetch, keeper, object_store, outcome
 from jupyter_smx.agent.checkpoint import Mirror, Row
+from jupyter_smx.agent.loop import Timer
 from jupyter_smx.agent.object_store import usable
 from jupyter_smx.agent.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LONG_AGO = 1_000.0
 NOW = 2 * LONG_AGO
@@ -224,6 +231,48 @@ def test_who_is_refused_is_not_waited_for(here: Path, monkeypatch: pytest.Monkey
     write(here, "last")
     monkeypatch.setattr(keeper.time, "sleep", lambda _seconds: pytest.fail("it waits"))
     assert keeper.settle(Mirror(str(here), far))["errors"] == ["last could not be kept (it is refused)"]
+
+
+class Moments:
+    """A loop whose timers are due when the test says so."""
+
+    def __init__(self) -> None:
+        self.timers: list[tuple[float, Timer]] = []
+
+    def later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        self.timers.append((seconds, Timer(call)))
+        return self.timers[-1][1]
+
+
+def test_an_errand_that_ends_early_is_followed_by_another_one_until_the_job_is_over(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[Callable[[dict[str, list[str]] | None, str], None]] = []
+    monkeypatch.setattr(keeper.errand, "Errand", lambda _loop, _work, done: begun.append(done))
+    loop, trouble = Moments(), list[list[str]]()
+    one = keeper.Keeper(loop, Far(), str(here))  # type: ignore[arg-type]
+    one.begin({})
+    for count in range(1, 6):
+        begun[-1](None, "it was killed before it was done")
+        assert (len(begun), len(loop.timers)) == (count, count)
+        call = loop.timers[-1][1].call
+        assert call is not None
+        if count < 5:
+            call()
+    assert [seconds for seconds, _timer in loop.timers] == [5, 10, 20, 30, 30]
+    one.end(trouble.append)
+    assert loop.timers[-1][1].call is None, "the next job's folder is not looked at"
+    assert (len(begun), trouble) == (6, [])
+    begun[-1]({"errors": [], "notes": []}, "")
+    assert trouble == [[]]
+
+
+def test_what_a_courier_was_saying_when_it_was_killed_is_no_answer(tmp_path: Path) -> None:
+    entry = tmp_path / "courier.py"
+    entry.write_text("import sys; sys.stdin.readline(); sys.stdout.write('{\"result\": [[')")
+    courier = fetch.Courier(fetch.Means((sys.executable,), str(entry)), "checkpoint")
+    with contextlib.closing(courier), pytest.raises(fetch.FetchError, match="the process that reads it has ended"):
+        courier.ask("s3://bucket/d", "keep", top="s3://bucket/d", rows=[])
 
 
 @pytest.mark.parametrize(

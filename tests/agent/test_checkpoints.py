@@ -130,6 +130,18 @@ def test_an_errand_that_is_killed_is_made_good_at_the_end(agent: Agent, kept: Pa
     assert files(kept) == {"late": "2", "step": "1"}
 
 
+def test_and_what_is_saved_later_is_kept_while_the_job_runs(agent: Agent, kept: Path) -> None:
+    job, lease = agent.start(SAVE + WAITS, checkpoint=str(kept))
+    agent.wait_for_log(job, "on")
+    eventually_blocking(lambda: files(kept) == {"step": "1"}, "it is kept")
+    (errand,) = set(process.children(agent.process.pid)) - set(process.tree(agent.zygotes()))
+    os.kill(errand, signal.SIGKILL)
+    (agent.folder / "ml" / "checkpoints" / "late").write_text("2")
+    eventually_blocking(lambda: files(kept) == {"late": "2", "step": "1"}, "another errand keeps them", within=60)
+    agent.stop(job, lease)
+    assert agent.end_of(job)["errors"] == []
+
+
 def test_nothing_of_it_outlives_the_agent(agent: Agent, kept: Path) -> None:
     job, _ = agent.start(SAVE + WAITS, checkpoint=str(kept))
     agent.wait_for_log(job, "on")

@@ -118,13 +118,21 @@ class FolderStore:
         """Put a file there, whole or not at all; False where it changed meanwhile."""
         target = os.path.join(self._root, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
+        try:
+            return self._put_aside(path, target, is_same)
+        except OSError:
+            # On a full disk it has the very room that is missing, and it lies among the user's files.
+            with contextlib.suppress(OSError):
+                os.unlink(self._part)
+            raise
+
+    def _put_aside(self, path: str, target: str, is_same: Callable[[], bool]) -> bool:
         shutil.copy2(path, self._part)
         if not is_same():
             os.unlink(self._part)
             return False
         if os.path.isdir(target) and not os.path.islink(target):
             if not self._is_ours:
-                os.unlink(self._part)
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
             shutil.rmtree(target)  # a folder here became a file
         os.replace(self._part, target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import time
@@ -187,6 +188,27 @@ def test_a_copy_that_is_cut_short_leaves_the_old_file_and_is_not_restored(
     assert files(there) == {"model.pt": "good"}
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_a_disk_that_is_full_or_broken_keeps_no_half_of_a_file(
+    mirror: Mirror, here: Path, there: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    write(here, "model.pt", "good", LONG_AGO)
+    mirror.keep(2 * LONG_AGO)
+    write(here, "model.pt", "better", LONG_AGO + 1)
+
+    def fill(_source: str, target: str) -> None:
+        write(there, target.rpartition("/")[2], "bet")
+        raise OSError(number, os.strerror(number), target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint.shutil, "copy2", fill)
+        mirror.keep(2 * LONG_AGO)
+    assert files(there) == {"model.pt": "good"}
+    assert mirror.errors == {"model.pt": f"model.pt could not be kept ({os.strerror(number)})"}
+    mirror.keep(2 * LONG_AGO)
+    assert (files(there), mirror.errors) == ({"model.pt": "better"}, {})
+
+
 def test_hosts_share_the_place_and_the_last_one_that_writes_a_name_wins(tmp_path: Path, there: Path) -> None:
     mirrors = {}
     for host in ("algo-1", "algo-2"):
@@ -345,5 +367,5 @@ def test_a_folder_of_somebody_else_is_not_deleted_for_a_file_of_its_name(here: P
     write(here, "plots", "a file", LONG_AGO)
     mirror = Mirror(str(here), FolderStore(str(there), "job", is_ours=False))
     mirror.keep(2 * LONG_AGO)
-    assert files(there) == {"plots/mine.png": "precious"}
+    assert files(there) == {"plots/mine.png": "precious"}, "and nothing beside it"
     assert list(mirror.errors) == ["plots"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -19,10 +20,16 @@ if TYPE_CHECKING:
 _MODE = 0o644
 _WITHOUT = ("memory", "data")
 """Protocols whose objects live in the process that made them."""
+_PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+"""What a machine says that has too much to do."""
 
 
 class FetchError(RefusalError):
     """Objects cannot be had."""
+
+
+class LackingError(FetchError):
+    """No interpreter has what it takes."""
 
 
 class Means(NamedTuple):
@@ -76,7 +83,7 @@ class Courier:
 
     def _start(self, source: str) -> None:
         if not self._left:
-            raise FetchError(
+            raise LackingError(
                 f"{self._what}: {source} is read by fsspec, and {', and '.join(self._lacks)}. "
                 "Install it in one of them: pip install 'jupyter-smx[storage]' for the first, or pip install "
                 "fsspec s3fs (gcsfs for gs://, aiohttp for http://) for the job's."
@@ -95,6 +102,8 @@ class Courier:
                 preexec_fn=process.die_with_parent,  # noqa: PLW1509 - an errand has one thread
             )
         except OSError as error:
+            if error.errno in _PASSING:  # the interpreter is as good as before
+                raise FetchError(f"{self._what}: no process could be started ({error.strerror}).") from None
             self._lacks.append(f"{self._left.pop(0)} cannot be started ({error.strerror})")
 
     def _exchange(self, running: "subprocess.Popen[str]", wish: Dict[str, Any]) -> Dict[str, Any]:

@@ -34,8 +34,11 @@ def _options(url: str) -> Dict[str, Any]:
     return {"client_kwargs": {"timeout": patience}} if is_web(url) else {"requests_timeout": patience}
 
 
-def find(url: str, *, cached: bool = False) -> Tuple[Any, str]:
+def find(url: str, *, cached: bool = False, fresh: bool = False) -> Tuple[Any, str]:
     """Find the file system of a URL, and what the URL is called there; it may keep its listings where ``cached``.
+
+    What is no more than one connection is a new one where ``fresh``: fsspec keeps the one before, also when the server
+    has ended it meanwhile.
 
     :raises LackError: a package is not installed here.
     """
@@ -49,6 +52,7 @@ def find(url: str, *, cached: bool = False) -> Tuple[Any, str]:
             system, path = fsspec.core.url_to_fs(url, **words)
         else:  # that function takes every :: for a chain, and a key may have one
             kind = fsspec.get_filesystem_class(url.split("://", 1)[0])
+            words["skip_instance_cache"] = fresh and not kind.async_impl
             told = kind._get_kwargs_from_urls(url)  # noqa: SLF001 - as fsspec does
             system, path = kind(**{**told, **words}), kind._strip_protocol(url)  # noqa: SLF001 - as fsspec does
     except ImportError as error:

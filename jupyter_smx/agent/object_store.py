@@ -108,7 +108,8 @@ class ObjectStore:
             try:
                 found += _outcomes(self._ask(do, rows=part, **words))
             except fetch.FetchError as error:
-                found += [Outcome(outcome.AWAY, str(error).rstrip("."))] * len(part)
+                how = outcome.REFUSED if isinstance(error, fetch.LackingError) else outcome.AWAY
+                found += [Outcome(how, str(error).rstrip("."))] * len(part)
             except OSError as error:
                 found += [Outcome(outcome.FULL, str(error.strerror))] * len(part)
         return found

@@ -13,8 +13,9 @@ import functools
 import hashlib
 import mimetypes
 import os
+import queue
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
 from jupyter_smx.agent import filesystems, looking, objects, outcome, tries
 from jupyter_smx.agent.outcome import Outcome
@@ -54,8 +55,8 @@ def at_once(work: Callable[[_One], _Found], things: Sequence[_One], most: int = 
         return list(workers.map(one, things))
 
 
-def _find(url: str) -> Tuple[Any, str]:
-    system, path = filesystems.find(url)
+def _find(url: str, **words: bool) -> Tuple[Any, str]:
+    system, path = filesystems.find(url, **words)
     if "s3" in _protocols(system):
         # It counts while a part is on its way there, for which s3fs' own 15 seconds are short.
         system.read_timeout = _ANSWERS
@@ -75,10 +76,14 @@ def put(pairs: List[List[str]]) -> int:
 
 def _surely_put(pair: List[str]) -> None:
     source, url = pair
-    system, path = _find(url)
-    if "file" in _protocols(system):
-        system.auto_mkdir = True
-    tries.surely(lambda: system.put_file(source, path))
+
+    def work() -> None:
+        system, path = _find(url)  # it may connect, so it may fail as what follows
+        if "file" in _protocols(system):
+            system.auto_mkdir = True
+        system.put_file(source, path)
+
+    tries.surely(work)
 
 
 def _protocols(system: Any) -> Sequence[str]:
@@ -105,7 +110,7 @@ def names(top: str, writer: str = "") -> Dict[str, Any]:
     found: Dict[str, Dict[str, Any]] = {}
 
     def look() -> None:
-        system, path = _find(top)
+        system, path = _find(top, fresh=True)
         found.update(_whole(system, path.rstrip("/"), writer))
 
     try:
@@ -258,20 +263,61 @@ def _tidy(system: Any, path: str, top: str) -> None:
         folder = folder.rpartition("/")[0]
 
 
+class _Lines:
+    """Connections to a server, of which each serves one at a time; a store that serves many at once is one of them."""
+
+    def __init__(self, top: str) -> None:
+        self._top = top
+        first, path = _find(top, fresh=True)
+        self.path = path.rstrip("/")
+        self._all = first if first.async_impl else None
+        self._free: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
+        self._free.put(first)
+        self._has_more = True
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[Any]:
+        """Lend one; where the server takes no more of them, one that somebody gives back."""
+        if self._all is not None:
+            yield self._all
+            return
+        system = self._take()
+        try:
+            yield system
+        finally:
+            self._free.put(system)
+
+    def _take(self) -> Any:
+        with contextlib.suppress(queue.Empty):
+            return self._free.get_nowait()
+        if self._has_more:
+            try:
+                return _find(self._top, fresh=True)[0]
+            except Exception:  # noqa: BLE001 - border: as any other try, and there is one already
+                self._has_more = False
+        return self._free.get()
+
+
 def _each(top: str, rows: Sequence[_One], act: Callable[[Any, str, _One], None]) -> List[Outcome]:
     """Do something with each; where the store does not answer once, the rest is not asked for, and counts the same."""
-    shared, path = _find(top)
+    found: List[_Lines] = []
+    reached = _outcome(lambda: found.append(_Lines(top)), top)
+    if not found:  # also what is not found on the way there, as a key, is no sign that a file is gone
+        return [Outcome(outcome.REFUSED, reached.said) if reached.how == outcome.GONE else reached] * len(rows)
+    (lines,) = found
     away: List[Outcome] = []
+
+    def do(row: _One) -> None:
+        with lines.one() as system:
+            act(system, lines.path, row)
 
     def one(row: _One) -> Outcome:
         if away:
             return away[0]
-        # What is no more than one connection each thread has for itself.
-        system = shared if shared.async_impl else _find(top)[0]
-        found = _outcome(lambda: act(system, path.rstrip("/"), row), top)
-        if found.how == outcome.AWAY:
-            away.append(found)
-        return found
+        became = _outcome(lambda: do(row), top)
+        if became.how == outcome.AWAY:
+            away.append(became)
+        return became
 
     return at_once(one, rows)
 
@@ -279,6 +325,8 @@ def _each(top: str, rows: Sequence[_One], act: Callable[[Any, str, _One], None])
 def _outcome(act: Callable[[], None], top: str) -> Outcome:
     try:
         act()
+    except filesystems.LackError:
+        raise
     except _ChangedError:
         return Outcome(outcome.CHANGED)
     except FileNotFoundError as error:

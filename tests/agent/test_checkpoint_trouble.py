@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import time
@@ -265,6 +266,34 @@ def test_an_errand_that_ends_early_is_followed_by_another_one_until_the_job_is_o
     assert (len(begun), trouble) == (6, [])
     begun[-1]({"errors": [], "notes": []}, "")
     assert trouble == [[]]
+
+
+def test_a_package_that_nobody_has_is_not_waited_for() -> None:
+    store = object_store.ObjectStore("s3://bucket/d", "job-algo-1", fetch.Means(), "output plots")
+    (found,) = store.forget(["a"])
+    assert found.how == outcome.REFUSED
+    assert "output plots: s3://bucket/d is read by fsspec" in found.said
+
+
+def test_a_machine_that_has_too_much_to_do_uses_up_no_interpreter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = tmp_path / "courier.py"
+    entry.write_text('import sys; sys.stdin.readline(); print(\'{"result": [["done"]]}\')')
+    store = object_store.ObjectStore("s3://bucket/d", "w", fetch.Means((sys.executable,), str(entry)), "checkpoint")
+
+    def busy(*_words: object, **_more: object) -> None:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fetch.subprocess, "Popen", busy)
+        (found,) = store.forget(["a"])
+    assert (found.how, found.said) == (
+        outcome.AWAY,
+        "checkpoint: no process could be started (Resource temporarily unavailable)",
+    )
+    assert store.forget(["a"]) == [Outcome(outcome.DONE)]
+    store._courier.close()
 
 
 def test_what_a_courier_was_saying_when_it_was_killed_is_no_answer(tmp_path: Path) -> None:

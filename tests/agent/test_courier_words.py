@@ -169,7 +169,7 @@ def test_one_name_that_the_store_refuses_keeps_no_other_file_from_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system = Choosy()
-    monkeypatch.setattr(putting.filesystems, "find", lambda url: (system, url))
+    monkeypatch.setattr(putting.filesystems, "find", lambda url, **_words: (system, url))
     (tmp_path / "file").write_text("x")
     found = putting.keep("s3://bucket/d", [[str(tmp_path / "file"), str(number), None] for number in range(41)])
     assert [one.how for one in found] == [outcome.REFUSED, *[outcome.DONE] * 40]

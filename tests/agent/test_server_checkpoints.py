@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ftplib
 import io
+import socket
 from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
 from jupyter_smx.agent import checkpoint, looking, object_store, outcome, putting
+from jupyter_smx.testing.object_storage import needs_storage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,6 +99,56 @@ def test_what_a_host_was_writing_when_it_was_killed_is_not_restored_and_goes_wit
     (row,) = putting.names(place(ftp), WRITER)["rows"]
     assert row[0] == "deep/whole"
     assert kept(ftp) == {"deep/whole": "1", f"deep/{looking.PART}other-algo-1-0123456789abcdef": "half"}
+
+
+def test_a_connection_that_the_server_has_ended_is_followed_by_another_one(
+    ftp: Ftp, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ftp.put("kept/a", "1")
+    lines: list[ftplib.FTP] = []
+    real = ftplib.FTP.connect
+
+    def connect(line: ftplib.FTP, *words: Any, **more: Any) -> str:
+        lines.append(line)
+        return real(line, *words, **more)
+
+    monkeypatch.setattr(ftplib.FTP, "connect", connect)
+    monkeypatch.setattr(putting.tries.time, "sleep", lambda _seconds: pytest.fail("it is tried again"))
+    for number in range(3):
+        assert [row[0] for row in putting.names(place(ftp))["rows"]] == ["a", *["b"] * (number > 0)]
+        assert putting.keep(place(ftp), [[str(model), "b", None]], WRITER) == [(outcome.DONE, "")]
+        for line in lines:
+            if line.sock is not None:
+                line.sock.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("connections", [0, 1, 2])
+def test_a_server_that_takes_few_connections_gets_all_by_them(
+    ftp: Ftp, model: Path, monkeypatch: pytest.MonkeyPatch, connections: int
+) -> None:
+    left = list(range(connections))
+    real = ftplib.FTP.connect
+
+    def connect(line: ftplib.FTP, *words: Any, **more: Any) -> str:
+        try:
+            left.pop()
+        except IndexError:
+            raise ConnectionRefusedError(111, "Connection refused") from None
+        return real(line, *words, **more)
+
+    rows = [[str(model), f"deep/{number}", None] for number in range(20)]
+    with monkeypatch.context() as patch:
+        patch.setattr(ftplib.FTP, "connect", connect)
+        found = putting.keep(place(ftp), rows, WRITER)
+    assert {one.how for one in found} == {outcome.DONE if connections else outcome.AWAY}
+    assert putting.keep(place(ftp), rows, WRITER) == [(outcome.DONE, "")] * 20
+
+
+def test_a_place_of_no_kind_that_fsspec_knows_is_refused(model: Path) -> None:
+    needs_storage()
+    ((how, said),) = putting.keep("nosuch://x/y", [[str(model), "a", None]], WRITER)
+    assert how == outcome.REFUSED
+    assert "fsspec knows no 'nosuch'" in said
 
 
 class Direct:

@@ -243,6 +243,23 @@ class Slowly:
             self.met.wait(10)
 
 
+def test_a_connection_that_is_refused_once_is_tried_again(
+    pauses: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system, refusals = Slowly(), [ConnectionRefusedError()]
+    system.refused.set()
+
+    def find(url: str) -> tuple[Slowly, str]:
+        if refusals:
+            raise refusals.pop()
+        return system, url
+
+    monkeypatch.setattr(putting.filesystems, "find", find)
+    (tmp_path / "file").write_text("x")
+    assert putting.put([[str(tmp_path / "file"), "slow://x/1"]]) == 1
+    assert (system.begun, len(pauses)) == (["slow://x/1"], 1)
+
+
 def test_many_files_are_put_at_the_same_time_and_after_a_refusal_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

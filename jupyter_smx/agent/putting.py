@@ -135,11 +135,18 @@ def _whole(system: Any, top: str, writer: str) -> Dict[str, Dict[str, Any]]:
 
 def _below(system: Any, path: str) -> Dict[str, Dict[str, Any]]:
     start = f"{path}/"
+    # Of a server whose folders are listed one by one fsspec leaves out those that it could not list.
+    words = {"on_error": _not_there} if set(_protocols(system)) & set(objects.SERVERS) else {}
     return {
         name[len(start) :]: info
-        for name, info in system.find(path, detail=True).items()
+        for name, info in system.find(path, detail=True, **words).items()
         if info.get("type") != "directory" and name.startswith(start) and not name.endswith("/")
     }
+
+
+def _not_there(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _changed(info: Dict[str, Any]) -> Optional[float]:

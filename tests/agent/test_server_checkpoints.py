@@ -101,6 +101,30 @@ def test_what_a_host_was_writing_when_it_was_killed_is_not_restored_and_goes_wit
     assert kept(ftp) == {"deep/whole": "1", f"deep/{looking.PART}other-algo-1-0123456789abcdef": "half"}
 
 
+def test_a_place_that_is_not_there_yet_is_empty(ftp: Ftp) -> None:
+    assert putting.names(f"{place(ftp)}/deep") == {"rows": []}
+
+
+def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(
+    ftp: Ftp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("kept/a", "kept/deep/b"):
+        ftp.put(name, "1")
+    real, pauses = ftplib.FTP.mlsd, list[float]()
+
+    def mlsd(line: ftplib.FTP, path: str = "", *words: Any) -> Any:
+        if path.endswith("/deep"):
+            raise ConnectionResetError
+        return real(line, path, *words)
+
+    monkeypatch.setattr(putting.tries.time, "sleep", pauses.append)
+    with monkeypatch.context() as patch:
+        patch.setattr(ftplib.FTP, "mlsd", mlsd)
+        assert list(putting.names(place(ftp))) == ["away"]
+    assert pauses == [0.5, 1.0, 2.0]
+    assert [name for name, _changed in putting.names(place(ftp))["rows"]] == ["a", "deep/b"]
+
+
 def test_a_connection_that_the_server_has_ended_is_followed_by_another_one(
     ftp: Ftp, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

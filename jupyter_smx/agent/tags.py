@@ -21,6 +21,7 @@ _MILLISECONDS = 1e11
 def of(info: Dict[str, Any], now: float, *, inside: bool) -> str:
     """Give what changes with an object's content, '' where that is not sure: it has nothing, or was written just now.
 
+    A time that nobody here can read may be one of minutes, as some FTP servers give it, and is no sign either.
     ``inside`` says that it lies in an archive.
     """
     name = next((name for name in (_INSIDE if inside else (*_TAGS, *_TIMES)) if info.get(name) not in (None, "")), "")
@@ -31,7 +32,7 @@ def of(info: Dict[str, Any], now: float, *, inside: bool) -> str:
 
 def _is_new(told: Any, now: float) -> bool:
     seconds = _seconds(told)
-    return seconds is not None and seconds > now - digest.RACY
+    return seconds is None or seconds > now - digest.RACY
 
 
 def _seconds(told: Any) -> Optional[float]:

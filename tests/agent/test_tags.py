@@ -21,7 +21,8 @@ UTC = dt.timezone.utc
         ({"etag": "CAE=", "md5Hash": "x"}, "etag=CAE="),
         ({"ETag": "", "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT"}, "Last-Modified=Thu, 01 Jan 2026 00:00:00 GMT"),
         ({"mtime": 17.5, "size": 3}, "mtime=17.5"),
-        ({"mtime": "the day before"}, "mtime=the day before"),
+        ({"mtime": "the day before"}, ""),
+        ({"modify": "Jan 02 03:04"}, ""),
         ({"size": 3, "name": "x", "mtime": None}, ""),
     ],
 )

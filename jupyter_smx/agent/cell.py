@@ -17,7 +17,7 @@ import types
 from importlib.machinery import SourceFileLoader
 from typing import IO, Any, Callable, Dict, List, Optional
 
-from jupyter_smx.agent import digest, disk, memory, process, variables
+from jupyter_smx.agent import digest, disk, memory, outcome, process, variables
 from jupyter_smx.agent.failure import RefusalError
 
 _LIMIT = 64 * 1024
@@ -262,7 +262,7 @@ def _flush_one(stream: Any) -> Optional[OSError]:
     try:
         stream.flush()
     except Exception as error:  # noqa: BLE001 - border: the user's code may have put anything there
-        return error if isinstance(error, OSError) and disk.is_full(error) else None
+        return error if isinstance(error, OSError) and outcome.is_full(error) else None
     return None
 
 

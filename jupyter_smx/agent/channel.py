@@ -12,9 +12,10 @@ import sys
 import time
 from typing import Any, Callable, Container, Dict, List, NamedTuple, Set, Tuple
 
-from jupyter_smx.agent import clean, digest, disk, fetch, object_mount, objects, store
+from jupyter_smx.agent import clean, digest, fetch, object_mount, objects, outcome, store
 from jupyter_smx.agent.failure import RefusalError
 from jupyter_smx.agent.listing import survey
+from jupyter_smx.agent.place import reach
 
 Pairs = List[Tuple[str, str]]
 """Name inside the channel, and the file it comes from."""
@@ -221,7 +222,7 @@ def _with_room(staged: Staged, kept: store.Store, world: World, take: Callable[[
     try:
         taken = take()
     except OSError as error:
-        if not disk.is_full(error):
+        if not outcome.is_full(error):
             raise
         kept.forget_all_but(staged.keys)
         clean.clear(world.trash)
@@ -351,17 +352,9 @@ def _sources(pairs: Pairs) -> Dict[str, digest.File]:
 
 
 def _reachable(channel: Dict[str, Any], hidden: Tuple[Tuple[str, str], ...]) -> Tuple[Dict[str, Any], bool]:
-    moved = False
-
-    def reach(path: str) -> str:
-        nonlocal moved
-        for prefix, real in hidden:
-            if path == prefix or path.startswith(prefix + os.sep):
-                moved = True
-                return real + path[len(prefix) :]
-        return path
-
-    return dict(channel, source=reach(channel.get("source") or "")), moved
+    source = channel.get("source") or ""
+    found = reach(source, hidden)
+    return dict(channel, source=found), found != source
 
 
 def _leads_out(source: str) -> bool:

@@ -13,9 +13,9 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Dict, List, Optional, Sequence, TypeVar
+from typing import Any, Callable, Dict, List, Sequence, TypeVar
 
-from jupyter_smx.agent import digest, filesystems, objects, process, putting, tags, tries
+from jupyter_smx.agent import digest, filesystems, objects, outcome, process, putting, tags, tries
 
 _Made = TypeVar("_Made")
 _AT_ONCE = 16
@@ -114,15 +114,6 @@ def _bring(system: Any, path: str, target: str) -> str:
     return digest.of_path(target)
 
 
-def _number(error: Optional[BaseException]) -> int:
-    """Give the system's number of an error, also where a library put its words over it; 0 where there is none."""
-    while error is not None:
-        if isinstance(error, OSError) and error.errno:
-            return error.errno
-        error = error.__cause__ or error.__context__
-    return 0
-
-
 def _answer(wish: Dict[str, Any]) -> Dict[str, Any]:
     words = dict(wish)
     source = str(words.pop("source"))
@@ -143,7 +134,7 @@ def _answer(wish: Dict[str, Any]) -> Dict[str, Any]:
     except filesystems.LackError as lack:
         return {"lacks": str(lack)}
     except Exception as error:  # noqa: BLE001 - border: libraries of stores raise whatever they like
-        return {"error": tries.explained(error, source), "errno": _number(error)}
+        return {"error": tries.explained(error, source), "errno": outcome.number(error)}
 
 
 def main() -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
+from jupyter_smx.agent import outcome
 from jupyter_smx.agent.failure import RefusalError
 from jupyter_smx.agent.memory import amount
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 Places = Sequence[Tuple[str, str]]
 """Names that a user knows, and where they really are."""
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 _LITTLE = 1 << 16
 """Bytes; less than that is no room."""
 _SHM = "/dev/shm"  # noqa: S108 - POSIX shared memory, which is as small as a disk can be
@@ -33,11 +32,6 @@ def places(place: Place, tmp: str, spool: str) -> Places:
     """List where a job writes; ``spool`` is the folder of its log and of what it brings home."""
     folders = [place.path(*names) for names in (("model",), ("output", "data"), ("input", "data"), ("code",))]
     return [*((folder, folder) for folder in [*folders, tmp, _SHM]), ("the job's log and results", spool)]
-
-
-def is_full(error: BaseException) -> bool:
-    """Say whether an error means that there is no room, or that the user's quota is used up."""
-    return isinstance(error, OSError) and error.errno in _FULL
 
 
 def _state(path: str) -> Optional[Tuple[int, str]]:
@@ -70,7 +64,7 @@ def which_is_full(where: Places) -> str:
 def explain(error: OSError, where: Places) -> str:
     """Say what an error of a file means: which disk is full, else the file and the system's words."""
     what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror or error)
-    if not is_full(error):
+    if not outcome.is_full(error):
         return f"{what}."
     return f"{what}. {which_is_full(where) or 'Which disk that is nobody can say; there may be a quota.'}"
 
@@ -83,7 +77,7 @@ def explained(work: Callable[[], Dict[str, Any]], where: Places) -> Dict[str, An
     try:
         return work()
     except OSError as error:
-        if is_full(error):
+        if outcome.is_full(error):
             raise DiskError(explain(error, where)) from error
         raise
 
@@ -106,7 +100,7 @@ def write_whole(path: str, text: str, reserve: str) -> None:
     try:
         _write(path, text)
     except OSError as error:
-        if not is_full(error):
+        if not outcome.is_full(error):
             raise
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(reserve, _RESERVE))

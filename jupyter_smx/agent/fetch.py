@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import IO, TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from jupyter_smx.agent import digest, disk, objects, process
+from jupyter_smx.agent import digest, objects, outcome, process
 from jupyter_smx.agent.courier_environment import courier_environment
 from jupyter_smx.agent.failure import RefusalError
 from jupyter_smx.agent.listing import Item, Listing
@@ -74,7 +74,7 @@ class Courier:
             answer = self._exchange(self._running, dict(words, source=source, do=do))
             if "result" in answer:
                 return answer["result"]
-            if disk.is_full(OSError(answer.get("errno") or 0, "")):
+            if answer.get("errno") in outcome.NO_ROOM:
                 raise OSError(answer["errno"], os.strerror(answer["errno"]), source)
             if "error" in answer:
                 raise FetchError(f"{self._what}: {answer['error']}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from typing import Callable, NamedTuple
+from typing import Callable, NamedTuple, Optional
 
 DONE = "done"
 CHANGED = "changed"
@@ -16,6 +16,7 @@ AWAY = "away"
 """The place does not answer; a moment later it may."""
 REFUSED = "refused"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""What the system says where there is no room, or where the user's quota is used up."""
 
 
 class Outcome(NamedTuple):
@@ -25,6 +26,20 @@ class Outcome(NamedTuple):
     said: str = ""
 
 
+def is_full(error: BaseException) -> bool:
+    """Say whether an error means that there is no room."""
+    return isinstance(error, OSError) and error.errno in NO_ROOM
+
+
+def number(error: Optional[BaseException]) -> int:
+    """Give the system's number of an error, also where a library put its words over it; 0 where there is none."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno:
+            return error.errno
+        error = error.__cause__ or error.__context__
+    return 0
+
+
 def of(act: Callable[[], bool]) -> Outcome:
     """Do something with files of this machine; False says that one of them changed."""
     try:
@@ -32,4 +47,4 @@ def of(act: Callable[[], bool]) -> Outcome:
     except FileNotFoundError:
         return Outcome(GONE)
     except OSError as error:
-        return Outcome(FULL if error.errno in NO_ROOM else REFUSED, error.strerror or str(error))
+        return Outcome(FULL if is_full(error) else REFUSED, error.strerror or str(error))

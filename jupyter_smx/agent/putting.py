@@ -7,7 +7,6 @@ HDFS, writes a small one in its place.
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import ftplib
 import functools
 import hashlib
@@ -17,7 +16,7 @@ import queue
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
-from jupyter_smx.agent import filesystems, looking, objects, outcome, tries
+from jupyter_smx.agent import filesystems, looking, objects, outcome, tags, tries
 from jupyter_smx.agent.outcome import Outcome
 
 _AT_ONCE = 8
@@ -32,7 +31,6 @@ _BUCKETS = ("s3", "s3a", "gs", "gcs", "abfs", "az", "oci", "oss", "tos")
 """Protocols whose folders are a part of a name, so that none is ever made."""
 _RENAMING = ("sftp", "ssh", "ftp")
 """Servers on which a file is written aside, and then takes the place of the one before it by a rename."""
-_TIMES = ("LastModified", "last_modified", "updated", "mtime", "modify", "Last-Modified")
 
 _One = TypeVar("_One")
 _Found = TypeVar("_Found")
@@ -119,7 +117,7 @@ def names(top: str, writer: str = "") -> Dict[str, Any]:
         if not tries.may_pass(error):
             raise
         return {"away": tries.explained(error, top)}
-    return {"rows": [[name, _changed(info)] for name, info in sorted(found.items())]}
+    return {"rows": [[name, tags.changed(info)] for name, info in sorted(found.items())]}
 
 
 def _whole(system: Any, top: str, writer: str) -> Dict[str, Dict[str, Any]]:
@@ -147,16 +145,6 @@ def _below(system: Any, path: str) -> Dict[str, Dict[str, Any]]:
 def _not_there(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):
         raise error
-
-
-def _changed(info: Dict[str, Any]) -> Optional[float]:
-    when = next((info[name] for name in _TIMES if info.get(name) not in (None, "")), None)
-    if isinstance(when, str):
-        with contextlib.suppress(ValueError):
-            when = dt.datetime.fromisoformat(when.replace("Z", "+00:00"))
-    if isinstance(when, dt.datetime):
-        return when.timestamp()
-    return float(when) if isinstance(when, (int, float)) else None
 
 
 def bring(top: str, rows: List[List[Any]]) -> List[Outcome]:
@@ -342,7 +330,7 @@ def _outcome(act: Callable[[], None], top: str) -> Outcome:
         return Outcome(outcome.REFUSED, tries.explained(error.__cause__ or error, top).rstrip("."))
     except Exception as error:  # noqa: BLE001 - border: libraries of stores raise whatever they like
         how = outcome.AWAY if tries.may_pass(error) else outcome.REFUSED
-        if isinstance(error, OSError) and error.errno in outcome.NO_ROOM:
+        if outcome.number(error) in outcome.NO_ROOM:
             how = outcome.FULL
         return Outcome(how, tries.explained(error, top).rstrip("."))
     return Outcome(outcome.DONE)

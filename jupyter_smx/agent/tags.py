@@ -12,7 +12,16 @@ from typing import Any, Dict, Optional
 from jupyter_smx.agent import digest
 
 _TAGS = ("ETag", "etag", "md5Hash", "generation", "checksum", "Content-MD5", "content_hash", "sha")
-_TIMES = ("LastModified", "Last-Modified", "last_modified", "modificationTime", "modified", "modify", "mtime")
+_TIMES = (
+    "LastModified",
+    "Last-Modified",
+    "last_modified",
+    "updated",
+    "modificationTime",
+    "modified",
+    "modify",
+    "mtime",
+)
 _INSIDE = ("CRC",)
 """In an archive times say little: who packs the same twice sets them to the same."""
 _MILLISECONDS = 1e11
@@ -28,6 +37,12 @@ def of(info: Dict[str, Any], now: float, *, inside: bool) -> str:
     if not name or (name in _TIMES and _is_new(info[name], now)):
         return ""
     return f"{name}={info[name]}"
+
+
+def changed(info: Dict[str, Any]) -> Optional[float]:
+    """Give when an object was written, in seconds; None where that is not said in a way that is known here."""
+    told = next((info[name] for name in _TIMES if info.get(name) not in (None, "")), None)
+    return None if told is None else _seconds(told)
 
 
 def _is_new(told: Any, now: float) -> bool:

@@ -50,7 +50,7 @@ def _goes_well(work: Callable[[], None]) -> bool:
 
 def may_pass(error: Exception) -> bool:
     """Say whether the same may go well a moment later: who is refused stays refused."""
-    if isinstance(error, OSError) and error.errno in outcome.NO_ROOM:
+    if outcome.number(error) in outcome.NO_ROOM:
         return False
     # FTP's answers that begin with a 5 are about the file or the user.
     lasting = (LackError, FileNotFoundError, PermissionError, NotImplementedError, ValueError, TypeError, error_perm)

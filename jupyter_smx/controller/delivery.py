@@ -21,11 +21,6 @@ COURIER = (sys.executable, "-m", "jupyter_smx.agent", "courier")
 INSTALL = "pip install 'jupyter-smx[storage]'"
 
 
-def is_url(destination: str) -> bool:
-    """Say whether a destination is no folder of this machine."""
-    return "://" in destination
-
-
 async def deliver(pairs: Sequence[tuple[Path, str]], environment: Mapping[str, str], kept: Path) -> None:
     """Put files at URLs, with a job's own variables for credentials; safe to do again.
 

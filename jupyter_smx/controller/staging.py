@@ -22,6 +22,7 @@ from jupyter_smx.controller.archives import merge
 from jupyter_smx.controller.job_folder import JobFolder, StagingError, or_say, whole_file
 from jupyter_smx.model.channel import Artifact
 from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.policy.urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -184,9 +185,7 @@ def _put_away(job: Job, folder: JobFolder, incoming: Path, hosts: Sequence[str])
         for name, files in _by_name(incoming, hosts).items():
             _settle(folder, name, files)
         shutil.rmtree(incoming)
-    return [
-        pair for output in _wanted(job) if delivery.is_url(output.destination) for pair in _urls(job, folder, output)
-    ]
+    return [pair for output in _wanted(job) if is_url(output.destination) for pair in _urls(job, folder, output)]
 
 
 def _wanted(job: Job) -> list[Output]:
@@ -195,7 +194,7 @@ def _wanted(job: Job) -> list[Output]:
 
 def _hand_out(job: Job, folder: JobFolder) -> tuple[Artifact, ...]:
     """Copy files to the user's folders, and say where each file is."""
-    here = [output for output in _wanted(job) if not delivery.is_url(output.destination)]
+    here = [output for output in _wanted(job) if not is_url(output.destination)]
     goals = {name: path for output in here for name, path in _goals(job, folder, output)}
     for name, goal in goals.items():
         _deliver(folder.artifacts / name, goal)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import ftplib
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -163,6 +165,19 @@ class Choosy:
         if path.endswith("/0"):
             raise translated("KeyTooLongError", OSError, 400)
         self.has[path] = data
+
+
+def test_a_library_that_puts_its_words_over_a_full_disk_hides_it_from_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full(Choosy):
+        def get_file(self, _path: str, target: str) -> None:
+            raise RuntimeError("it did not go well") from OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), target)
+
+    monkeypatch.setattr(putting.filesystems, "find", lambda url, **_words: (Full(), url))
+    monkeypatch.setattr(tries.time, "sleep", lambda _seconds: pytest.fail("it is tried again"))
+    (found,) = putting.bring("s3://bucket/d", [["a", str(tmp_path / "a"), None]])
+    assert found.how == outcome.FULL
 
 
 def test_one_name_that_the_store_refuses_keeps_no_other_file_from_it(

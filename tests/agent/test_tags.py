@@ -48,6 +48,12 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_when_an_object_was_written_is_read_however_its_store_says_it(way: str) -> None:
+    assert tags.changed({"ETag": "x", "modify": WAYS[way](5)}) == NOW
+    assert tags.changed({"ETag": "x", "modify": None}) is None
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_a_time_that_another_write_could_still_have_is_no_tag(way: str) -> None:
     believed = {second: tags.of({"mtime": WAYS[way](second)}, NOW, inside=False) != "" for second in (2, 3, 4, 5, 30)}
     assert believed == {2: True, 3: True, 4: False, 5: False, 30: False}

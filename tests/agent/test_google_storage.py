@@ -1,4 +1,4 @@
-"""Channels of Google Cloud Storage, brought by gcsfs or mounted by rclone; run where gcsfs is installed."""
+"""Google Cloud Storage: channels, brought by gcsfs or mounted by rclone, and checkpoints, written by gcsfs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pytest
 from jupyter_smx.agent import object_mount
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from far_side import Agent
 
     from jupyter_smx.testing.google_storage import Google
@@ -69,3 +71,47 @@ def test_what_is_no_folder_of_google_is_brought(isolated: Agent, full: Google) -
     record = isolated.run(SEE, channels=wish("gs://bucket/d/tr", mode="FastFile"), environment=full.environment)
     assert len(json.loads(record["text"])) == 3
     assert "FastFile cannot mount gs://bucket/d/tr here" in record["notes"][0]
+
+
+COUNTS = (
+    "import os\n"
+    "path = os.environ['SM_MODEL_DIR'].replace('/model', '/checkpoints/deep/count')\n"
+    "count = int(open(path).read()) if os.path.exists(path) else 0\n"
+    "print(count)\n"
+    "os.makedirs(os.path.dirname(path), exist_ok=True)\n"
+    "open(path, 'w').write(str(count + 1))\n"
+)
+KEEP = """
+import json, sys
+from jupyter_smx.agent import looking, putting
+path = sys.argv[1]
+before = looking.stamp(path)
+with open(path, "ab") as file:
+    file.write(b"more")
+for stamp in (before, looking.stamp(path)):
+    print(putting.keep("gs://bucket/kept", [[path, "deep/model.pt", stamp]])[0].how)
+    print(json.dumps([name for name, _changed in putting.names("gs://bucket/kept")["rows"]]))
+print(*(one.how for one in putting.drop("gs://bucket/kept", ["deep/model.pt", "deep/never"])))
+"""
+
+
+def test_checkpoints_are_kept_in_google_and_found_there(agent: Agent, google: Google) -> None:
+    for expected in range(3):
+        record = agent.run(COUNTS, checkpoint="gs://bucket/kept", environment=google.environment)
+        assert (record["text"], record["errors"], record["notes"]) == (f"{expected}\n", [], [])
+    assert (google.keys(), (google.folder / "kept/deep/count").read_text()) == (["kept/deep/count"], "3")
+
+
+@pytest.mark.parametrize("size", [3, 40_000_003])
+def test_of_a_file_that_changes_nothing_is_seen_in_google_and_no_upload_is_left(
+    google: Google, tmp_path: Path, size: int
+) -> None:
+    path = tmp_path / "model.pt"
+    path.write_bytes(b"x" * size)
+    given = {**os.environ, **google.environment}
+    words = [sys.executable, "-c", KEEP, str(path)]
+    said = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=given).stdout
+    assert said.splitlines() == ["changed", "[]", "done", '["deep/model.pt"]', "done done"]
+    assert (google.keys(), google.uploads) == ([], {})
+    sent = [one for one in google.asked if one.startswith(("/resume/", "/upload/"))]
+    assert len(sent) == (1 if size == 3 else 2 * 5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -120,10 +121,23 @@ def test_of_a_file_that_changes_while_it_is_read_nothing_is_seen(
     bucket.put("kept/model.pt", "the last whole one")
     path = tmp_path / "model.pt"
     path.write_bytes(b"x" * size)
+    read: list[int] = []
+
+    class Growing(io.FileIO):
+        """A file that somebody goes on writing while it is read."""
+
+        def read(self, size: int | None = -1, /) -> bytes | None:
+            data = super().read(-1 if size is None else size)
+            with path.open("ab") as file:
+                file.write(b"" if read else b"more")
+            read.append(len(data or b""))
+            return data
+
     before = looking.stamp(str(path))
-    with path.open("ab") as file:
-        file.write(b"more")
-    assert putting.keep(URL, [[str(path), "model.pt", before]]) == [(outcome.CHANGED, "")]
+    with monkeypatch.context() as patch:
+        patch.setattr(putting, "open", lambda name, _mode: Growing(name), raising=False)
+        assert putting.keep(URL, [[str(path), "model.pt", before]]) == [(outcome.CHANGED, "")]
+    assert read[0] == min(size, 1 << 24), "it was read as it was at first"
     assert kept(bucket) == {"model.pt": "the last whole one"}
     now = looking.stamp(str(path))
     assert putting.keep(URL, [[str(path), "model.pt", now]]) == [(outcome.DONE, "")]

@@ -209,6 +209,8 @@ def _write(system: Any, path: str, target: str, stamp: Optional[List[int]]) -> N
             return
         block = max(_LARGE, size // _MOST_BLOCKS)
         opened = system.open(target, "wb", block_size=block, autocommit=False, **words)
+        # fsspec holds it for a transaction that never comes, also with a block that could not be sent.
+        system.transaction.files.clear()
         try:
             while data := file.read(block):
                 opened.write(data)

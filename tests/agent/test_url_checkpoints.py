@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import looking, outcome, process, putting
+from jupyter_smx.agent import filesystems, looking, outcome, process, putting
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ def test_of_a_file_that_changes_while_it_is_read_nothing_is_seen(
     now = looking.stamp(str(path))
     assert putting.keep(URL, [[str(path), "model.pt", now]]) == [(outcome.DONE, "")]
     assert (bucket.folder / "kept" / "model.pt").stat().st_size == size + 4
+    assert not filesystems.find(URL)[0].transaction.files, "fsspec holds none of them in memory"
 
 
 def test_hosts_of_a_job_share_the_prefix(start_agent: Callable[..., Agent], bucket: Bucket) -> None:

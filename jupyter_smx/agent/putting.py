@@ -13,6 +13,7 @@ import hashlib
 import mimetypes
 import os
 import queue
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
@@ -31,6 +32,9 @@ _BUCKETS = ("s3", "s3a", "gs", "gcs", "abfs", "az", "oci", "oss", "tos")
 """Protocols whose folders are a part of a name, so that none is ever made."""
 _RENAMING = ("sftp", "ssh", "ftp")
 """Servers on which a file is written aside, and then takes the place of the one before it by a rename."""
+
+_MAKING = threading.Lock()
+"""Held while a folder is made: of two who find it missing, one would be refused."""
 
 _One = TypeVar("_One")
 _Found = TypeVar("_Found")
@@ -187,6 +191,8 @@ def _write_aside(system: Any, path: str, aside: str, target: str, stamp: Optiona
     """Write a file of a server, which makes the folder it lies in, and let it take its place when it is whole."""
     words = {"block_size": _LARGE} if "ftp" in _protocols(system) else {}  # else a connection for each 64 KiB
     try:
+        with _MAKING:
+            system.makedirs(aside.rpartition("/")[0], exist_ok=True)
         system.put_file(path, aside, **words)
         _be_same(path, stamp)
         system.mv(aside, target)

@@ -137,18 +137,28 @@ def _whole(system: Any, top: str, writer: str) -> Dict[str, Dict[str, Any]]:
 
 def _below(system: Any, path: str) -> Dict[str, Dict[str, Any]]:
     start = f"{path}/"
-    # Of a server whose folders are listed one by one fsspec leaves out those that it could not list.
-    words = {"on_error": _not_there} if set(_protocols(system)) & set(objects.SERVERS) else {}
+    is_server = set(_protocols(system)) & set(objects.SERVERS)
+    found = _on_server(system, path or "/") if is_server else system.find(path, detail=True)
     return {
         name[len(start) :]: info
-        for name, info in system.find(path, detail=True, **words).items()
+        for name, info in found.items()
         if info.get("type") != "directory" and name.startswith(start) and not name.endswith("/")
     }
 
 
-def _not_there(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
-        raise error
+def _on_server(system: Any, top: str) -> Dict[str, Dict[str, Any]]:
+    """List the files of a server folder by folder, of which fsspec would leave out those that it could not list."""
+    found: Dict[str, Dict[str, Any]] = {}
+    left = [top]
+    while left:
+        folder = left.pop()
+        with contextlib.suppress(FileNotFoundError):  # nobody has made it yet, or another host took it away
+            for info in system.ls(folder, detail=True):
+                if info["type"] != "directory":
+                    found[info["name"]] = info
+                elif info["name"].rstrip("/") != folder:
+                    left.append(info["name"].rstrip("/"))
+    return found
 
 
 def bring(top: str, rows: List[List[Any]]) -> List[Outcome]:

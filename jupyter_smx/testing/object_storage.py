@@ -18,6 +18,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
+from jupyter_smx.testing.eventually import eventually_blocking
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -170,6 +172,13 @@ def _port(pipe: IO[str]) -> int:
     return int(found[1])
 
 
+def _listens(address: str) -> bool:
+    host, _, port = address.partition(":")
+    with contextlib.suppress(ConnectionRefusedError), socket.create_connection((host, int(port))):
+        return True
+    return False
+
+
 class Ftp:
     """An FTP server over a folder."""
 
@@ -195,6 +204,7 @@ def ftp(tmp_path: Path) -> Iterator[Ftp]:
     server = subprocess.Popen([rclone(), *words], stderr=subprocess.PIPE, text=True)
     assert server.stderr is not None
     assert "Serving FTP" in server.stderr.readline()
+    eventually_blocking(lambda: _listens(address), "it says so before it listens")
     try:
         yield Ftp(folder, f"ftp://{address}")
     finally:

@@ -70,8 +70,17 @@ def test_a_line_that_is_cut_in_the_middle_leaves_the_last_whole_one(
         ((how, _said),) = putting.keep(place(ftp), [row], WRITER)
     assert how == outcome.AWAY
     assert kept(ftp) == {"model.pt": "the last whole one"}
-    assert putting.keep(place(ftp), [row], WRITER) == [(outcome.DONE, "")]
+    written: list[str] = []
+
+    def hear(connection: ftplib.FTP, command: str, *words: Any, **more: Any) -> str:
+        written.append(command.rpartition("/")[2])
+        return real(connection, command, *words, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ftplib.FTP, "storbinary", hear)
+        assert putting.keep(place(ftp), [row], WRITER) == [(outcome.DONE, "")]
     assert kept(ftp) == {"model.pt": model.read_text()}
+    assert [name[: len(looking.PART)] for name in written] == [looking.PART], "and nowhere else"
 
 
 def test_of_a_file_that_changes_while_it_is_read_nothing_is_seen(
@@ -144,6 +153,33 @@ def test_a_connection_that_the_server_has_ended_is_followed_by_another_one(
         for line in lines:
             if line.sock is not None:
                 line.sock.shutdown(socket.SHUT_RDWR)
+
+
+def test_no_connection_outlives_its_wish_as_fsspec_would_have_it() -> None:
+    needs_storage()
+    import fsspec  # noqa: PLC0415 - only where it is installed
+
+    made: list[object] = []
+
+    class Line(fsspec.AbstractFileSystem):  # type: ignore[misc]
+        """As SFTP: a connection, of which fsspec keeps one for each thread."""
+
+        protocol = "line"
+
+        def __init__(self, **words: Any) -> None:
+            super().__init__(**words)
+            made.append(self)
+
+        def ls(self, _path: str, detail: bool = True, **_words: Any) -> list[dict[str, Any]]:
+            assert detail
+            return []
+
+    fsspec.register_implementation("line", Line, clobber=True)
+    for count in range(1, 4):
+        assert putting.names("line://host/x") == {"rows": []}
+        assert len(made) == count
+    putting.drop("line://host/x", ["a"])
+    assert len(made) == 4
 
 
 @pytest.mark.parametrize("connections", [0, 1, 2])

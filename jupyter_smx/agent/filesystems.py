@@ -8,6 +8,8 @@ from jupyter_smx.agent import objects
 
 _PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "http": "aiohttp", "https": "aiohttp"}
 _GOOGLE = ("gs", "gcs")
+_SSH = ("sftp", "ssh")
+"""Protocols whose file system keeps no listings, and hands every word that it is given to the library below it."""
 _CONNECTING, _SILENCE = 30.0, 300.0
 """Seconds that one waits for the web; how long a file takes as a whole says nothing."""
 
@@ -47,7 +49,9 @@ def find(url: str, *, cached: bool = False, fresh: bool = False) -> Tuple[Any, s
     except ImportError as error:
         raise LackError("fsspec") from error
     try:
-        words = {**_options(url), "use_listings_cache": cached}
+        words = _options(url)
+        if objects.protocol(url) not in _SSH:
+            words["use_listings_cache"] = cached
         if "://" not in url or objects.chain(url)[1]:
             system, path = fsspec.core.url_to_fs(url, **words)
         else:  # that function takes every :: for a chain, and a key may have one

@@ -15,6 +15,15 @@ _PAUSES = (0.5, 1.0, 2.0)
 _CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "DefaultCredentialsError")
 _EXPIRED = ("ExpiredToken", "RequestExpired", "TokenRefreshRequired", "UnauthorizedSSOTokenError", "SSOTokenLoadError")
 _UNKNOWN = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken")
+_LOGIN = (
+    "AuthenticationException",
+    "BadAuthenticationType",
+    "PasswordRequiredException",
+    "BadHostKeyException",
+    "SMBAuthenticationError",
+    "LogonFailure",
+)
+"""What servers of files say to who is not let in: SFTP by paramiko, SMB by smbprotocol."""
 _STATUS = ("status", "status_code", "code")
 """How errors of aiohttp, Azure and Google call the status of HTTP; botocore's have it in their response."""
 _NO_RIGHTS = (401, 403)
@@ -54,7 +63,7 @@ def may_pass(error: Exception) -> bool:
         return False
     # FTP's answers that begin with a 5 are about the file or the user.
     lasting = (LackError, FileNotFoundError, PermissionError, NotImplementedError, ValueError, TypeError, error_perm)
-    if isinstance(error, lasting) or _is_one_of(error, (*_CREDENTIALS, *_EXPIRED, *_UNKNOWN)):
+    if isinstance(error, lasting) or _is_one_of(error, (*_CREDENTIALS, *_EXPIRED, *_UNKNOWN, *_LOGIN)):
         return False
     return not _is_refusal(error)
 
@@ -127,6 +136,10 @@ def _denied(error: BaseException) -> str:
         return f"access is denied, since the credentials have expired ({error}). {_WHENCE} {_RENEW}"
     if _is_one_of(error, _UNKNOWN):
         return f"access is denied, since the store does not know these credentials ({error}). {_WHENCE}"
-    if isinstance(error, PermissionError) or _status(error) in _NO_RIGHTS or _is_one_of(error, ("AccessDenied",)):
+    if (
+        isinstance(error, PermissionError)
+        or _status(error) in _NO_RIGHTS
+        or _is_one_of(error, ("AccessDenied", *_LOGIN))
+    ):
         return f"access is denied ({error}). Use credentials that may list and read it, or write to it."
     return ""

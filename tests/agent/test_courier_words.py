@@ -92,6 +92,10 @@ NO_SUCH_NAME = ftplib.error_perm("553 no such name")  # noqa: S321 - no connecti
 TOO_MANY = ftplib.error_temp("421 too many connections")  # noqa: S321 - no connection, but what one may say
 
 
+class AuthenticationException(Exception):  # noqa: N818 - as paramiko's
+    """As SFTP tells of a wrong password."""
+
+
 class HttpError(Exception):
     """As gcsfs', of which the number is ``code``, aiohttp's (``status``) and Azure's (``status_code``)."""
 
@@ -116,6 +120,7 @@ class HttpError(Exception):
         (translated("KeyTooLongError", OSError, 400), "the store refuses this (no)"),
         (translated("XMinioInvalidObjectName", OSError, 400), "the store refuses this (no)"),
         (HttpError("status_code", 412), "the store refuses this (no, 412)"),
+        (AuthenticationException("no"), "Use credentials that may list and read it"),
         (NO_SUCH_NAME, "the store refuses this (553 no such name)"),
         (NoCredentialsError("none"), "there are no credentials for it here"),
     ],

@@ -182,6 +182,31 @@ def test_no_connection_outlives_its_wish_as_fsspec_would_have_it() -> None:
     assert len(made) == 4
 
 
+def test_what_ssh_does_not_know_it_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs_storage()
+    import fsspec  # noqa: PLC0415 - only where it is installed
+
+    told: dict[str, Any] = {}
+
+    class Ssh(fsspec.AbstractFileSystem):  # type: ignore[misc]
+        """As fsspec's SFTP, which hands all but the host to SSHClient.connect."""
+
+        protocol = ("sftp", "ssh")
+
+        def __init__(self, **words: Any) -> None:
+            super().__init__()
+            told.update(words)
+
+        @staticmethod
+        def _get_kwargs_from_urls(_url: str) -> dict[str, str]:
+            return {"host": "host"}
+
+    monkeypatch.setattr(fsspec, "get_filesystem_class", lambda _protocol: Ssh)
+    for url in ("sftp://host/x", "ssh://host/x"):
+        putting.filesystems.find(url, fresh=True)
+        assert told == {"host": "host"}
+
+
 @pytest.mark.parametrize("connections", [0, 1, 2])
 def test_a_server_that_takes_few_connections_gets_all_by_them(
     ftp: Ftp, model: Path, monkeypatch: pytest.MonkeyPatch, connections: int

@@ -240,15 +240,16 @@ def _lead(cluster: _Cluster, configuration: spark_settings.Wished) -> bool:
     with _opened(part.job, len(part.found.hosts)) as listener:
         visitors = _gather(cluster, listener)
     offers = [own, *(offer for _, offer in visitors)]
-    too_large = spark_settings.too_large(configuration.properties, offers)
+    wanted = configuration.properties
+    too_large = spark_settings.too_large(wanted, offers)
     if too_large:
         raise RefusalError(too_large)
     secret, port = secrets.token_hex(32), _free_port(settings.host)
     master, name = spark_settings.address(settings.host, port), os.path.basename(script.script_name(part.spec))
 
     def properties(known: Settings) -> Dict[str, str]:
-        found = spark_settings.properties(known, master, name, share.driver, offers)
-        return {**found, **configuration.properties}
+        found = spark_settings.properties(known, master, name, share.driver)
+        return {**found, **spark_settings.executors(wanted, offers), **wanted}
 
     cluster.configure(secret, properties)
     cluster.start("master", spark_settings.master_words(cluster.settings, port))
@@ -257,9 +258,7 @@ def _lead(cluster: _Cluster, configuration: spark_settings.Wished) -> bool:
         connection.sendall(wire.encode({"master": master, "secret": secret}))
     if own.cpus:
         cluster.start("worker", spark_settings.worker_words(cluster.settings, own, master))
-    cpus, heap = sum(offer.cpus for offer in offers), spark_settings.executor_heap(offers)
-    hosts = sum(1 for offer in offers if offer.cpus)
-    entry.say(f"Spark at {master}: {cpus} CPU(s) on {hosts} host(s), {heap} MiB for each executor.")
+    entry.say(spark_settings.summary(master, wanted, offers))
     driver = os.fork()
     if driver == 0:
         cluster.news.leave_it()

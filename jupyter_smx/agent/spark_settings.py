@@ -30,6 +30,7 @@ DRIVER_CLASS = CLASSES + ".SparkSubmit"
 _OURS = ("spark.master", "spark.submit.deployMode", "spark.authenticate", "spark.authenticate.secret")
 """Properties without which a driver finds no way into the cluster."""
 _HADOOP = ("core-site", "hdfs-site")
+_EXECUTOR_MEMORY, _EXECUTOR_CPUS = "spark.executor.memory", "spark.executor.cores"
 _QUIET_JVM = "-XX:-UsePerfData"
 """Without the files that each JVM leaves in /tmp for tools that look at it."""
 _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
@@ -86,12 +87,41 @@ def executor_heap(offers: Sequence[Offer]) -> int:
     return max(min(_heap(offer.memory) for offer in offers if offer.cpus), LEAST_HEAP)
 
 
+def reachable(wanted: Mapping[str, str], offers: Sequence[Offer]) -> List[int]:
+    """Count on each host the CPUs that executors of the wished size can have; each of several needs its memory."""
+    memory = _mebibytes(wanted.get(_EXECUTOR_MEMORY, "")) or executor_heap(offers)
+    cpus = _executor_cpus(wanted)
+    rooms = [(offer, int(offer.memory // memory)) for offer in offers]
+    if not cpus:
+        return [offer.cpus if room else 0 for offer, room in rooms]
+    return [min(room, offer.cpus // cpus) * cpus for offer, room in rooms]
+
+
+def summary(master: str, wanted: Mapping[str, str], offers: Sequence[Offer]) -> str:
+    """Say what a script gets."""
+    found, whole = reachable(wanted, offers), sum(offer.cpus for offer in offers)
+    cpus = f"{whole} CPU(s)" if sum(found) == whole else f"{sum(found)} of {whole} CPU(s)"
+    memory = wanted.get(_EXECUTOR_MEMORY) or f"{executor_heap(offers)} MiB"
+    return f"Spark at {master}: {cpus} on {len(list(filter(None, found)))} host(s), {memory} for each executor."
+
+
+def _executor_cpus(wanted: Mapping[str, str]) -> int:
+    """Read the CPUs of each executor; 0 is Spark's usual, one executor with all CPUs of its host."""
+    found = _COUNT.fullmatch(wanted.get(_EXECUTOR_CPUS, "").strip())
+    return int(found.group()) if found else 0
+
+
+def _mebibytes(asked: str) -> float:
+    """Read a size as Spark does; 0 of what is none, which Spark itself refuses."""
+    found = _SIZE.fullmatch(asked.strip().lower())
+    return int(found.group(1)) * _IN_MIB[found.group(2)] if found else 0.0
+
+
 def too_large(wanted: Mapping[str, str], offers: Sequence[Offer]) -> str:
     """Say that executors of the wished size fit on no host: Spark would wait for ever. '' where they fit."""
-    asked = wanted.get("spark.executor.memory", "")
-    found = _SIZE.fullmatch(asked.strip().lower())
+    asked = wanted.get(_EXECUTOR_MEMORY, "")
     most = max(offer.memory for offer in offers)
-    if found is None or int(found.group(1)) * _IN_MIB[found.group(2)] <= most:
+    if _mebibytes(asked) <= most:
         return ""
     return (
         f"configuration.json: spark.executor.memory is {asked}, and a host of this job has {most}m for an executor. "
@@ -151,7 +181,7 @@ def worker_properties(settings: Settings) -> Dict[str, str]:
     return _locks(settings)
 
 
-def properties(settings: Settings, master: str, name: str, driver: int, offers: Sequence[Offer]) -> Dict[str, str]:
+def properties(settings: Settings, master: str, name: str, driver: int) -> Dict[str, str]:
     """Give the properties of the driver's host; ``driver`` is the MiB of its heap, ``name`` is the script's."""
     return {
         **_locks(settings),
@@ -162,12 +192,7 @@ def properties(settings: Settings, master: str, name: str, driver: int, offers: 
         "spark.driver.bindAddress": settings.host,
         "spark.driver.memory": f"{driver}m",
         "spark.driver.defaultJavaOptions": _java_options(settings),
-        "spark.executor.memory": f"{executor_heap(offers)}m",
         "spark.executor.defaultJavaOptions": _QUIET_JVM,
-        # So that the first stage of a script is shared by all hosts, not done by the one that was there first.
-        "spark.cores.max": str(sum(offer.cpus for offer in offers)),
-        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-        "spark.scheduler.maxRegisteredResourcesWaitingTime": "180s",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Each host has an /opt/ml of its own: what a task has done has to be in its place before the driver looks.
@@ -175,7 +200,22 @@ def properties(settings: Settings, master: str, name: str, driver: int, offers: 
     }
 
 
-_SIZE = re.compile(r"(\d+)([kmgt])b?")
+def executors(wanted: Mapping[str, str], offers: Sequence[Offer]) -> Dict[str, str]:
+    """Give the properties of the executors, and for which of them a script waits at its first line of Spark."""
+    # Who lets Spark ask for executors when there is work has none before.
+    by_need = wanted.get("spark.dynamicAllocation.enabled", "").strip().lower() == "true"
+    return {
+        _EXECUTOR_MEMORY: f"{executor_heap(offers)}m",
+        # So that the first stage of a script is shared by all hosts, not done by the one that was there first; what
+        # can never come is not waited for.
+        "spark.cores.max": str(sum(reachable(wanted, offers))),
+        "spark.scheduler.minRegisteredResourcesRatio": "0.0" if by_need else "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "180s",
+    }
+
+
+_COUNT = re.compile(r"\d{1,9}")
+_SIZE = re.compile(r"(\d{1,18})([kmgt])b?")
 _IN_MIB = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2}
 _SAID = 300
 """Characters of an exception that are repeated, for a failure has room for 1024 with what the driver says of it."""

@@ -14,6 +14,7 @@ from jupyter_smx.agent.place import Place
 from jupyter_smx.agent.spark_settings import Offer, Settings, Share
 
 GIB = 1 << 30
+MEMORY, CPUS = "spark.executor.memory", "spark.executor.cores"
 HERE = Settings("algo-1", "/py/pyspark", "/spool/job/spark", "/scratch/spark local", "key")
 
 
@@ -99,6 +100,58 @@ def test_an_executor_that_fits_on_no_host_is_not_waited_for(asked: str, *, fits:
     assert spark_settings.too_large({}, [Offer(4, 2125)]) == ""
 
 
+@pytest.mark.parametrize(
+    ("wanted", "offers", "cpus"),
+    [
+        ({}, [Offer(4, 2125), Offer(4, 3712)], "8"),
+        ({}, [Offer(0, 0), Offer(4, 3712)], "4"),
+        ({MEMORY: "2g"}, [Offer(4, 2125), Offer(4, 3712)], "8"),
+        ({MEMORY: "3g"}, [Offer(4, 2125), Offer(4, 3712)], "4"),
+        ({MEMORY: "2g", CPUS: "1"}, [Offer(4, 5402), Offer(4, 7808)], "5"),
+        ({MEMORY: "2g", CPUS: "1"}, [Offer(4, 11956), Offer(4, 16000)], "8"),
+        ({MEMORY: "1g", CPUS: " 2 "}, [Offer(3, 5402), Offer(3, 7808)], "4"),
+        ({MEMORY: "much", CPUS: "many"}, [Offer(4, 2125), Offer(4, 3712)], "8"),
+    ],
+)
+def test_a_script_waits_for_executors_that_can_come_and_for_no_other(
+    wanted: dict[str, str], offers: list[Offer], cpus: str
+) -> None:
+    found = spark_settings.executors(wanted, offers)
+    assert found["spark.cores.max"] == cpus
+    assert found["spark.scheduler.minRegisteredResourcesRatio"] == "1.0"
+
+
+@given(st.lists(st.integers(512, 20000), min_size=1, max_size=4), st.integers(1, 9), st.integers(1, 20000), st.data())
+def test_what_a_script_waits_for_is_what_spark_gives_it(
+    memories: list[int], cpus: int, memory: int, data: st.DataObject
+) -> None:
+    each = data.draw(st.integers(0, cpus + 1))
+    wanted = {MEMORY: f"{memory}m"} | ({CPUS: str(each)} if each else {})
+    given_out = 0
+    for free in memories:  # as Spark's master does: one executor after another, while CPUs and memory are left
+        left, cores = free, cpus
+        while left >= memory and cores >= (each or cpus):
+            left, cores, given_out = left - memory, cores - (each or cpus), given_out + (each or cpus)
+    offers = [Offer(cpus, free) for free in memories]
+    assert spark_settings.executors(wanted, offers)["spark.cores.max"] == str(given_out)
+
+
+@pytest.mark.parametrize(("asked", "ratio"), [("true", "0.0"), (" True", "0.0"), ("false", "1.0"), ("", "1.0")])
+def test_executors_that_come_when_there_is_work_are_not_waited_for(asked: str, ratio: str) -> None:
+    found = spark_settings.executors({"spark.dynamicAllocation.enabled": asked}, [Offer(4, 2125)])
+    assert found["spark.scheduler.minRegisteredResourcesRatio"] == ratio
+
+
+def test_the_log_says_what_a_script_gets() -> None:
+    offers = [Offer(4, 2125), Offer(4, 3712)]
+    assert spark_settings.summary("spark://a:1", {}, offers) == (
+        "Spark at spark://a:1: 8 CPU(s) on 2 host(s), 1487 MiB for each executor."
+    )
+    assert spark_settings.summary("spark://a:1", {MEMORY: "3g"}, offers) == (
+        "Spark at spark://a:1: 4 of 8 CPU(s) on 1 host(s), 3g for each executor."
+    )
+
+
 def test_the_words_of_the_daemons() -> None:
     assert spark_settings.master_words(HERE, 7077) == [
         *("/py/pyspark/bin/spark-class", "org.apache.spark.deploy.master.Master"),
@@ -121,8 +174,8 @@ def test_everything_of_spark_is_bound_to_the_address_of_its_host_and_keeps_its_f
 
 
 def test_the_properties_with_which_a_script_finds_the_cluster() -> None:
-    offers = [Offer(4, 2125), Offer(4, 3712)]
-    found = spark_settings.properties(HERE, "spark://algo-1:7077", "etl.py", 819, offers)
+    found = spark_settings.properties(HERE, "spark://algo-1:7077", "etl.py", 819)
+    found.update(spark_settings.executors({}, [Offer(4, 2125), Offer(4, 3712)]))
     assert {name: value for name, value in found.items() if "Options" not in name} == {
         "spark.master": "spark://algo-1:7077",
         "spark.submit.deployMode": "client",

@@ -91,7 +91,7 @@ def reachable(wanted: Mapping[str, str], offers: Sequence[Offer]) -> List[int]:
     """Count on each host the CPUs that executors of the wished size can have; each of several needs its memory."""
     memory = _mebibytes(wanted.get(_EXECUTOR_MEMORY, "")) or executor_heap(offers)
     cpus = _executor_cpus(wanted)
-    rooms = [(offer, int(offer.memory // memory)) for offer in offers]
+    rooms = [(offer, offer.memory // memory) for offer in offers]
     if not cpus:
         return [offer.cpus if room else 0 for offer, room in rooms]
     return [min(room, offer.cpus // cpus) * cpus for offer, room in rooms]
@@ -111,20 +111,20 @@ def _executor_cpus(wanted: Mapping[str, str]) -> int:
     return int(found.group()) if found else 0
 
 
-def _mebibytes(asked: str) -> float:
-    """Read a size as Spark does; 0 of what is none, which Spark itself refuses."""
+def _mebibytes(asked: str) -> int:
+    """Read a size as Spark does, which takes MiB where there is no unit; 0 of what is none, which Spark refuses."""
     found = _SIZE.fullmatch(asked.strip().lower())
-    return int(found.group(1)) * _IN_MIB[found.group(2)] if found else 0.0
+    return int(found.group(1)) * _BYTES[(found.group(2) or "m")[0]] // _MIB if found else 0
 
 
 def too_large(wanted: Mapping[str, str], offers: Sequence[Offer]) -> str:
     """Say that executors of the wished size fit on no host: Spark would wait for ever. '' where they fit."""
-    asked = wanted.get(_EXECUTOR_MEMORY, "")
-    most = max(offer.memory for offer in offers)
-    if _mebibytes(asked) <= most:
+    if any(reachable(wanted, offers)):
         return ""
+    asked = " and ".join(f"{name} is {wanted[name]}" for name in (_EXECUTOR_MEMORY, _EXECUTOR_CPUS) if name in wanted)
+    cpus, memory = max(offers)
     return (
-        f"configuration.json: spark.executor.memory is {asked}, and a host of this job has {most}m for an executor. "
+        f"configuration.json: {asked}, and the largest host of this job has {memory}m and {cpus} CPU(s) for executors. "
         "Use less, or a larger --instance-type."
     )
 
@@ -215,8 +215,8 @@ def executors(wanted: Mapping[str, str], offers: Sequence[Offer]) -> Dict[str, s
 
 
 _COUNT = re.compile(r"\d{1,9}")
-_SIZE = re.compile(r"(\d{1,18})([kmgt])b?")
-_IN_MIB = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2}
+_SIZE = re.compile(r"(\d{1,18})(b|[kmgtp]b?)?")
+_BYTES = {"b": 1, "k": 1 << 10, "m": _MIB, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 _SAID = 300
 """Characters of an exception that are repeated, for a failure has room for 1024 with what the driver says of it."""
 _OF_WORKER = re.compile(

@@ -91,13 +91,34 @@ def test_each_worker_has_room_for_an_executor_and_a_host_for_all_that_runs_on_it
 
 @pytest.mark.parametrize(
     ("asked", "fits"),
-    [("2g", True), ("3712m", True), ("3713M", False), ("4GB", False), ("1t", False), ("9999k", True), ("much", True)],
+    [
+        *(("2g", True), ("3712m", True), ("3713M", False), ("4GB", False), ("1t", False), ("9999k", True)),
+        *(("3712", True), ("3713", False), ("1p", False), ("1PB", False), (f"{3712 << 20}b", True)),
+        *((f"{3713 << 20}b", False), ("4g ", False)),
+        *(("much", True), ("", True), ("1.5t", True), ("9" * 20, True)),  # none of Spark's sizes: it says so itself
+    ],
 )
 def test_an_executor_that_fits_on_no_host_is_not_waited_for(asked: str, *, fits: bool) -> None:
-    said = spark_settings.too_large({"spark.executor.memory": asked}, [Offer(4, 2125), Offer(4, 3712)])
-    wanted = f"spark.executor.memory is {asked}, and a host of this job has 3712m for an executor"
+    said = spark_settings.too_large({MEMORY: asked}, [Offer(4, 2125), Offer(4, 3712)])
+    wanted = f"spark.executor.memory is {asked}, and the largest host of this job has 3712m and 4 CPU(s) for executors"
     assert (said == "") if fits else (wanted in said)
     assert spark_settings.too_large({}, [Offer(4, 2125)]) == ""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({CPUS: "2"}, ""),
+        ({CPUS: "3"}, "spark.executor.cores is 3, and the largest host of this job has 3712m and 2 CPU(s)"),
+        ({CPUS: "3", MEMORY: "1g"}, "spark.executor.memory is 1g and spark.executor.cores is 3, and"),
+        ({CPUS: "2", MEMORY: "3g"}, ""),
+        ({CPUS: "2", MEMORY: "9g"}, "spark.executor.memory is 9g and spark.executor.cores is 2, and"),
+        ({CPUS: "many"}, ""),
+    ],
+)
+def test_an_executor_with_more_cpus_than_any_host_has_is_not_waited_for(wanted: dict[str, str], said: str) -> None:
+    found = spark_settings.too_large(wanted, [Offer(2, 2125), Offer(2, 3712)])
+    assert (said in found) if said else (found == "")
 
 
 @pytest.mark.parametrize(

@@ -82,15 +82,20 @@ def _heap(memory: int) -> int:
     return int(memory * _HEAP_SHARE)
 
 
-def executor_heap(offers: Sequence[Offer]) -> int:
-    """Give the MiB of each executor's heap: one executor a host, all of one size, which fits on the smallest."""
-    return max(min(_heap(offer.memory) for offer in offers if offer.cpus), LEAST_HEAP)
+def executor_heap(offers: Sequence[Offer], cpus: int = 0) -> int:
+    """Give the MiB of each executor's heap, all of one size: what the smallest host has, or a part for each of several.
+
+    Those have ``cpus`` of it each, and are no more than have a heap that Spark takes.
+    """
+    smallest = min((offer for offer in offers if offer.cpus), key=lambda offer: offer.memory)
+    heap = _heap(smallest.memory)
+    count = min(smallest.cpus // cpus, heap // LEAST_HEAP) if cpus else 1
+    return max(heap // max(count, 1), LEAST_HEAP)
 
 
 def reachable(wanted: Mapping[str, str], offers: Sequence[Offer]) -> List[int]:
     """Count on each host the CPUs that executors of the wished size can have; each of several needs its memory."""
-    memory = _mebibytes(wanted.get(_EXECUTOR_MEMORY, "")) or executor_heap(offers)
-    cpus = _executor_cpus(wanted)
+    cpus, memory = _executor_cpus(wanted), _mebibytes(_executor_memory(wanted, offers))
     rooms = [(offer, offer.memory // memory) for offer in offers]
     if not cpus:
         return [offer.cpus if room else 0 for offer, room in rooms]
@@ -101,8 +106,13 @@ def summary(master: str, wanted: Mapping[str, str], offers: Sequence[Offer]) -> 
     """Say what a script gets."""
     found, whole = reachable(wanted, offers), sum(offer.cpus for offer in offers)
     cpus = f"{whole} CPU(s)" if sum(found) == whole else f"{sum(found)} of {whole} CPU(s)"
-    memory = wanted.get(_EXECUTOR_MEMORY) or f"{executor_heap(offers)} MiB"
-    return f"Spark at {master}: {cpus} on {len(list(filter(None, found)))} host(s), {memory} for each executor."
+    hosts, memory = len(list(filter(None, found))), _mebibytes(_executor_memory(wanted, offers))
+    return f"Spark at {master}: {cpus} on {hosts} host(s), {memory} MiB for each executor."
+
+
+def _executor_memory(wanted: Mapping[str, str], offers: Sequence[Offer]) -> str:
+    asked = wanted.get(_EXECUTOR_MEMORY, "")
+    return asked if _mebibytes(asked) else f"{executor_heap(offers, _executor_cpus(wanted))}m"
 
 
 def _executor_cpus(wanted: Mapping[str, str]) -> int:
@@ -205,7 +215,7 @@ def executors(wanted: Mapping[str, str], offers: Sequence[Offer]) -> Dict[str, s
     # Who lets Spark ask for executors when there is work has none before.
     by_need = wanted.get("spark.dynamicAllocation.enabled", "").strip().lower() == "true"
     return {
-        _EXECUTOR_MEMORY: f"{executor_heap(offers)}m",
+        _EXECUTOR_MEMORY: _executor_memory(wanted, offers),
         # So that the first stage of a script is shared by all hosts, not done by the one that was there first; what
         # can never come is not waited for.
         "spark.cores.max": str(sum(reachable(wanted, offers))),

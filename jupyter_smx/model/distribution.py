@@ -98,7 +98,7 @@ def _against_spark(wanted: Distribution, kind: str, names: Sequence[str]) -> tup
         return ("a training job has none", rule, "Use %%process, or torchrun or mpi.")
     if wanted.processes is not None:
         rule = "Each host has one executor with all of its CPUs."
-        cure = "Leave processes out; spark.executor.cores of the session makes executors smaller."
+        cure = "Leave processes out; spark.executor.cores in configuration.json makes executors smaller."
         return (f"processes={wanted.processes}", rule, cure)
     if wanted.groups or len(names) > 1:
         rule = "All hosts of a processing job are of one kind and work for Spark."

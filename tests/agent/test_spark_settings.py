@@ -142,6 +142,25 @@ def test_a_script_waits_for_executors_that_can_come_and_for_no_other(
     assert found["spark.scheduler.minRegisteredResourcesRatio"] == "1.0"
 
 
+@pytest.mark.parametrize(
+    ("cpus", "offers", "memory", "total"),
+    [
+        ("", [Offer(4, 16000), Offer(4, 11956)], "8369m", "8"),
+        ("4", [Offer(4, 16000), Offer(4, 11956)], "8369m", "8"),
+        ("2", [Offer(4, 16000), Offer(4, 11956)], "4184m", "8"),
+        ("1", [Offer(0, 0), Offer(4, 11956)], "2092m", "4"),
+        ("3", [Offer(4, 11956)], "8369m", "3"),
+        ("1", [Offer(4, 2125), Offer(4, 3712)], "743m", "6"),  # with four the heap is too small for Spark
+        ("1", [Offer(4, 512)], "512m", "1"),
+    ],
+)
+def test_executors_with_fewer_cpus_have_less_memory_each(
+    cpus: str, offers: list[Offer], memory: str, total: str
+) -> None:
+    found = spark_settings.executors({CPUS: cpus}, offers)
+    assert (found[MEMORY], found["spark.cores.max"]) == (memory, total)
+
+
 @given(st.lists(st.integers(512, 20000), min_size=1, max_size=4), st.integers(1, 9), st.integers(1, 20000), st.data())
 def test_what_a_script_waits_for_is_what_spark_gives_it(
     memories: list[int], cpus: int, memory: int, data: st.DataObject
@@ -169,7 +188,7 @@ def test_the_log_says_what_a_script_gets() -> None:
         "Spark at spark://a:1: 8 CPU(s) on 2 host(s), 1487 MiB for each executor."
     )
     assert spark_settings.summary("spark://a:1", {MEMORY: "3g"}, offers) == (
-        "Spark at spark://a:1: 4 of 8 CPU(s) on 1 host(s), 3g for each executor."
+        "Spark at spark://a:1: 4 of 8 CPU(s) on 1 host(s), 3072 MiB for each executor."
     )
 
 

@@ -26,7 +26,7 @@ def test_variables_come_back_from_the_one_process_that_runs_the_script() -> None
     ("fields", "said"),
     [
         ({"kind": "train"}, r"pyspark: a training job has none\..*PySparkProcessor.*Use %%process"),
-        ({"processes": 2}, r"pyspark: processes=2\..*one executor with all of its CPUs"),
+        ({"processes": 2}, r"pyspark: processes=2\..*one executor with all of its CPUs.*cores in configuration\.json"),
         ({"groups": TWO}, r"pyspark: it has no groups\..*--instance-count"),
         ({"groups": (InstanceGroup(name="a"),)}, ""),
     ],

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Dict
 
 from jupyter_smx.agent import configfiles
 from jupyter_smx.agent.hyperparameters import decode, driven
-from jupyter_smx.agent.place import PORT, channel_folder
+from jupyter_smx.agent.place import channel_folder
 from jupyter_smx.agent.script import script_name
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.place import Place
 
 _MASTER = "algo-1"
+"""Who leads there, with a port that is always the same; here a job may share its machine with another one."""
 
 
 def _facts(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
@@ -25,8 +26,8 @@ def _facts(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
         "current_host": place.host,
         "current_instance_type": place.instance_type,
         "hosts": sorted(place.hosts),
-        "master_addr": _MASTER,
-        "master_port": PORT,
+        "master_addr": place.reach(_MASTER),
+        "master_port": place.port,
         "hyperparameters": {name: decode(text) for name, text in given.items()},
         "input_data_config": inputs,
         "input_config_dir": place.path("input", "config"),

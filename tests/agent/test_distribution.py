@@ -259,6 +259,26 @@ def test_sdk_3_tells_a_distribution_in_a_file_and_two_variables(runner: str, pro
     assert "MASTER_ADDR" not in found
 
 
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        (on("algo-2"), ["algo-1", "7777"]),
+        (on("algo-2", port=7780), ["algo-1", "7780"]),
+        (on("algo-2", base="/data/ml", addresses={"algo-1": "127.7.7.1"}, port=7780), ["127.7.7.1", "7780"]),
+    ],
+)
+def test_sdk_3_tells_where_the_first_host_listens_and_a_launcher_is_told_the_same(
+    place: Place, told: list[str]
+) -> None:
+    found = scriptmode.variables(wish({}, contract="v3"), place)
+    facts = json.loads(found["SM_TRAINING_ENV"])
+    assert [found["SM_MASTER_ADDR"], found["SM_MASTER_PORT"]] == told
+    assert [facts["master_addr"], str(facts["master_port"])] == told
+    launched = distribution.here(wish({}, contract="v3", distribution="torchrun"), place)
+    assert launched is not None
+    assert distribution.torchrun_words(launched, place)[5:8:2] == told
+
+
 def test_hosts_are_listed_as_words_are_and_groups_as_they_are_given() -> None:
     hosts = [f"algo-{number}" for number in range(1, 12)]
     groups = [{"instance_group_name": "dnn", "instance_type": "local", "hosts": hosts}]

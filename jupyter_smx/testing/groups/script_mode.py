@@ -32,6 +32,17 @@ print(json.dumps({
     "variables": dict(os.environ),
 }))
 """
+MEET = """
+import json, os, socket
+there = os.environ["SM_MASTER_ADDR"], int(os.environ["SM_MASTER_PORT"])
+with socket.create_server(there) as server, socket.create_connection(there) as visitor:
+    assert server.accept()[1] == visitor.getsockname()
+network = os.stat("/proc/self/ns/net").st_ino if os.path.exists("/proc/self/ns/net") else 0
+machine = open("/proc/sys/kernel/random/boot_id").read() if network else os.uname().nodename
+print(json.dumps([machine, network, there[1]]))
+"""
+"""Says where the first host listens, having done so."""
+LEADER = ("master_addr", "master_port")
 FOLDERS = ("code", "input", "input/config", "input/data", "model", "output", "output/data", "checkpoints")
 
 JSON_VARIABLES = (
@@ -197,7 +208,15 @@ class ScriptModeGroup:
         assert (variables["SM_HP_Z_1"], variables["SM_HPS"]) == ("true", '{"z-1": true, "a": [1, 2], "name": "adam"}')
         assert json.loads(variables["SM_CHANNELS"]) == ["code", "sm_drivers"]
         assert (variables["SM_SOURCE_DIR"], variables["SM_ENTRY_SCRIPT"]) == (code, "train.py")
-        ranks = ("SM_HOST_COUNT", "SM_CURRENT_HOST_RANK", "SM_MASTER_ADDR", "SM_MASTER_PORT")
-        assert [variables[name] for name in ranks] == ["1", "0", "algo-1", "7777"]
+        assert [variables[name] for name in ("SM_HOST_COUNT", "SM_CURRENT_HOST_RANK")] == ["1", "0"]
+        facts = json.loads(variables["SM_TRAINING_ENV"])
+        assert [variables[f"SM_{name.upper()}"] for name in LEADER] == [str(facts[name]) for name in LEADER]
         assert not {"SM_USER_ARGS", "SM_IS_HETERO", "SM_MODULE_DIR", "SM_FRAMEWORK_PARAMS"} & variables.keys()
         assert seen["files"]["hyperparameters.json"] == given
+
+    async def test_the_first_host_by_sdk_3_listens_where_no_other_jobs_does(self, harness: Harness) -> None:
+        seen = set()
+        for _ in range(3):  # two of them may have one port by chance
+            async with AgentClient(harness.engine, await harness.up()) as agent:
+                seen.add(str(last_json(await agent.do(MEET, contract="v3"))))
+        assert len(seen) > 1

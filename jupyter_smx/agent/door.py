@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Iterator
-
-if TYPE_CHECKING:
-    import socket
+from typing import Iterator
 
 PATIENCE = 3600.0
 """Seconds for which sagemaker-training waits for the other hosts."""
+LOOK_AGAIN = 0.02
+"""Seconds after which who found no open door tries again."""
 
 
 @contextmanager
@@ -21,6 +21,19 @@ def called(folder: str, name: str) -> Iterator[str]:
         yield f"/proc/self/fd/{descriptor}/{name}"
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def opened(folder: str, name: str, most: int = 1) -> Iterator[socket.socket]:
+    """Open a door, at which so many may wait; nobody finds it any more when this is over."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        with called(folder, name) as door:
+            listener.bind(door)
+        try:
+            listener.listen(most)
+            yield listener
+        finally:
+            os.unlink(os.path.join(folder, name))
 
 
 def folder_of(job: str, host: str) -> str:

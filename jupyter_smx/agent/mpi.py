@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _DOOR = "orted.sock"
 _TAG = re.compile(rb"\[(\d+),(\d+)\]<(stdout|stderr)>")
-_LOOK_AGAIN = 0.02
 
 
 def tagged(line: bytes, found: distribution.Distribution) -> bytes:
@@ -94,12 +93,8 @@ def wait_at_door(job: str, first_line: Callable[[], None]) -> int:
     :raises RefusalError: this machine has no Open MPI, or the job's Python no mpi4py.
     """
     _need("orted")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        with door.called(job, _DOOR) as name:
-            listener.bind(name)
-        listener.listen(1)
+    with door.opened(job, _DOOR) as listener:
         visitor = listener.accept()[0]
-        os.unlink(os.path.join(job, _DOOR))
     with visitor:
         asked: Dict[str, str] = wire.receive(visitor).header
         first_line()
@@ -115,7 +110,7 @@ def reach(words: List[str]) -> int:
     while time.monotonic() < until:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             if not door.enters(connection, folder, _DOOR):
-                time.sleep(_LOOK_AGAIN)
+                time.sleep(door.LOOK_AGAIN)
                 continue
             connection.sendall(wire.encode({"command": command}))
             try:

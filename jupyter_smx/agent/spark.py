@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.spark_settings import Offer, Settings
 
 _DOOR = "spark.sock"
-_LOOK_AGAIN = 0.02
 _SHOW_AGAIN = 0.5
 """Seconds after which the log shows what executors have said."""
 _START_PATIENCE = 120.0
@@ -237,7 +236,7 @@ def _lead(cluster: _Cluster, configuration: spark_settings.Wished) -> bool:
     part, settings = cluster.part, cluster.settings
     share = spark_settings.share_of(part.memory(), leads=True)
     own = spark_settings.offer_of(share, part.place.cpus, alone=len(part.found.hosts) == 1)
-    with _opened(part.job, len(part.found.hosts)) as listener:
+    with door.opened(part.job, _DOOR, len(part.found.hosts)) as listener:
         visitors = _gather(cluster, listener)
     offers = [own, *(offer for _, offer in visitors)]
     wanted = configuration.properties
@@ -266,17 +265,6 @@ def _lead(cluster: _Cluster, configuration: spark_settings.Wished) -> bool:
             connection.close()
         return True
     return _watch(cluster, driver, [connection for connection, _ in visitors])
-
-
-@contextlib.contextmanager
-def _opened(job: str, most: int) -> Iterator[socket.socket]:
-    """Open the door of this host."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        with door.called(job, _DOOR) as name:
-            listener.bind(name)
-        listener.listen(most)
-        yield listener
-        os.unlink(os.path.join(job, _DOOR))
 
 
 def _gather(cluster: _Cluster, listener: socket.socket) -> List[Tuple[socket.socket, Offer]]:
@@ -312,7 +300,7 @@ def _await_master(cluster: _Cluster, port: int) -> None:
             return
         if time.monotonic() > until:
             raise ClusterError(f"The Spark master did not listen within {_START_PATIENCE:.0f} s. Its log says why.")
-        cluster.news.wait(seconds=_LOOK_AGAIN)
+        cluster.news.wait(seconds=door.LOOK_AGAIN)
 
 
 def _watch(cluster: _Cluster, driver: int, visitors: List[socket.socket]) -> NoReturn:
@@ -394,5 +382,5 @@ def _visit(cluster: _Cluster) -> Iterator[socket.socket]:
             cluster.look()
             if time.monotonic() > until:
                 raise RefusalError(f"distribution: {part.found.hosts[0]} did not begin for {door.PATIENCE:.0f} s.")
-            cluster.news.wait(seconds=_LOOK_AGAIN)
+            cluster.news.wait(seconds=door.LOOK_AGAIN)
         yield connection

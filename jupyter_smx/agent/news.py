@@ -6,7 +6,7 @@ import os
 import select
 import signal
 import socket
-from typing import Any, List, Sequence
+from typing import Any, List, Optional, Sequence
 
 
 class News:
@@ -24,9 +24,9 @@ class News:
     def _tell(self, *_: Any) -> None:
         self.told = True
 
-    def wait(self, others: Sequence[socket.socket] = (), seconds: float = -1.0) -> List[socket.socket]:
-        """Wait for news, or until one of the others can be read; gives those."""
-        ready, _, _ = select.select([self._ours, *others], [], [], None if seconds < 0 else seconds)
+    def wait(self, others: Sequence[socket.socket] = (), seconds: Optional[float] = None) -> List[socket.socket]:
+        """Wait for news, or until one of the others can be read, or for no longer than so many seconds; gives those."""
+        ready, _, _ = select.select([self._ours, *others], [], [], None if seconds is None else max(seconds, 0.0))
         if self._ours in ready:
             self._ours.recv(4096)
         return [one for one in others if one in ready]

@@ -352,6 +352,8 @@ class _Job:
             self.ending.refuse(str(refusal))
         except spark.ClusterError as broken:
             self.ending.fail_with(str(broken))
+        except OSError as error:
+            self.ending.fail_with(f"There is no Spark cluster: {disk.explain(error, self.ending.places)}")
         return False
 
     def _words(self) -> List[str]:

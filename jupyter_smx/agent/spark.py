@@ -65,12 +65,13 @@ def take_part(part: Part) -> bool:
 
     :raises RefusalError: this host has no Java, or the job's Python no Spark.
     :raises ClusterError: a part of the cluster ended while the script ran.
+    :raises OSError: the cluster's files or sockets cannot be made.
     """
     if not process.LINUX:
         raise RefusalError("distribution: pyspark runs on Linux hosts only, where a script can be forked safely.")
-    settings = _settings(part)
-    configuration = _wished(part.place.path(*_CONFIGURATION))
+    spark, configuration = _need(), _wished(part.place.path(*_CONFIGURATION))
     sys.stdout.flush()
+    settings = _settings(part, spark)
     process.become_subreaper()
     ours = {**spark_settings.variables(settings, sys.executable), **configuration.variables}
     os.environ.update({name: value for name, value in ours.items() if name not in part.spec["environment"]})
@@ -80,10 +81,9 @@ def take_part(part: Part) -> bool:
     except _ToldError:
         cluster.end()
         _die_of(signal.SIGTERM)
-    except (OSError, EOFError) as error:
+    except EOFError as error:
         cluster.end()
-        why = "another host left" if isinstance(error, EOFError) else error
-        raise ClusterError(f"There is no Spark cluster: {why}.") from error
+        raise ClusterError("There is no Spark cluster: another host left.") from error
     except BaseException:
         cluster.end()
         raise
@@ -98,7 +98,8 @@ def explain(report: Dict[str, Any]) -> None:
 # What there must be
 
 
-def _settings(part: Part) -> Settings:
+def _need() -> str:
+    """Give the folder of Spark, where all is there that it needs."""
     spark = _spark_home()
     java = os.environ.get("JAVA_HOME", "")
     if not (java and os.path.exists(os.path.join(java, "bin", "java"))) and shutil.which("java") is None:
@@ -108,6 +109,11 @@ def _settings(part: Part) -> Settings:
         )
     if shutil.which("bash") is None:
         raise RefusalError("distribution: Spark's own programs need bash, and this machine has none.")
+    return spark
+
+
+def _settings(part: Part, spark: str) -> Settings:
+    """Make the folders of this host; that outside of the job's own comes last, so that none is left where one fails."""
     folder = os.path.join(part.job, "spark")
     os.makedirs(os.path.join(folder, "conf"), mode=0o700)
     temporary = tempfile.mkdtemp(prefix="spark-local-")

@@ -1,0 +1,73 @@
+"""What a host says that can have no part in a Spark cluster, and that nothing of one is left there."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jupyter_smx.agent import distribution, process, scriptmode, spark
+from jupyter_smx.agent.failure import RefusalError
+from jupyter_smx.agent.place import Place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from far_side import Agent
+
+pytestmark = pytest.mark.skipif(not process.LINUX, reason="a cluster is on Linux only")
+
+SPARK = {"pyspark/__init__.py": "", "pyspark/bin/spark-class": "", "bin/java": ""}
+"""As much of Spark and of Java as is looked for before anything is started."""
+
+
+def lay(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+@pytest.fixture
+def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> spark.Part:
+    lay(tmp_path / "machine", SPARK)
+    for name in ("ml/processing/input/conf", "job", "tmp"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.syspath_prepend(str(tmp_path / "machine"))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "machine"))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    place = Place("algo-1", ["algo-1"], [], "g", "local", 1, 0, base=str(tmp_path / "ml"))
+    spec = scriptmode.complete({"source": "pass", "kind": "process", "distribution": "pyspark"})
+    found = distribution.here(spec, place)
+    assert found is not None
+    return spark.Part(found, spec, place, str(tmp_path / "job"), lambda: None)
+
+
+def left(tmp_path: Path) -> list[str]:
+    return [path.name for folder in ("job", "tmp") for path in (tmp_path / folder).iterdir()]
+
+
+def test_a_configuration_that_is_none_leaves_nothing_behind(part: spark.Part, tmp_path: Path) -> None:
+    (tmp_path / "ml/processing/input/conf/configuration.json").write_text("3")
+    with pytest.raises(RefusalError, match=r"configuration\.json: int is no list of classifications\."):
+        spark.take_part(part)
+    assert left(tmp_path) == []
+
+
+def test_folders_that_cannot_be_made_leave_none_where_all_temporary_files_are(part: spark.Part, tmp_path: Path) -> None:
+    (tmp_path / "job" / "spark").write_text("")
+    with pytest.raises(NotADirectoryError):
+        spark.take_part(part)
+    assert left(tmp_path) == ["spark"]
+
+
+def test_what_the_system_refuses_a_cluster_ends_the_job_with_its_words(agent: Agent, tmp_path: Path) -> None:
+    lay(tmp_path, SPARK)
+    variables = {"PYTHONPATH": str(tmp_path), "JAVA_HOME": str(tmp_path), "SPARK_HOME": str(tmp_path / "pyspark")}
+    record = agent.run("print('ran')", kind="process", distribution="pyspark", environment=variables)
+    started = tmp_path / "pyspark" / "bin" / "spark-class"
+    assert (record["cause"], record["exit_code"]) == ("exit", 1)
+    assert record["failure"] == f"There is no Spark cluster: Permission denied: {started}."
+    assert "ran" not in record["text"]

@@ -206,7 +206,7 @@ class _Job:
         source = self.spec["source_dir"]
         if source and self.trees:
             sourcedir.put(source, self.trees, self.target)
-        if source and self.spec["kind"] == "process":
+        if script.is_frameworks(self.spec):
             sourcedir.put_archive(source, self.code)
         os.makedirs(os.path.dirname(os.path.join(self.code, script.script_name(self.spec))), exist_ok=True)
         if source and not self.spec["entry_point"]:

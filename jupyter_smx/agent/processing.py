@@ -40,17 +40,12 @@ def _input(name: str, folder: str, source: str, channel: Dict[str, Any]) -> Dict
     }
 
 
-def _is_frameworks(spec: Dict[str, Any]) -> bool:
-    """Say whether a FrameworkProcessor would start the job: a folder of code is what it is for."""
-    return bool(spec["source_dir"]) and not spec["distribution"]
-
-
 def _starter(place: Place) -> str:
     return place.path("processing", "input", "entrypoint", "runproc.sh")
 
 
 def _entrypoint(spec: Dict[str, Any], place: Place) -> List[str]:
-    if _is_frameworks(spec):
+    if script.is_frameworks(spec):
         return ["/bin/bash", _starter(place)]
     name = script.argv(spec, place)[0]
     return ["python3", name] if name.endswith(".py") else [name]
@@ -63,7 +58,7 @@ def _inputs(spec: Dict[str, Any], place: Place) -> List[Dict[str, Any]]:
     ]
     if spec["source_dir"] or spec["entry_point"]:
         found.append(_input("code", script.code_folder(spec, place), spec["folder"], {}))
-    if _is_frameworks(spec):
+    if script.is_frameworks(spec):
         found.append(_input("entrypoint", place.path("processing", "input", "entrypoint"), "", {}))
     return found
 
@@ -106,7 +101,7 @@ def texts(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
         "config/resourceconfig.json": json.dumps(hosts),
         "config/processingjobconfig.json": json.dumps(_job_config(spec, place)),
     }
-    if _is_frameworks(spec):
+    if script.is_frameworks(spec):
         name = script.script_name(spec)
         start = f"exec python3 {shlex.quote(name)}"
         if not name.endswith(".py"):

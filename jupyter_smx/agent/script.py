@@ -21,6 +21,11 @@ def is_driven(spec: Dict[str, Any]) -> bool:
     return bool(spec["kind"] == "train" and spec["contract"] == "v3")
 
 
+def is_frameworks(spec: Dict[str, Any]) -> bool:
+    """Say whether SageMaker's FrameworkProcessor would start the job: a folder of code is what it is for."""
+    return bool(spec["kind"] == "process" and spec["source_dir"]) and not spec["distribution"]
+
+
 def code_folder(spec: Dict[str, Any], place: Place) -> str:
     """Give the folder of the script and of what lies beside it; a cell alone is always where SageMaker puts it."""
     if spec["kind"] == "process" and (spec["source_dir"] or spec["entry_point"]):

@@ -16,7 +16,7 @@ _ML = "/opt/ml"
 _PROCESSING = "/opt/ml/processing"
 _CODE = "/opt/ml/processing/input/code"
 _STARTER = "/opt/ml/processing/input/entrypoint"
-"""Where the code of a processing job lies, and how a folder of code is started, as with SageMaker's SDK."""
+"""Where the code of a processing job lies, and how a FrameworkProcessor starts a folder of code."""
 
 
 def check_places(spec: JobSpec) -> None:
@@ -51,7 +51,7 @@ def check_places(spec: JobSpec) -> None:
 def _folders_of_code(spec: JobSpec) -> list[str]:
     if spec.kind != "process" or not (spec.entry_point or spec.source_dir is not None):
         return []
-    return [_CODE] if spec.source_dir is None else [_CODE, _STARTER]
+    return [_CODE] if spec.source_dir is None or spec.distribution is not None else [_CODE, _STARTER]
 
 
 def _refused(name: str, value: str, rule: str, cure: str) -> ValidationError:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from test_source_dir_on_host import packed
 
 from jupyter_smx.agent import distribution, process, scriptmode, spark
 from jupyter_smx.agent.failure import RefusalError
@@ -63,11 +64,31 @@ def test_folders_that_cannot_be_made_leave_none_where_all_temporary_files_are(pa
     assert left(tmp_path) == ["spark"]
 
 
+def by_spark(folder: Path) -> dict[str, Any]:
+    """Give the fields of a job that finds what there is of Spark in a folder."""
+    variables = {"PYTHONPATH": str(folder), "JAVA_HOME": str(folder), "SPARK_HOME": str(folder / "pyspark")}
+    return {"kind": "process", "distribution": "pyspark", "environment": variables}
+
+
 def test_what_the_system_refuses_a_cluster_ends_the_job_with_its_words(agent: Agent, tmp_path: Path) -> None:
     lay(tmp_path, SPARK)
-    variables = {"PYTHONPATH": str(tmp_path), "JAVA_HOME": str(tmp_path), "SPARK_HOME": str(tmp_path / "pyspark")}
-    record = agent.run("print('ran')", kind="process", distribution="pyspark", environment=variables)
+    record = agent.run("print('ran')", **by_spark(tmp_path))
     started = tmp_path / "pyspark" / "bin" / "spark-class"
     assert (record["cause"], record["exit_code"]) == ("exit", 1)
     assert record["failure"] == f"There is no Spark cluster: Permission denied: {started}."
     assert "ran" not in record["text"]
+
+
+def test_a_master_that_ends_at_once_ends_the_job_and_no_framework_processor_has_left_its_archive(
+    agent: Agent, tmp_path: Path
+) -> None:
+    lay(tmp_path / "machine", SPARK)
+    program = tmp_path / "machine" / "pyspark" / "bin" / "spark-class"
+    program.write_text('#!/bin/sh\ncd "$SAGEMAKER_BASE_DIR/processing/input" && ls -d * code/*\nexit 5\n')
+    program.chmod(0o700)
+    source = packed(tmp_path, {"etl.py": "print('ran')", "helper.py": ""})
+    found = by_spark(tmp_path / "machine")
+    record = agent.run("print('ran')", source_dir=source, entry_point="etl.py", **found)
+    said = "The Spark master of algo-1 ended with exit code 5 before the script. Its log says why."
+    assert record["failure"] == said
+    assert record["text"].splitlines()[:-1] == ["code", "code/etl.py", "code/helper.py"]

@@ -8,6 +8,7 @@ import pytest
 from draws import a_spec
 
 from jupyter_smx.model.channel import Channel, Output
+from jupyter_smx.model.distribution import Distribution
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.source import SourceDir
 from jupyter_smx.policy import admission
@@ -68,6 +69,7 @@ def test_how_a_folder_of_code_is_started_has_its_folder_for_itself() -> None:
     with pytest.raises(ValidationError, match="'entrypoint' of a processing job is where its code lies"):
         check(channel("entrypoint"), source_dir=code)
     check(channel("entrypoint"))
+    check(channel("entrypoint"), source_dir=code, distribution=Distribution(runner="pyspark"))
 
 
 def test_a_training_job_has_its_channels_where_sagemaker_has_them() -> None:

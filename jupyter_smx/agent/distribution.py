@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from jupyter_smx.agent import toolkit
 from jupyter_smx.agent.hyperparameters import HyperparameterError, split
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
 RUNNERS = (("sagemaker_torch_distributed_enabled", "torchrun"), ("sagemaker_mpi_enabled", "mpi"))
 """Hyperparameters of the SDK's, and what each lets the toolkit start."""
+_OF_RANKS = (
+    ("pml", "ob1"),
+    ("btl", "^openib"),
+    ("orte_abort_on_non_zero_status", "1"),
+    ("btl_vader_single_copy_mechanism", "none"),
+)
+"""Open MPI's settings with which both contracts start ranks."""
 
 
 class Distribution(NamedTuple):
@@ -116,27 +123,24 @@ def _of_the_contract(environment: Iterable[str]) -> List[str]:
     return sorted(name for name in environment if name.startswith(("SM_", "SAGEMAKER_")))
 
 
+def _between_hosts(place: Place) -> List[Tuple[str, str]]:
+    """Give Open MPI's settings by which hosts speak to each other in both contracts."""
+    interface = place.interface
+    return [("btl_tcp_if_include", interface), ("oob_tcp_if_include", interface), ("plm_rsh_no_tree_spawn", "1")]
+
+
+def _mca(settings: Iterable[Tuple[str, str]]) -> List[str]:
+    return [word for name, value in settings for word in ("-mca", name, value)]
+
+
 def mpi_words(found: Distribution, place: Place, environment: Iterable[str]) -> List[str]:
     """Give what stands between ``mpirun`` and Python: sagemaker-training's words, but its trick with host names."""
     if found.driven:
         return _driven_mpi_words(found, place, environment)
     hosts = ",".join(f"{host}:{found.processes}" for host in found.hosts)
-    fixed = [
-        ("btl_tcp_if_include", place.interface),
-        ("oob_tcp_if_include", place.interface),
-        ("plm_rsh_no_tree_spawn", "1"),
-    ]
-    late = [
-        ("pml", "ob1"),
-        ("btl", "^openib"),
-        ("orte_abort_on_non_zero_status", "1"),
-        ("btl_vader_single_copy_mechanism", "none"),
-    ]
     said = ["--host", hosts, "-np", str(found.total or found.processes * len(found.hosts)), "--allow-run-as-root"]
-    said += ["--display-map", "--tag-output"]
-    said += [word for name, value in fixed for word in ("-mca", name, value)]
-    said += ["-bind-to", "none", "-map-by", "slot"]
-    said += [word for name, value in late for word in ("-mca", name, value)]
+    said += ["--display-map", "--tag-output", *_mca(_between_hosts(place))]
+    said += ["-bind-to", "none", "-map-by", "slot", *_mca(_OF_RANKS)]
     said += ["-x", "NCCL_MIN_NRINGS=4", "-x", f"NCCL_SOCKET_IFNAME={place.interface}", "-x", "NCCL_DEBUG=INFO"]
     said += [word for name in ("LD_LIBRARY_PATH", "PATH") if name in environment for word in ("-x", name)]
     said += shlex.split(found.options)
@@ -145,19 +149,9 @@ def mpi_words(found: Distribution, place: Place, environment: Iterable[str]) -> 
 
 def _driven_mpi_words(found: Distribution, place: Place, environment: Iterable[str]) -> List[str]:
     slots = f":{found.processes}" if found.processes > 1 else ""
-    settings = [
-        ("btl_tcp_if_include", place.interface),
-        ("oob_tcp_if_include", place.interface),
-        ("plm_rsh_no_tree_spawn", "1"),
-        ("pml", "ob1"),
-        ("btl", "^openib"),
-        ("orte_abort_on_non_zero_status", "1"),
-        ("btl_vader_single_copy_mechanism", "none"),
-        ("plm_rsh_num_concurrent", str(len(found.hosts))),
-    ]
+    settings = [*_between_hosts(place), *_OF_RANKS, ("plm_rsh_num_concurrent", str(len(found.hosts)))]
     said = ["--host", ",".join(host + slots for host in found.hosts), "-np", str(found.total)]
-    said += ["--allow-run-as-root", "--tag-output"]
-    said += [word for name, value in settings for word in ("-mca", name, value)]
+    said += ["--allow-run-as-root", "--tag-output", *_mca(settings)]
     handed = [f"NCCL_SOCKET_IFNAME={place.interface}", *(n for n in ("LD_LIBRARY_PATH", "PATH") if n in environment)]
     return said + [word for name in handed for word in ("-x", name)]
 

@@ -302,6 +302,9 @@ def wished(text: str) -> Wished:
             environment.update(own)
         elif own:
             unused.append(name)
+    for name, value in environment.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise ValueError(f"spark-env: {name!a} cannot be set; a name holds no =, neither it nor its value a NUL")
     taken = {name: value for name, value in found.items() if name not in _OURS}
     return Wished(taken, environment, tuple(unused))
 
@@ -316,5 +319,17 @@ def _classes(raw: Any, above: str = "") -> Iterator[Tuple[str, Dict[str, str]]]:
         if not isinstance(name, str) or not isinstance(own, dict):
             shown = json.dumps(one)[:80]
             raise ValueError(f'{shown} is no {{"Classification": …, "Properties": {{…}}}}')  # noqa: TRY004 - as above
-        yield above + name, {key: value if isinstance(value, str) else json.dumps(value) for key, value in own.items()}
+        found = {key: value if isinstance(value, str) else json.dumps(value) for key, value in own.items()}
+        unwritable = next((key for key, value in found.items() if not _can_be_written(key + value)), None)
+        if unwritable is not None:
+            raise ValueError(f"{name}: {unwritable!a} has a letter that cannot be written")
+        yield above + name, found
         yield from _classes(one.get("Configurations") or [], f"{above}{name}/")
+
+
+def _can_be_written(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

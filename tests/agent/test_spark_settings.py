@@ -272,6 +272,12 @@ def test_one_classification_needs_no_list_and_none_leads_the_script_out_of_the_c
     assert found.properties == {"a": "b"}
 
 
+def exported(variables: str) -> str:
+    """Write a configuration that sets variables, given as JSON."""
+    inner = f'[{{"Classification": "export", "Properties": {variables}}}]'
+    return f'{{"Classification": "spark-env", "Properties": {{}}, "Configurations": {inner}}}'
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -281,6 +287,10 @@ def test_one_classification_needs_no_list_and_none_leads_the_script_out_of_the_c
         ('[{"Classification": "spark-defaults", "Properties": []}]', "is no {"),
         ('[{"Properties": {}}]', "is no {"),
         ('[{"Classification": "a", "Configurations": {"b": 1}}]', "dict is no list"),
+        ('[{"Classification": "spark-defaults", "Properties": {"a": "\\ud800"}}]', "spark-defaults: 'a' has a letter"),
+        (exported('{"A=B": "x"}'), "spark-env: 'A=B' cannot be set; a name holds no ="),
+        (exported('{"": "x"}'), "spark-env: '' cannot be set"),
+        (exported('{"A": "x\\u0000"}'), "spark-env: 'A' cannot be set"),
     ],
 )
 def test_what_is_no_configuration_is_said(text: str, said: str) -> None:

@@ -23,6 +23,7 @@ from jupyter_smx.agent import (
     machine,
     process,
     service,
+    shortcut,
     sourcedir,
 )
 from jupyter_smx.agent.deadline import Deadline
@@ -115,7 +116,9 @@ class Host:
             "entry": entry,
             "limits": dict(config.limits, of=config.instance_type),
         }
-        inherited = zygote_environment(isolation, folder)
+        # What jobs call this folder; with a /tmp of their own they need no name for it.
+        self._name = folder.root if has_own_tmp(isolation) else shortcut.make(folder)
+        inherited = zygote_environment(isolation, os.path.join(self._name, os.path.basename(folder.tmp)))
         self._tmp = inherited["TMPDIR"]
         self.nursery = Nursery(self.loop, folder.slots, begin, inherited)
         self.nursery.on_preload = self._preloaded
@@ -192,6 +195,7 @@ class Host:
         self.mounts.clear()
         try:
             clean.renew(self.folder, job.id)
+            shortcut.renew(self.folder, self._name)
             sourcedir.trim(self.folder.trees, self.folder.trash)
             self._trim_inputs(job)
         except OSError as error:
@@ -288,6 +292,8 @@ class Host:
         limits.remove(self.limits.groups)
         with contextlib.suppress(OSError):
             os.unlink(self.folder.socket)
+        with contextlib.suppress(OSError):
+            shortcut.remove(self.folder.root, self._name)
         self.mounts.clear()
         for path in (self.folder.slots, self.folder.trash, self.folder.tmp, self.folder.ml, self.folder.trees):
             shutil.rmtree(path, ignore_errors=True)
@@ -330,11 +336,15 @@ def place_of(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isola
     )
 
 
-def zygote_environment(isolation: Isolation, folder: HostFolder) -> Dict[str, str]:
+def has_own_tmp(isolation: Isolation) -> bool:
+    """Say whether the host's jobs have a ``/tmp`` of their own."""
+    return any(prefix == "/tmp" for prefix, _real in isolation.hidden)  # noqa: S108 - asked, not used
+
+
+def zygote_environment(isolation: Isolation, tmp: str) -> Dict[str, str]:
     """Give the environment of zygotes; the agent's own was scrubbed when it started."""
     found = environment.for_zygote(os.environ)
-    tmp_is_ours = any(prefix == "/tmp" for prefix, _real in isolation.hidden)  # noqa: S108 - asked, not used
-    found["TMPDIR"] = "/tmp" if tmp_is_ours else folder.tmp  # noqa: S108 - bound to the host's own folder
+    found["TMPDIR"] = "/tmp" if has_own_tmp(isolation) else tmp  # noqa: S108 - bound to the host's own folder
     return found
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from jupyter_smx.agent import shortcut
 from jupyter_smx.agent.wire import PROTOCOL
 from jupyter_smx.engines import control_group, processes
 from jupyter_smx.engines.addresses import addresses, port_of
@@ -197,6 +198,10 @@ class HostFolder(Struct, frozen=True):
         What cannot be removed costs room on a disk and nothing else: a sentence names it.
         """
         left = [*filter(None, (_try_to_remove(path) for path in (self.socket, *map(self.path.joinpath, _REMOVED))))]
+        try:
+            shortcut.remove(os.fspath(self.path))
+        except OSError as problem:
+            left.append(str(problem))
         files = f"files of {self.path} could not be removed: {', '.join(left)}" if left else ""
         return "; ".join(filter(None, (files, control_group.remove(self.control_groups()))))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from jupyter_smx.agent import shortcut
 from jupyter_smx.engines.local import LocalEngine
 from jupyter_smx.model.cluster import Handle
 from jupyter_smx.testing import side_doors
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.engines.base import ClusterRequest
 
-_COSTLY = ("ml", "tmp", "slots", "trash", "code", "agent.sock")
+_COSTLY = ("ml", "tmp", "slots", "trash", "code", "agent.sock", "shortcut")
 
 
 class LocalHarness(Harness):
@@ -122,6 +123,8 @@ class LocalHarness(Harness):
         known = {path.name for path in (self.folder / "clusters").glob("*")}
         known |= {seen.host().partition("/")[0] for seen in side_doors.processes() if prefix in seen.command}
         await asyncio.gather(*(engine.release(Handle(engine="local", cluster=cluster)) for cluster in known - {""}))
+        for host in self.folder.glob("forgotten-*/*"):
+            shortcut.remove(os.fspath(host))  # nobody finds it any more
 
 
 def _as_started(words: list[str]) -> list[str]:

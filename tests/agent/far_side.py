@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import wire
+from jupyter_smx.agent import shortcut, wire
 from jupyter_smx.testing import side_doors
 from jupyter_smx.testing.eventually import eventually_blocking
 
@@ -296,6 +296,7 @@ def start_agent(host_folder: Callable[..., Path]) -> Iterator[Callable[..., Agen
             agent.process.send_signal(signal.SIGTERM)
             agent.process.wait(PATIENCE)
         eventually_blocking(agent.is_over, "all processes of the host have ended")
+        shortcut.remove(str(agent.folder))  # as an engine does for an agent that was killed
 
 
 @pytest.fixture

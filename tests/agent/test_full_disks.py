@@ -55,7 +55,9 @@ def test_a_full_disk_of_the_job_is_named_with_its_size(small: Callable[..., Agen
     agent = small(folder)
     record = agent.run(FILL.format(place=place))
     assert (record["cause"], record["exit_code"], record["exception"]["type"]) == ("exit", 1, "OSError")
-    said = f"No space left on device. The disk of {agent.folder / folder} is full: 0 B of 2.0 MiB are free."
+    named = agent.json(f"import json, os; print(json.dumps({place}))")  # as the script names it
+    assert (agent.folder / folder).samefile(named)
+    said = f"No space left on device. The disk of {named} is full: 0 B of 2.0 MiB are free."
     assert record["failure"].endswith(said), record["failure"]
     agent.serves()
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from far_side import Agent
@@ -55,10 +54,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("entry_point", ["train.py", ""])
-def test_a_script_says_of_itself_what_it_says_by_python(
-    start_agent: Callable[..., Agent], far_folder: Path, tmp_path: Path, entry_point: str
-) -> None:
-    agent = start_agent(parent=far_folder)  # a short path: multiprocessing has sockets in the job's TMPDIR
+def test_a_script_says_of_itself_what_it_says_by_python(agent: Agent, tmp_path: Path, entry_point: str) -> None:
     (tmp_path / "train.py").write_text(TELL)
     words = [sys.executable, "train.py", "--name", "x y", "-a", "1"]
     done = subprocess.run(words, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)

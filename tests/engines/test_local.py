@@ -180,6 +180,21 @@ async def test_a_data_folder_deeper_than_a_socket_address_works(tmp_path: Path) 
         await world.close()
 
 
+async def test_a_release_removes_the_short_name_of_a_folder_whose_agent_was_killed(tmp_path: Path) -> None:
+    world = LocalHarness(tmp_path / ("d" * 60) / "smx", isolate=False)
+    try:
+        handle = await world.up()
+        folder = world.cluster(handle.cluster) / "algo-1"
+        link = Path((folder / "shortcut").read_text())
+        world.kill_agent(handle.cluster, "algo-1")
+        assert link.name in names(link.parent)
+        await world.engine.release(handle)
+        assert link.name not in names(link.parent)
+        assert world.leftovers(handle.cluster) == []
+    finally:
+        await world.close()
+
+
 async def test_variables_of_a_server_a_kernel_and_those_that_are_configured_stay_outside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,7 +85,7 @@ class Listener(ABC):
             self._downloading(job)
         at = facts.get("at", {})
         if at.get("exited") is not None:
-            trail.host_exited(host, job.goal)
+            trail.exited.add(host)  # nobody listened, so the records have to say what was wished then
         if at.get("first_line") is not None and "first_line" not in job.timings:
             # Nobody listened when the code began.
             self._first_line(job, {name: moment for name, moment in at.items() if moment is not None})
@@ -204,7 +204,8 @@ class Listener(ABC):
             return
         trail = self._trail(job)
         trail.records[host] = record
-        trail.host_exited(host, job.goal)
+        if host not in trail.exited:
+            trail.host_exited(host, job.goal)
         self.step(job_id)
 
     def _downloading(self, job: Job) -> None:

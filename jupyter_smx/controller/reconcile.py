@@ -32,7 +32,7 @@ from jupyter_smx.policy.hosts import named_hosts
 from jupyter_smx.policy.lifecycle import JobStep, Progress, next_job_step
 from jupyter_smx.policy.order import FREE
 from jupyter_smx.policy.retries import MAX_PLACEMENTS, NEVER_BEGAN, next_attempt
-from jupyter_smx.policy.verdict import Verdict
+from jupyter_smx.policy.verdict import Verdict, cause_told, goal_at_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from jupyter_smx.model.job import Job
 
 _log = logging.getLogger(__name__)
-_CAUSES = {Goal.EXPIRE: "max_wait", Goal.INTERRUPT: "interrupted"}
-"""What hosts are told, and their records say, where it is not that somebody stopped the job."""
 
 
 class Reconciler(Listener):
@@ -320,8 +318,7 @@ class Reconciler(Listener):
         trail.stop_sent = True
         limits = self.books.limits
         grace = limits.interruption_grace if job.goal is Goal.INTERRUPT else limits.grace
-        cause = _CAUSES.get(job.goal, "stopped")
-        tell_to_end(self.agents, job, set(trail.hosts) - set(trail.records), grace, cause)
+        tell_to_end(self.agents, job, set(trail.hosts) - set(trail.records), grace, cause_told(job.goal))
 
     def _drain(self, job: Job) -> None:
         trail = self._trail(job)
@@ -339,7 +336,7 @@ class Reconciler(Listener):
 
     def _finish(self, job: Job) -> None:
         trail = self._trail(job)
-        trail.finishing, trail.goal = True, trail.goal or job.goal
+        trail.finishing, trail.goal = True, trail.goal or goal_at_end(job, trail.ends())
         self._begin(self._finish_and_go_on(job, trail), f"finish {job.id}")
 
     async def _finish_and_go_on(self, job: Job, trail: Trail) -> None:

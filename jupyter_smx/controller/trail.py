@@ -31,7 +31,9 @@ class Trail:
     ran: bool = False
     finishing: bool = False
     goal: Goal | None = None
-    """What was wished of the job when its code had ended; what is wished later changes nothing of how it did."""
+    """What was wished of the job when its code had ended; what is wished later changes nothing of how it did.
+
+    None until then, and where nobody listened: the records of the hosts say it."""
     refusals: int = 0
     not_before: float = 0.0
     begun: dict[str, float] | None = None

@@ -7,6 +7,7 @@ DescribeTrainingJob, 1024 characters at most: the failure file's text, or the ex
 
 from __future__ import annotations
 
+import math
 import signal
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from jupyter_smx.model.status import Goal, SecondaryStatus
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jupyter_smx.model.job import HostEnd
+    from jupyter_smx.model.job import HostEnd, Job
 
 MAX_REASON = 1_024
 MAX_MESSAGE = 1_024
@@ -27,6 +28,9 @@ _NO_TEXT = "ClientError: /opt/ml/output/message of {host} is no UTF-8 text."
 _SIGNALS = 128
 """A shell, and so a container, leaves with this and the number of the signal that ended a program."""
 _WISHED = {Goal.STOP: SecondaryStatus.STOPPED, Goal.EXPIRE: SecondaryStatus.MAX_WAIT_TIME_EXCEEDED}
+_CAUSES = {Goal.EXPIRE: "max_wait", Goal.INTERRUPT: "interrupted"}
+_ROWS = {Goal.STOP: SecondaryStatus.STOPPING, Goal.INTERRUPT: SecondaryStatus.INTERRUPTED}
+"""The rows of a job that say when something was wished of it."""
 INTERRUPTION = "Its spot instances were taken back."
 _NOBODY_ASKED = "InternalServerError: The hosts ended the job, and nobody had asked for that."
 
@@ -42,6 +46,31 @@ class Verdict(Struct, frozen=True, kw_only=True):
     reason: str = ""
     message: str = ""
     healthy: bool = True
+
+
+def cause_told(goal: Goal) -> str:
+    """Give what hosts are told where a run shall end, and their records say."""
+    return _CAUSES.get(goal, "stopped")
+
+
+def goal_at_end(job: Job, ends: Sequence[HostEnd]) -> Goal:
+    """Say what was wished of a job when its code ended, by its records alone: no controller may have lived then.
+
+    Who was told ended by the wish, whatever the clocks say; and an end without a time says nothing of when it was.
+    """
+    exits = [end.exited_at for end in ends if end.exited_at is not None]
+    unknown = not exits or len(exits) < len(ends)
+    if unknown or job.goal is Goal.RUN or any(end.cause == cause_told(job.goal) for end in ends):
+        return job.goal
+    return Goal.RUN if max(exits) < _wished_at(job) else job.goal
+
+
+def _wished_at(job: Job) -> float:
+    if job.goal is Goal.EXPIRE:
+        return math.inf if job.wait_until is None else job.wait_until
+    # A wish without a row came when outputs were on their way already.
+    rows = (row.start_time for row in reversed(job.transitions) if row.status is _ROWS[job.goal])
+    return next(rows, math.inf)
 
 
 def verdict(goal: Goal, ends: Sequence[HostEnd]) -> Verdict:

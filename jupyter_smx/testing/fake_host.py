@@ -289,7 +289,7 @@ class FakeHost:
         if run.phase == _PHASE_ENDED:
             return
         run.drop_timers()
-        run.at |= {"exited": self.world.clock(), "ended": self.world.clock()}
+        run.at |= {"exited": run.at["exited"] or self.world.clock(), "ended": self.world.clock()}
         run.record = {
             "job": run.job,
             "lease": run.lease,

@@ -169,3 +169,53 @@ def test_who_stops_a_job_that_was_about_to_begin_again_stops_it(sim: Simulation)
     stop_at_its_end(sim, job, cause="host")
     assert not host.alive
     assert (sim.job(job).state, sim.job(job).attempt) == (SecondaryStatus.STOPPED, 1)
+
+
+@pytest.mark.parametrize("away", [30, 4_000], ids=["the host keeps it", "only the disk keeps it"])
+def test_code_that_failed_while_no_controller_lived_has_failed_although_its_wait_was_over_later(
+    sim: Simulation, away: float
+) -> None:
+    job = spot(sim, max_run=20, max_wait=20)
+    sim.pass_time(START)
+    sim.kill_controller()
+    sim.pass_time(5)
+    sim.end_job(job, exit_code=3)
+    sim.pass_time(away)
+    sim.restart()
+    sim.pass_time(10)
+    ended = sim.job(job)
+    assert (ended.state, ended.failure_reason) == (SecondaryStatus.FAILED, "AlgorithmError: Exit Code: 3")
+
+
+def test_a_wait_that_was_over_while_no_controller_lived_is_over_for_code_that_failed_after_it(sim: Simulation) -> None:
+    job = spot(sim, max_run=20, max_wait=20)
+    sim.pass_time(START)
+    (host,) = sim.hosts(job)
+    sim.kill_controller()
+    host.runs[job].drop_timers()
+    sim.pass_time(25)
+    sim.end_job(job, exit_code=3)
+    sim.restart()
+    sim.pass_time(3)
+    assert sim.job(job).state is SecondaryStatus.MAX_WAIT_TIME_EXCEEDED
+
+
+@pytest.mark.parametrize(("exits_first", "state"), [(True, SecondaryStatus.FAILED), (False, SecondaryStatus.STOPPED)])
+def test_who_stops_a_job_and_whose_controller_dies_gets_what_came_first(
+    sim: Simulation, exits_first: bool, state: SecondaryStatus
+) -> None:
+    job = spot(sim)
+    sim.world.scripts[job] = Script(honours_stop=False)
+    sim.pass_time(START)
+    (host,) = sim.hosts(job)
+    run = host.runs[job]
+    if exits_first:
+        run.at["exited"] = sim.world.clock()
+        sim.call(lambda: host.tell({"event": "exited", "job": job, "lease": run.lease, "at": sim.world.clock()}))
+    sim.pass_time(1)
+    sim.stop(job)
+    sim.pass_time(1)
+    sim.restart()
+    sim.end_job(job, exit_code=3)
+    sim.pass_time(3)
+    assert sim.job(job).state is state

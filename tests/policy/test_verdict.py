@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from draws import an_end, ends
+from draws import a_job, an_end, ends
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.model.job import RemoteException
+from jupyter_smx.model.job import RemoteException, Transition
 from jupyter_smx.model.status import Goal, SecondaryStatus, is_final
 from jupyter_smx.policy import retries
-from jupyter_smx.policy.verdict import MAX_REASON, exit_message, verdict
+from jupyter_smx.policy.verdict import MAX_REASON, exit_message, goal_at_end, verdict
 
 if TYPE_CHECKING:
     from jupyter_smx.model.job import HostEnd
@@ -172,3 +172,40 @@ def test_hosts_that_stop_a_job_unasked_fail_it() -> None:
     assert found.state is S.FAILED
     assert found.reason.startswith("InternalServerError: ")
     assert not found.healthy
+
+
+def failed_at(moment: float | None, **fields: Any) -> HostEnd:
+    return an_end(**{"exit_code": 3, "exited_at": moment} | fields)
+
+
+WISHED = 20.0
+STOPPING = (Transition(status=S.TRAINING, start_time=1), Transition(status=S.STOPPING, start_time=WISHED))
+TAKEN = (Transition(status=S.INTERRUPTED, start_time=1), Transition(status=S.INTERRUPTED, start_time=WISHED))
+UPLOADING = (Transition(status=S.TRAINING, start_time=1), Transition(status=S.UPLOADING, start_time=9))
+
+
+@pytest.mark.parametrize(
+    ("goal", "rows", "records", "then"),
+    [
+        (Goal.RUN, (), [failed_at(9)], Goal.RUN),
+        (Goal.STOP, STOPPING, [failed_at(9)], Goal.RUN),
+        (Goal.STOP, STOPPING, [failed_at(WISHED)], Goal.STOP),
+        (Goal.STOP, STOPPING, [failed_at(9), failed_at(21)], Goal.STOP),
+        (Goal.STOP, STOPPING, [failed_at(21), failed_at(9)], Goal.STOP),
+        (Goal.STOP, STOPPING, [failed_at(9), failed_at(None)], Goal.STOP),
+        (Goal.STOP, STOPPING, [failed_at(9, cause="stopped")], Goal.STOP),
+        (Goal.STOP, STOPPING, [failed_at(9, cause="max_runtime")], Goal.RUN),
+        (Goal.STOP, STOPPING, [], Goal.STOP),
+        (Goal.STOP, UPLOADING, [failed_at(9)], Goal.RUN),
+        (Goal.INTERRUPT, TAKEN, [failed_at(9)], Goal.RUN),
+        (Goal.INTERRUPT, TAKEN, [failed_at(21)], Goal.INTERRUPT),
+        (Goal.INTERRUPT, TAKEN, [failed_at(9, cause="interrupted")], Goal.INTERRUPT),
+        (Goal.EXPIRE, STOPPING, [failed_at(9)], Goal.RUN),
+        (Goal.EXPIRE, STOPPING, [failed_at(16)], Goal.EXPIRE),
+        (Goal.EXPIRE, STOPPING, [failed_at(9, cause="max_wait")], Goal.EXPIRE),
+    ],
+)
+def test_what_was_wished_when_the_code_ended(
+    goal: Goal, rows: tuple[Transition, ...], records: list[HostEnd], then: Goal
+) -> None:
+    assert goal_at_end(a_job(goal=goal, transitions=rows, wait_until=15.0), records) is then

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _OF_ONE_ATTEMPT = ("committed", "sent", "received", "awake", "first_line", "exited", "ended")
 _BILLED_FROM = (SecondaryStatus.DOWNLOADING, SecondaryStatus.TRAINING)
+_BY_ITSELF = (SecondaryStatus.COMPLETED, SecondaryStatus.FAILED)
+"""Verdicts of code that nothing ended but itself: a run that was taken away is another's, stopped or out of time."""
 
 
 def advance(job: Job, state: SecondaryStatus, now: float, message: str = "") -> Job:
@@ -126,9 +128,9 @@ def attempt_began(job: Job) -> float | None:
 
 
 def was_taken_away(job: Job) -> bool:
-    """Say whether the run at hand lost its hosts to an interruption before its code had completed."""
+    """Say whether an interruption ended the run at hand; code that completed or failed all the same ended by itself."""
     rows = _of_this_attempt(job)
-    return job.state is not SecondaryStatus.COMPLETED and any(row.status is SecondaryStatus.INTERRUPTED for row in rows)
+    return job.state not in _BY_ITSELF and any(row.status is SecondaryStatus.INTERRUPTED for row in rows)
 
 
 def _of_this_attempt(job: Job) -> tuple[Transition, ...]:

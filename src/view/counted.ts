@@ -9,6 +9,9 @@ const OFF = 2;
 /** Steps in which hosts work for a job from the first of them on. */
 const WORKS: readonly string[] = ['Downloading', 'Training'];
 
+/** Verdicts of code that nothing ended but itself. */
+const BY_ITSELF: readonly string[] = ['Completed', 'Failed'];
+
 /** Seconds that the run at hand took, or takes so far; null where nobody counted. */
 export function countedSeconds(job: IJobRecord, now: number): number | null {
   if (job.ended_at !== null) {
@@ -35,10 +38,11 @@ export function wasClockSet(job: IJobRecord, now: number): boolean {
   return Math.abs((job.ended_at ?? now) - began.start_time - counted) > OFF;
 }
 
-/** Whether the run at hand lost its hosts to an interruption before its code had completed. */
+/** Whether an interruption ended the run at hand; code that completed or failed all the same ended by itself. */
 export function wasTakenAway(job: IJobRecord): boolean {
   return (
-    job.state !== 'Completed' && stepsOfThisRun(job).some(({ status }) => status === 'Interrupted')
+    !BY_ITSELF.includes(job.state) &&
+    stepsOfThisRun(job).some(({ status }) => status === 'Interrupted')
   );
 }
 

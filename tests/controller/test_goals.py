@@ -219,3 +219,19 @@ def test_who_stops_a_job_and_whose_controller_dies_gets_what_came_first(
     sim.end_job(job, exit_code=3)
     sim.pass_time(3)
     assert sim.job(job).state is state
+
+
+def test_code_that_failed_by_itself_is_billed_although_its_hosts_were_taken_before_its_verdict(sim: Simulation) -> None:
+    job = spot(sim, hosts=2)
+    sim.pass_time(START + 3_600)
+    one = sim.hosts(job)[0]
+
+    async def both() -> None:
+        one.end_run(one.runs[job], exit_code=3)
+        sim.controller.desk.interrupt(job)
+
+    sim.run(both())
+    sim.pass_time(30)
+    assert sim.job(job).failure_reason == "AlgorithmError: Exit Code: 3"
+    bill = sim.controller.desk.bill(sim.job(job))
+    assert bill.billable_seconds == bill.training_seconds >= 3_600

@@ -39,6 +39,7 @@ LAST = (
     "taken, expired",
     "taken, out of time",
     "taken, completed",
+    "taken, failed",
     "completed",
     "failed",
 )
@@ -96,7 +97,7 @@ def test_the_numbers_of_a_bill_agree(
     bill = price.bill(job, known, now)
     # Seconds: everything that ran, and of that everything that was not taken away.
     lost = sum(ran for ran, interrupted in before if interrupted) + (
-        took if last.startswith(("is taken", "taken")) and last != "taken, completed" else 0.0
+        took if "taken" in last and not last.endswith(("completed", "failed")) else 0.0
     )
     everything = sum(ran for ran, _ in before) + took
     assert bill.training_seconds == pytest.approx(everything, abs=1e-3)
@@ -139,10 +140,11 @@ def test_the_lines_at_the_end_of_a_spot_job_agree(
         ("taken, out of time", 0.0, 100.0),
         ("is taken", 0.0, 100.0),
         ("taken, completed", 3_600.0, 0.0),
+        ("taken, failed", 3_600.0, 0.0),
         ("completed", 3_600.0, 0.0),
     ],
 )
-def test_a_last_run_that_lost_its_hosts_is_not_charged_unless_it_completed(
+def test_a_last_run_that_lost_its_hosts_is_not_charged_unless_its_code_ended_by_itself(
     last: str, billable: float, savings: float
 ) -> None:
     job, now = lived(a_job(spec=a_spec(spot=True), cluster="c1", lease=1), [], 3_600.0, last)

@@ -94,17 +94,21 @@ def _find_1(mount: Path, rows: dict[str, tuple[str, str]]) -> Parents:
 def _find_2(mount: Path, path: str) -> Parents:
     own = _inside(mount, path)
     # Limits of a group hold below it only: beside it they would be escaped, unless there are none.
-    beside = [own.parent] if own != mount and not _has_limits(own) else []
+    limit = _limit_of(own) if own != mount else ""
+    beside = [] if own == mount or limit else [own.parent]
     folders = {}
     for kind in KINDS:
         able = [folder for folder in (own, *beside) if kind in _words(folder / "cgroup.subtree_control")]
         found = next((folder for folder in able if _can_divide(folder)), None)
         if found is not None:
             folders[kind] = found
-    missing = [kind for kind in KINDS if kind not in folders]
+    missing = " and no ".join(kind for kind in KINDS if kind not in folders)
     reason = ""
-    if missing:
-        reason = f"{own} and the group above it hand on no {' and no '.join(missing)} that this user may divide"
+    if missing and limit:
+        reason = f"{own} has a limit in {limit}, which jobs beside it would escape, and itself hands on no {missing}"
+    elif missing:
+        reason = f"{own} and the group above it hand on no {missing}"
+    reason += " that this user may divide" if missing else ""
     return Parents(version=2, folders=folders, reason=reason)
 
 
@@ -119,8 +123,9 @@ def _inside(top: Path, path: str) -> Path:
     return own if own.is_dir() else top
 
 
-def _has_limits(folder: Path) -> bool:
-    return any(_words(folder / name)[:1] not in ([], ["max"]) for name in _LIMITS)
+def _limit_of(folder: Path) -> str:
+    """Name the file in which somebody limits a group, "" where nobody does."""
+    return next((name for name in _LIMITS if _words(folder / name)[:1] not in ([], ["max"])), "")
 
 
 def _words(path: Path) -> list[str]:

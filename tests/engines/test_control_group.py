@@ -94,10 +94,23 @@ def test_version_2_has_one_folder_beside_a_group_that_has_no_limits_itself(tmp_p
         {"pids_max": "4096\n"},
     ],
 )
-def test_a_limit_of_this_process_is_never_escaped(tmp_path: Path, own: dict[str, str]) -> None:
+def test_a_limit_of_this_process_is_never_escaped_and_named(tmp_path: Path, own: dict[str, str]) -> None:
     found = find(scope(tmp_path, "cpu memory\n", **own), "linux")
     assert found.folders == {}
-    assert "hand on no cpu and no memory" in found.words()
+    (name,) = own
+    group, file = tmp_path / "sys/fs/cgroup/user/jupyter.scope", name.replace("_", ".")
+    assert found.words() == (
+        f"none: {group} has a limit in {file}, which jobs beside it would escape, "
+        "and itself hands on no cpu and no memory that this user may divide"
+    )
+
+
+def test_groups_that_hand_nothing_on_are_not_said_to_have_a_limit(tmp_path: Path) -> None:
+    found = find(scope(tmp_path, "pids\n"), "linux")
+    assert found.folders == {}
+    assert found.reason.endswith(
+        "jupyter.scope and the group above it hand on no cpu and no memory that this user may divide"
+    )
 
 
 def test_a_group_that_hands_on_memory_only_limits_memory_only_and_says_so(tmp_path: Path) -> None:

@@ -101,10 +101,13 @@ class Gauge:
         self.finish()
 
     def record(self, since: float = 0.0) -> JobMetrics:
-        """Give everything that is known, of points those that came after ``since`` (seconds since the epoch)."""
+        """Give everything that is known, of points those that came after ``since`` (seconds since the epoch).
+
+        The leader's series come first: where one value stands for the job, it is the first one's.
+        """
         series = [
             found.record(name, host, since)
-            for host in self._hosts
+            for host in self._leaders_first
             for name, found in self._reader(host).state.series.items()
             if found.newest is not None
         ]

@@ -26,7 +26,8 @@ class Point(NamedTuple):
 class Metrics(Mapping[str, float]):
     """The metrics of a job as they were when it was asked: ``job.metrics["loss"]`` is the newest value.
 
-    With several hosts a name means the leader's value (``algo-1``), or that of the first host which has it.
+    With several hosts a name means the leader's value, of the first host that helps no other one, or that of the first
+    host which has it.
     """
 
     def __init__(self, found: JobMetrics) -> None:

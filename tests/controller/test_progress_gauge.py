@@ -13,6 +13,7 @@ from records import a_job, a_spec
 
 from jupyter_smx.controller.gauge import BEHIND, PIECE, SAMPLE, SAVE_EVERY, Gauge, read_saved
 from jupyter_smx.controller.job_folder import JobFolder
+from jupyter_smx.kernel.metrics import Metrics
 from jupyter_smx.model.instance import InstanceGroup
 
 if TYPE_CHECKING:
@@ -132,13 +133,17 @@ def test_a_group_that_helps_another_one_does_not_lead_wherever_it_is_named(tmp_p
     write(folder, b"epoch 3/4 loss=9 served=1\n", "algo-1")
     write(folder, b"epoch 2/4 loss=2\n", "algo-2")
     groups = (InstanceGroup(name="data", until="dnn"), InstanceGroup(name="dnn"))
-    told = gauge(folder, spec=a_spec(instance_groups=groups)).turn()
+    found = gauge(folder, spec=a_spec(instance_groups=groups))
+    told = found.turn()
     assert told.progress is not None
     assert told.progress.fraction == 0.5
     assert {(value.name, value.host): value.value for value in told.latest} == {
         ("loss", "algo-2"): 2.0,
         ("served", "algo-1"): 1.0,
     }
+    metrics = Metrics(found.record())
+    assert (metrics["loss"], metrics["served"]) == (2.0, 1.0)
+    assert metrics.hosts("loss") == {"algo-2": 2.0, "algo-1": 9.0}
 
 
 def test_a_flood_is_read_in_samples_and_the_last_value_is_right(tmp_path: Path) -> None:

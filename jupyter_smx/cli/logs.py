@@ -11,7 +11,6 @@ from jupyter_smx.cli.jobs import find, one_or_newest
 from jupyter_smx.cli.subcommand import Desk, Subcommand
 from jupyter_smx.kernel import log, log_words
 from jupyter_smx.kernel.failures import goes_on
-from jupyter_smx.model.log_stream import streams_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from jupyter_smx.cli.output import Output
     from jupyter_smx.kernel.parser import Parser
     from jupyter_smx.model.job import Job
+    from jupyter_smx.model.log_stream import LogStream
 
 
 def _arguments(parser: Parser) -> None:
@@ -32,7 +32,7 @@ def _run(found: Namespace, desk: Desk) -> int:
     job = find(wish.job, desk.client)
     host = wish.host_of(job)
     if wish.names:
-        _names(job, desk.output)
+        _names(wish.streams_of(job), desk.output)
         return exits.DONE
     if not wish.follows:
         _whole(job, host, wish.last, desk)
@@ -45,8 +45,8 @@ def _run(found: Namespace, desk: Desk) -> int:
     return exits.DONE
 
 
-def _names(job: Job, output: Output) -> None:
-    for stream in streams_of(job):
+def _names(streams: Iterable[LogStream], output: Output) -> None:
+    for stream in streams:
         if output.json:
             output.line(to_builtins(stream))
         else:

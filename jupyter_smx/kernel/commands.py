@@ -25,7 +25,6 @@ from jupyter_smx.kernel.why import why_text
 from jupyter_smx.model import duration
 from jupyter_smx.model.array import ArraySummary, counts_words
 from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError, nearest
-from jupyter_smx.model.log_stream import streams_of
 from jupyter_smx.model.spec import JobSpec
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def _logs(arguments: list[str], desk: Desk) -> None:
     job = _job("logs", [wish.job] if wish.job else [], desk)
     host = wish.host_of(job)
     if wish.names:
-        write("".join(f"{stream.name}\n" for stream in streams_of(job)))
+        write("".join(f"{stream.name}\n" for stream in wish.streams_of(job)))
         return
     if not wish.follows:
         for piece in log.everything(desk.client, job, host, wish.last):

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from jupyter_smx.kernel import log
 from jupyter_smx.kernel.parser import Parser, one_of
+from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.log_stream import streams_of
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jupyter_smx.model.job import Job
+    from jupyter_smx.model.log_stream import LogStream
 
 USAGE = "[JOB] [-f] [--tail N] [--host HOST] [--streams]"
 HELP = "the log of a job, or its last lines; -f follows it"
@@ -24,7 +26,7 @@ TAIL, HOST, STREAMS = "--tail", "--host", "--streams"
 class LogWish(Struct, frozen=True, kw_only=True):
     """What to show of a log. ``last`` are so many lines of its end, None for all; "" are the newest job, all hosts.
 
-    ``names`` asks for the names of its streams alone.
+    ``names`` asks for the names of its streams, or those of the host, alone.
     """
 
     job: str = ""
@@ -42,20 +44,38 @@ class LogWish(Struct, frozen=True, kw_only=True):
             return self.host
         return one_of(self.host, log.hosts_of(job), HOST)
 
+    def streams_of(self, job: Job) -> tuple[LogStream, ...]:
+        """Give the streams that ``host`` names: all, those of a host, or one.
+
+        :raises ValidationError: the job has no host or stream of that name.
+        """
+        host = self.host_of(job)
+        return tuple(stream for stream in streams_of(job) if host in ("", stream.host, stream.name))
+
 
 def add_options(parser: Parser) -> None:
     """Let a parser take the options."""
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the job ends")
     parser.add_argument(TAIL, metavar="N", help="only the last N lines, of each host; with -f, go on from there")
     parser.add_argument(HOST, metavar="HOST", default="", help="only this one, as algo-1, or a stream")
-    parser.add_argument(STREAMS, action="store_true", help="the names that SageMaker gives its log streams")
+    parser.add_argument(
+        STREAMS, action="store_true", help="the names that SageMaker gives its log streams, or those of the host"
+    )
 
 
 def wish_of(found: Namespace) -> LogWish:
     """Give what was asked for, from what a parser found.
 
-    :raises ValidationError: ``--tail`` is no number.
+    :raises ValidationError: ``--tail`` is no number, or lines are wished for where names alone are shown.
     """
+    beside = "-f" if found.follow else TAIL if found.tail is not None else ""
+    if found.streams and beside:
+        raise ValidationError(
+            f"{beside} is not for {STREAMS}.",
+            field="streams",
+            rule=f"{STREAMS} shows the names of logs and no line of them.",
+            cure=f"Drop one of the two; {HOST} takes the name of a stream to show its lines.",
+        )
     last = None if found.tail is None else log.lines(found.tail, TAIL)
     return LogWish(job=found.job, host=found.host, last=last, follows=found.follow, names=found.streams)
 

@@ -62,8 +62,12 @@ def test_a_stream_is_one_host_of_one_run_in_python_on_a_line_and_in_a_terminal(
     assert capsys.readouterr().out == first[1]
     with pytest.raises(ValidationError, match=r"--host: 'algo-3' is not one of its values\."):
         notebook.run_line_magic("smx", f"logs {job.name} --host algo-3")
+    notebook.run_line_magic("smx", f"logs {job.name} --streams --host {names[1]}")
+    assert capsys.readouterr().out.split() == [names[1]]
     assert main(["logs", job.name, "--streams"]) == 0
     assert capsys.readouterr().out.split() == names
+    assert main(["logs", job.name, "--streams", "--host", "algo-2"]) == 0
+    assert capsys.readouterr().out.split() == [names[1], names[3]]
     assert main(["logs", job.name, "--streams", "--json"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert rows[2] == {

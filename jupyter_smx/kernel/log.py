@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from jupyter_smx.kernel.fields import number
 from jupyter_smx.kernel.log_end import Place, begin_of_last
 from jupyter_smx.kernel.outage import through_outage
-from jupyter_smx.model.log_stream import hosts_by_group, streams_of
+from jupyter_smx.model.instance import groups_of_hosts
+from jupyter_smx.model.log_stream import streams_of
 from jupyter_smx.model.status import is_final
 
 if TYPE_CHECKING:
@@ -37,8 +38,9 @@ def hosts_of(job: Job) -> tuple[str, ...]:
 
 def labels_of(job: Job) -> dict[str, str]:
     """Say for each host how people see its log: its name, and its group where there are several."""
-    several = len(job.spec.instance_groups) > 1
-    return {host: f"{host} ({group})" if several else host for host, group in hosts_by_group(job).items()}
+    groups = job.spec.instance_groups
+    several = len(groups) > 1
+    return {host: f"{host} ({group.name})" if several else host for host, group in groups_of_hosts(groups).items()}
 
 
 class Tail:

@@ -47,6 +47,12 @@ class InstanceGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     until: str = ""
 
 
+def groups_of_hosts(groups: Iterable[InstanceGroup]) -> dict[str, InstanceGroup]:
+    """Name the hosts of all groups, ``algo-1 … algo-N`` in the groups' order as SageMaker numbers them, with theirs."""
+    owners = [group for group in groups for _ in range(group.instance_count)]
+    return {f"algo-{number}": group for number, group in enumerate(owners, 1)}
+
+
 class TypesListing(Struct, frozen=True, kw_only=True):
     """The types that a job may ask for; ``file`` is where they are from, empty where they ship with the package."""
 

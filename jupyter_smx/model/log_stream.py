@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from jupyter_smx.model.instance import groups_of_hosts
 from jupyter_smx.model.status import SecondaryStatus
 
 if TYPE_CHECKING:
@@ -29,12 +30,6 @@ class LogStream(Struct, frozen=True, kw_only=True):
     attempt: int = 1
 
 
-def hosts_by_group(job: Job) -> dict[str, str]:
-    """Give the instance group of each host, as SageMaker numbers them."""
-    owners = [group.name for group in job.spec.instance_groups for _ in range(group.instance_count)]
-    return {f"algo-{number}": owner for number, owner in enumerate(owners, 1)}
-
-
 def streams_of(job: Job) -> tuple[LogStream, ...]:
     """Name the logs of a job, run by run; a run that did not begin has none."""
     began = {attempt.number: attempt.started_at for attempt in job.attempts}
@@ -44,12 +39,12 @@ def streams_of(job: Job) -> tuple[LogStream, ...]:
             name=f"{job.name}/{host}-{int(when)}",
             group=LOG_GROUPS[job.spec.kind],
             host=host,
-            instance_group=owner,
+            instance_group=owner.name,
             attempt=number,
         )
         for number, when in sorted(began.items())
         if when is not None
-        for host, owner in hosts_by_group(job).items()
+        for host, owner in groups_of_hosts(job.spec.instance_groups).items()
     )
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from jupyter_smx.model.instance import groups_of_hosts
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
@@ -27,10 +29,9 @@ class NamedHost(Struct, frozen=True, kw_only=True):
 
 def named_hosts(groups: Iterable[InstanceGroup]) -> tuple[NamedHost, ...]:
     """Name the hosts of all groups."""
-    owners = [group for group in groups for _ in range(group.instance_count)]
     return tuple(
-        NamedHost(name=f"algo-{number}", group=group.name, instance_type=group.instance_type)
-        for number, group in enumerate(owners, 1)
+        NamedHost(name=name, group=group.name, instance_type=group.instance_type)
+        for name, group in groups_of_hosts(groups).items()
     )
 
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 from jupyter_smx.model.errors import SmxError, UnavailableError
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Iterator
 
 
 class FencedError(SmxError):
@@ -21,3 +28,17 @@ class StaleError(SmxError):
 
     code = "Stale"
     status = 409
+
+
+@contextmanager
+def alone(log: logging.Logger, what: str, whose: str) -> Iterator[None]:
+    """Let what cannot be done for one keep no other from its turn; the log says ``what``, with ``whose`` in it.
+
+    :raises FencedError: another controller took over, so nothing is done for anybody any more.
+    """
+    try:
+        yield
+    except FencedError:
+        raise
+    except SmxError as error:
+        log.warning("%s: %s", what.format(whose), error)

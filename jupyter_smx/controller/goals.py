@@ -6,8 +6,7 @@ import logging
 import random
 from typing import TYPE_CHECKING
 
-from jupyter_smx.controller.fencing import FencedError
-from jupyter_smx.model.errors import SmxError
+from jupyter_smx.controller.fencing import alone
 from jupyter_smx.model.status import ENDING, Goal
 from jupyter_smx.policy import interruptions, transitions
 
@@ -72,16 +71,9 @@ class Goals:
         since = 0.0 if self._looked_at is None else steady - self._looked_at
         self._looked_at = steady
         for job in [*self._books.jobs.values()]:
-            self._look_alone(job, now, since)
-
-    def _look_alone(self, job: Job, now: float, since: float) -> None:
-        # One whose engine cannot be made, say, keeps no other from its limit.
-        try:
-            self._look_at(job, now, since)
-        except FencedError:
-            raise
-        except SmxError as error:
-            _log.warning("The limits of job %s cannot be looked at: %s", job.name, error)
+            # One whose engine cannot be made, say, keeps no other from its limit.
+            with alone(_log, "The limits of job {} cannot be looked at", job.name):
+                self._look_at(job, now, since)
 
     def _look_at(self, job: Job, now: float, since: float) -> None:
         if self._is_ending(job):

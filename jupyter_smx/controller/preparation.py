@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from jupyter_smx.controller.fencing import FencedError
+from jupyter_smx.controller.fencing import FencedError, alone
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.status import ENDING
 from jupyter_smx.model.why import Why
@@ -202,13 +202,9 @@ class Preparation:
                 yield replace(said, why=_why(said, build.step))
 
     def _tell(self, jobs: Sequence[Job]) -> None:
-        try:
+        # A full disk, say: how far a build is need not be known, and nobody else may suffer for it.
+        with alone(_log, "How far the environment of {} is, is not written down", _named(jobs)):
             self._books.save(jobs=jobs)
-        except FencedError:
-            raise
-        except SmxError as error:
-            # A full disk, say: how far a build is need not be known, and nobody else may suffer for it.
-            _log.warning("How far the environment of %s is, is not written down: %s", _named(jobs), error)
 
     def note(self, job: Job) -> str:
         """Say for ``why`` where a job's environment comes from."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from jupyter_smx.agent.wire import VERSION
-from jupyter_smx.controller.fencing import FencedError
+from jupyter_smx.controller.fencing import FencedError, alone
 from jupyter_smx.controller.fleet import Fleet
 from jupyter_smx.controller.goals import Goals
 from jupyter_smx.controller.listener import Listener
@@ -173,13 +173,8 @@ class Reconciler(Listener):
         self.room_made()
 
     def _step_alone(self, job: Job) -> None:
-        # What cannot be done for one job now keeps no other from its turn.
-        try:
+        with alone(_log, "Job {} cannot be looked at", job.name):
             self.step(job.id)
-        except FencedError:
-            raise
-        except SmxError as error:
-            _log.warning("Job %s cannot be looked at: %s", job.name, error)
 
     def room_made(self) -> None:
         """Look at the jobs that wait for others, then place those in the line until one has to stay in it."""

@@ -259,9 +259,12 @@ function lastCreated(a: JobSummary, b: JobSummary): number {
   return b.created_at - a.created_at;
 }
 
+/** Steps in which hosts work for a job; a run begins, and is counted and paid for, with the first of them. */
+export const AT_WORK: readonly string[] = ['Downloading', 'Training'];
+
 /** Whether the spot hosts of a job can be taken away now. */
 export function canBeInterrupted(job: JobSummary): boolean {
-  return job.spot && ['Downloading', 'Training'].includes(job.secondary_status);
+  return job.spot && AT_WORK.includes(job.secondary_status);
 }
 
 function isLive(pool: PoolSummary): boolean {

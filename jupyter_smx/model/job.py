@@ -13,7 +13,7 @@ from jupyter_smx.model.cluster import WarmPool
 from jupyter_smx.model.progress import Expectation, MetricValue, Progress, StepPace
 from jupyter_smx.model.provenance import Provenance
 from jupyter_smx.model.spec import JobSpec
-from jupyter_smx.model.status import Goal, SecondaryStatus, Status, status_of
+from jupyter_smx.model.status import AT_WORK, Goal, SecondaryStatus, Status, status_of
 from jupyter_smx.model.usage import Usage
 from jupyter_smx.model.why import Why
 
@@ -195,6 +195,18 @@ class Job(Struct, frozen=True, kw_only=True):
     def most_attempts(self) -> int:
         """Count the runs that it may have, as far as that is known now."""
         return 1 + self.spec.retries + self.interruptions()
+
+
+def rows_of_this_attempt(job: Job) -> tuple[Transition, ...]:
+    """Give the transitions of the attempt at hand, from its ``Starting`` on."""
+    rows = job.transitions
+    since = max((at for at, row in enumerate(rows) if row.status is SecondaryStatus.STARTING), default=0)
+    return rows[since:]
+
+
+def attempt_began(job: Job) -> float | None:
+    """Find when the hosts of the attempt at hand began to work for the job; None where nobody heard of that."""
+    return next((row.start_time for row in rows_of_this_attempt(job) if row.status in AT_WORK), None)
 
 
 class JobSummary(Struct, frozen=True, kw_only=True):

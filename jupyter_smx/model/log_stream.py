@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from jupyter_smx.model.instance import groups_of_hosts
-from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.model.job import attempt_began
 
 if TYPE_CHECKING:
     from jupyter_smx.model.job import Job
 
 LOG_GROUPS = {"train": "/aws/sagemaker/TrainingJobs", "process": "/aws/sagemaker/ProcessingJobs"}
-_AT_WORK = (SecondaryStatus.DOWNLOADING, SecondaryStatus.TRAINING)
 
 
 class LogStream(Struct, frozen=True, kw_only=True):
@@ -50,6 +48,5 @@ def streams_of(job: Job) -> tuple[LogStream, ...]:
 
 def _began(job: Job) -> float | None:
     """Find when the run at hand began; of a first one that nobody watched the record says it at the end."""
-    rows = takewhile(lambda row: row.status is not SecondaryStatus.STARTING, reversed(job.transitions))
-    found = [row.start_time for row in rows if row.status in _AT_WORK]
-    return found[-1] if found else (None if job.attempts else job.started_at)
+    began = attempt_began(job)
+    return job.started_at if began is None and not job.attempts else began

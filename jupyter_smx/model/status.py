@@ -40,6 +40,10 @@ class SecondaryStatus(str, Enum):
     INTERRUPTED = "Interrupted"
 
 
+AT_WORK = frozenset({SecondaryStatus.DOWNLOADING, SecondaryStatus.TRAINING})
+"""Steps in which hosts work for a job; a run begins, and is counted and paid for, with the first of them."""
+
+
 class Goal(str, Enum):
     """Where a job should be."""
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from jupyter_smx.model.job import attempt_began
 from jupyter_smx.model.progress import Expectation
 from jupyter_smx.model.status import Status
 from jupyter_smx.policy import capacity
 from jupyter_smx.policy.capacity import Share
-from jupyter_smx.policy.transitions import attempt_began
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from jupyter_smx.model import duration
 from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.errors import ResourceInUseError, ValidationError
-from jupyter_smx.model.status import Goal, SecondaryStatus
+from jupyter_smx.model.status import AT_WORK, Goal
 
 if TYPE_CHECKING:
     from jupyter_smx.model.cluster import Cluster
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec import JobSpec
 
 HOUR = 3_600.0
-_AT_WORK = frozenset({SecondaryStatus.DOWNLOADING, SecondaryStatus.TRAINING})
 
 
 def check(spec: JobSpec) -> None:
@@ -63,7 +62,7 @@ def check(spec: JobSpec) -> None:
 
 def may_be_interrupted(job: Job, cluster: Cluster | None) -> bool:
     """Say whether the hosts of a job can be taken away now; ``cluster`` is what the books have of them."""
-    return job.spec.spot and job.goal is Goal.RUN and job.state in _AT_WORK and _has_hosts(cluster)
+    return job.spec.spot and job.goal is Goal.RUN and job.state in AT_WORK and _has_hosts(cluster)
 
 
 def _has_hosts(cluster: Cluster | None) -> bool:
@@ -99,7 +98,7 @@ def check_interruption(job: Job, cluster: Cluster | None, *, is_ending: bool = F
 def _where(job: Job, cluster: Cluster | None, *, is_ending: bool) -> str:
     if is_ending:
         return "ending"
-    return "waiting for other hosts" if job.state in _AT_WORK and not _has_hosts(cluster) else job.state.value
+    return "waiting for other hosts" if job.state in AT_WORK and not _has_hosts(cluster) else job.state.value
 
 
 def strikes(per_hour: float, seconds: float, draw: float) -> bool:

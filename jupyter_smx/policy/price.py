@@ -10,7 +10,8 @@ import math
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model.bill import Bill, GroupBill
-from jupyter_smx.policy.transitions import attempt_began, attempt_seconds, was_taken_away
+from jupyter_smx.model.job import attempt_began
+from jupyter_smx.policy.transitions import attempt_seconds, was_taken_away
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

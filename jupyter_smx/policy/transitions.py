@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from jupyter_smx.model.cluster import Cluster, ClusterState, WarmPool, WarmPoolStatus
-from jupyter_smx.model.job import Attempt, HostEnd, Job, Transition
-from jupyter_smx.model.status import Goal, SecondaryStatus, is_final, may_become, message_of
+from jupyter_smx.model.job import Attempt, HostEnd, Job, Transition, attempt_began, rows_of_this_attempt
+from jupyter_smx.model.status import AT_WORK, Goal, SecondaryStatus, is_final, may_become, message_of
 
 if TYPE_CHECKING:
     from jupyter_smx.policy.keep_alive import Keep
 
 _OF_ONE_ATTEMPT = ("committed", "sent", "received", "awake", "first_line", "exited", "ended")
-_BILLED_FROM = (SecondaryStatus.DOWNLOADING, SecondaryStatus.TRAINING)
 _BY_ITSELF = (SecondaryStatus.COMPLETED, SecondaryStatus.FAILED)
 """Verdicts of code that nothing ended but itself: a run that was taken away is another's, stopped or out of time."""
 
@@ -25,7 +24,7 @@ def advance(job: Job, state: SecondaryStatus, now: float, message: str = "") -> 
         return job
     final = is_final(state)
     ran = attempt_seconds(job, now) if final else None
-    begins = state in _BILLED_FROM and attempt_began(job) is None
+    begins = state in AT_WORK and attempt_began(job) is None
     counted_from = now if begins else job.counted_from
     now = _not_before(job, now)
     entry = Transition(
@@ -39,7 +38,7 @@ def advance(job: Job, state: SecondaryStatus, now: float, message: str = "") -> 
         state=state,
         transitions=(*_closed(job.transitions, now), entry),
         modified_at=now,
-        started_at=now if job.started_at is None and state in _BILLED_FROM else job.started_at,
+        started_at=now if job.started_at is None and state in AT_WORK else job.started_at,
         ended_at=now if final else job.ended_at,
         ran_seconds=ran,
         counted_from=counted_from,
@@ -122,21 +121,10 @@ def begin_again(job: Job, reason: str, ends: tuple[HostEnd, ...], now: float, *,
     )
 
 
-def attempt_began(job: Job) -> float | None:
-    """Find when the hosts of the attempt at hand began to work for the job; None where nobody heard of that."""
-    return next((row.start_time for row in _of_this_attempt(job) if row.status in _BILLED_FROM), None)
-
-
 def was_taken_away(job: Job) -> bool:
     """Say whether an interruption ended the run at hand; code that completed or failed all the same ended by itself."""
-    rows = _of_this_attempt(job)
+    rows = rows_of_this_attempt(job)
     return job.state not in _BY_ITSELF and any(row.status is SecondaryStatus.INTERRUPTED for row in rows)
-
-
-def _of_this_attempt(job: Job) -> tuple[Transition, ...]:
-    rows = job.transitions
-    since = max((at for at, row in enumerate(rows) if row.status is SecondaryStatus.STARTING), default=0)
-    return rows[since:]
 
 
 def attempt_seconds(job: Job, now: float) -> float | None:

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from jupyter_smx.model.array import task_id
 from jupyter_smx.model.cluster import ClusterState, WarmPoolStatus
+from jupyter_smx.model.job import attempt_began
 from jupyter_smx.model.status import Goal, SecondaryStatus, Status, is_final, may_become
-from jupyter_smx.policy import capacity, environment, retries, reuse, transitions
+from jupyter_smx.policy import capacity, environment, retries, reuse
 from jupyter_smx.testing.simulation import LIMITS, Simulation
 
 if TYPE_CHECKING:
@@ -248,6 +249,6 @@ class Promises(RuleBasedStateMachine):
         if job.status() is Status.FAILED:
             assert job.failure_reason
         if job.failure_reason.startswith(retries.OURS) and job.attempt < job.most_attempts():
-            began = transitions.attempt_began(job) or job.created_at
+            began = attempt_began(job) or job.created_at
             ran = (job.ended_at or 0.0) - began if job.ran_seconds is None else job.ran_seconds
             assert retries.seconds_left(job) - ran < 1, "it had a retry left"

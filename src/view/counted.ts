@@ -1,13 +1,11 @@
 // How long the hosts of a job worked for it, as the server counted: a clock that people set may say something else.
 
 import type { Attempt, Transition } from '../_types';
+import { AT_WORK } from '../state';
 import type { IJobRecord } from './source';
 
 /** Seconds by which a clock may be off without anybody having set it. */
 const OFF = 2;
-
-/** Steps in which hosts work for a job from the first of them on. */
-const WORKS: readonly string[] = ['Downloading', 'Training'];
 
 /** Verdicts of code that nothing ended but itself. */
 const BY_ITSELF: readonly string[] = ['Completed', 'Failed'];
@@ -31,7 +29,7 @@ export function attemptSeconds({ ran_seconds, started_at, ended_at }: Attempt): 
 /** Whether the moments of the run at hand cannot be true, since somebody set the clock meanwhile. */
 export function wasClockSet(job: IJobRecord, now: number): boolean {
   const counted = countedSeconds(job, now);
-  const began = stepsOfThisRun(job).find(step => WORKS.includes(step.status));
+  const began = stepsOfThisRun(job).find(step => AT_WORK.includes(step.status));
   if (counted === null || !began) {
     return false;
   }

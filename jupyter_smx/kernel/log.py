@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jupyter_smx.kernel.fields import number
 from jupyter_smx.kernel.log_end import Place, begin_of_last
 from jupyter_smx.kernel.outage import through_outage
-from jupyter_smx.model.instance import groups_of_hosts
+from jupyter_smx.model.instance import groups_of_hosts, leader_of
 from jupyter_smx.model.log_stream import streams_of
 from jupyter_smx.model.status import is_final
 
@@ -140,8 +140,8 @@ def so_far(tails: Iterable[Tail]) -> Iterator[tuple[str, str]]:
 
 
 def last_lines(client: Client, job: Job, count: int) -> tuple[str, ...]:
-    """Read the last lines of the first host's log; lines that are drawn over by a carriage return count once."""
-    host = hosts_of(job)[0]
+    """Read the last lines of the leader's log; lines that are drawn over by a carriage return count once."""
+    host = leader_of(job.spec.instance_groups)
     total = client.log(job.id, host, 0, limit=1).total
     start = max(0, total - 200 * count)
     text = client.log(job.id, host, start).data.decode(errors="replace")

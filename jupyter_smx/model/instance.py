@@ -53,6 +53,12 @@ def groups_of_hosts(groups: Iterable[InstanceGroup]) -> dict[str, InstanceGroup]
     return {f"algo-{number}": group for number, group in enumerate(owners, 1)}
 
 
+def leader_of(groups: Iterable[InstanceGroup]) -> str:
+    """Name the host that stands for a job: the first one that helps no other."""
+    hosts = groups_of_hosts(groups)
+    return next((name for name, group in hosts.items() if not group.until), next(iter(hosts)))
+
+
 class TypesListing(Struct, frozen=True, kw_only=True):
     """The types that a job may ask for; ``file`` is where they are from, empty where they ship with the package."""
 

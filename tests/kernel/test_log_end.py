@@ -9,8 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 import jupyter_smx as smx
-from jupyter_smx.kernel import log_end
+from jupyter_smx.kernel import log, log_end
 from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.status import SecondaryStatus
 
 if TYPE_CHECKING:
@@ -62,6 +63,16 @@ def test_each_of_several_hosts_has_its_own_last_lines(controller: ScriptedContro
         controller.write(job.id, f"begun\n{host}\n", host)
     assert job.logs(tail=1) == "==> algo-1 <==\nalgo-1\n\n==> algo-2 <==\nalgo-2\n"
     assert job.logs("algo-2", tail=1) == "algo-2\n"
+
+
+def test_the_lines_of_a_card_are_the_leaders_wherever_a_group_that_helps_is_named(
+    controller: ScriptedController,
+) -> None:
+    groups = (InstanceGroup(name="data", until="dnn"), InstanceGroup(name="dnn"))
+    job = smx.train("pass", instance_groups=groups)
+    for host in ("algo-1", "algo-2"):
+        controller.write(job.id, f"begun\n{host}\n", host)
+    assert log.last_lines(job._client, job.record, 1) == ("algo-2",)
 
 
 def test_the_end_of_a_long_log_is_found_without_its_beginning(controller: ScriptedController) -> None:

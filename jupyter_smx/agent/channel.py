@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import itertools
 import math
 import os
 import shutil
@@ -12,7 +11,7 @@ import sys
 import time
 from typing import Any, Callable, Container, Dict, List, NamedTuple, Set, Tuple
 
-from jupyter_smx.agent import clean, digest, fetch, object_mount, objects, outcome, store
+from jupyter_smx.agent import clean, digest, fetch, links, object_mount, objects, outcome, store
 from jupyter_smx.agent.failure import RefusalError
 from jupyter_smx.agent.listing import survey
 from jupyter_smx.agent.place import reach
@@ -21,7 +20,6 @@ Pairs = List[Tuple[str, str]]
 """Name inside the channel, and the file it comes from."""
 
 
-_LOOKED_AT = 1_000
 ALL = {"turn": 0, "count": 1}
 """Share of a host that gets the whole channel."""
 
@@ -180,7 +178,7 @@ def stage(
         try:
             _WAYS[_way(whole, world, moved=moved)](staged, whole, folder, world)
         except FileNotFoundError as error:
-            raise ChannelError(f"channel {channel['name']}: {error.filename!r} is not there any more.") from error
+            raise ChannelError(f"channel {channel['name']}: {links.lost(str(error.filename), hidden)}") from error
     return staged.answer()
 
 
@@ -357,16 +355,6 @@ def _reachable(channel: Dict[str, Any], hidden: Tuple[Tuple[str, str], ...]) -> 
     return dict(channel, source=found), found != source
 
 
-def _leads_out(source: str) -> bool:
-    """Say whether a folder has links that lead out of it, and so would lead nowhere where it is shown; a quick look."""
-    if not os.path.isdir(source):
-        return False
-    real = os.path.realpath(source) + os.sep
-    with os.scandir(source) as found:
-        links = (entry for entry in itertools.islice(found, _LOOKED_AT) if entry.is_symlink())
-        return any(not os.path.realpath(entry.path).startswith(real) for entry in links)
-
-
 def _way(channel: Dict[str, Any], world: World, *, moved: bool) -> str:
     """Choose how a channel is presented; what jobs cannot see (``moved``) cannot be linked to."""
     listed = channel.get("data_type") == "ManifestFile"
@@ -375,7 +363,7 @@ def _way(channel: Dict[str, Any], world: World, *, moved: bool) -> str:
             return "manifest" if listed else "mount"
         return "objects"
     if channel.get("mode") == "FastFile":
-        if world.shown and not _leads_out(channel["source"]):
+        if world.shown and not links.lead_out(channel["source"]):
             return "view"
         if not moved:
             return "links"

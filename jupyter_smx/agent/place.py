@@ -62,6 +62,14 @@ def reach(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
     return path
 
 
+def unreach(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
+    """Give the name that the machine has for what :func:`reach` found."""
+    for prefix, real in hidden:
+        if path.startswith(real + os.sep):
+            return prefix + path[len(real) :]
+    return path
+
+
 def channel_folder(place: Place, kind: str, name: str) -> str:
     """Give the folder in which an input is presented."""
     return place.path("processing", "input", name) if kind == "process" else place.path("input", "data", name)

@@ -105,6 +105,22 @@ def test_such_a_source_in_a_folder_that_jobs_cannot_see_is_copied(isolated: Agen
     assert isolated.json(SEE, channels=channel(tmp_path / "snapshot")) == {"model.bin": "model"}
 
 
+@pytest.mark.parametrize("mode", ["File", "FastFile"])
+def test_a_link_by_its_whole_path_into_such_a_folder_is_named_with_a_cure(
+    isolated: Agent, tmp_path: Path, mode: str
+) -> None:
+    (tmp_path / "x").write_text("model")
+    (tmp_path / "snapshot").mkdir()
+    link = tmp_path / "snapshot" / "model.bin"
+    link.symlink_to(tmp_path / "x")
+    record = isolated.run(SEE, channels=channel(tmp_path / "snapshot", mode=mode))
+    if isolated.json(f"import os, json; print(json.dumps(os.path.exists({str(tmp_path)!r})))"):
+        assert record["exit_code"] == 0  # this machine's Python lies in /tmp, or what is /tmp here, so it is not hidden
+    else:
+        assert f"channel train: '{link}' is a link to '{tmp_path}/x', which is not found" in record["failure"]
+        assert "Make the link a relative one" in record["failure"]
+
+
 def test_where_nothing_can_be_mounted_links_are_made_and_the_record_says_so(agent: Agent, source: Path) -> None:
     record = agent.run(SEE, channels=channel(source))
     assert json.loads(record["text"])["c.csv"] == "c.csv"

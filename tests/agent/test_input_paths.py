@@ -91,8 +91,9 @@ def test_inputs_lie_where_they_are_wished_and_in_each_other_and_come_anew(isolat
 
 
 @pytest.mark.parametrize("is_small", [True, False])
-def test_a_folder_of_code_lies_in_an_input(isolated: Agent, data: Path, tmp_path: Path, is_small: bool) -> None:
-    source = packed(tmp_path, clean=SEE, helper="x = 1")
+def test_a_folder_of_code_lies_in_an_input(isolated: Agent, data: Path, far_folder: Path, is_small: bool) -> None:
+    # Code lies in the data folder, which no host hides; inputs may lie in a folder that is hidden.
+    source = packed(far_folder, clean=SEE, helper="x = 1")
     if not is_small:
         source["files"] = sourcedir._INLINE_FILES + 1
     wishes = {"kind": "process", "entry_point": "clean.py", "source_dir": source}

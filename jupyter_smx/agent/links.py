@@ -1,0 +1,48 @@
+"""Links in the source of an input: where they lead, also where a host hides what they lead to."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import Tuple
+
+from jupyter_smx.agent.place import reach, unreach
+
+_LOOKED_AT = 1_000
+"""Entries of a folder that are looked at: the first of its links tell what the others are like."""
+
+
+def lost(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
+    """Say why a file of a channel is not found, by the name that it has for the user."""
+    named = unreach(path, hidden)
+    link = os.readlink(path) if os.path.islink(path) else ""
+    if not os.path.exists(reach(link, hidden)):
+        return f"{named!r} is not there any more."
+    return (
+        f"{named!r} is a link to {link!r}, which is not found on this host: its jobs have a folder of their own there. "
+        "Make the link a relative one, or keep the data elsewhere."
+    )
+
+
+def lead_out(source: str) -> bool:
+    """Say whether a folder has links that lead out of it, and so would lead nowhere where it is shown; a quick look."""
+    if not os.path.isdir(source):
+        return False
+    real = _real(source) + os.sep
+    with os.scandir(source) as found:
+        links = (entry for entry in itertools.islice(found, _LOOKED_AT) if entry.is_symlink())
+        return any(not _real(entry.path).startswith(real) for entry in links)
+
+
+def _real(path: str) -> str:
+    """Name what a path leads to; below a folder that is hidden, ``realpath`` would look into the one that hides it."""
+    try:
+        opened = os.open(path, os.O_PATH)
+    except AttributeError:  # no Linux, and nowhere else is a folder hidden
+        return os.path.realpath(path)
+    except OSError:  # it leads nowhere
+        return os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(path)))
+    try:
+        return os.readlink(f"/proc/self/fd/{opened}")
+    finally:
+        os.close(opened)

@@ -23,23 +23,23 @@ def main(arguments: Optional[List[str]] = None) -> None:
 
         sys.exit(serve.probe(words[1:]))
     if words[:1] == ["courier"]:
-        from jupyter_smx.agent import courier  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent.stores import courier  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(courier.main())
     if words[:1] == ["fuse"]:
-        from jupyter_smx.agent import object_mount  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent.stores import object_mount  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(object_mount.hand_over(words[1:]))
     if words[:1] == ["zygote"]:
-        from jupyter_smx.agent import zygote  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent.birth import zygote  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(zygote.main(words[1:]))
     if words[:1] == ["spawned"]:
-        from jupyter_smx.agent import zygote  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent.birth import zygote  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(zygote.spawned(words[1:]))
     if words[:1] == ["reach"] and len(words) > 3:  # noqa: PLR2004 - a folder, a host and what is run there
-        from jupyter_smx.agent import mpi  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent.launchers import mpi  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(mpi.reach(words[1:]))
     sys.stderr.write("usage: python -m jupyter_smx.agent serve DIR [--ready-fd N] | probe DIR\n")

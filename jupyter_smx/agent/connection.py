@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from jupyter_smx.agent import __version__, scriptmode, wire
-from jupyter_smx.agent import host as hosts
-from jupyter_smx.agent.job import Job
-from jupyter_smx.agent.loop import READ, WRITE
-from jupyter_smx.agent.spool import SpoolError, check_job
+from jupyter_smx.agent import __version__, wire
+from jupyter_smx.agent.contract import scriptmode
+from jupyter_smx.agent.hosts import host as hosts
+from jupyter_smx.agent.hosts.spool import SpoolError, check_job
+from jupyter_smx.agent.jobs.job import Job
+from jupyter_smx.agent.system.loop import READ, WRITE
 
 if TYPE_CHECKING:
     import socket
 
-    from jupyter_smx.agent.work import Remembered
+    from jupyter_smx.agent.hosts.work import Remembered
 
 _UNREAD_LIMIT = 16 * 1024 * 1024
 _CLOSED_FOR = 0.5

@@ -10,10 +10,12 @@ import socket
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
-from jupyter_smx.agent import __version__, environment, errand, hostconfig, namespace, process, wire
+from jupyter_smx.agent import __version__, wire
 from jupyter_smx.agent.connection import Door
-from jupyter_smx.agent.folder import HostFolder
-from jupyter_smx.agent.host import Host, Isolation, say
+from jupyter_smx.agent.hosts import hostconfig
+from jupyter_smx.agent.hosts.host import Host, Isolation, say
+from jupyter_smx.agent.system import environment, errand, namespace, process
+from jupyter_smx.agent.system.folder import HostFolder
 
 CLAIMED = 3
 """Exit code of an agent whose host has one already."""

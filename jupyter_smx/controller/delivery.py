@@ -10,7 +10,7 @@ from asyncio.subprocess import PIPE
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.agent.courier_environment import courier_environment
+from jupyter_smx.agent.stores.courier_environment import courier_environment
 from jupyter_smx.controller.job_folder import StagingError
 
 if TYPE_CHECKING:

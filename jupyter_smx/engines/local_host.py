@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from jupyter_smx.agent import shortcut
+from jupyter_smx.agent.system import shortcut
 from jupyter_smx.agent.wire import PROTOCOL
 from jupyter_smx.engines import control_group, processes
 from jupyter_smx.engines.addresses import addresses, port_of

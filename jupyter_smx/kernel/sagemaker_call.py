@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.agent import hyperparameters as as_read
+from jupyter_smx.agent.contract import hyperparameters as as_read
 from jupyter_smx.model.channel import input_folder
 from jupyter_smx.model.instance import HOMOGENEOUS
 from jupyter_smx.model.secret import is_secret

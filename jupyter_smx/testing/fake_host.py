@@ -10,7 +10,7 @@ import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jupyter_smx.agent.deadline import LINGER
+from jupyter_smx.agent.hosts.deadline import LINGER
 from jupyter_smx.agent.wire import PROTOCOL, VERSION, encode, read
 
 if TYPE_CHECKING:

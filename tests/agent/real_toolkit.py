@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from jupyter_smx.agent import namespace
-from jupyter_smx.agent.folder import HostFolder
+from jupyter_smx.agent.system import namespace
+from jupyter_smx.agent.system.folder import HostFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,8 +34,8 @@ MINUTES = 300
 # Goes where our hosts go, writes what the platform would have written, and becomes the program.
 STAGE = """
 import json, os, sys
-from jupyter_smx.agent import namespace
-from jupyter_smx.agent.folder import HostFolder
+from jupyter_smx.agent.system import namespace
+from jupyter_smx.agent.system.folder import HostFolder
 asked = json.load(sys.stdin)
 base = asked["base"]
 if asked["isolated"]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from test_source_dir_on_host import packed
 
-from jupyter_smx.agent import belated
-from jupyter_smx.agent.failure import RefusalError
+from jupyter_smx.agent.code import belated
+from jupyter_smx.agent.refusal import RefusalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

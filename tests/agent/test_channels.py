@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent import channel
+from jupyter_smx.agent.channels import channel
 
 if TYPE_CHECKING:
     from pathlib import Path

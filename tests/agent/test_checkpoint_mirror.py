@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import checkpoint
-from jupyter_smx.agent.checkpoint import SETTLED, TOO_LONG, CheckpointError, FolderStore, Mirror
+from jupyter_smx.agent.channels import checkpoint
+from jupyter_smx.agent.channels.checkpoint import SETTLED, TOO_LONG, CheckpointError, FolderStore, Mirror
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,11 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import fetch, keeper, object_store, outcome
-from jupyter_smx.agent.checkpoint import Mirror, Row
-from jupyter_smx.agent.loop import Timer
-from jupyter_smx.agent.object_store import usable
+from jupyter_smx.agent import outcome
+from jupyter_smx.agent.channels import object_store
+from jupyter_smx.agent.channels.checkpoint import Mirror, Row
+from jupyter_smx.agent.channels.object_store import usable
+from jupyter_smx.agent.jobs import keeper
 from jupyter_smx.agent.outcome import Outcome
+from jupyter_smx.agent.stores import fetch
+from jupyter_smx.agent.system.loop import Timer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent import process
+from jupyter_smx.agent.system import process
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:

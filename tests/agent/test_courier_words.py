@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import outcome, putting, tries
-from jupyter_smx.agent.courier_environment import courier_environment
+from jupyter_smx.agent import outcome
+from jupyter_smx.agent.stores import putting, tries
+from jupyter_smx.agent.stores.courier_environment import courier_environment
 
 if TYPE_CHECKING:
     from pathlib import Path

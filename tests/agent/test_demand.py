@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.demand import QUIET, SERIES, Demand, free_memory
+from jupyter_smx.agent.birth.demand import QUIET, SERIES, Demand, free_memory
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.devices import VARIABLES, visible
+from jupyter_smx.agent.system.devices import VARIABLES, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable

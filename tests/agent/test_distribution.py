@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import configfiles, distribution, mpi, scriptmode
-from jupyter_smx.agent.hyperparameters import HyperparameterError
+from jupyter_smx.agent.contract import configfiles, distribution, scriptmode
+from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
+from jupyter_smx.agent.launchers import mpi
 from jupyter_smx.agent.place import Place
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent import door, process
+from jupyter_smx.agent.launchers import door
+from jupyter_smx.agent.system import process
 
 if TYPE_CHECKING:
     from pathlib import Path

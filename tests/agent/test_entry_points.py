@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from test_source_dir_on_host import packed
 
-from jupyter_smx.agent import entry, scriptmode
+from jupyter_smx.agent.contract import entry, scriptmode
 from jupyter_smx.testing.wheels import write_wheel
 
 if TYPE_CHECKING:

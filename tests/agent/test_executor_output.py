@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.executor_output import Outputs
+from jupyter_smx.agent.launchers.executor_output import Outputs
 
 if TYPE_CHECKING:
     from pathlib import Path

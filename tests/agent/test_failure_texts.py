@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import command, failure, scriptmode
+from jupyter_smx.agent.contract import command, failure, scriptmode
 from jupyter_smx.agent.place import Place
 
 if TYPE_CHECKING:

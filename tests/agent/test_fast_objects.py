@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import object_mount
+from jupyter_smx.agent.stores import object_mount
 
 if TYPE_CHECKING:
     from collections.abc import Callable

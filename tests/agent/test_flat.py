@@ -25,7 +25,8 @@ PATIENCE = 30.0
 # The agent itself, whose greeting also says how many objects of each type live in it.
 COUNTED = """
 import collections, gc, sys
-from jupyter_smx.agent import host, serve
+from jupyter_smx.agent import serve
+from jupyter_smx.agent.hosts import host
 describe = host.describe
 def counted(one):
     one.loop.sweep()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import object_mount
+from jupyter_smx.agent.stores import object_mount
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +58,7 @@ def test_a_folder_of_google_is_mounted(isolated: Agent, full: Google) -> None:
 
 def test_an_object_of_google_may_take_long_and_its_server_may_not_be_silent_for_ever(full: Google) -> None:
     code = """
-from jupyter_smx.agent import courier, filesystems
+from jupyter_smx.agent.stores import courier, filesystems
 patience = filesystems.find("gs://bucket/d/test")[0].requests_timeout
 print(courier.read("gs://bucket/d/test"), patience.total, patience.sock_read)
 """
@@ -83,7 +83,7 @@ COUNTS = (
 )
 KEEP = """
 import json, sys
-from jupyter_smx.agent import looking, putting
+from jupyter_smx.agent.stores import looking, putting
 path = sys.argv[1]
 before = looking.stamp(path)
 with open(path, "ab") as file:

@@ -15,9 +15,9 @@ import pynvml as nvml
 import pytest
 from nvml_driver import MIB, NOT_AVAILABLE, Card, Driver
 
-from jupyter_smx.agent import gpu, sampler
-from jupyter_smx.agent.gpu import Gpus
-from jupyter_smx.agent.loop import Loop
+from jupyter_smx.agent.gauges import gpu, sampler
+from jupyter_smx.agent.gauges.gpu import Gpus
+from jupyter_smx.agent.system.loop import Loop
 from jupyter_smx.engines import pack
 from jupyter_smx.policy.usage import history
 

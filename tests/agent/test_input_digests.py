@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import channel, digest
+from jupyter_smx.agent.channels import channel
+from jupyter_smx.agent.stores import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import script, scriptmode, sourcedir
+from jupyter_smx.agent.code import sourcedir
+from jupyter_smx.agent.contract import script, scriptmode
 from jupyter_smx.agent.place import Place
 
 if TYPE_CHECKING:

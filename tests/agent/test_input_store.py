@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import digest
-from jupyter_smx.agent.listing import ListingError, survey
-from jupyter_smx.agent.store import Store
+from jupyter_smx.agent.stores import digest
+from jupyter_smx.agent.stores.listing import ListingError, survey
+from jupyter_smx.agent.stores.store import Store
 
 if TYPE_CHECKING:
     from pathlib import Path

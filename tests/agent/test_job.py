@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 import pytest
 
-from jupyter_smx.agent.service import region_of
+from jupyter_smx.agent.contract.service import region_of
 
 if TYPE_CHECKING:
     from far_side import Agent

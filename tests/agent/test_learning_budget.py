@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import trial
+from jupyter_smx.agent.birth import trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable

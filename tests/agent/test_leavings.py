@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from far_side import NOBODY, SHM, count, is_alive
 
-from jupyter_smx.agent import clean
-from jupyter_smx.agent.folder import HostFolder
+from jupyter_smx.agent.system import clean
+from jupyter_smx.agent.system.folder import HostFolder
 from jupyter_smx.engines import pack
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from jupyter_smx.agent import loop as loops
-from jupyter_smx.agent.loop import Loop
+from jupyter_smx.agent.system import loop as loops
+from jupyter_smx.agent.system.loop import Loop
 
 if TYPE_CHECKING:
     import pytest

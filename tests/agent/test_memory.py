@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from far_side import is_alive, pid_of_job
 
-from jupyter_smx.agent import memory, process, zygote
+from jupyter_smx.agent.birth import zygote
+from jupyter_smx.agent.system import memory, process
 from jupyter_smx.testing.control_group import bounded_group, processes
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent import mountpoint, object_mount
+from jupyter_smx.agent.stores import mountpoint, object_mount
 from jupyter_smx.testing.object_storage import rclone
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from far_side import ROOT
 
-from jupyter_smx.agent import namespace
-from jupyter_smx.agent.folder import HostFolder
-from jupyter_smx.agent.host import Isolation
+from jupyter_smx.agent.hosts.host import Isolation
+from jupyter_smx.agent.system import namespace
+from jupyter_smx.agent.system.folder import HostFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

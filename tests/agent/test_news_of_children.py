@@ -13,7 +13,7 @@ LIMIT = 30.0
 
 def printed(text: str) -> str:
     """Run lines in a process of its own, since signals are of the whole process."""
-    head = "import os, signal, socket\nfrom jupyter_smx.agent.news import News\nnews = News()\n"
+    head = "import os, signal, socket\nfrom jupyter_smx.agent.launchers.news import News\nnews = News()\n"
     return subprocess.check_output([sys.executable, "-c", head + text], text=True, timeout=LIMIT).strip()
 
 

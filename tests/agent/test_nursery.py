@@ -7,10 +7,10 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from jupyter_smx.agent import child
-from jupyter_smx.agent.loop import Loop
-from jupyter_smx.agent.nursery import Nursery
-from jupyter_smx.agent.offspring import Child, Zygote
+from jupyter_smx.agent.birth import child
+from jupyter_smx.agent.birth.nursery import Nursery
+from jupyter_smx.agent.birth.offspring import Child, Zygote
+from jupyter_smx.agent.system.loop import Loop
 
 if TYPE_CHECKING:
     from pathlib import Path

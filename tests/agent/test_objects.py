@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_smx.agent.objects import Object, ObjectsError, chain, check, manifest, named, pages, share, url_of
+from jupyter_smx.agent.stores.objects import Object, ObjectsError, chain, check, manifest, named, pages, share, url_of
 
 KEYS = ("d/train/a", "d/train/sub/b", "d/train/", "d/trainX", "d/training/c", "d/test/e", "train.csv", "train.csv.bak")
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent import packages
-from jupyter_smx.agent.loop import Loop
+from jupyter_smx.agent.code import packages
+from jupyter_smx.agent.system.loop import Loop
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:

@@ -17,10 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx import agent as package
-from jupyter_smx.agent import clean, environment, hostconfig, hyperparameters, job, process, script, scriptmode, wire
-from jupyter_smx.agent.deadline import LINGER, Deadline
-from jupyter_smx.agent.folder import RENEWED, SKELETON, keeps
+from jupyter_smx.agent import wire
+from jupyter_smx.agent.contract import hyperparameters, script, scriptmode
+from jupyter_smx.agent.hosts import hostconfig
+from jupyter_smx.agent.hosts.deadline import LINGER, Deadline
+from jupyter_smx.agent.jobs import job
 from jupyter_smx.agent.place import Place
+from jupyter_smx.agent.system import clean, environment, process
+from jupyter_smx.agent.system.folder import RENEWED, SKELETON, keeps
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from test_source_dir_on_host import packed
 
-from jupyter_smx.agent import scriptmode
+from jupyter_smx.agent.contract import scriptmode
 from jupyter_smx.agent.place import Place
 
 if TYPE_CHECKING:

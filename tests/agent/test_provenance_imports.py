@@ -12,7 +12,7 @@ import pytest
 
 SCRIPT = """
 import importlib, json, sys
-from jupyter_smx.agent import imports
+from jupyter_smx.agent.code import imports
 imports.begin_watching()
 import base, upper, other
 imports.end_watching()

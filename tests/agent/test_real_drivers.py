@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from real_toolkit import SHELL, TELL
 
-from jupyter_smx.agent import command, driver, scriptmode
+from jupyter_smx.agent.contract import command, driver, scriptmode
 from jupyter_smx.agent.place import Place
 
 if TYPE_CHECKING:

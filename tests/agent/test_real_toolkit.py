@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from real_toolkit import SHELL, TELL
 
-from jupyter_smx.agent import configfiles, script, scriptmode
-from jupyter_smx.agent import toolkit as ours
+from jupyter_smx.agent.contract import configfiles, script, scriptmode
+from jupyter_smx.agent.contract import toolkit as ours
 from jupyter_smx.agent.place import Place
 
 if TYPE_CHECKING:

@@ -9,7 +9,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import checkpoint, looking, object_store, outcome, putting
+from jupyter_smx.agent import outcome
+from jupyter_smx.agent.channels import checkpoint, object_store
+from jupyter_smx.agent.stores import looking, putting
 from jupyter_smx.testing.object_storage import needs_storage
 
 if TYPE_CHECKING:

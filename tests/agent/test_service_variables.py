@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import scriptmode, service
+from jupyter_smx.agent.contract import scriptmode, service
 from jupyter_smx.agent.place import REGION, Place
 
 if TYPE_CHECKING:

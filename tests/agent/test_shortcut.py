@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent import shortcut
-from jupyter_smx.agent.folder import HostFolder
+from jupyter_smx.agent.system import shortcut
+from jupyter_smx.agent.system.folder import HostFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import distribution, scriptmode, spark_settings
+from jupyter_smx.agent.contract import distribution, scriptmode
+from jupyter_smx.agent.launchers import spark_settings
+from jupyter_smx.agent.launchers.spark_settings import Offer, Settings, Share
 from jupyter_smx.agent.place import Place
-from jupyter_smx.agent.spark_settings import Offer, Settings, Share
 
 GIB = 1 << 30
 MEMORY, CPUS = "spark.executor.memory", "spark.executor.cores"

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from test_source_dir_on_host import packed
 
-from jupyter_smx.agent import distribution, process, scriptmode, spark
-from jupyter_smx.agent.failure import RefusalError
+from jupyter_smx.agent.contract import distribution, scriptmode
+from jupyter_smx.agent.launchers import spark
 from jupyter_smx.agent.place import Place
+from jupyter_smx.agent.refusal import RefusalError
+from jupyter_smx.agent.system import process
 
 if TYPE_CHECKING:
     from pathlib import Path

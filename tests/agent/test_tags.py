@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_smx.agent import tags
+from jupyter_smx.agent.stores import tags
 
 NOW = 1_767_323_045.0
 """03:04:05 on 2 January 2026."""

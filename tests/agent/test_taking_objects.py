@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import jupyter_smx.agent
-from jupyter_smx.agent import channel, digest, fetch
-from jupyter_smx.agent.listing import Item, Listing
-from jupyter_smx.agent.store import Store, Taken
+from jupyter_smx.agent.channels import channel
+from jupyter_smx.agent.stores import digest, fetch
+from jupyter_smx.agent.stores.listing import Item, Listing
+from jupyter_smx.agent.stores.store import Store, Taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -318,7 +319,7 @@ def test_how_long_a_page_takes_is_not_limited_as_long_as_it_comes(web: Web) -> N
     code = f"""
 import aiohttp.client
 aiohttp.client.DEFAULT_TIMEOUT = aiohttp.ClientTimeout(total=1e-6)
-from jupyter_smx.agent import courier, filesystems
+from jupyter_smx.agent.stores import courier, filesystems
 words = filesystems._options("{web.address}/page")["client_kwargs"]
 print(courier.read("{web.address}/page"), words["timeout"].sock_read)
 """

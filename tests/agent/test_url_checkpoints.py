@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import filesystems, looking, outcome, process, putting
+from jupyter_smx.agent import outcome
+from jupyter_smx.agent.stores import filesystems, looking, putting
+from jupyter_smx.agent.system import process
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import process, sampler, usage
-from jupyter_smx.agent.loop import Loop
+from jupyter_smx.agent.gauges import sampler, usage
+from jupyter_smx.agent.system import process
+from jupyter_smx.agent.system.loop import Loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable

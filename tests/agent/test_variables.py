@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import cell, variables
+from jupyter_smx.agent import variables
+from jupyter_smx.agent.code import cell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

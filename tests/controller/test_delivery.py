@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from records import a_job, a_spec
 
-from jupyter_smx.agent import process, putting, tries
+from jupyter_smx.agent.stores import putting, tries
+from jupyter_smx.agent.system import process
 from jupyter_smx.controller import delivery
 from jupyter_smx.controller.job_folder import StagingError
 from jupyter_smx.controller.staging import Left, Staging

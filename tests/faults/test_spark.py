@@ -14,7 +14,7 @@ import pytest
 from pytorch import with_pyspark
 from world import KEPT, kill
 
-from jupyter_smx.agent import spark_settings
+from jupyter_smx.agent.launchers import spark_settings
 from jupyter_smx.kernel import source_dir
 from jupyter_smx.kernel.outage import through_outage
 from jupyter_smx.model.channel import Channel, Output

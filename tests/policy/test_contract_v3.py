@@ -12,7 +12,7 @@ from draws import a_spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import configfiles, driver, scriptmode
+from jupyter_smx.agent.contract import configfiles, driver, scriptmode
 from jupyter_smx.agent.place import Place
 from jupyter_smx.model.channel import Channel
 from jupyter_smx.model.errors import ValidationError

@@ -11,7 +11,7 @@ from draws import a_host, a_job, a_spec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import limits
+from jupyter_smx.agent.system import limits
 from jupyter_smx.kernel.provenance import provenance_page
 from jupyter_smx.model.channel import Payload
 from jupyter_smx.model.provenance import HostLimits, Machine, Revision

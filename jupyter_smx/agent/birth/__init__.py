@@ -1,0 +1,1 @@
+"""How the process of a job is born: preloads, their trial, parked children."""

@@ -1,0 +1,121 @@
+"""A zygote and its children as the agent knows them: processes, their sockets, and who wants news of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+from typing import Any, Callable, Dict, List, Optional
+
+from jupyter_smx.agent import wire
+from jupyter_smx.agent.code import packages
+from jupyter_smx.agent.system import process
+
+SIGHT = 1.0
+"""Seconds after which it is seen that a job ended although its zygote does not say so."""
+
+
+class Child:
+    """One child: parked, then running a job, then gone. ``on_message`` gets its tag and the bytes after it."""
+
+    def __init__(self, serial: int, slot: str, sock: socket.socket, zygote: Zygote) -> None:
+        self.serial = serial
+        self.slot = slot
+        self.sock = sock
+        self.zygote = zygote
+        self.pid = 0
+        self.peak = 0
+        self.cpu = 0.0
+        self.gone = False
+        self.running = False
+        self.missed = False
+        self.buffer = b""
+        self.on_born: Optional[Callable[[], None]] = None
+        self.on_message: Optional[Callable[[int, bytes], None]] = None
+        self.on_exit: Optional[Callable[[Optional[int], str], None]] = None
+
+    def tell_of_end(self, status: Optional[int], reason: str) -> None:
+        """Tell who waits for its end, and let go of who asked: a job that is over shall not wait for the collector."""
+        told, self.on_exit = self.on_exit, None
+        self.on_born = self.on_message = None
+        if told is not None:
+            told(status, reason)
+
+    def look_after(self) -> None:
+        """Wake a zygote that is silent about the birth or the end of its job: the job may have frozen it."""
+        if not self.zygote.dead and not (self.pid and process.is_alive(self.pid)):
+            # Without its zygote a job that ended is a child of ours, and with it the word how it ended.
+            process.kill([self.zygote.pid], signal.SIGKILL if self.missed else signal.SIGCONT)
+            self.missed = self.pid > 0
+
+    def kill(self) -> None:
+        """End it and its group, if it was born."""
+        if self.pid:
+            process.kill_group(self.pid)
+            process.kill([self.pid])
+
+    def hung_up(self) -> bool:
+        """Say whether it closed its socket, as a process does that was killed; its end may be news of later."""
+        try:
+            return not self.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+
+class Zygote:
+    """One zygote process as the agent knows it."""
+
+    def __init__(self, pid: int, control: socket.socket, modules: List[str]) -> None:
+        self.pid = pid
+        self.control = control
+        self.modules = modules
+        self._installed = packages.Installed() if modules else None
+        self.decoder = wire.Decoder()
+        self.ready = False
+        self.dead = False
+        self.retiring = False
+        self.children: Dict[int, Child] = {}
+
+    @classmethod
+    def start(cls, begin: Dict[str, Any], environment: Dict[str, str], modules: List[str]) -> Zygote:
+        """Start a zygote that imports these modules.
+
+        :raises OSError: no process can be started now.
+        """
+        ours, theirs = socket.socketpair()
+        try:
+            theirs.set_inheritable(True)
+            words = [sys.executable, begin["entry"], "zygote", str(theirs.fileno())]
+            pid = os.posix_spawn(sys.executable, words, environment)
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        with contextlib.suppress(OSError):  # of one that died at once its end tells
+            ours.sendall(wire.encode(dict(begin, modules=modules)))
+        return cls(pid, ours, modules)
+
+    def adopt(self, orphan: Child) -> None:
+        """Let the child of a zygote that died end with the agent, as its own do."""
+        with contextlib.suppress(OSError):
+            self.control.sendall(wire.encode({"op": "adopt", "pid": orphan.pid}))
+
+    def retire(self) -> None:
+        """Let it serve nobody any more; it leaves when the job that it has, if any, is over."""
+        self.retiring = True
+        self.leave_when_idle()
+
+    def leave_when_idle(self) -> None:
+        """Tell one that is retired and has no job to leave."""
+        if self.retiring and not self.dead and not any(one.running for one in self.children.values()):
+            with contextlib.suppress(OSError):
+                self.control.sendall(wire.encode({"op": "retire"}))
+
+    def is_outdated(self) -> bool:
+        """Say whether packages were installed, replaced or removed since it imported what it has."""
+        return self._installed is not None and self._installed.changed()

@@ -1,0 +1,307 @@
+"""Checkpoints: a folder of the job that is restored before the start, and kept elsewhere while the job runs.
+
+As on SageMaker: what is deleted here is deleted there, what others put there later is not fetched, and all hosts of a
+job keep theirs in the same place, without their names in it, so that of equal names the last one written stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Protocol, Set, Tuple
+
+from jupyter_smx.agent import outcome
+from jupyter_smx.agent.refusal import RefusalError
+from jupyter_smx.agent.stores import looking
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.outcome import Outcome
+
+NAME = "checkpoints"
+SETTLED = 1.0
+"""Seconds without a change after which a file counts as written."""
+TOO_LONG = 30.0
+"""Seconds after which a file that never settles, as a log does not, is kept as it is."""
+_NOTES = 5
+
+Known = Dict[str, List[int]]
+Row = Tuple[str, str, Optional[looking.Stamp]]
+"""A file to be kept: its path, its name, and what it has to be like still when it was read; None: whatever it is."""
+
+
+class CheckpointError(RefusalError):
+    """A place for checkpoints that cannot be used."""
+
+
+class Store(Protocol):
+    """A place for checkpoints, in which a file appears whole or not at all."""
+
+    is_flat: bool
+    """A name may be a file's and a folder's at once, so that nothing has to go before something else can come."""
+    patience: float
+    """Seconds that it is waited for at the end of a job where it does not answer."""
+
+    def names(self) -> List[str]:
+        """Name the files that are there."""
+
+    def bring(self, rows: List[Tuple[str, str]]) -> List[bool]:
+        """Bring files by name to paths; False of one that is not there any more."""
+
+    def keep(self, rows: List[Row]) -> List[Outcome]:
+        """Put files there."""
+
+    def forget(self, names: List[str]) -> List[Outcome]:
+        """Delete files there."""
+
+
+class FolderStore:
+    """A folder as the place of checkpoints.
+
+    ``writer`` names the file that is being written, so that hosts and jobs which share the place do not meet there.
+    Of a place that is not ours alone no folder is deleted.
+    """
+
+    is_flat = False
+    patience = 0.0
+
+    def __init__(self, root: str, writer: str, *, is_ours: bool = True) -> None:
+        self._root = root
+        self._is_ours = is_ours
+        self._part = os.path.join(root, looking.PART + writer)
+
+    def names(self) -> List[str]:
+        """Name the files that are there, after the place was made where it is not.
+
+        :raises CheckpointError: it cannot be made or read.
+        """
+        try:
+            os.makedirs(self._root, exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._part)  # what an attempt of this job was writing here when it was killed
+            found, closed = looking.look(self._root)
+        except OSError as error:
+            raise CheckpointError(f"checkpoint: {self._root} cannot be used ({error.strerror}).") from None
+        if closed:
+            raise CheckpointError(f"checkpoint: {closed[0]} cannot be read.")
+        return sorted(name for name in found if not name.startswith(looking.PART))
+
+    def bring(self, rows: List[Tuple[str, str]]) -> List[bool]:
+        """Copy files from there; False of one that another host, which runs already, deleted meanwhile."""
+        return [self._came(name, path) for name, path in rows]
+
+    def _came(self, name: str, path: str) -> bool:
+        try:
+            self.fetch(name, path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def keep(self, rows: List[Row]) -> List[Outcome]:
+        """Copy files there, one after the other."""
+        return [outcome.of(partial(self._keep_one, *row)) for row in rows]
+
+    def _keep_one(self, path: str, name: str, stamp: Optional[looking.Stamp]) -> bool:
+        return self.put(path, name, lambda: stamp is None or looking.stamp(path) == stamp)
+
+    def forget(self, names: List[str]) -> List[Outcome]:
+        """Delete files there, one after the other."""
+        return [outcome.of(partial(self.remove, name)) for name in names]
+
+    def fetch(self, name: str, path: str) -> None:
+        """Copy a file from there to ``path``."""
+        shutil.copy2(os.path.join(self._root, name), path)
+
+    def put(self, path: str, name: str, is_same: Callable[[], bool]) -> bool:
+        """Put a file there, whole or not at all; False where it changed meanwhile."""
+        target = os.path.join(self._root, name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        try:
+            return self._put_aside(path, target, is_same)
+        except OSError:
+            # On a full disk it has the very room that is missing, and it lies among the user's files.
+            with contextlib.suppress(OSError):
+                os.unlink(self._part)
+            raise
+
+    def _put_aside(self, path: str, target: str, is_same: Callable[[], bool]) -> bool:
+        shutil.copy2(path, self._part)
+        if not is_same():
+            os.unlink(self._part)
+            return False
+        if os.path.isdir(target) and not os.path.islink(target):
+            if not self._is_ours:
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
+            shutil.rmtree(target)  # a folder here became a file
+        os.replace(self._part, target)
+        return True
+
+    def remove(self, name: str) -> bool:
+        """Delete a file there, and the folders that it leaves empty."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.unlink(os.path.join(self._root, name))
+        folder = os.path.dirname(name)
+        with contextlib.suppress(OSError):
+            while folder:
+                os.rmdir(os.path.join(self._root, folder))
+                folder = os.path.dirname(folder)
+        return True
+
+
+class Mirror:
+    """A folder of the job and the place that it is kept in; ``known`` are the files that are there as they are here."""
+
+    forgets = True
+    """What the job deletes is deleted there, too."""
+
+    def __init__(self, folder: str, store: Store, known: Optional[Known] = None) -> None:
+        self._folder = folder
+        self._store = store
+        self._known: Dict[str, looking.Stamp] = {name: (row[0], row[1], row[2]) for name, row in (known or {}).items()}
+        self._unsettled: Dict[str, float] = {}
+        self._silence = Silence()
+        self.errors: Dict[str, str] = {}
+        """What cannot be kept now, by name: a sentence without its end."""
+
+    def restore(self) -> Known:
+        """Bring everything here; gives what is known then.
+
+        :raises CheckpointError: the place cannot be used.
+        :raises OSError: the host's disk is full, or a file cannot be read.
+        """
+        rows = [(name, os.path.join(self._folder, name)) for name in self._store.names()]
+        for _name, path in rows:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        for (name, path), came in zip(rows, self._store.bring(rows)):  # noqa: B905 - Python 3.10
+            if came:
+                self._known[name] = looking.stamp(path)
+        return {name: list(stamp) for name, stamp in self._known.items()}
+
+    def keep(self, now: float, *, everything: bool = False) -> None:
+        """Keep what is new or changed, then delete what is gone; ``everything`` waits for no file to settle.
+
+        In this order, and nothing is deleted while a file waits or cannot be kept: who writes a checkpoint and deletes
+        the one before would have none for as long as the new one takes. Only where there is no room what is gone makes
+        some. ``now`` is in the seconds of the files' times.
+        """
+        found, closed = self._look()
+        self.errors = {path: f"{path} cannot be read" for path in closed}
+        self._silence.begin()
+        self._unsettled = {name: since for name, since in self._unsettled.items() if name in found}
+        # What cannot be seen may still be there.
+        gone = [name for name in self._known if name not in found] if self.forgets and not closed else []
+        if not self._store.is_flat:
+            self._forget([name for name in gone if any(other.startswith(name + os.sep) for other in found)])
+        if self._put_all(found, now, everything=everything):
+            self._forget([name for name in gone if name in self._known])
+        else:
+            self._forget([name for name in gone if name in self._known and self._is_in_the_way(name)])
+        self._silence.end(now, is_whole=not self.errors)
+
+    def is_away(self) -> bool:
+        """Say whether the place did not answer at the last look."""
+        return self._silence.since is not None
+
+    def told(self) -> Dict[str, Any]:
+        """Give what is to be said of it now."""
+        return {"errors": list(self.errors.values()), "notes": self._silence.notes}
+
+    @property
+    def patience(self) -> float:
+        """Seconds that the place is waited for at the end of the job."""
+        return self._store.patience
+
+    def _is_in_the_way(self, name: str) -> bool:
+        """Say whether something there keeps a file from being kept that has its name as a folder, or a folder of it."""
+        wanted = [other for other in self.errors if other not in self._silence.names]
+        return any(other.startswith(name + os.sep) or name.startswith(other + os.sep) for other in wanted)
+
+    def _put_all(self, found: Dict[str, looking.Stamp], now: float, *, everything: bool) -> bool:
+        """Put what is new or changed; says whether nothing waits to settle, or could not be kept."""
+        due, waits = [], False
+        for name, stamp in found.items():
+            if self._known.get(name) == stamp:
+                self._unsettled.pop(name, None)
+            elif everything or self._is_settled(name, stamp, now):
+                due.append(name)
+            else:
+                waits = True
+        return self._put(due, now) and not waits
+
+    def _look(self) -> Tuple[Dict[str, looking.Stamp], List[str]]:
+        return looking.look(self._folder)
+
+    def _is_settled(self, name: str, stamp: looking.Stamp, now: float) -> bool:
+        self._unsettled.setdefault(name, now)
+        # A time that lies ahead was set by somebody, and says nothing of when the file was written.
+        return not 0 <= now - stamp[1] / 1e9 < SETTLED or self._is_restless(name, now)
+
+    def _is_restless(self, name: str, now: float) -> bool:
+        return now - self._unsettled.get(name, now) >= TOO_LONG
+
+    def _put(self, names: List[str], now: float) -> bool:
+        """Keep files; one that never rests also where it changes meanwhile, when it counts as what it was before."""
+        stamps: Dict[str, looking.Stamp] = {}
+        for name in names:
+            with contextlib.suppress(OSError):  # the job removed it; the next look sees that
+                stamps[name] = looking.stamp(os.path.join(self._folder, name))
+        rows: List[Row] = [
+            (os.path.join(self._folder, name), name, None if self._is_restless(name, now) else stamp)
+            for name, stamp in stamps.items()
+        ]
+        is_whole = True
+        for name, found in zip(stamps, self._store.keep(rows) if rows else []):  # noqa: B905 - Python 3.10
+            if found.how == outcome.DONE:
+                self._known[name] = stamps[name]
+                self._unsettled.pop(name, None)
+            else:
+                self._say(name, found)
+                is_whole = is_whole and found.how in (outcome.GONE, outcome.FULL)
+        return is_whole
+
+    def _say(self, name: str, found: Outcome) -> None:
+        if found.how in (outcome.CHANGED, outcome.GONE):
+            return
+        self.errors[name] = f"{name} could not be kept ({found.said})"
+        if found.how == outcome.AWAY:
+            self._silence.hear(name, found.said)
+
+    def _forget(self, names: List[str]) -> None:
+        for name, found in zip(names, self._store.forget(names) if names else []):  # noqa: B905 - Python 3.10
+            if found.how in (outcome.DONE, outcome.GONE):
+                del self._known[name]
+            else:
+                self._say(name, found)
+
+
+class Silence:
+    """Times in which a place did not answer."""
+
+    def __init__(self) -> None:
+        self.since: Optional[float] = None
+        self.names: Set[str] = set()
+        self.notes: List[str] = []
+        self._said = ""
+
+    def begin(self) -> None:
+        """Begin a look."""
+        self.names = set()
+
+    def hear(self, name: str, said: str) -> None:
+        """Take note of a file that it did not take."""
+        self.names.add(name)
+        self._said = said
+
+    def end(self, now: float, *, is_whole: bool) -> None:
+        """End a look, by which everything is kept or not."""
+        if self.names:
+            self.since = now if self.since is None else self.since
+        elif self.since is not None:
+            times = " and ".join(time.strftime("%H:%M:%S", time.gmtime(moment)) for moment in (self.since, now))
+            since = "; all is kept since" if is_whole else ""
+            self.notes.append(f"the store did not answer between {times} UTC ({self._said}){since}.")
+            self.notes = self.notes[-_NOTES:]
+            self.since = None

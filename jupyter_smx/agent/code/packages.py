@@ -1,0 +1,305 @@
+"""Which installed distribution a module belongs to: read once for each folder, and again when the folder changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
+
+from jupyter_smx.agent.code import imports
+from jupyter_smx.agent.stores import digest
+from jupyter_smx.agent.system.errand import Errand
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
+    from jupyter_smx.agent.system.loop import Loop, Timer
+
+PATIENCE = 20.0
+"""Seconds that the record of a job waits for this at most."""
+_CODE = (".py", ".so", ".pyd", ".pyc")
+_ENTRIES = 5_000
+_BYTES = 64 * 1024 * 1024
+"""Above these a package of the user's own is named but not hashed."""
+
+Shelf = Dict[str, Any]
+"""What is known of one folder: ``stamp`` (its time in nanoseconds), ``modules`` {dotted name: [distribution, …]},
+``versions`` {distribution: version} and ``direct`` {distribution: URL that it was installed from}."""
+
+
+class Found(NamedTuple):
+    """What a job imported: distributions with their versions, modules of nobody, top-level names of the former."""
+
+    packages: Dict[str, str]
+    own: List[Dict[str, str]]
+    installed: List[str]
+    notes: List[str]
+
+
+NOTHING = Found({}, [], [], [])
+
+
+def _stamp(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _module(path: str) -> str:
+    """Give the dotted name of a file of code, '' for another file."""
+    if not path.endswith(_CODE) or path.startswith(("..", "/")) or "__pycache__" in path:
+        return ""
+    folders, _, name = path.rpartition("/")
+    parts = folders.split("/") if folders else []
+    stem = name.partition(".")[0]
+    if stem != "__init__":
+        parts.append(stem)
+    return ".".join(parts)
+
+
+def _outermost(paths: List[str]) -> Set[str]:
+    """Give the packages and modules of a distribution that lie in no package of it."""
+    packages = {_module(path) for path in paths if path.rpartition("/")[2].startswith("__init__.")}
+    found = set()
+    for name in {_module(path) for path in paths} - {""}:
+        above = name.split(".")
+        if not any(".".join(above[:depth]) in packages for depth in range(1, len(above))):
+            found.add(name)
+    return found
+
+
+def _names(dist: Distribution) -> Set[str]:
+    record = dist.read_text("RECORD")
+    if record is not None:
+        return _outermost([line.partition(",")[0].strip('"') for line in record.splitlines()])
+    return set((dist.read_text("top_level.txt") or "").split())
+
+
+def _head(dist: Distribution) -> Tuple[str, str]:
+    """Read name and version from the top of the metadata, without the rest, which may be a whole book."""
+    found = {}
+    for line in (dist.read_text("METADATA") or dist.read_text("PKG-INFO") or dist.read_text("") or "").splitlines():
+        field, _, value = line.partition(":")
+        if field in ("Name", "Version"):
+            found[field] = value.strip()
+        if not line or len(found) > 1:
+            break
+    return found.get("Name", ""), found.get("Version", "")
+
+
+def _direct(dist: Distribution) -> str:
+    try:
+        said = json.loads(dist.read_text("direct_url.json") or "{}")
+    except ValueError:
+        return ""
+    commit = said.get("vcs_info", {}).get("commit_id", "")
+    return str(said.get("url", "")) + (f"@{commit}" if commit else "")
+
+
+def _may_hold_metadata(folder: str) -> bool:
+    """Say whether it is worth to look for distributions: a job's own code has none, and its verdict waits for this."""
+    try:
+        names = [name.lower() for name in os.listdir(folder)]
+    except NotADirectoryError:
+        return True  # an archive, which only Python's own reader opens
+    except OSError:
+        return False
+    return any(name.endswith((".dist-info", ".egg-info")) or name == "egg-info" for name in names)
+
+
+def read_folder(folder: str) -> Shelf:
+    """Read what is installed in a folder; slow, tens of milliseconds for a hundred distributions."""
+    shelf: Shelf = {"stamp": _stamp(folder), "modules": {}, "versions": {}, "direct": {}}
+    if not _may_hold_metadata(folder):
+        return shelf
+    from importlib import metadata  # noqa: PLC0415 - an errand pays for it, the agent need not carry it
+
+    for dist in metadata.distributions(path=[folder]):
+        name, version = _head(dist)
+        if not name or name in shelf["versions"]:
+            continue
+        shelf["versions"][name] = version
+        direct = _direct(dist)
+        if direct:
+            shelf["direct"][name] = direct
+        for module in _names(dist):
+            shelf["modules"].setdefault(module, []).append(name)
+    return shelf
+
+
+def _code_files(folder: str) -> Optional[List[str]]:
+    found: List[str] = []
+    size = seen = 0
+    for top, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name != "__pycache__" and not name.startswith("."))
+        chosen = [os.path.join(top, name) for name in sorted(names) if name.endswith(".py")]
+        size += sum(os.path.getsize(path) for path in chosen)
+        seen += len(names) + len(folders)
+        found += chosen
+        if seen > _ENTRIES or size > _BYTES:
+            return None
+    return found
+
+
+def _own(folder: str, name: str) -> Dict[str, str]:
+    """Describe a module of the user's: its place, and a hash of its file or of the Python files of its folder."""
+    base = os.path.join(folder, *name.split("."))
+    path = base if os.path.isdir(base) else base + ".py"
+    described = {"name": name, "path": path, "sha256": ""}
+    try:
+        if path != base:
+            described["sha256"] = digest.of_path(path)
+            return described
+        files = _code_files(path)
+        if files is not None:
+            rows = "".join(f"{digest.of_path(one)}  {os.path.relpath(one, path)}\n" for one in files)
+            described["sha256"] = hashlib.sha256(rows.encode()).hexdigest()
+    except OSError:
+        pass  # it is named all the same; what cannot be read any more has no hash
+    return described
+
+
+def _known(shelf: Shelf, name: str) -> List[str]:
+    """Give the distributions that have a module, or that part of it which was imported from a namespace."""
+    parts = name.split(".")
+    for depth in range(len(parts), 0, -1):
+        found = shelf["modules"].get(".".join(parts[:depth]))
+        if found:
+            return list(found)
+    return []
+
+
+def resolve(imported: Dict[str, List[str]], shelves: Dict[str, Shelf]) -> Found:
+    """Part what was imported into distributions and the user's own modules, which get no hash here."""
+    found = Found({}, [], [], [])
+    for folder in sorted(imported):
+        shelf = shelves[folder]
+        for name in imported[folder]:
+            distributions = _known(shelf, name)
+            if not distributions:
+                found.own.append({"folder": folder, "name": name})
+                continue
+            if imports.root(name) not in found.installed:
+                found.installed.append(imports.root(name))
+            found.packages.update((one, shelf["versions"][one]) for one in distributions)
+        found.notes.extend(
+            f"{one} {shelf['versions'][one]} was installed from {url}."
+            for one, url in sorted(shelf["direct"].items())
+            if one in found.packages
+        )
+    return found
+
+
+def site_folders() -> List[str]:
+    """Give the folders that installers fill for this interpreter."""
+    return [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
+
+
+def _metadata_in(folder: str) -> FrozenSet[str]:
+    try:
+        return frozenset(name for name in os.listdir(folder) if name.endswith((".dist-info", ".egg-info")))
+    except OSError:
+        return frozenset()
+
+
+class Installed:
+    """What was installed at one moment; to ask whether it is so still costs microseconds."""
+
+    def __init__(self) -> None:
+        self._seen = {folder: (_stamp(folder), _metadata_in(folder)) for folder in site_folders()}
+
+    def changed(self) -> bool:
+        """Say whether a distribution came, went or has another version since."""
+        for folder, (stamp, names) in list(self._seen.items()):
+            now = _stamp(folder)
+            if now != stamp:
+                if _metadata_in(folder) != names:
+                    return True
+                self._seen[folder] = (now, names)
+        return False
+
+
+class Packages:
+    """What is installed here, as far as it was asked for."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._shelves: Dict[str, Shelf] = {}
+
+    def read_ahead(self) -> None:
+        """Read the folders that most modules come from, so that the first job need not wait for it."""
+        old = [folder for folder in site_folders() if self._is_old(folder)]
+        if old:
+            Errand(self._loop, lambda: {"shelves": {one: read_folder(one) for one in old}, "own": []}, self._take)
+
+    def _is_old(self, folder: str) -> bool:
+        return folder not in self._shelves or self._shelves[folder]["stamp"] != _stamp(folder)
+
+    def _take(self, result: Optional[Dict[str, Any]], _error: str) -> None:
+        if result is not None:
+            self.learn(result["shelves"])
+
+    def learn(self, fresh: Dict[str, Shelf]) -> None:
+        """Keep what was read, and nothing of folders that are gone: some jobs have a folder of their own each."""
+        self._shelves.update(fresh)
+        for folder in [folder for folder in self._shelves if not _stamp(folder)]:
+            del self._shelves[folder]
+
+    def find(self, imported: Dict[str, List[str]], done: Callable[[Found], None]) -> None:
+        """Say whose the modules are; at once when all is known, else when an errand has read what is missing."""
+        old = [folder for folder in imported if self._is_old(folder)]
+        found = None if old else resolve(imported, self._shelves)
+        if found is not None and not found.own:
+            done(found)
+            return
+        known = {folder: self._shelves[folder] for folder in imported if folder not in old}
+        _Search(self, self._loop, imported, known, done).begin()
+
+
+class _Search:
+    """One look at the disk for one job; it answers once, in time.
+
+    ``known`` are the shelves that need not be read again. They are its own: meanwhile a folder may be forgotten.
+    """
+
+    def __init__(
+        self,
+        packages: Packages,
+        loop: Loop,
+        imported: Dict[str, List[str]],
+        known: Dict[str, Shelf],
+        done: Callable[[Found], None],
+    ) -> None:
+        self._packages = packages
+        self._loop = loop
+        self._imported = imported
+        self._known = known
+        self._done = done
+        self._patience: Optional[Timer] = None
+
+    def begin(self) -> None:
+        errand = Errand(self._loop, self._work, self._finish)
+        self._patience = self._loop.later(PATIENCE, lambda: self._too_late(errand))
+
+    def _work(self) -> Dict[str, Any]:
+        fresh = {folder: read_folder(folder) for folder in self._imported if folder not in self._known}
+        found = resolve(self._imported, dict(self._known, **fresh))
+        return {"shelves": fresh, "own": [_own(one["folder"], one["name"]) for one in found.own]}
+
+    def _too_late(self, errand: Errand) -> None:
+        errand.cancel()
+        self._finish(None, f"it took more than {PATIENCE:g} s")
+
+    def _finish(self, result: Optional[Dict[str, Any]], error: str) -> None:
+        if self._patience is not None:
+            self._patience.cancel()  # else it would hold all this for as long as it waits
+        if result is None:
+            names = sorted({imports.root(name) for folder in self._imported for name in self._imported[folder]})
+            self._done(Found({}, [], [], [f"Versions of {', '.join(names)} are not known: {error}."]))
+            return
+        self._packages.learn(result["shelves"])
+        found = resolve(self._imported, dict(self._known, **result["shelves"]))
+        self._done(found._replace(own=result["own"]))

@@ -1,0 +1,204 @@
+"""The user's code folder on a host: unpacked once for each content, and copied for each job.
+
+A copy, because a job may write beside its code: what it changes there is gone with it, as everything that it wrote.
+While the host is idle it makes the next copy of what it used last, so that the next job has to rename one folder only.
+
+``code/<sha256>/tree`` is what was unpacked, ``code/<sha256>/ready`` the copy that waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tarfile
+from typing import AbstractSet, Any, Dict, Iterator, List, Optional, Set
+
+from jupyter_smx.agent.code import imports
+from jupyter_smx.agent.contract import script
+from jupyter_smx.agent.refusal import RefusalError
+from jupyter_smx.agent.stores import digest
+
+_PIECE = 1 << 20
+_TREE, _READY = "tree", "ready"
+_KEPT = 2
+"""Trees that an idle host keeps: two notebooks may take turns on one pool."""
+_INLINE_FILES = 200
+_INLINE_BYTES = 4_000_000
+"""Up to here the job's own process puts the code in place: asking another one would take longer."""
+_SUFFIXES = (".py", ".so", ".pyd")
+
+
+class SourceDirError(RefusalError):
+    """The code cannot be put in place."""
+
+
+def is_small(source: Dict[str, Any]) -> bool:
+    """Say whether the job's process may put the code in place itself."""
+    return int(source["files"]) <= _INLINE_FILES and int(source["size"]) <= _INLINE_BYTES
+
+
+def takes_long(source: Optional[Dict[str, Any]], trees: str) -> bool:
+    """Say whether the code is put in place by a process of its own: it is large, and no copy waits."""
+    return source is not None and not is_small(source) and not has_ready(source, trees)
+
+
+def put(source: Dict[str, Any], trees: str, target: str) -> Dict[str, Any]:
+    """Put a copy of the folder at ``target``, which is empty or not there; ``trees`` is where this host keeps its own.
+
+    Both are paths in the host's folder: what leads through ``/opt/ml`` is another mount, into which nothing is renamed.
+
+    :raises SourceDirError: the archive is missing or is not the one that was packed.
+    :raises OSError: disk full.
+    """
+    home = os.path.join(trees, source["sha256"])
+    if not os.path.isdir(os.path.join(home, _TREE)):
+        _unpack(source, os.path.join(home, _TREE))
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    try:
+        os.rename(os.path.join(home, _READY), target)
+    except OSError:  # none waits, or something lies there already
+        os.makedirs(target, exist_ok=True)
+        _copy(os.path.join(home, _TREE), target)
+    os.utime(home)  # the last one used is kept longest
+    return {}
+
+
+def put_archive(source: Dict[str, Any], folder: str) -> None:
+    """Put the packed folder beside what was unpacked of it, as a FrameworkProcessor leaves it there.
+
+    :raises OSError: disk full.
+    """
+    path = os.path.join(folder, script.ARCHIVE)
+    # The user's own file of that name stays, and the archive may be gone where the host has its content already.
+    if not os.path.lexists(path):
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copyfile(source["path"], path)
+
+
+def has_ready(source: Dict[str, Any], trees: str) -> bool:
+    """Say whether a copy waits."""
+    return os.path.isdir(os.path.join(trees, source["sha256"], _READY))
+
+
+def _newest(trees: str) -> List[str]:
+    """Give the folders of all contents, the last one used first."""
+    try:
+        found = sorted(((entry.stat().st_mtime_ns, entry.path) for entry in os.scandir(trees)), reverse=True)
+    except OSError:
+        return []
+    return [path for _used, path in found]
+
+
+def lacks_ready(trees: str) -> bool:
+    """Say whether the content that was used last has no copy that waits."""
+    return any(not os.path.isdir(os.path.join(home, _READY)) for home in _newest(trees)[:1])
+
+
+def make_ready(trees: str) -> None:
+    """Make the next copy of the content that was used last.
+
+    :raises OSError: disk full; the next job makes its own.
+    """
+    for home in _newest(trees)[:1]:
+        part = os.path.join(home, _READY + ".part")
+        shutil.rmtree(part, ignore_errors=True)
+        os.mkdir(part)
+        _copy(os.path.join(home, _TREE), part)
+        os.rename(part, os.path.join(home, _READY))
+
+
+def _unpack(source: Dict[str, Any], tree: str) -> None:
+    part = tree + ".part"
+    shutil.rmtree(part, ignore_errors=True)
+    os.makedirs(part, mode=0o700)
+    try:
+        with open(source["path"], "rb") as file:
+            _check(file, source)
+            with tarfile.open(fileobj=file, mode="r:gz") as archive:
+                for member in archive:
+                    _extract(archive, member, part)
+    except (tarfile.TarError, EOFError) as error:
+        raise SourceDirError(f"source_dir: {source['path']} cannot be unpacked ({error}).") from error
+    except FileNotFoundError as error:
+        raise SourceDirError(f"source_dir: {source['path']} cannot be read on this host ({error.strerror}).") from error
+    os.rename(part, tree)
+
+
+def _check(file: Any, source: Dict[str, Any]) -> None:
+    if digest.of_file(file) != source["sha256"]:
+        raise SourceDirError(
+            f"source_dir: {source['path']} is not the archive that was packed; its SHA-256 differs. Run the cell again."
+        )
+    file.seek(0)
+
+
+def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, part: str) -> None:
+    """Write one member; nothing but files and folders that lie inside."""
+    names = member.name.split("/")
+    if member.name.startswith("/") or ".." in names or not (member.isfile() or member.isdir()):
+        raise SourceDirError(f"source_dir: {member.name!r} in the archive is no file or folder inside it.")
+    path = os.path.join(part, *names)
+    if member.isdir():
+        os.makedirs(path, exist_ok=True)
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    content = archive.extractfile(member)
+    with open(path, "xb") as file:
+        shutil.copyfileobj(content, file, _PIECE)  # type: ignore[arg-type]  # a file has content
+    # Nobody may write to what later jobs get, not even by accident.
+    os.chmod(path, 0o555 if member.mode & 0o100 else 0o444)
+
+
+def _copy(tree: str, target: str) -> None:
+    with os.scandir(tree) as entries:
+        for entry in entries:
+            path = os.path.join(target, entry.name)
+            if entry.is_dir(follow_symlinks=False):
+                os.makedirs(path, exist_ok=True)
+                _copy(entry.path, path)
+            else:
+                shutil.copyfile(entry.path, path)
+                if entry.stat(follow_symlinks=False).st_mode & 0o100:
+                    os.chmod(path, 0o755)  # noqa: S103 - a script of the user's
+
+
+def trim(trees: str, trash: str) -> None:
+    """Move the trees that were not used for longest to the trash."""
+    for home in _newest(trees)[_KEPT:]:
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(home, os.path.join(trash, os.path.basename(home)))
+
+
+def own_modules(folder: str) -> List[str]:
+    """Name the modules and packages in a folder that Python would import before any others."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return []
+    return list(dict.fromkeys(name for entry in entries for name in _module(entry)))
+
+
+def _module(entry: "os.DirEntry[str]") -> Iterator[str]:
+    # A folder without __init__.py gives way to a package of its name anywhere else.
+    if entry.name.endswith(_SUFFIXES) or os.path.isfile(os.path.join(entry.path, "__init__.py")):
+        yield entry.name.split(".", 1)[0]
+
+
+def forget_modules(folders: List[str], keep: AbstractSet[str] = frozenset()) -> Set[str]:
+    """Let an import find what lies in ``folders``, even where the host has imported another module of that name.
+
+    Python's own modules stay, as they would where Python had loaded them before the script began. So do those of
+    ``keep``; gives the names of these that lie in ``folders`` and come from elsewhere.
+    """
+    ours = {name for folder in folders for name in own_modules(folder)}
+    ours -= imports.STDLIB | {"__main__"}
+    kept = ours & keep
+    imports.forget(ours - kept)
+    # The folders were filled within the tick in which Python last looked. What it knows of others stays, for
+    # importlib.invalidate_caches() takes milliseconds.
+    for path in [path for path in sys.path_importer_cache if path.startswith(tuple(folders))]:
+        del sys.path_importer_cache[path]
+    specs = {name: getattr(sys.modules.get(name), "__spec__", None) for name in kept}
+    return {name for name, spec in specs.items() if imports.folder_of(name, spec) not in folders}

@@ -1,0 +1,1 @@
+"""SageMaker's script-mode contract, as files, variables, words and sentences."""

@@ -1,0 +1,81 @@
+"""The config files of a training job on one host."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Dict
+
+from jupyter_smx.agent.contract import service
+from jupyter_smx.agent.contract.script import is_driven, script_name
+from jupyter_smx.agent.place import ML
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.place import Place
+
+LOG_LEVEL = 20
+OF_THE_DRIVER = ("code", "sm_drivers")
+"""Channels that SageMaker's SDK 3 adds: the folder of code, and that of its own drivers."""
+
+
+def resource_config(place: Place) -> Dict[str, Any]:
+    """Give the content of ``resourceconfig.json`` of a training job."""
+    return {
+        "current_host": place.host,
+        "current_instance_type": place.instance_type,
+        "current_group_name": place.group,
+        "hosts": sorted(place.hosts),
+        "instance_groups": place.groups,
+        "network_interface_name": place.interface,
+        "topology": None,
+    }
+
+
+def _channel(mode: str, distribution: str, content_type: str) -> Dict[str, str]:
+    found = {"TrainingInputMode": mode, "S3DistributionType": distribution, "RecordWrapperType": "None"}
+    return {**found, "ContentType": content_type} if content_type else found
+
+
+def input_data_config(spec: Dict[str, Any]) -> Dict[str, Any]:
+    """Give the content of ``inputdataconfig.json``."""
+    found = {
+        channel["name"]: _channel(
+            channel.get("mode") or "File",
+            channel.get("distribution") or "FullyReplicated",
+            channel.get("content_type") or "",
+        )
+        for channel in spec.get("channels") or []
+    }
+    if is_driven(spec):
+        found.update({name: _channel("File", "FullyReplicated", "") for name in OF_THE_DRIVER})
+    return found
+
+
+def hyperparameters(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
+    """Give the content of ``hyperparameters.json``: what was given, and what SageMaker's SDK 2 adds for a script."""
+    given = spec.get("hyperparameters") or {}
+    if is_driven(spec):
+        return dict(given)
+    added = {
+        "sagemaker_submit_directory": place.path("code"),
+        "sagemaker_program": script_name(spec),
+        "sagemaker_container_log_level": LOG_LEVEL,
+        "sagemaker_job_name": spec.get("name", ""),
+        "sagemaker_region": service.region(spec, place),
+    }
+    return {**{name: json.dumps(value) for name, value in added.items()}, **given}
+
+
+def _of_checkpoints(spec: Dict[str, Any]) -> Dict[str, str]:
+    if not spec.get("checkpoint"):
+        return {}
+    return {"input/config/checkpointconfig.json": json.dumps({"LocalPath": f"{ML}/checkpoints"})}
+
+
+def texts(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
+    """Give the text of every config file by its path under ``/opt/ml``."""
+    return {
+        "input/config/resourceconfig.json": json.dumps(resource_config(place)),
+        "input/config/inputdataconfig.json": json.dumps(input_data_config(spec)),
+        "input/config/hyperparameters.json": json.dumps(hyperparameters(spec, place)),
+        **_of_checkpoints(spec),
+    }

@@ -1,0 +1,180 @@
+"""Who runs a script in several processes, on which hosts, and by which words: sagemaker-training's rules. Pure."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+
+from jupyter_smx.agent.contract import toolkit
+from jupyter_smx.agent.contract.hyperparameters import HyperparameterError, split
+from jupyter_smx.agent.contract.script import is_driven
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.place import Place
+
+RUNNERS = (("sagemaker_torch_distributed_enabled", "torchrun"), ("sagemaker_mpi_enabled", "mpi"))
+"""Hyperparameters of the SDK's, and what each lets the toolkit start."""
+_OF_RANKS = (
+    ("pml", "ob1"),
+    ("btl", "^openib"),
+    ("orte_abort_on_non_zero_status", "1"),
+    ("btl_vader_single_copy_mechanism", "none"),
+)
+"""Open MPI's settings with which both contracts start ranks."""
+
+
+class Distribution(NamedTuple):
+    """A job's distribution as all of its hosts see it.
+
+    ``processes`` run on each of ``hosts``, ``hosts[0]`` leads. For mpirun are ``options``, which are further words, and
+    ``total``, how many run on all hosts where these need not be full. ``driven`` is started by SDK 3's drivers.
+    """
+
+    runner: str
+    groups: List[str]
+    hosts: List[str]
+    processes: int
+    options: str = ""
+    total: Optional[int] = None
+    driven: bool = False
+
+
+def _count(framework: Dict[str, Any], name: str) -> Optional[int]:
+    """Read a number of processes, None where it is not given.
+
+    :raises HyperparameterError: that is none.
+    """
+    given = framework.get(name)
+    if given is None:
+        return None
+    try:
+        count = int(given)
+    except (TypeError, ValueError, OverflowError):
+        count = 0
+    if count < 1:
+        raise HyperparameterError(f"hyperparameters: {name} is {given!r}; it is a number of processes, 1 or more.")
+    return count
+
+
+def chosen(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
+    """Read a job's distribution from its hyperparameters, by SDK 3's contract from the wish; None where it has none.
+
+    Without a choice of groups it is the group of this host. Hosts keep the order that their group lists them in. That
+    of a processing job is no hyperparameter, since its script would see that.
+
+    :raises HyperparameterError: a hyperparameter of the distribution cannot be what it is.
+    """
+    if spec["kind"] == "process":
+        return Distribution("pyspark", [place.group], place.hosts, 1) if spec["distribution"] == "pyspark" else None
+    if is_driven(spec):
+        return _driven(spec, place)
+    _own, framework = split(spec.get("hyperparameters") or {})
+    runner = next((name for flag, name in RUNNERS if framework.get(flag) is True), "")
+    if not runner:
+        return None
+    groups = toolkit.distribution_groups(framework, place)
+    gpus = _gpus(spec, place)
+    hosts = toolkit.leading_hosts(groups, place) or sorted(place.hosts)
+    processes = _count(framework, "sagemaker_mpi_num_of_processes_per_host") or gpus or 1
+    options = framework.get("sagemaker_mpi_custom_mpi_options") or ""
+    return Distribution(
+        runner, groups, hosts, processes, str(options), _count(framework, "sagemaker_mpi_num_processes")
+    )
+
+
+def _gpus(spec: Dict[str, Any], place: Place) -> int:
+    return len(spec.get("gpus") or []) or place.gpus
+
+
+def _driven(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
+    """Read a distribution of SDK 3's: it is over all hosts, and mpirun gets as many ranks as one host has processes."""
+    if not spec["distribution"]:
+        return None
+    count = spec["processes"] or _gpus(spec, place) or 1
+    return Distribution(spec["distribution"], [place.group], sorted(place.hosts), count, total=count, driven=True)
+
+
+def here(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
+    """Give the distribution that this host takes part in; hosts of other groups run the script plainly."""
+    found = chosen(spec, place)
+    return found if found is not None and place.group in found.groups else None
+
+
+def torchrun_words(found: Distribution, place: Place) -> List[str]:
+    """Give what stands between ``torchrun`` and the script."""
+    words = ["--nnodes", str(len(found.hosts)), "--nproc_per_node", str(found.processes)]
+    if len(found.hosts) > 1:
+        words += ["--master_addr", place.reach(found.hosts[0]), "--master_port", str(place.port)]
+        words += ["--node_rank", str(found.hosts.index(place.host))]
+    return words
+
+
+def driven_words(found: Distribution, place: Place, environment: Iterable[str]) -> List[str]:
+    """Give what stands before the script where SDK 3's drivers start it in several processes."""
+    if found.runner == "mpi":
+        return ["mpirun", *mpi_words(found, place, environment), sys.executable, "-m", "mpi4py"]
+    words = torchrun_words(found, place)
+    return ["torchrun", *(f"{words[at]}={words[at + 1]}" for at in range(0, len(words), 2))]
+
+
+def _of_the_contract(environment: Iterable[str]) -> List[str]:
+    """Name the variables that mpirun hands on."""
+    return sorted(name for name in environment if name.startswith(("SM_", "SAGEMAKER_")))
+
+
+def _between_hosts(place: Place) -> List[Tuple[str, str]]:
+    """Give Open MPI's settings by which hosts speak to each other in both contracts."""
+    interface = place.interface
+    return [("btl_tcp_if_include", interface), ("oob_tcp_if_include", interface), ("plm_rsh_no_tree_spawn", "1")]
+
+
+def _mca(settings: Iterable[Tuple[str, str]]) -> List[str]:
+    return [word for name, value in settings for word in ("-mca", name, value)]
+
+
+def mpi_words(found: Distribution, place: Place, environment: Iterable[str]) -> List[str]:
+    """Give what stands between ``mpirun`` and Python: sagemaker-training's words, but its trick with host names."""
+    if found.driven:
+        return _driven_mpi_words(found, place, environment)
+    hosts = ",".join(f"{host}:{found.processes}" for host in found.hosts)
+    said = ["--host", hosts, "-np", str(found.total or found.processes * len(found.hosts)), "--allow-run-as-root"]
+    said += ["--display-map", "--tag-output", *_mca(_between_hosts(place))]
+    said += ["-bind-to", "none", "-map-by", "slot", *_mca(_OF_RANKS)]
+    said += ["-x", "NCCL_MIN_NRINGS=4", "-x", f"NCCL_SOCKET_IFNAME={place.interface}", "-x", "NCCL_DEBUG=INFO"]
+    said += [word for name in ("LD_LIBRARY_PATH", "PATH") if name in environment for word in ("-x", name)]
+    said += shlex.split(found.options)
+    return said + [word for name in _of_the_contract(environment) for word in ("-x", name)]
+
+
+def _driven_mpi_words(found: Distribution, place: Place, environment: Iterable[str]) -> List[str]:
+    slots = f":{found.processes}" if found.processes > 1 else ""
+    settings = [*_between_hosts(place), *_OF_RANKS, ("plm_rsh_num_concurrent", str(len(found.hosts)))]
+    said = ["--host", ",".join(host + slots for host in found.hosts), "-np", str(found.total)]
+    said += ["--allow-run-as-root", "--tag-output", *_mca(settings)]
+    handed = [f"NCCL_SOCKET_IFNAME={place.interface}", *(n for n in ("LD_LIBRARY_PATH", "PATH") if n in environment)]
+    return said + [word for name in handed for word in ("-x", name)]
+
+
+def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
+    """Give the variables by which the processes of several hosts find each other; those of the wish win.
+
+    SageMaker's image of PyTorch sets them for every job, so a script that starts a process group itself finds them.
+    """
+    if spec["kind"] != "train":
+        return {}
+    found = here(spec, place)
+    ours: Dict[str, str] = {}
+    if found is not None and found.driven:
+        ours.update(NCCL_SOCKET_IFNAME=place.interface, GLOO_SOCKET_IFNAME=place.interface)
+    elif not is_driven(spec) and (found is not None or len(place.hosts) > 1):
+        _own, framework = split(spec.get("hyperparameters") or {})
+        master = toolkit.master(toolkit.distribution_groups(framework, place), place)
+        ours.update(MASTER_ADDR=place.reach(master), MASTER_PORT=str(place.port))
+        ours.update(NCCL_SOCKET_IFNAME=place.interface, GLOO_SOCKET_IFNAME=place.interface)
+    if found is not None and found.runner == "torchrun":
+        ours.update(NCCL_PROTO="simple")
+        if found.processes > 1:
+            ours.update(OMP_NUM_THREADS="1")  # as torchrun does, so that ranks do not fight for the host's cores
+    wished = spec.get("environment") or {}
+    return {name: value for name, value in ours.items() if name not in wished}

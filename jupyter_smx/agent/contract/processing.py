@@ -1,0 +1,129 @@
+"""The contract of a processing job: its config files and its variables."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING, Any, Dict, List
+
+from jupyter_smx.agent.contract import script, service
+from jupyter_smx.agent.place import input_folder
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.place import Place
+
+
+_RUNPROC = """\
+#!/bin/bash
+# How a FrameworkProcessor starts its script. This job was started without it, in the same folder by the same words.
+cd {folder} || exit
+tar -xzf {archive} || exit
+if [ -f requirements.txt ]; then pip install -r requirements.txt || exit; fi
+{start} "$@"
+"""
+_VOLUME = 30
+"""Gigabytes that SageMaker's SDK asks for; nothing here depends on it."""
+
+
+def _input(name: str, folder: str, source: str, channel: Dict[str, Any]) -> Dict[str, Any]:
+    return {
+        "InputName": name,
+        "S3Input": {
+            "LocalPath": folder,
+            "S3Uri": source,
+            "S3DataDistributionType": channel.get("distribution") or "FullyReplicated",
+            "S3DataType": "S3Prefix",
+            "S3InputMode": channel.get("mode") or "File",
+            "S3CompressionType": "None",
+            "S3DownloadMode": "StartOfJob",
+        },
+    }
+
+
+def _starter(place: Place) -> str:
+    return place.path("processing", "input", "entrypoint", "runproc.sh")
+
+
+def _entrypoint(spec: Dict[str, Any], place: Place) -> List[str]:
+    if script.is_frameworks(spec):
+        return ["/bin/bash", _starter(place)]
+    name = script.argv(spec, place)[0]
+    return ["python3", name] if name.endswith(".py") else [name]
+
+
+def _inputs(spec: Dict[str, Any], place: Place) -> List[Dict[str, Any]]:
+    """Name the channels, and the code, which is an input like any other."""
+    found = [
+        _input(one["name"], input_folder(place, "process", one), one.get("source", ""), one) for one in spec["channels"]
+    ]
+    if spec["source_dir"] or spec["entry_point"]:
+        found.append(_input("code", script.code_folder(spec, place), spec["folder"], {}))
+    if script.is_frameworks(spec):
+        found.append(_input("entrypoint", place.path("processing", "input", "entrypoint"), "", {}))
+    return found
+
+
+def _job_config(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
+    outputs = [
+        {
+            "OutputName": output["name"],
+            "S3Output": {
+                "LocalPath": place.real(output["path"]),
+                "S3Uri": output.get("destination", ""),
+                "S3UploadMode": output.get("mode") or "EndOfJob",
+            },
+        }
+        for output in spec["outputs"]
+    ]
+    words = script.argv(spec, place)[1:]
+    cluster = {"InstanceCount": len(place.hosts), "InstanceType": place.instance_type}
+    return {
+        "ProcessingJobArn": service.arn(spec, place),
+        "ProcessingJobName": spec["name"],
+        "AppSpecification": {
+            "ImageUri": "",
+            "ContainerEntrypoint": _entrypoint(spec, place),
+            "ContainerArguments": words or None,
+        },
+        "Environment": spec["environment"],
+        "ProcessingInputs": _inputs(spec, place),
+        "ProcessingOutputConfig": {"Outputs": outputs, "KmsKeyId": None},
+        "ProcessingResources": {"ClusterConfig": {**cluster, "VolumeSizeInGB": _VOLUME, "VolumeKmsKeyId": None}},
+        "RoleArn": spec["role"],
+        "StoppingCondition": {"MaxRuntimeInSeconds": int(spec["max_run"])},
+    }
+
+
+def texts(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
+    """Give the text of every config file by its path under ``/opt/ml``."""
+    hosts = {"current_host": place.host, "hosts": sorted(place.hosts)}
+    found = {
+        "config/resourceconfig.json": json.dumps(hosts),
+        "config/processingjobconfig.json": json.dumps(_job_config(spec, place)),
+    }
+    if script.is_frameworks(spec):
+        name = script.script_name(spec)
+        start = f"exec python3 {shlex.quote(name)}"
+        if not name.endswith(".py"):
+            start = f"chmod +x {shlex.quote(name)} && exec ./{shlex.quote(name)}"
+        found["processing/input/entrypoint/runproc.sh"] = _RUNPROC.format(
+            folder=shlex.quote(script.code_folder(spec, place)),
+            archive=script.ARCHIVE,
+            start=start,
+        )
+    return found
+
+
+def _name(text: str) -> str:
+    return "".join(letter if letter.isalnum() else "_" for letter in text).upper()
+
+
+def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
+    """Give the variables of the folders that the wish names; SageMaker itself has none for them."""
+    found = {}
+    if spec["kind"] == "process":
+        for channel in spec.get("channels") or []:
+            found["SMX_INPUT_" + _name(channel["name"])] = input_folder(place, "process", channel)
+    for output in spec.get("outputs") or []:
+        found["SMX_OUTPUT_" + _name(output["name"])] = place.real(output["path"])
+    return found

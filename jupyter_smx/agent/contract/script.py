@@ -1,0 +1,83 @@
+"""The script of a job: its file, the folder that it lies in, where it starts, and its words."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Dict, List
+
+from jupyter_smx.agent.contract import hyperparameters
+from jupyter_smx.agent.place import input_folder
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.place import Place
+
+
+ARCHIVE = "sourcedir.tar.gz"
+"""Name that SageMaker's SDK gives the packed folder of code."""
+
+
+def is_driven(spec: Dict[str, Any]) -> bool:
+    """Say whether the drivers of SageMaker's Python SDK 3 run the script; else the toolkit in its images does."""
+    return bool(spec["kind"] == "train" and spec["contract"] == "v3")
+
+
+def is_frameworks(spec: Dict[str, Any]) -> bool:
+    """Say whether SageMaker's FrameworkProcessor would start the job: a folder of code is what it is for."""
+    return bool(spec["kind"] == "process" and spec["source_dir"]) and not spec["distribution"]
+
+
+def code_folder(spec: Dict[str, Any], place: Place) -> str:
+    """Give the folder of the script and of what lies beside it; a cell alone is always where SageMaker puts it."""
+    if spec["kind"] == "process" and (spec["source_dir"] or spec["entry_point"]):
+        return place.path("processing", "input", "code")
+    if is_driven(spec):
+        return place.path("input", "data", "code")
+    return place.path("code")
+
+
+def folder_to_fill(spec: Dict[str, Any], place: Place, ml: str) -> str:
+    """Give the folder of the code by the name that it has to be filled by; ``ml`` is the host's own of ``/opt/ml``.
+
+    By that name it can be put there by a rename. Where an input is mounted over it, as one that lies at
+    ``/opt/ml/processing/input``, only the job's own name leads into that input.
+    """
+    folder = code_folder(spec, place)
+    holding = [input_folder(place, spec["kind"], one) for one in spec["channels"]]
+    covered = any(folder.startswith(one + os.sep) for one in holding)
+    return folder if covered else code_folder(spec, place._replace(base=ml))
+
+
+def working_folder(spec: Dict[str, Any], place: Place) -> str:
+    """Give the folder that the script starts in.
+
+    SageMaker's FrameworkProcessor changes to its code, the ScriptProcessor stays in the working folder of the image.
+    """
+    return code_folder(spec, place) if spec["source_dir"] or is_driven(spec) else place.path("code")
+
+
+def script_name(spec: Dict[str, Any]) -> str:
+    """Give the path of the script within its folder: the entry point, or the name that the cell has as a script."""
+    return spec["entry_point"] or spec["script"] or ("process.py" if spec["kind"] == "process" else "train.py")
+
+
+def search_path(spec: Dict[str, Any], place: Place) -> List[str]:
+    """Give the folders in which imports look first: the script's own, as for any script, then that of all code."""
+    folder = code_folder(spec, place)
+    beside = os.path.dirname(os.path.join(folder, script_name(spec)))
+    return list(dict.fromkeys([beside, folder]))
+
+
+def argv(spec: Dict[str, Any], place: Place) -> List[str]:
+    """Give ``sys.argv`` of the script; a processing job gets its arguments as they are."""
+    name, given = script_name(spec), spec.get("hyperparameters") or {}
+    if is_driven(spec):
+        return [name, *hyperparameters.driven_arguments(given)]
+    if spec["kind"] == "process" and spec["entry_point"] and not spec["source_dir"]:
+        name = os.path.join(code_folder(spec, place), name)  # how the ScriptProcessor starts it
+    return [name, *hyperparameters.arguments(hyperparameters.split(given)[0]), *spec["arguments"]]
+
+
+def module_of(name: str) -> str:
+    """Give what sagemaker-training calls the module of a script: its name, without ``.py`` where it has that."""
+    stem, ending = os.path.splitext(name)
+    return stem if ending == ".py" else name

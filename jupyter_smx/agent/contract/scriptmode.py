@@ -1,0 +1,75 @@
+"""SageMaker's contract with a script: what one job finds on one host, as pure functions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict
+
+from jupyter_smx.agent.contract import configfiles, distribution, driver, processing, service, toolkit
+from jupyter_smx.agent.contract.script import is_driven
+from jupyter_smx.agent.place import ML
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.place import Place
+
+
+def config_files(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
+    """Give the text of every config file by its path under ``/opt/ml``."""
+    if spec["kind"] == "process":
+        return processing.texts(spec, place)
+    return {**configfiles.texts(spec, place), **(driver.texts(spec, place) if is_driven(spec) else {})}
+
+
+def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
+    """Give every variable of the job: the wish's own first, ours win."""
+    found = dict(spec.get("environment") or {})
+    found.update(service.variables(spec, place))
+    if spec["kind"] == "train":
+        found.update((driver if is_driven(spec) else toolkit).variables(spec, place))
+        found.update(distribution.variables(spec, place))
+    found.update(processing.variables(spec, place))
+    if place.base != ML:
+        found["SAGEMAKER_BASE_DIR"] = place.base
+    return found
+
+
+def complete(spec: Dict[str, Any]) -> Dict[str, Any]:
+    """Fill the fields that a controller may leave out.
+
+    :raises ValueError: a field that cannot be used; the text names it.
+    """
+    if not isinstance(spec, dict) or not isinstance(spec.get("source"), str):
+        raise ValueError("spec.source: the text of the cell is missing.")  # noqa: TRY004 - one kind for all fields
+    kind = spec.get("kind", "train")
+    if kind not in ("train", "process"):
+        raise ValueError(f"spec.kind: {kind!r}; it is train or process.")
+    if spec.get("contract", "v2") not in ("v2", "v3"):
+        raise ValueError(f"spec.contract: {spec['contract']!r}; it is v2 or v3.")
+    whole: Dict[str, Any] = {
+        "name": "job",
+        "filename": "<" + kind + ">",
+        "hyperparameters": {},
+        "environment": {},
+        "channels": [],
+        "outputs": [],
+        "send": None,
+        "receive": [],
+        "contract": "v2",
+        "distribution": "",
+        "processes": 0,
+        "warm_pool": False,
+        "max_run": 0,
+        "checkpoint": "",
+        "disable_output_compression": False,
+        "keep_alive": 0,
+        "imports": [],
+        "gpus": [],
+        "source_dir": None,
+        "entry_point": "",
+        "arguments": [],
+        "role": "",
+        "script": "",
+        "folder": "",
+    }
+    whole.update({name: value for name, value in spec.items() if value is not None})
+    whole["kind"] = kind
+    return whole

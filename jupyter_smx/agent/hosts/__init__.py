@@ -1,0 +1,1 @@
+"""One host: what it is, what it keeps of its jobs, and when it ends."""

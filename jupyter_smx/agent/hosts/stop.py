@@ -1,0 +1,67 @@
+"""The end that somebody wished for a job on this host: SIGTERM once, and SIGKILL when its grace is over."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from typing import TYPE_CHECKING, Callable, List, Optional
+
+from jupyter_smx.agent.system import process
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.birth.offspring import Child
+    from jupyter_smx.agent.system.loop import Loop, Timer
+
+_LOOK_AGAIN = 0.005
+
+
+class Stop:
+    """Ends the processes of one job; ``cause`` is why, of the first who asked, and "" while nobody did.
+
+    ``child`` is the job's own process, once there is one, and ``strangers`` gives what it started that left its group.
+    """
+
+    def __init__(self, loop: Loop, strangers: Callable[[], List[int]]) -> None:
+        self.cause = ""
+        self.child: Optional[Child] = None
+        self._loop = loop
+        self._strangers = strangers
+        self._due = math.inf
+        self._timer: Optional[Timer] = None
+
+    def ask(self, grace: float, cause: str) -> None:
+        """Tell the job to end, within ``grace`` seconds.
+
+        Who asks once more, as a controller does that cannot know whether it was heard, may shorten the grace and does
+        not begin it anew; the job hears nothing of it, for many a handler takes a second signal for impatience.
+        """
+        if not self.cause:
+            self.cause = cause
+            self.tell()
+        due = time.monotonic() + grace
+        if due < self._due:
+            self._due = due
+            self.over()
+            self._timer = self._loop.later(grace, self.kill)
+
+    def tell(self) -> None:
+        """Send the polite signal, where an end was asked for, to all that is there; harmless before the job is born."""
+        child = self.child
+        if self.cause and child is not None and child.pid and not child.gone:
+            process.signal_all(child.pid, self._strangers(), signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send the other one; to a job that is not born yet as soon as it is."""
+        child = self.child
+        if child is None or child.gone:
+            return
+        if not child.pid:
+            self._timer = self._loop.later(_LOOK_AGAIN, self.kill)
+            return
+        process.signal_all(child.pid, self._strangers(), signal.SIGKILL)
+
+    def over(self) -> None:
+        """Wait for nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()

@@ -1,0 +1,1 @@
+"""One job on one host, from what it gets to its last word."""

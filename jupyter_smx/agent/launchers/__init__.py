@@ -1,0 +1,1 @@
+"""What starts one script on several hosts: torchrun, Open MPI, Spark."""

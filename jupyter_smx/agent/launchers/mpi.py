@@ -1,0 +1,141 @@
+"""``mpirun`` over the hosts of a job: Open MPI's own, which reaches the other hosts through our doors instead of sshd.
+
+The leading host runs ``mpirun``. Where that would call ``ssh`` it calls this program again (``reach``), which says the
+words to a door, a socket in the folder of the job on the other host; the process of the job there (``wait_at_door``)
+runs them in its own world, and its part is over when they are.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from typing import TYPE_CHECKING, Callable, Dict, List
+
+from jupyter_smx.agent import wire
+from jupyter_smx.agent.contract import distribution
+from jupyter_smx.agent.launchers import door
+from jupyter_smx.agent.refusal import RefusalError
+from jupyter_smx.agent.system import process
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.place import Place
+
+_DOOR = "orted.sock"
+_TAG = re.compile(rb"\[(\d+),(\d+)\]<(stdout|stderr)>")
+
+
+def tagged(line: bytes, found: distribution.Distribution) -> bytes:
+    """Say in a line of mpirun's which rank of which host it is, as sagemaker-training does."""
+
+    def said(match: re.Match[bytes]) -> bytes:
+        job, rank, stream = match.groups()
+        index = int(rank) // found.processes
+        host = found.hosts[index] if index < len(found.hosts) else found.hosts[-1]
+        return b"[%s,mpirank:%s,%s]<%s>" % (job, rank, host.encode(), stream)
+
+    return _TAG.sub(said, line)
+
+
+def _need(program: str) -> str:
+    path = shutil.which(program)
+    if path is None:
+        raise RefusalError(
+            f"distribution: mpi needs Open MPI's {program} on every host, and this machine has none. "
+            "On Debian: apt-get install openmpi-bin."
+        )
+    if importlib.util.find_spec("mpi4py") is None:
+        raise RefusalError(
+            "distribution: mpi runs a script by mpi4py, which the job's Python lacks. "
+            "Choose another one with --python, or add mpi4py to --requirements."
+        )
+    return path
+
+
+def _remote_shell(job: str) -> str:
+    """Write the program that mpirun calls as it would call ssh; its name must have no blanks."""
+    path = os.path.join(tempfile.mkdtemp(prefix="smx-mpi-"), "reach")
+    text = f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -I {shlex.quote(process.entry())} reach {shlex.quote(job)}"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text + ' "$@"\n')
+    os.chmod(path, 0o700)
+    return path
+
+
+def lead(words: List[str], script: List[str], found: distribution.Distribution, job: str) -> int:
+    """Run ``mpirun`` with these words before the script, show what it says with the ranks' names; gives its exit code.
+
+    :raises RefusalError: this machine has no Open MPI, or the job's Python no mpi4py.
+    """
+    mpirun = _need("mpirun")
+    shell = _remote_shell(job)
+    own = ["-mca", "plm_rsh_agent", shell, "-mca", "orte_leave_session_attached", "1"]
+    command = [mpirun, *own, *words, sys.executable, "-m", "mpi4py", *script]
+    try:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0) as running:
+            lines = os.fdopen(os.dup(running.stdout.fileno()), "rb")  # type: ignore[union-attr]
+            with lines:
+                for line in lines:
+                    os.write(1, line if found.driven else tagged(line, found))
+            code = running.wait()
+    finally:
+        shutil.rmtree(os.path.dirname(shell), ignore_errors=True)
+    return code if code >= 0 else 128 - code
+
+
+def wait_at_door(job: str, first_line: Callable[[], None]) -> int:
+    """Run what the leading host says at the door of this one; the exit code of a host that only helps is 0.
+
+    :raises RefusalError: this machine has no Open MPI, or the job's Python no mpi4py.
+    """
+    _need("orted")
+    with door.opened(job, _DOOR) as listener:
+        visitor = listener.accept()[0]
+    with visitor:
+        asked: Dict[str, str] = wire.receive(visitor).header
+        first_line()
+        done = subprocess.run(["/bin/sh", "-c", asked["command"]], check=False)
+        visitor.sendall(wire.encode({"code": done.returncode}))
+    return 0
+
+
+def reach(words: List[str]) -> int:
+    """Be what mpirun calls instead of ssh: ``JOB_FOLDER HOST WORDS…``; gives the exit code of the words there."""
+    job, host, command = words[0], words[1], " ".join(words[2:])
+    folder, until = door.folder_of(job, host), time.monotonic() + door.PATIENCE
+    while time.monotonic() < until:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            if not door.enters(connection, folder, _DOOR):
+                time.sleep(door.LOOK_AGAIN)
+                continue
+            connection.sendall(wire.encode({"command": command}))
+            try:
+                code = int(wire.receive(connection).header["code"])
+            except (EOFError, OSError):
+                code = 255  # as ssh, when the other side is gone
+            return code if code >= 0 else 128 - code
+    sys.stderr.write(f"{host} did not open its door for {door.PATIENCE:.0f} s\n")
+    return 255
+
+
+def run(
+    found: distribution.Distribution, place: Place, script: List[str], job: str, first_line: Callable[[], None]
+) -> int:
+    """Do this host's part of ``script``, the words that Python gets; gives its exit code.
+
+    :raises RefusalError: a program is missing here.
+    """
+    if not process.LINUX:
+        raise RefusalError("distribution: hosts reach each other for mpi on Linux only.")
+    sys.stdout.flush()
+    if place.host != found.hosts[0]:
+        return wait_at_door(job, first_line)
+    first_line()
+    return lead(distribution.mpi_words(found, place, os.environ), script, found, job)

@@ -1,0 +1,395 @@
+"""A standalone Spark cluster over the hosts of a processing job, for as long as its script runs.
+
+The first host has the master, the script, and a worker where its memory lets it; each other host has a worker. They
+find each other at a door of the first host, and who came in learns by its closing that the script has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
+
+from jupyter_smx.agent import wire
+from jupyter_smx.agent.contract import entry, script
+from jupyter_smx.agent.launchers import door, executor_output, spark_settings
+from jupyter_smx.agent.launchers.news import News
+from jupyter_smx.agent.refusal import RefusalError
+from jupyter_smx.agent.system import limits, memory, process
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.contract.distribution import Distribution
+    from jupyter_smx.agent.launchers.spark_settings import Offer, Settings
+    from jupyter_smx.agent.place import Place
+
+_DOOR = "spark.sock"
+_SHOW_AGAIN = 0.5
+"""Seconds after which the log shows what executors have said."""
+_START_PATIENCE = 120.0
+_END_PATIENCE = 10.0
+"""Seconds that JVMs have to end by themselves; then they are killed."""
+_CONFIGURATION = ("processing", "input", "conf", "configuration.json")
+
+
+class ClusterError(Exception):
+    """The cluster ended before the script did; the text is a sentence."""
+
+
+class Part(NamedTuple):
+    """One host's part in one job; ``job`` is the job's folder on this host, ``first_line`` says that work begins."""
+
+    found: Distribution
+    spec: Dict[str, Any]
+    place: Place
+    job: str
+    first_line: Callable[[], None]
+
+    def leads(self) -> bool:
+        """Say whether the script runs here."""
+        return self.place.host == self.found.hosts[0]
+
+    def memory(self) -> int:
+        """Give the bytes that the job may have here."""
+        whole = memory.of_machine().get("MemTotal", 0) // len(self.found.hosts)
+        return limits.current().memory or whole
+
+
+def take_part(part: Part) -> bool:
+    """Do this host's part. True in the process that has to run the script; what watches over it never comes back.
+
+    :raises RefusalError: this host has no Java, or the job's Python no Spark.
+    :raises ClusterError: a part of the cluster ended while the script ran.
+    :raises OSError: the cluster's files or sockets cannot be made.
+    """
+    if not process.LINUX:
+        raise RefusalError("distribution: pyspark runs on Linux hosts only, where a script can be forked safely.")
+    spark, configuration = _need(), _wished(part.place.path(*_CONFIGURATION))
+    sys.stdout.flush()
+    settings = _settings(part, spark)
+    process.become_subreaper()
+    ours = {**spark_settings.variables(settings, sys.executable), **configuration.variables}
+    os.environ.update({name: value for name, value in ours.items() if name not in part.spec["environment"]})
+    cluster = _Cluster(part, settings, News())
+    try:
+        return _lead(cluster, configuration) if part.leads() else _help(cluster)
+    except _ToldError:
+        cluster.end()
+        _die_of(signal.SIGTERM)
+    except EOFError as error:
+        cluster.end()
+        raise ClusterError("There is no Spark cluster: another host left.") from error
+    except BaseException:
+        cluster.end()
+        raise
+
+
+def explain(report: Dict[str, Any]) -> None:
+    """Add to what is known of an exception of the script's what a function of its raised on another host."""
+    if report["exception"] and not report["remark"]:
+        report["remark"] = spark_settings.raised_by_worker(report["exception"]["traceback"])
+
+
+# What there must be
+
+
+def _need() -> str:
+    """Give the folder of Spark, where all is there that it needs."""
+    spark = _spark_home()
+    java = os.environ.get("JAVA_HOME", "")
+    if not (java and os.path.exists(os.path.join(java, "bin", "java"))) and shutil.which("java") is None:
+        raise RefusalError(
+            "distribution: Spark runs on Java, and this machine has none. "
+            "On Debian: apt install default-jre-headless. Elsewhere install Java 17 and name it in JAVA_HOME."
+        )
+    if shutil.which("bash") is None:
+        raise RefusalError("distribution: Spark's own programs need bash, and this machine has none.")
+    return spark
+
+
+def _settings(part: Part, spark: str) -> Settings:
+    """Make the folders of this host; that outside of the job's own comes last, so that none is left where one fails."""
+    folder = os.path.join(part.job, "spark")
+    os.makedirs(os.path.join(folder, "conf"), mode=0o700)
+    temporary = tempfile.mkdtemp(prefix="spark-local-")
+    return spark_settings.Settings(part.place.reach(part.place.host), spark, folder, temporary, "")
+
+
+def _spark_home() -> str:
+    """Give the folder of Spark: the one that the environment names, as for PySpark itself, or that of the package."""
+    found = importlib.util.find_spec("pyspark")
+    if found is None:
+        raise RefusalError(
+            "distribution: pyspark is not installed in the job's Python. Install it there (pip install pyspark), "
+            "add pyspark to --requirements, or choose another Python with --python."
+        )
+    named = os.environ.get("SPARK_HOME", "")
+    inside = os.path.dirname(found.origin or "")
+    for folder in (named, inside):
+        if folder and os.path.exists(os.path.join(folder, "bin", "spark-class")):
+            return folder
+    raise RefusalError(
+        f"distribution: pyspark in {inside} has no Spark in it, as where only its client is installed. "
+        "Install the whole of it: pip install pyspark."
+    )
+
+
+def _wished(path: str) -> spark_settings.Wished:
+    """Read the configuration that SageMaker's SDK would hand in, where the job has one."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = spark_settings.wished(file.read())
+    except OSError:
+        return spark_settings.Wished({}, {}, ())
+    except ValueError as error:
+        raise RefusalError(f"{path}: {error}.") from error
+    if found.unused:
+        entry.say(f"{path}: {', '.join(found.unused)} has no meaning here and is left out.")
+    return found
+
+
+# The cluster
+
+
+class _ToldError(Exception):
+    """Somebody wants this job to end."""
+
+
+class _Cluster:
+    """The daemons of this host, their files, and how all of that ends."""
+
+    def __init__(self, part: Part, settings: Settings, news: News) -> None:
+        self.part = part
+        self.settings = settings
+        self.news = news
+        self.daemons: Dict[str, subprocess.Popen[bytes]] = {}
+        self._outputs = executor_output.Outputs(os.path.join(settings.folder, "work"), executor_output.to_log)
+
+    def configure(self, secret: str, properties: Callable[[Settings], Dict[str, str]]) -> None:
+        """Write the files that Spark's programs read."""
+        self.settings = self.settings._replace(secret=secret)
+        texts = {"spark-defaults.conf": spark_settings.lines(properties(self.settings))}
+        texts["log4j2.properties"] = spark_settings.LOGGING
+        for name, text in texts.items():
+            path = os.path.join(self.settings.folder, "conf", name)
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+                file.write(text)
+
+    def start(self, name: str, words: List[str]) -> None:
+        """Start a daemon."""
+        self.daemons[name] = subprocess.Popen(words, stdin=subprocess.DEVNULL, cwd=self.settings.temporary)
+
+    def wait(self, others: Sequence[socket.socket] = ()) -> List[socket.socket]:
+        """Wait for news or for others to be read, and show meanwhile what executors say."""
+        ready = self.news.wait(others, _SHOW_AGAIN)
+        self._outputs.show()
+        return ready
+
+    def broken(self) -> str:
+        """Say which daemon ended by itself, '' while all are there."""
+        for name, daemon in self.daemons.items():
+            code = daemon.poll()
+            if code is not None and not self.news.told:
+                how = f"exit code {code}" if code >= 0 else f"signal {-code} ({signal.Signals(-code).name})"
+                return (
+                    f"The Spark {name} of {self.part.place.host} ended with {how} before the script. Its log says why."
+                )
+        return ""
+
+    def look(self) -> None:
+        """Notice what keeps this host from going on.
+
+        :raises ClusterError: a daemon ended.
+        """
+        broken = self.broken()
+        if self.news.told:
+            raise _ToldError
+        if broken:
+            raise ClusterError(broken)
+
+    def end(self) -> None:
+        """End what is left of Spark on this host, workers before their master, and remove its files."""
+        for name in reversed(list(self.daemons)):
+            daemon = self.daemons[name]
+            everything = process.tree([daemon.pid])
+            process.kill(everything[:1], signal.SIGTERM)
+            process.kill(process.wait_gone(everything, _END_PATIENCE))
+            daemon.wait()
+        self.daemons.clear()
+        self._outputs.show(last=True)
+        for folder in (self.settings.folder, self.settings.temporary):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _die_of(number: int) -> NoReturn:
+    """End as what we watched over ended."""
+    signal.set_wakeup_fd(-1)
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)
+
+
+# The first host
+
+
+def _lead(cluster: _Cluster, configuration: spark_settings.Wished) -> bool:
+    part, settings = cluster.part, cluster.settings
+    share = spark_settings.share_of(part.memory(), leads=True)
+    own = spark_settings.offer_of(share, part.place.cpus, alone=len(part.found.hosts) == 1)
+    with door.opened(part.job, _DOOR, len(part.found.hosts)) as listener:
+        visitors = _gather(cluster, listener)
+    offers = [own, *(offer for _, offer in visitors)]
+    wanted = configuration.properties
+    too_large = spark_settings.too_large(wanted, offers)
+    if too_large:
+        raise RefusalError(too_large)
+    secret, port = secrets.token_hex(32), _free_port(settings.host)
+    master, name = spark_settings.address(settings.host, port), os.path.basename(script.script_name(part.spec))
+
+    def properties(known: Settings) -> Dict[str, str]:
+        found = spark_settings.properties(known, master, name, share.driver)
+        return {**found, **spark_settings.executors(wanted, offers), **wanted}
+
+    cluster.configure(secret, properties)
+    cluster.start("master", spark_settings.master_words(cluster.settings, port))
+    _await_master(cluster, port)
+    for connection, _ in visitors:
+        connection.sendall(wire.encode({"master": master, "secret": secret}))
+    if own.cpus:
+        cluster.start("worker", spark_settings.worker_words(cluster.settings, own, master))
+    entry.say(spark_settings.summary(master, wanted, offers))
+    driver = os.fork()
+    if driver == 0:
+        cluster.news.leave_it()
+        for connection, _ in visitors:
+            connection.close()
+        return True
+    return _watch(cluster, driver, [connection for connection, _ in visitors])
+
+
+def _gather(cluster: _Cluster, listener: socket.socket) -> List[Tuple[socket.socket, Offer]]:
+    """Wait until the other hosts are there and have said what they offer."""
+    found: List[Tuple[socket.socket, Offer]] = []
+    until = time.monotonic() + door.PATIENCE
+    while len(found) < len(cluster.part.found.hosts) - 1:
+        cluster.look()
+        if time.monotonic() > until:
+            raise RefusalError(f"distribution: not all hosts came for {door.PATIENCE:.0f} s, so there is no cluster.")
+        if cluster.news.wait([listener], until - time.monotonic()):
+            visitor = listener.accept()[0]
+            said = wire.receive(visitor).header
+            found.append((visitor, spark_settings.Offer(int(said["cpus"]), int(said["memory"]))))
+    return found
+
+
+def _free_port(host: str) -> int:
+    """Give the port of the master: Spark's own, unless somebody has it."""
+    for port in (spark_settings.MASTER_PORT, 0):
+        with contextlib.suppress(OSError), socket.socket() as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind((host, port))
+            return int(trial.getsockname()[1])
+    raise RefusalError(f"distribution: no server can listen at {host}, so there is no Spark cluster.")
+
+
+def _await_master(cluster: _Cluster, port: int) -> None:
+    until = time.monotonic() + _START_PATIENCE
+    while True:
+        cluster.look()
+        with contextlib.suppress(OSError), socket.create_connection((cluster.settings.host, port), _END_PATIENCE):
+            return
+        if time.monotonic() > until:
+            raise ClusterError(f"The Spark master did not listen within {_START_PATIENCE:.0f} s. Its log says why.")
+        cluster.news.wait(seconds=door.LOOK_AGAIN)
+
+
+def _watch(cluster: _Cluster, driver: int, visitors: List[socket.socket]) -> NoReturn:
+    """Wait until the script has ended, end the cluster, and end as the script did."""
+    status: Optional[int] = None
+    while status is None:
+        broken = cluster.broken()
+        if broken:
+            _end_script(driver)
+            raise ClusterError(broken)
+        pid, found = os.waitpid(driver, os.WNOHANG)
+        if pid:
+            status = found
+        else:
+            cluster.wait()
+    # Its JVM ends by itself, and with it what it has in the cluster.
+    process.wait_gone(_gateways(), _END_PATIENCE)
+    for visitor in visitors:
+        with contextlib.suppress(OSError):
+            visitor.shutdown(socket.SHUT_WR)
+    for visitor in visitors:
+        visitor.settimeout(_END_PATIENCE)
+        with contextlib.suppress(OSError):
+            visitor.recv(1)
+    cluster.end()
+    if os.WIFSIGNALED(status):
+        _die_of(os.WTERMSIG(status))
+    os._exit(os.WEXITSTATUS(status))
+
+
+def _gateways() -> List[int]:
+    """Find the JVMs that PySpark started for the script, which has ended."""
+    words = {pid: process.read(f"/proc/{pid}/cmdline") for pid in process.children(os.getpid())}
+    return [pid for pid, line in words.items() if spark_settings.DRIVER_CLASS in line]
+
+
+def _end_script(driver: int) -> None:
+    """End the script, which waits for a cluster that is gone."""
+    everything = process.tree([driver])
+    process.kill(everything, signal.SIGTERM)
+    process.kill(process.wait_gone(everything, _END_PATIENCE))
+    os.waitpid(driver, 0)
+
+
+# Other hosts
+
+
+def _help(cluster: _Cluster) -> bool:
+    """Have a worker for as long as the script runs."""
+    part = cluster.part
+    share = spark_settings.share_of(part.memory(), leads=False)
+    offer = spark_settings.offer_of(share, part.place.cpus, alone=False)
+    with _visit(cluster) as connection:
+        connection.sendall(wire.encode(offer._asdict()))
+        try:
+            while not cluster.news.wait([connection]):
+                cluster.look()
+            said = wire.receive(connection).header
+        except EOFError:
+            cluster.end()  # the first host has failed, and says why
+            return False
+        cluster.configure(said["secret"], spark_settings.worker_properties)
+        entry.say(f"a Spark worker with {offer.cpus} CPU(s) works here for {said['master']}.")
+        cluster.start("worker", spark_settings.worker_words(cluster.settings, offer, said["master"]))
+        part.first_line()
+        while not cluster.wait([connection]):
+            cluster.look()
+        cluster.end()
+    return False
+
+
+@contextlib.contextmanager
+def _visit(cluster: _Cluster) -> Iterator[socket.socket]:
+    """Go to the door of the first host, which may not be open yet."""
+    part, until = cluster.part, time.monotonic() + door.PATIENCE
+    folder = door.folder_of(part.job, part.found.hosts[0])
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        while not door.enters(connection, folder, _DOOR):
+            cluster.look()
+            if time.monotonic() > until:
+                raise RefusalError(f"distribution: {part.found.hosts[0]} did not begin for {door.PATIENCE:.0f} s.")
+            cluster.news.wait(seconds=door.LOOK_AGAIN)
+        yield connection

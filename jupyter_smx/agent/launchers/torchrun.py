@@ -1,0 +1,142 @@
+"""``torchrun`` on one host: PyTorch's own launcher, whose ranks are forked from a process that has imported it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import uuid
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+
+from jupyter_smx.agent.code import cell, imports
+from jupyter_smx.agent.refusal import RefusalError
+from jupyter_smx.agent.system import process, threads
+
+if TYPE_CHECKING:
+    import types
+
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_LEADER_PATIENCE = 2.0
+_LOOK_AGAIN = 0.002
+
+
+class Ranks:
+    """The ranks of one host: the same code in each, and what they report, a file for each in ``folder``."""
+
+    def __init__(self, code: types.CodeType, main: types.ModuleType, ending: cell.Ending, folder: str) -> None:
+        self.code = code
+        self.main = main
+        self.ending = ending
+        self.folder = folder
+
+    def _path(self, rank: int) -> str:
+        return os.path.join(self.folder, f"rank-{rank}.json")
+
+    def be_one(self, first_line: Callable[[], None]) -> None:
+        """Run the code as one rank, which PyTorch has described in the variables of this process; raises its exit."""
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for stream in (sys.stdout, sys.stderr):
+            # Ranks share one log: pieces of lines that are written at once, as PYTHONUNBUFFERED does, would mix.
+            stream.reconfigure(line_buffering=True, write_through=False)  # type: ignore[union-attr]
+        wanted = os.environ.get("OMP_NUM_THREADS", "")
+        if wanted.isdecimal():
+            threads.limit(int(wanted))
+        threads.reseed()
+        local = int(os.environ["LOCAL_RANK"])
+        cell.execute(self.code, self.main, first_line if local == 0 else _nothing, self.ending)
+        cell.finish()
+        self._report(local)
+        if self.ending.exit_code:
+            raise SystemExit(self.ending.exit_code)
+
+    def _report(self, rank: int) -> None:
+        said = {"exception": self.ending.report["exception"], "imported": imports.by_folder() if rank == 0 else {}}
+        with open(self._path(rank), "w", encoding="utf-8") as file:
+            json.dump(said, file)
+
+    def heard(self, rank: int) -> Dict[str, Any]:
+        """Read what a rank reported; one that was killed said nothing."""
+        try:
+            with open(self._path(rank), encoding="utf-8") as file:
+                found: Dict[str, Any] = json.load(file)
+        except (OSError, ValueError):
+            return {}
+        os.unlink(self._path(rank))
+        return found
+
+    def account(self, count: int, first: Optional[int]) -> None:
+        """Take over what the ranks say: the exception of the one that failed first, and what the leader imported."""
+        found = [self.heard(rank) for rank in range(count)]
+        self.ending.report["imported"] = found[0].get("imported") or {}
+        if first is not None:
+            self.ending.report["exception"] = found[first].get("exception")
+
+
+def _nothing() -> None:
+    return None
+
+
+def _pytorch() -> Any:
+    try:
+        run, api, errors = (
+            importlib.import_module(f"torch.distributed.{part}")
+            for part in ("run", "launcher.api", "elastic.multiprocessing.errors")
+        )
+    except ImportError as error:
+        raise RefusalError(
+            f"distribution: torchrun is a part of PyTorch, which the job's Python lacks ({error}). "
+            "Choose another one with --python, or add torch to --requirements."
+        ) from error
+    return run, api, errors
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), _LEADER_PATIENCE).close()
+    except OSError:
+        return False
+    return True
+
+
+def _await_leader(host: str, port: int) -> None:
+    """Wait until the leading host listens: PyTorch, which meets a closed door, comes back after half a second only."""
+    until = time.monotonic() + _LEADER_PATIENCE
+    while not _listens(host, port) and time.monotonic() < until:
+        time.sleep(_LOOK_AGAIN)
+
+
+def launch(words: List[str], script: List[str], ranks: Ranks, first_line: Callable[[], None]) -> None:
+    """Be ``torchrun`` with these words; returns when all ranks of all hosts have ended, or one has failed.
+
+    PyTorch's own agent does everything: the rendezvous, the variables of the ranks, the watch over them. Only what
+    starts a rank is a fork of this process instead of another interpreter, which would import all modules again.
+
+    :raises RefusalError: there is no PyTorch, or this is a system where what has imported it cannot be forked.
+    """
+    if not process.LINUX:
+        raise RefusalError("distribution: torchrun forks its ranks, which only Linux does safely.")
+    run, api, errors = _pytorch()
+    asked = run.parse_args([*words, *script])
+    if "--master_addr" not in words:
+        # As torchrun does alone on one host: a free port, so that two jobs of one machine do not meet.
+        asked.rdzv_backend, asked.rdzv_endpoint, asked.rdzv_id = "c10d", "localhost:0", str(uuid.uuid4())
+    elif asked.node_rank:
+        _await_leader(asked.master_addr, asked.master_port)
+    config, _command, _words = run.config_from_args(asked)
+    config.start_method = "fork"
+    cell.flush()
+    first: Optional[int] = None
+    try:
+        api.elastic_launch(config=config, entrypoint=lambda: ranks.be_one(first_line))()
+    except errors.ChildFailedError as failed:
+        sys.stderr.write(f"{failed}\n")
+        _rank, failure = failed.get_first_failure()
+        first = failure.local_rank
+        ranks.ending.exit_code = 1
+    ranks.account(config.nproc_per_node, first)

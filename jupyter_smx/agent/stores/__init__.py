@@ -1,0 +1,1 @@
+"""Where bytes of inputs and outputs lie: folders, object stores, and what a host keeps of them."""

@@ -1,0 +1,64 @@
+"""The file systems of fsspec as a courier finds them: by URL, with a word for the package that one of them needs."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Tuple
+
+from jupyter_smx.agent.stores import objects
+
+_PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "http": "aiohttp", "https": "aiohttp"}
+_GOOGLE = ("gs", "gcs")
+_SSH = ("sftp", "ssh")
+"""Protocols whose file system keeps no listings, and hands every word that it is given to the library below it."""
+_CONNECTING, _SILENCE = 30.0, 300.0
+"""Seconds that one waits for the web; how long a file takes as a whole says nothing."""
+
+
+class LackError(Exception):
+    """A package is not installed here."""
+
+
+def is_web(url: str) -> bool:
+    """Say whether a URL is one of the web, whose folders are pages."""
+    return objects.protocol(url) in ("http", "https")
+
+
+def _options(url: str) -> Dict[str, Any]:
+    """Give what the file system of a URL is to know, and inside of an archive also that of the archive."""
+    _inside, archive = objects.chain(url)
+    if archive:
+        return {archive[2:].split("://", 1)[0]: _options(archive[2:])}
+    if not is_web(url) and objects.protocol(url) not in _GOOGLE:
+        return {}
+    import aiohttp  # noqa: PLC0415 - only where it is installed
+
+    patience = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECTING, sock_read=_SILENCE)
+    return {"client_kwargs": {"timeout": patience}} if is_web(url) else {"requests_timeout": patience}
+
+
+def find(url: str, *, cached: bool = False, fresh: bool = False) -> Tuple[Any, str]:
+    """Find the file system of a URL, and what the URL is called there; it may keep its listings where ``cached``.
+
+    What is no more than one connection is a new one where ``fresh``: fsspec keeps the one before, also when the server
+    has ended it meanwhile.
+
+    :raises LackError: a package is not installed here.
+    """
+    try:
+        import fsspec.core  # noqa: PLC0415 - only here, and only where it is installed
+    except ImportError as error:
+        raise LackError("fsspec") from error
+    try:
+        words = _options(url)
+        if objects.protocol(url) not in _SSH:
+            words["use_listings_cache"] = cached
+        if "://" not in url or objects.chain(url)[1]:
+            system, path = fsspec.core.url_to_fs(url, **words)
+        else:  # that function takes every :: for a chain, and a key may have one
+            kind = fsspec.get_filesystem_class(url.split("://", 1)[0])
+            words["skip_instance_cache"] = fresh and not kind.async_impl
+            told = kind._get_kwargs_from_urls(url)  # noqa: SLF001 - as fsspec does
+            system, path = kind(**{**told, **words}), kind._strip_protocol(url)  # noqa: SLF001 - as fsspec does
+    except ImportError as error:
+        raise LackError(_PACKAGES.get(objects.protocol(url), str(error))) from error
+    return system, str(path)

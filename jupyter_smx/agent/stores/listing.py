@@ -1,0 +1,80 @@
+"""What a channel shall hold, found out before anything of it is read: files, folders, and what tells them apart."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import List, NamedTuple, Tuple
+
+from jupyter_smx.agent.refusal import RefusalError
+from jupyter_smx.agent.stores import digest
+
+
+class ListingError(RefusalError):
+    """What a source holds cannot be an input."""
+
+
+class Item(NamedTuple):
+    """One file that is wanted: its name in the channel, its mode, where it comes from and what tells it from others."""
+
+    name: str
+    mode: int
+    file: digest.File
+
+    @property
+    def same(self) -> List[object]:
+        """Give what :data:`digest.Known` compares."""
+        return [self.file.size, self.file.mtime_ns, list(self.file.identity)]
+
+
+class Listing(NamedTuple):
+    """All that a channel shall hold."""
+
+    items: List[Item]
+    folders: List[str]
+
+    @property
+    def size(self) -> int:
+        """Give the bytes of all files."""
+        return sum(item.file.size for item in self.items)
+
+
+def _item(name: str, path: str, found: os.stat_result, now: float) -> Item:
+    if not stat.S_ISREG(found.st_mode):
+        raise ListingError(f"{path!r} is neither a file nor a folder, so it cannot be an input.")
+    identity = (found.st_dev, found.st_ino, found.st_ctime_ns)
+    settled = now - found.st_mtime > digest.RACY
+    file = digest.File(name, path, found.st_size, found.st_mtime_ns, identity, settled)
+    return Item(name, stat.S_IMODE(found.st_mode), file)
+
+
+def survey(pairs: List[Tuple[str, str]], now: float) -> Listing:
+    """Look at everything that a channel consists of; links are followed.
+
+    :raises ListingError: a link that leads into itself, or something that is no file.
+    :raises OSError: something is not there or cannot be looked into.
+    """
+    found = Listing([], [])
+    for name, path in pairs:
+        known = os.stat(path)
+        if stat.S_ISDIR(known.st_mode):
+            _survey_folder(found, name, path, (), now)
+        else:
+            found.items.append(_item(name, path, known, now))
+    return found
+
+
+def _survey_folder(found: Listing, name: str, path: str, above: Tuple[Tuple[int, int], ...], now: float) -> None:
+    own = os.stat(path)
+    me = (own.st_dev, own.st_ino)
+    if me in above:
+        raise ListingError(f"{path!r} leads back to a folder that it lies in, so it cannot be an input.")
+    found.folders.append(name)
+    with os.scandir(path) as entries:
+        inside = list(entries)
+    for entry in inside:
+        known, inner = entry.stat(), f"{name}/{entry.name}"
+        if stat.S_ISDIR(known.st_mode):
+            _survey_folder(found, inner, entry.path, (*above, me), now)
+        else:
+            found.items.append(_item(inner, entry.path, known, now))

@@ -1,0 +1,145 @@
+"""The objects of a store as SageMaker makes channels of them: which ones a source means, and what they are called.
+
+A prefix is a piece of text and no folder: ``s3://b/tr`` means every key that begins with ``tr``. Pure functions.
+"""
+
+from __future__ import annotations
+
+import html
+import itertools
+import json
+import re
+from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
+from urllib.parse import unquote, urljoin, urlsplit
+
+from jupyter_smx.agent.refusal import RefusalError
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z0-9+.-]+::")
+_WEB = ("http", "https")
+_PARTS_OF_NAME = ("", ".", "..")
+SERVERS = ("sftp", "ssh", "ftp", "smb")
+"""Protocols of servers with folders and files, where no name is that of both, and what is written is there in part."""
+
+
+class ObjectsError(RefusalError):
+    """A source that means no objects, or objects that cannot be files of one channel."""
+
+
+class Object(NamedTuple):
+    """One object: where it is, its bytes, what changes with its content ('' if nothing), its name in the channel."""
+
+    url: str
+    size: int
+    mark: str
+    name: str = ""
+
+
+def is_url(source: str) -> bool:
+    """Say whether a source is no path of this machine."""
+    return _URL.match(source) is not None
+
+
+def chain(source: str) -> Tuple[str, str]:
+    """Split what is inside of an archive from the archive, as ``zip://train/`` and ``::s3://bucket/all.zip``."""
+    inside, mark, archive = source.partition("::")
+    return (inside, mark + archive) if "://" in archive else (source, "")
+
+
+def protocol(source: str) -> str:
+    """Give what stands before ``://``."""
+    return re.split(r"://|::", source, maxsplit=1)[0].lower()
+
+
+def url_of(name: str, path: str, source: str) -> str:
+    """Give the URL of an object that its store calls ``name``, in the user's words for ``source``, there ``path``.
+
+    Stores leave out the protocol, some the server as well: what both end with is where the names begin to differ.
+    """
+    kind, mark, place = source.partition("://")
+    written, own = kind + mark + place.rstrip("/"), path.rstrip("/")
+    pairs = zip(reversed(written), reversed(own))  # noqa: B905 - strict is of Python 3.10
+    same = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
+    return written[: len(written) - same] + name[len(own) - same :]
+
+
+def pages(links: Iterable[str], folder: str) -> List[str]:
+    """Give the pages below ``folder`` among the links of a listing: none with a query, as those that only sort it."""
+    plain = [html.unescape(link) for link in links]
+    found = {urljoin(folder, urlsplit(link).path) for link in plain if "?" not in link and "#" not in link}
+    return sorted(url for url in found if url.startswith(folder) and not url.endswith("/"))
+
+
+def name_of(key: str, prefix: str) -> str:
+    """Give the name that an object has in a channel: what comes after the prefix where that ends a folder's name.
+
+    Of a prefix that is a part of a name the whole name is kept, and of an object itself its last part.
+    """
+    rest = key[len(prefix) :]
+    if not prefix or prefix.endswith("/"):
+        return rest
+    if rest.startswith("/"):
+        return rest[1:]
+    return key[prefix.rfind("/") + 1 :]
+
+
+def named(found: List[Object], source: str) -> List[Object]:
+    """Name the objects that a listing of ``source`` gave: those that it means, in the order of their keys.
+
+    Keys that end with a slash stand for folders, and hold nothing.
+    """
+    start, archive = chain(source)
+    if protocol(source) in _WEB and not source.endswith("/"):
+        return [one._replace(name=unquote(urlsplit(one.url).path).rsplit("/", 1)[-1] or "index") for one in found]
+    keys = [(one.url[: len(one.url) - len(archive)], one) for one in found]
+    meant = sorted((key, one) for key, one in keys if key.startswith(start) and not key.endswith("/"))
+    plain = unquote if protocol(source) in _WEB else str
+    return [one._replace(name=plain(name_of(key, start))) for key, one in meant]
+
+
+def check(objects: List[Object], channel: str) -> None:
+    """Check that objects can be files of one channel.
+
+    :raises ObjectsError: a name that leads elsewhere, two of one name, or a name that is a folder's as well.
+    """
+    files: Dict[str, str] = {}
+    for one in objects:
+        parts = one.name.split("/")
+        if any(part in _PARTS_OF_NAME for part in parts):
+            raise ObjectsError(f"channel {channel}: {one.url} cannot be a file: a part of its key is empty, . or ...")
+        if one.name in files:
+            raise ObjectsError(f"channel {channel}: {files[one.name]} and {one.url} would both be {one.name}.")
+        files[one.name] = one.url
+    for name, url in files.items():
+        parts = name.split("/")
+        above = next((files["/".join(parts[:n])] for n in range(1, len(parts)) if "/".join(parts[:n]) in files), "")
+        if above:
+            raise ObjectsError(f"channel {channel}: {above} would be a file, and {url} lies in a folder of that name.")
+
+
+def share(objects: List[Object], part: Dict[str, int]) -> List[Object]:
+    """Give a host's part of the objects: every ``count``-th, from ``turn`` on, in the order of keys."""
+    if part["count"] == 1:
+        return objects
+    return sorted(objects, key=lambda one: one.url)[part["turn"] :: part["count"]]
+
+
+def manifest(text: str, source: str) -> List[Tuple[str, str]]:
+    """Read a manifest: the objects that it names, and their names in the channel, which are their keys.
+
+    :raises ObjectsError: it is none; the text says why.
+    """
+    try:
+        rows: Any = json.loads(text)
+    except ValueError as error:
+        raise ObjectsError(f"{source} is no manifest: it is no JSON ({error}).") from error
+    if not isinstance(rows, list) or not rows or not isinstance(rows[0], dict) or set(rows[0]) != {"prefix"}:
+        raise ObjectsError(f'{source} is no manifest: that is a list that begins with {{"prefix": "s3://BUCKET/…"}}.')
+    prefix, names = rows[0]["prefix"], rows[1:]
+    wrong = next((name for name in names if not isinstance(name, str)), None)
+    if not isinstance(prefix, str) or wrong is not None:
+        raise ObjectsError(f"{source} is no manifest: {wrong if wrong is not None else prefix!r} is no text.")
+    if not names:
+        raise ObjectsError(f"{source} is no manifest: beside its prefix it names no object.")
+    inside = prefix.split("://", 1)[-1].split("/", 1)
+    key = inside[1] if len(inside) > 1 else ""
+    return [(prefix + name, (key + name).lstrip("/")) for name in names]

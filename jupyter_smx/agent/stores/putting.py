@@ -1,0 +1,355 @@
+"""What a courier writes: outputs, and the checkpoints of a job, which appear in their store whole or not at all.
+
+That is what buckets do by themselves. On a server of files it takes a rename; who has none that replaces a file, as
+HDFS, writes a small one in its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ftplib
+import functools
+import hashlib
+import mimetypes
+import os
+import queue
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar
+
+from jupyter_smx.agent import outcome
+from jupyter_smx.agent.outcome import Outcome
+from jupyter_smx.agent.stores import filesystems, looking, objects, tags, tries
+
+_AT_ONCE = 8
+_LARGE = 1 << 24
+"""Bytes from which on a file is written in blocks of this size, and is not held in memory."""
+_MOST_BLOCKS = 9_000
+_ANSWERS = 120.0
+"""Seconds in which S3 takes a part and answers."""
+_SINGLE = 1 << 27
+"""Bytes from which on a library divides an upload itself, and takes memory for each of its parts."""
+_BUCKETS = ("s3", "s3a", "gs", "gcs", "abfs", "az", "oci", "oss", "tos")
+"""Protocols whose folders are a part of a name, so that none is ever made."""
+_RENAMING = ("sftp", "ssh", "ftp")
+"""Servers on which a file is written aside, and then takes the place of the one before it by a rename."""
+
+_MAKING = threading.Lock()
+"""Held while a folder is made: of two who find it missing, one would be refused."""
+
+_One = TypeVar("_One")
+_Found = TypeVar("_Found")
+
+
+def at_once(work: Callable[[_One], _Found], things: Sequence[_One], most: int = _AT_ONCE) -> List[_Found]:
+    """Do some work for many things; after the first that goes wrong none is begun any more."""
+    wrong: List[Exception] = []
+
+    def one(thing: _One) -> _Found:
+        if wrong:
+            raise wrong[0]
+        try:
+            return work(thing)
+        except Exception as error:
+            wrong.append(error)
+            raise
+
+    with ThreadPoolExecutor(most) as workers:
+        return list(workers.map(one, things))
+
+
+def _find(url: str, **words: bool) -> Tuple[Any, str]:
+    system, path = filesystems.find(url, **words)
+    if "s3" in _protocols(system):
+        # It counts while a part is on its way there, for which s3fs' own 15 seconds are short.
+        system.read_timeout = _ANSWERS
+    return system, path
+
+
+# Outputs
+
+
+def put(pairs: List[List[str]]) -> int:
+    """Put files at URLs; what may pass is tried again. Gives how many there are now."""
+    large = [pair for pair in pairs if os.path.getsize(pair[0]) >= _SINGLE]
+    at_once(_surely_put, [pair for pair in pairs if pair not in large])
+    at_once(_surely_put, large, 1)
+    return len(pairs)
+
+
+def _surely_put(pair: List[str]) -> None:
+    source, url = pair
+
+    def work() -> None:
+        system, path = _find(url)  # it may connect, so it may fail as what follows
+        if "file" in _protocols(system):
+            system.auto_mkdir = True
+        system.put_file(source, path)
+
+    tries.surely(work)
+
+
+def _protocols(system: Any) -> Sequence[str]:
+    return (system.protocol,) if isinstance(system.protocol, str) else tuple(system.protocol)
+
+
+# Checkpoints: `top` is the URL that all names are below
+
+
+class _ChangedError(Exception):
+    """A file changed while it was read."""
+
+
+class _NoPlaceError(Exception):
+    """There is no such bucket, or no such server."""
+
+
+def names(top: str, writer: str = "") -> Dict[str, Any]:
+    """Name what lies below a URL, each with the time of its last change in seconds, or None (``rows``).
+
+    ``away`` says instead that the store does not answer, which may pass. What ``writer`` was writing aside when it was
+    killed is deleted.
+    """
+    found: Dict[str, Dict[str, Any]] = {}
+
+    def look() -> None:
+        system, path = _find(top, fresh=True)
+        found.update(_whole(system, path.rstrip("/"), writer))
+
+    try:
+        tries.surely(look)
+    except Exception as error:
+        if not tries.may_pass(error):
+            raise
+        return {"away": tries.explained(error, top)}
+    return {"rows": [[name, tags.changed(info)] for name, info in sorted(found.items())]}
+
+
+def _whole(system: Any, top: str, writer: str) -> Dict[str, Dict[str, Any]]:
+    """Leave out what is written aside, and delete what is left of it by this writer."""
+    found = _below(system, top)
+    aside = {name: name.rpartition("/")[2] for name in found if name.rpartition("/")[2].startswith(looking.PART)}
+    for name, last in aside.items():
+        if writer and last.startswith(f"{looking.PART}{writer}-"):
+            with contextlib.suppress(Exception):  # it only takes room
+                system.rm_file(f"{top}/{name}")
+    return {name: info for name, info in found.items() if name not in aside}
+
+
+def _below(system: Any, path: str) -> Dict[str, Dict[str, Any]]:
+    start = f"{path}/"
+    is_server = set(_protocols(system)) & set(objects.SERVERS)
+    found = _on_server(system, path or "/") if is_server else system.find(path, detail=True)
+    return {
+        name[len(start) :]: info
+        for name, info in found.items()
+        if info.get("type") != "directory" and name.startswith(start) and not name.endswith("/")
+    }
+
+
+def _on_server(system: Any, top: str) -> Dict[str, Dict[str, Any]]:
+    """List the files of a server folder by folder, of which fsspec would leave out those that it could not list."""
+    found: Dict[str, Dict[str, Any]] = {}
+    left = [top]
+    while left:
+        folder = left.pop()
+        with contextlib.suppress(FileNotFoundError):  # nobody has made it yet, or another host took it away
+            for info in system.ls(folder, detail=True):
+                if info["type"] != "directory":
+                    found[info["name"]] = info
+                elif info["name"].rstrip("/") != folder:
+                    left.append(info["name"].rstrip("/"))
+    return found
+
+
+def bring(top: str, rows: List[List[Any]]) -> List[Outcome]:
+    """Bring what has these names into files of these paths, which get these times."""
+    return _each(top, rows, _bring)
+
+
+def _bring(system: Any, top: str, row: List[Any]) -> None:
+    name, path, changed = row
+    tries.surely(lambda: system.get_file(f"{top}/{name}", path))
+    if changed is not None:
+        os.utime(path, (changed, changed))
+
+
+def keep(top: str, rows: List[List[Any]], writer: str = "") -> List[Outcome]:
+    """Put files (path, name, and what the file has to be like still, or None) below a URL."""
+    return _each(top, rows, functools.partial(_keep, writer))
+
+
+def _keep(writer: str, system: Any, top: str, row: List[Any]) -> None:
+    path, name, stamp = row
+    target = f"{top}/{name}"
+    if set(_protocols(system)) & set(_RENAMING):
+        folder, _, last = target.rpartition("/")
+        mark = hashlib.sha256(last.encode(errors="surrogateescape")).hexdigest()[:16]
+        _write_aside(system, path, f"{folder}/{looking.PART}{writer}-{mark}", target, stamp)
+        return
+    try:
+        _write(system, path, target, stamp)
+    except FileNotFoundError as error:
+        if not os.path.exists(path):
+            raise
+        if set(_protocols(system)) & set(_BUCKETS):
+            raise _NoPlaceError from error
+        system.makedirs(target.rpartition("/")[0], exist_ok=True)
+        _write(system, path, target, stamp)
+
+
+def _write_aside(system: Any, path: str, aside: str, target: str, stamp: Optional[List[int]]) -> None:
+    """Write a file of a server, which makes the folder it lies in, and let it take its place when it is whole."""
+    words = {"block_size": _LARGE} if "ftp" in _protocols(system) else {}  # else a connection for each 64 KiB
+    try:
+        with _MAKING:
+            system.makedirs(aside.rpartition("/")[0], exist_ok=True)
+        system.put_file(path, aside, **words)
+        _be_same(path, stamp)
+        system.mv(aside, target)
+    except BaseException:
+        with contextlib.suppress(Exception):  # what went wrong before is what matters
+            system.rm_file(aside)
+        raise
+
+
+def _write(system: Any, path: str, target: str, stamp: Optional[List[int]]) -> None:
+    """Write an object, of which nothing is to be seen before the file was read to its end as it was."""
+    kind = mimetypes.guess_type(path)[0] if "s3" in _protocols(system) else None
+    words = {"ContentType": kind} if kind else {}
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size < _LARGE and "smb" not in _protocols(system):
+            data = file.read()
+            _be_same(path, stamp)
+            system.pipe_file(target, data, **words)
+            return
+        block = max(_LARGE, size // _MOST_BLOCKS)
+        opened = system.open(target, "wb", block_size=block, autocommit=False, **words)
+        # fsspec holds it for a transaction that never comes, also with a block that could not be sent.
+        system.transaction.files.clear()
+        try:
+            while data := file.read(block):
+                opened.write(data)
+            opened.close()
+            _be_same(path, stamp)
+            opened.commit()
+        except BaseException:
+            _give_up(opened)
+            raise
+
+
+def _give_up(opened: Any) -> None:
+    # Whatever it says of that, what went wrong before is what matters; an open one would be written when forgotten.
+    with contextlib.suppress(Exception):
+        opened.discard()
+    opened.closed = True
+
+
+def _be_same(path: str, stamp: Optional[List[int]]) -> None:
+    if stamp is not None and looking.stamp(path) != tuple(stamp):
+        raise _ChangedError
+
+
+def drop(top: str, rows: List[str]) -> List[Outcome]:
+    """Delete what has these names below a URL."""
+    return _each(top, rows, _drop)
+
+
+def _drop(system: Any, top: str, name: str) -> None:
+    try:
+        system.rm_file(f"{top}/{name}")
+    except FileNotFoundError:
+        pass
+    except ftplib.error_perm:  # it says no more than that
+        if system.exists(f"{top}/{name}"):
+            raise
+    if set(_protocols(system)) & set(objects.SERVERS):
+        with contextlib.suppress(Exception):  # another host wrote into it meanwhile, or took it away
+            _tidy(system, f"{top}/{name}", top)
+
+
+def _tidy(system: Any, path: str, top: str) -> None:
+    """Remove the folders that a file leaves empty: a file may want the name of one."""
+    folder = path.rpartition("/")[0]
+    while folder != top and not system.ls(folder, detail=False):
+        system.rmdir(folder)
+        folder = folder.rpartition("/")[0]
+
+
+class _Lines:
+    """Connections to a server, of which each serves one at a time; a store that serves many at once is one of them."""
+
+    def __init__(self, top: str) -> None:
+        self._top = top
+        first, path = _find(top, fresh=True)
+        self.path = path.rstrip("/")
+        self._all = first if first.async_impl else None
+        self._free: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
+        self._free.put(first)
+        self._has_more = True
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[Any]:
+        """Lend one; where the server takes no more of them, one that somebody gives back."""
+        if self._all is not None:
+            yield self._all
+            return
+        system = self._take()
+        try:
+            yield system
+        finally:
+            self._free.put(system)
+
+    def _take(self) -> Any:
+        with contextlib.suppress(queue.Empty):
+            return self._free.get_nowait()
+        if self._has_more:
+            try:
+                return _find(self._top, fresh=True)[0]
+            except Exception:  # noqa: BLE001 - border: as any other try, and there is one already
+                self._has_more = False
+        return self._free.get()
+
+
+def _each(top: str, rows: Sequence[_One], act: Callable[[Any, str, _One], None]) -> List[Outcome]:
+    """Do something with each; where the store does not answer once, the rest is not asked for, and counts the same."""
+    found: List[_Lines] = []
+    reached = _outcome(lambda: found.append(_Lines(top)), top)
+    if not found:  # also what is not found on the way there, as a key, is no sign that a file is gone
+        return [Outcome(outcome.REFUSED, reached.said) if reached.how == outcome.GONE else reached] * len(rows)
+    (lines,) = found
+    away: List[Outcome] = []
+
+    def do(row: _One) -> None:
+        with lines.one() as system:
+            act(system, lines.path, row)
+
+    def one(row: _One) -> Outcome:
+        if away:
+            return away[0]
+        became = _outcome(lambda: do(row), top)
+        if became.how == outcome.AWAY:
+            away.append(became)
+        return became
+
+    return at_once(one, rows)
+
+
+def _outcome(act: Callable[[], None], top: str) -> Outcome:
+    try:
+        act()
+    except filesystems.LackError:
+        raise
+    except _ChangedError:
+        return Outcome(outcome.CHANGED)
+    except FileNotFoundError as error:
+        return Outcome(outcome.GONE, str(error))
+    except _NoPlaceError as error:
+        return Outcome(outcome.REFUSED, tries.explained(error.__cause__ or error, top).rstrip("."))
+    except Exception as error:  # noqa: BLE001 - border: libraries of stores raise whatever they like
+        how = outcome.AWAY if tries.may_pass(error) else outcome.REFUSED
+        if outcome.number(error) in outcome.NO_ROOM:
+            how = outcome.FULL
+        return Outcome(how, tries.explained(error, top).rstrip("."))
+    return Outcome(outcome.DONE)

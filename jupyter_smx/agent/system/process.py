@@ -1,0 +1,249 @@
+"""Processes of this machine as the agent sees them: descendants, names, priorities; ctypes where Python has no word."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Sequence, Set
+
+if TYPE_CHECKING:
+    import resource
+
+LINUX = sys.platform.startswith("linux")
+_TICKS = float(os.sysconf("SC_CLK_TCK"))
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+@lru_cache(maxsize=None)
+def entry() -> str:
+    """Give what Python has to be called with in order to be this program again: our archive, or our folder."""
+    path = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if os.path.isdir(path):
+        return path
+    while not os.path.isfile(path):
+        path = os.path.dirname(path)
+    return path
+
+
+@lru_cache(maxsize=None)
+def libc() -> Any:
+    """Load the C library of this process, once: each load makes a class, which a zygote without a collector keeps."""
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def prctl(option: int, value: int) -> bool:
+    """Call ``prctl``; False where there is none or it refused."""
+    return LINUX and libc().prctl(option, value, 0, 0, 0) == 0
+
+
+def become_subreaper() -> bool:
+    """Make this process the new parent of every descendant whose own parent ended."""
+    return prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent() -> None:
+    """Get SIGKILL when the parent ends (Linux; elsewhere nothing happens)."""
+    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def set_oom_score(score: int) -> None:
+    """Say how gladly the kernel may kill this process when memory runs out (-1000 to 1000), if it lets us."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write(str(score))
+
+
+def read(path: str) -> str:
+    """Read a file that the kernel makes, '' where it is not there or may not be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def stat(pid: int) -> List[str]:
+    """Give what stands in ``/proc/PID/stat`` after the name, from the state on; nothing of a process that is gone."""
+    return read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+
+
+def computed(fields: Sequence[str]) -> float:
+    """Give the seconds of CPU in what :func:`stat` gave, of the process and of the children that it waited for."""
+    return sum(int(ticks) for ticks in fields[11:15]) / _TICKS  # utime, stime, cutime, cstime
+
+
+def start_time(pid: int) -> int:
+    """Give what tells two users of one pid apart: clock ticks since boot, or 0 where it cannot be known."""
+    fields = stat(pid)
+    return int(fields[19]) if len(fields) > 19 else 0  # noqa: PLR2004 - field 22 of stat(5), counted after the name
+
+
+def cpu_seconds(pid: int) -> float:
+    """Give what a process and the children that it waited for have computed; 0 where it cannot be known.
+
+    One that ended can be asked, too, until somebody collects it.
+    """
+    return computed(stat(pid))
+
+
+def is_alive(pid: int) -> bool:
+    """Say whether a process runs; one that ended and waits to be collected does not."""
+    if LINUX:
+        return stat(pid)[:1] not in ([], ["Z"], ["X"])
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def most_memory(used: resource.struct_rusage) -> int:
+    """Give the bytes of memory that a process had at most; Linux counts them in KiB, macOS one by one."""
+    return int(used.ru_maxrss) * (1024 if LINUX else 1)
+
+
+def boot_id() -> str:
+    """Give what changes with each boot, or '' where it cannot be known."""
+    return read("/proc/sys/kernel/random/boot_id").strip()
+
+
+def name(pid: int) -> str:
+    """Give the command line of a process in at most 80 characters."""
+    words = read(f"/proc/{pid}/cmdline").replace("\0", " ").strip() or nickname(pid)
+    return words[:80] or "?"
+
+
+def call_me(own_name: str) -> None:
+    """Set what ``ps`` and :func:`nickname` show of this process, 15 characters at most."""
+    if LINUX:
+        libc().prctl(_PR_SET_NAME, own_name.encode(), 0, 0, 0)
+
+
+def nickname(pid: int) -> str:
+    """Give the name that a process has given to itself."""
+    return read(f"/proc/{pid}/comm").strip()
+
+
+def _children_by_scan() -> Dict[int, List[int]]:
+    found: Dict[int, List[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            fields = stat(int(entry))
+            if len(fields) > 1:
+                found.setdefault(int(fields[1]), []).append(int(entry))
+    return found
+
+
+def children(pid: int) -> List[int]:
+    """Give the processes whose parent is ``pid`` (Linux; elsewhere none is known)."""
+    if not LINUX:
+        return []
+    found: List[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
+                found += [int(word) for word in file.read().split()]
+    except FileNotFoundError:
+        # No such process, or a kernel without that file.
+        return _children_by_scan().get(pid, []) if os.path.isdir(f"/proc/{pid}") else []
+    except OSError:
+        return []
+    return found
+
+
+def tree(roots: Iterable[int]) -> List[int]:
+    """Give the processes and everything that descends from them, parents before children."""
+    found: List[int] = []
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop(0)
+        if pid not in found:
+            found.append(pid)
+            waiting += children(pid)
+    return found
+
+
+def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
+    """Send a signal to each process that is still there."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def kill_group(pid: int, number: int = signal.SIGKILL) -> None:
+    """Send a signal to the group of a job, or to its first process when that has not become a leader yet."""
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        kill([pid], number)
+    except PermissionError:
+        return
+
+
+def signal_all(leader: int, lost: Iterable[int], number: int) -> None:
+    """Send a signal once to each process of a job: to the group of the first, and to what left that group.
+
+    ``lost`` are those whose parent ended; a session of its own is what daemons have, and workers of launchers.
+    """
+    everything = tree([leader, *lost])
+    outside = [pid for pid in everything if not _is_in_group(pid, leader)]
+    kill_group(leader, number)
+    kill(outside, number)
+
+
+def _is_in_group(pid: int, group: int) -> bool:
+    try:
+        return os.getpgid(pid) == group
+    except OSError:
+        return False
+
+
+def marked(marker: str) -> List[int]:
+    """Find the processes, other than this one, that carry this host's mark in their environment (Linux)."""
+    if not LINUX:
+        return []
+    wanted = b"JUPYTER_SMX_HOST=" + marker.encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != os.getpid():
+            with contextlib.suppress(OSError), open(f"/proc/{entry}/environ", "rb") as file:
+                if wanted in file.read().split(b"\0"):
+                    found.append(int(entry))
+    return found
+
+
+def listening_ports(pids: Iterable[int]) -> List[int]:
+    """Give the TCP ports on which these processes listen (Linux)."""
+    inodes: Set[str] = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    target = os.readlink(f"/proc/{pid}/fd/{fd}")
+                    if target.startswith("socket:["):
+                        inodes.add(target[8:-1])
+    ports = set()
+    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in read(path).splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 9 and fields[3] == "0A" and fields[9] in inodes:  # noqa: PLR2004 - 0A is LISTEN
+                ports.add(int(fields[1].rpartition(":")[2], 16))
+    return sorted(ports)
+
+
+def wait_gone(pids: Iterable[int], seconds: float) -> List[int]:
+    """Wait, at most ``seconds``, until processes that are leaving are gone; gives those that are not."""
+    until = time.monotonic() + seconds
+    left = [pid for pid in pids if is_alive(pid)]
+    while left and time.monotonic() < until:
+        time.sleep(0.005)
+        left = [pid for pid in left if is_alive(pid)]
+    return left

@@ -19,7 +19,7 @@ from jupyter_smx.model.instance import InstanceGroup
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from jupyter_smx.model.cluster import Handle
@@ -46,6 +46,10 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """The hosts share this machine, so the controller's capacity traits apply."""
     environments: bool = False
     """The hosts can start an interpreter that lies in the controller's data folder."""
+    images: bool = False
+    """The hosts are made of an image that the job names; the kernel's Python plays no role there."""
+    same_paths: bool = False
+    """Agents find files of the controller's machine at the same paths; else :meth:`Engine.bring` puts them in reach."""
 
 
 class HostPlan(Struct, frozen=True, kw_only=True):
@@ -75,6 +79,8 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
     preload: tuple[str, ...] = ()
     preload_memory: int = 0
     input_hash_limit: int = 1_024
+    image: str = ""
+    """What the hosts are made of, where the engine has images; names one that is there, best by its id."""
 
 
 class Engine(LoggingConfigurable):
@@ -124,6 +130,17 @@ class Engine(LoggingConfigurable):
 
         :raises UnavailableError: nobody listens there now.
         """
+
+    async def bring(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
+        """Put files and folders of the controller's machine within reach of a host, where it may only read them.
+
+        Gives the path at which the host's agent finds each. What is there already, unchanged, is not brought again.
+
+        :raises RefusedError: one of them is not there or cannot be read.
+        :raises UnavailableError: the host cannot be reached now.
+        """
+        del handle, host
+        return {source: source for source in sources}
 
     def remains(self, cluster: str, host: str) -> Path | None:
         """Give the folder of a host's spool when it can be read without the agent, else None."""

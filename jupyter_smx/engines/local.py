@@ -38,7 +38,7 @@ class LocalEngine(Engine):
 
     name: ClassVar[str] = "local"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        shared_folder=True, extend=True, bounded_by_machine=True, environments=True
+        shared_folder=True, extend=True, bounded_by_machine=True, environments=True, same_paths=True
     )
 
     data_dir = Unicode(

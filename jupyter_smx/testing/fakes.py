@@ -104,7 +104,9 @@ class FakeEngine(Engine):
     """The five answers over a fake world; ``troubles`` may change at any time."""
 
     name: ClassVar[str] = "fake"
-    capabilities: ClassVar[Capabilities] = Capabilities(shared_folder=True, bounded_by_machine=True, environments=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        shared_folder=True, bounded_by_machine=True, environments=True, same_paths=True
+    )
 
     def __init__(self, world: FakeWorld, *, launch_seconds: float = 0.5, has_remains: bool = True) -> None:
         super().__init__()

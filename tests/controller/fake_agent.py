@@ -148,7 +148,7 @@ class FakeEngine(Doors):
     """A whole engine in front of fake agents: hosts come up when ``gate`` is open."""
 
     name = "fake"
-    capabilities = Capabilities()
+    capabilities = Capabilities(same_paths=True)
 
     def __init__(self, *agents: FakeAgent) -> None:
         super().__init__(*agents)

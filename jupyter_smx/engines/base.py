@@ -19,7 +19,7 @@ from jupyter_smx.model.instance import InstanceGroup
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
     from jupyter_smx.model.cluster import Handle
@@ -130,6 +130,22 @@ class Engine(LoggingConfigurable):
 
         :raises UnavailableError: nobody listens there now.
         """
+
+    def usual_image(self) -> str:
+        """Name the image of jobs that name none; "" where each has to name its own, or hosts are made of none."""
+        return ""
+
+    async def pin(self, image: str, say: Callable[[str], None]) -> str:
+        """Find the image that a job names, and bring it here where it is not; gives the id that never means another.
+
+        Asked once for each job, so that a name which means another image since then is noticed. ``say`` gets how far
+        it is, in few words. Cancelled when nobody wants it any more.
+
+        :raises RefusedError: there is no such image, or hosts cannot be made of it; says which field and the cure.
+        :raises UnavailableError: nobody can be asked now.
+        """
+        del say
+        return image
 
     async def bring(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Put files and folders of the controller's machine within reach of a host, where it may only read them.

@@ -1,0 +1,31 @@
+"""What hosts are made of, where an engine makes them of images."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+_DIGITS = 12
+"""Of an id; enough to tell two apart."""
+
+
+class Image(Struct, frozen=True, kw_only=True, eq=False):
+    """An image as it was when a job was handed in: its name in the user's words, and the id that never means another.
+
+    Two are equal when they are the same image, whatever they are called.
+    """
+
+    name: str
+    id: str
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what they are, not what they are called."""
+        return self.id == other.id if isinstance(other, Image) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Hash what it is."""
+        return hash(self.id)
+
+    def words(self) -> str:
+        """Say which it is, as ``train:1 (3fa85f645717)``; an id that is its own name is said once."""
+        digits = self.id.rpartition(":")[2][:_DIGITS]
+        return self.name if self.name == self.id else f"{self.name} ({digits})"

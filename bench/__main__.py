@@ -1,7 +1,7 @@
-"""Print measured figures: a warm start hop by hop, many jobs, memory, variables, inputs, GPUs, JupyterLab, groups.
+"""Print measured figures: warm starts hop by hop, many jobs, memory, variables, inputs, GPUs, lab, groups, ranks.
 
-    python -m bench [warm] [many] [memory] [send] [input] [gpu] [log] [lab] [heterogeneous] [--jobs 100] [--rounds 3]
-                    [--preload bare sklearn torch]
+    python -m bench [warm] [many] [memory] [send] [input] [gpu] [log] [lab] [heterogeneous] [torchrun]
+                    [--jobs 100] [--rounds 3] [--preload bare sklearn torch]
 
 Every figure of a row comes from one run on one machine; quote the ratios, not the milliseconds.
 """
@@ -13,7 +13,7 @@ import importlib
 
 from bench.warm import PRELOADS
 
-PARTS = ("warm", "many", "memory", "send", "input", "gpu", "log", "lab", "heterogeneous")
+PARTS = ("warm", "many", "memory", "send", "input", "gpu", "log", "lab", "heterogeneous", "torchrun")
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo picture lab test test-py test-js test-ui chromium openmpi java lint format types types-check docs bench wheel clean
+.PHONY: help env build demo picture lab test test-py test-js test-ui chromium openmpi java docker.io dockerd dockerd-stop image lint format types types-check docs bench wheel clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -45,7 +45,7 @@ AGAIN := $(if $(CI),--reruns 1 -raR)
 
 test: test-py test-js test-ui ## run every test
 
-test-py: build openmpi java
+test-py: build openmpi java docker.io
 	$(VENV)/bin/python -m pytest $(AGAIN)
 
 test-js: build
@@ -69,6 +69,22 @@ openmpi:
 java:
 	@command -v java >/dev/null || { test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && \
 	  apt-get update -q && apt-get install -y -q --no-install-recommends default-jre-headless; } || true
+
+# What the Docker engine's tests start where no daemon answers; without it they say what is missing. On a machine with an
+# init of the old kind the package's own daemon would stay up with nobody to end it: run level 1 has none.
+docker.io: $(STAMP)
+	@$(VENV)/bin/python -m jupyter_smx.testing.dockerd find >/dev/null || command -v dockerd >/dev/null || { \
+	  test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && \
+	  apt-get update -q && RUNLEVEL=1 apt-get install -y -q --no-install-recommends docker.io; } || true
+
+dockerd: docker.io ## start a Docker daemon of this checkout's own, if none answers; as root
+	@$(VENV)/bin/python -m jupyter_smx.testing.dockerd start
+
+dockerd-stop: ## end that daemon; its images stay in .dockerd
+	@$(VENV)/bin/python -m jupyter_smx.testing.dockerd stop
+
+image: dockerd ## make jupyter-smx-test:latest, a Docker image of this machine's own Python
+	@$(VENV)/bin/python -m jupyter_smx.testing.docker_images
 
 lint: build types-check ## run the linters and the layer contracts
 	ruff check .

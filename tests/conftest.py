@@ -22,6 +22,7 @@ RUN = "JUPYTER_SMX_TEST_RUN"
 
 
 pytest.register_assert_rewrite("jupyter_smx.testing.groups")
+pytest_plugins = ("jupyter_smx.testing.docker_fixtures",)
 
 
 def pytest_configure() -> None:

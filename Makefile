@@ -80,7 +80,7 @@ docker.io: $(STAMP)
 dockerd: docker.io ## start a Docker daemon of this checkout's own, if none answers; as root
 	@$(VENV)/bin/python -m jupyter_smx.testing.dockerd start
 
-dockerd-stop: ## end that daemon; its images stay in .dockerd
+dockerd-stop: $(STAMP) ## end that daemon; its images stay in .dockerd
 	@$(VENV)/bin/python -m jupyter_smx.testing.dockerd stop
 
 image: dockerd ## make jupyter-smx-test:latest, a Docker image of this machine's own Python

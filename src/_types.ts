@@ -538,6 +538,18 @@ export interface HostUsage {
   notes: string[];
 }
 /**
+ * An image as it was when a job was handed in: its name in the user's words, and the id that never means another.
+ *
+ * Two are equal when they are the same image, whatever they are called.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Image".
+ */
+export interface Image {
+  name: string;
+  id: string;
+}
+/**
  * What one channel held when it was put in place: SHA-256 in hexadecimal digits, number of files, bytes.
  *
  * ``method`` says of what the digest was made: ``content`` of names, sizes and the content of every file; ``listing``
@@ -612,6 +624,7 @@ export interface Job {
   timings: {
     [k: string]: number;
   };
+  image: Image | null;
   progress: Progress | null;
   metrics: MetricValue[];
   pace: StepPace | null;
@@ -653,9 +666,11 @@ export interface JobSpec {
   send: Payload | null;
   receive: string[];
   role: string;
+  image: string;
   max_run: number;
   python: string;
   python_version: string;
+  python_named: boolean;
   requirements: string[];
   requirements_only: boolean;
   imports: string[];
@@ -812,6 +827,7 @@ export interface StepPace {
  */
 export interface Provenance {
   code_sha256: string;
+  image: string;
   python: string;
   python_version: string;
   packages: {

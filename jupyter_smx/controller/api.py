@@ -135,9 +135,10 @@ class Jobs(Handler):
 class Plans(Handler):
     """What would happen."""
 
-    def post(self) -> None:
+    async def post(self) -> None:
         """Say where a wish would run and why; nothing is created."""
-        self.answer(self.desk.plan(self.body(Plan).spec))
+        spec = self.body(Plan).spec
+        self.answer(self.desk.plan(spec, await self.desk.image_of(spec)))
 
 
 class OneJob(Handler):

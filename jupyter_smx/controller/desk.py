@@ -20,12 +20,24 @@ from jupyter_smx.model.errors import (
     nearest,
 )
 from jupyter_smx.model.event import Changes, PoolSummary
+from jupyter_smx.model.image import Image
 from jupyter_smx.model.instance import TypesListing
 from jupyter_smx.model.job import Job, JobSummary, Transition
 from jupyter_smx.model.name import check_id, job_name
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final, message_of
 from jupyter_smx.model.summary import base_name_of
-from jupyter_smx.policy import admission, capacity, checkpoints, continuous, environment, keep_alive, placement, reuse
+from jupyter_smx.policy import (
+    admission,
+    capacity,
+    checkpoints,
+    continuous,
+    environment,
+    images,
+    keep_alive,
+    placement,
+    reach,
+    reuse,
+)
 
 if TYPE_CHECKING:
     import asyncio
@@ -94,19 +106,21 @@ class Desk:
         return self._reconciler.admit(replace(job, name=job_name(spec.base_name, job_id, len(job_id)))), True
 
     def _completed(self, spec: JobSpec) -> JobSpec:
-        python = spec.python or sys.executable
         base_name = spec.base_name or spec.kind
-        if (python, base_name) == (spec.python, spec.base_name):
-            return spec
-        return replace(spec, python=python, base_name=base_name)
+        if spec.engine in self._engines and (engine := self._engine_of(spec.engine)).capabilities.images:
+            return images.completed(replace(spec, base_name=base_name), engine.usual_image())
+        return replace(spec, python=spec.python or sys.executable, base_name=base_name)
 
     def _check(self, spec: JobSpec) -> None:
         limits = self._books.limits
         admission.check(spec, limits, self._engines)
         capabilities = self._engine_of(spec.engine).capabilities
+        images.check(spec, images=capabilities.images)
         environment.check(spec, builds=capabilities.environments)
-        checkpoints.check(spec, shared_folder=capabilities.shared_folder)
-        continuous.check(spec, shared_folder=capabilities.shared_folder)
+        shared = capabilities.shared_folder and capabilities.same_paths
+        checkpoints.check(spec, shared_folder=shared)
+        continuous.check(spec, shared_folder=shared)
+        reach.check(spec, same_paths=capabilities.same_paths)
         if capabilities.bounded_by_machine:
             admission.check_hosts(spec, limits)
 
@@ -141,13 +155,27 @@ class Desk:
             timings={"magic": spec.submitted_at, "accepted": now} if spec.submitted_at else {"accepted": now},
         )
 
-    def plan(self, spec: JobSpec) -> dict[str, Any]:
-        """Say where a job would go and what the engine would be asked; nothing is created."""
+    async def image_of(self, spec: JobSpec) -> Image | None:
+        """Say which image a wish means now; None where its hosts are made of none.
+
+        :raises ValidationError, RefusedError, UnavailableError: no hosts can be made of it.
+        """
         spec = self._completed(spec)
         self._check(spec)
-        job = self._new_job("0" * 12, spec)
+        if not spec.image:
+            return None
+        return Image(name=spec.image, id=await self._engine_of(spec.engine).pin(spec.image, lambda _step: None))
+
+    def plan(self, spec: JobSpec, image: Image | None = None) -> dict[str, Any]:
+        """Say where a job would go and what the engine would be asked; nothing is created.
+
+        ``image`` is what :meth:`image_of` said.
+        """
+        spec = self._completed(spec)
+        self._check(spec)
+        job = replace(self._new_job("0" * 12, spec), image=image)
         decision = self._reconciler.placement_of(job)
-        cluster = Cluster(id="0" * 12, key=reuse.reuse_key(spec, user=""))
+        cluster = Cluster(id="0" * 12, key=reuse.reuse_key(spec, user="", image=image))
         request = self._reconciler.fleet.request(cluster.id, cluster, spec.imports)
         warm = isinstance(decision, placement.Reuse)
         asked = {} if warm else self._engine_of(spec.engine).plan(request)

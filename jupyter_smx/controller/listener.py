@@ -140,6 +140,14 @@ class Listener(ABC):
             self._trails.pop(job.id, None)
         self.room_made()
 
+    def image_refused(self, jobs: Sequence[Job], error: SmxError) -> None:
+        """End jobs of whose image no hosts can be made."""
+        whose = "CapacityError" if error.transient else "ClientError"
+        self._finisher.fail_unstarted(jobs, f"{whose}: {error}")
+        for job in jobs:
+            self._trails.pop(job.id, None)
+        self.room_made()
+
     async def cluster_lost(self, cluster: Cluster) -> None:
         """Read what the hosts left on disk; then the job ends by that, or begins again elsewhere."""
         job = next((each for each in self.books.jobs.values() if each.cluster == cluster.id), None)

@@ -1,4 +1,4 @@
-"""Prepares jobs for the line: has their environments built, says how far that is, and lets nobody else wait for it."""
+"""Prepares jobs for the line: has environments built and images found, and says how far that is; others pass."""
 
 from __future__ import annotations
 
@@ -10,28 +10,34 @@ from msgspec.structs import replace
 
 from jupyter_smx.controller.fencing import FencedError, alone
 from jupyter_smx.model.errors import SmxError
+from jupyter_smx.model.image import Image
 from jupyter_smx.model.status import ENDING
 from jupyter_smx.model.why import Why
 from jupyter_smx.policy import environment, reuse, transitions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jupyter_smx.controller.books import Books
     from jupyter_smx.controller.environments import Environments
+    from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.cluster import ReuseKey
     from jupyter_smx.model.job import Job
 
 _log = logging.getLogger(__name__)
 
 BEGUN = "Building the environment"
+LOOKING = "Looking at the image"
 
 
 class Crew(Protocol):
-    """Who is told what became of an environment, once for all the jobs that waited for it."""
+    """Who is told what became of an environment, or an image, once for all the jobs that waited for it."""
 
     def environment_ready(self) -> None:
         """Learn that jobs may stand in line which could not before."""
+
+    def image_refused(self, jobs: Sequence[Job], error: SmxError) -> None:
+        """Learn that no hosts can be made of the image that some jobs name."""
 
     def environment_failed(self, jobs: Sequence[Job], error: SmxError) -> None:
         """Learn that the requirements of some jobs cannot be had."""
@@ -41,7 +47,7 @@ class Crew(Protocol):
 
 
 class _Build:
-    """An environment under way, the ids of the jobs that wait for it, and how far it is."""
+    """An environment or an image under way, the ids of the jobs that wait for it, and how far it is."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, None] = {}
@@ -59,30 +65,38 @@ class _Build:
 
 
 class Preparation:
-    """The jobs that wait for an environment; a job is on record as building from its first step here to its last.
+    """The jobs that wait for an environment or an image; a job is on record as building from its first step here on.
+
+    Hosts of an image run what is in it, so no job waits for both. What the name of an image means may change at any
+    time: the engine is asked for each job, and what it said then is on the job's record for all its attempts.
 
     All tasks of an array want the same one, and there may be ten thousand of them: whatever happens to an
     environment is one write for all who wait for it.
     """
 
-    def __init__(self, books: Books, environments: Environments, crew: Crew, user: str) -> None:
+    def __init__(
+        self, books: Books, environments: Environments, engine_of: Callable[[str], Engine], crew: Crew, user: str
+    ) -> None:
         self._books = books
         self._environments = environments
+        self._engine_of = engine_of
         self._crew = crew
         self._user = user
         self._builds: dict[str, _Build] = {}
         self._waits: dict[str, str] = {}
-        """Which environment a job waits for."""
+        """Which environment, or image, a job waits for."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def is_over(self, job: Job) -> bool:
-        """Say whether a job may stand in line: it wants no environment, or has it and that is on record."""
+        """Say whether a job may stand in line: it wants nothing, or has it and that is on record."""
+        if job.spec.image:
+            return job.image is not None
         if not job.spec.requirements:
             return True
         return not environment.is_building(job.timings) and self._environments.is_ready(self._key(job))
 
     def begin(self, job: Job) -> None:
-        """Have a job's environment built, which may be under way for another one; the first step of such a job.
+        """Have a job's environment built or its image found, which may be under way; the first step of such a job.
 
         Others that want the same, and wait for nothing else, begin with it.
         """
@@ -103,7 +117,7 @@ class Preparation:
                 yield other
 
     def _lacks(self, job: Job, name: str) -> bool:
-        if not job.spec.requirements or job.cluster or job.goal in ENDING or environment.is_building(job.timings):
+        if not _wants(job) or job.cluster or job.goal in ENDING or environment.is_building(job.timings):
             return False
         return self._name(job) == name and self._books.line.order(job).lets_begin()
 
@@ -118,15 +132,15 @@ class Preparation:
         build = self._builds.get(name)
         if build is None:
             build = self._builds[name] = _Build()
-            build.task = asyncio.create_task(self._provide(name, build, self._key(job)), name=f"environment {name}")
+            build.task = asyncio.create_task(self._provide(name, build, job), name=f"prepare {name}")
             self._tasks.add(build.task)
             build.task.add_done_callback(self._tasks.discard)
         build.jobs[job.id] = None
 
-    async def _provide(self, name: str, build: _Build, key: ReuseKey) -> None:
-        trouble = None
+    async def _provide(self, name: str, build: _Build, job: Job) -> None:
+        trouble, image = None, None
         try:
-            await self._environments.provide(key, build.say)
+            image = await self._obtain(job, build)
         except SmxError as error:
             trouble = error
         finally:
@@ -134,24 +148,34 @@ class Preparation:
             if self._builds.get(name) is build:
                 self._forget(name)
         try:
-            self._came_out(build, key, trouble)
+            self._came_out(build, job, image, trouble)
         except FencedError:
             self._crew.fenced()
             raise
         except SmxError as error:
             # The records cannot be written now: the next look begins again, and finds what is ready.
-            _log.warning("The environment of %d jobs: %s", len(build.jobs), error)
+            _log.warning("What %d jobs waited for: %s", len(build.jobs), error)
+
+    async def _obtain(self, job: Job, build: _Build) -> Image | None:
+        spec = job.spec
+        if not spec.image:
+            await self._environments.provide(self._key(job), build.say)
+            return None
+        return Image(name=spec.image, id=await self._engine_of(spec.engine).pin(spec.image, build.say))
 
     def _forget(self, name: str) -> None:
         for job_id in self._builds.pop(name).jobs:
             del self._waits[job_id]
 
-    def _came_out(self, build: _Build, key: ReuseKey, trouble: SmxError | None) -> None:
+    def _came_out(self, build: _Build, one: Job, image: Image | None, trouble: SmxError | None) -> None:
         jobs = self._waiting(build)
         if not jobs:
             return
         if trouble is None:
-            self._ready(jobs, key)
+            self._ready(jobs, one, image)
+        elif one.spec.image:
+            _log.warning("The image of %s: %s", _named(jobs), trouble)
+            self._crew.image_refused(jobs, trouble)
         else:
             _log.warning("The environment of %s: %s", _named(jobs), trouble)
             self._crew.environment_failed(jobs, trouble)
@@ -160,11 +184,12 @@ class Preparation:
         found = (self._books.jobs.get(job_id) for job_id in build.jobs)
         return [job for job in found if job is not None]
 
-    def _ready(self, jobs: Sequence[Job], key: ReuseKey) -> None:
+    def _ready(self, jobs: Sequence[Job], one: Job, image: Image | None) -> None:
         now = self._books.clock()
-        self._books.save(jobs=[_built(job, now) for job in jobs])
-        self._environments.used(key)
-        self._environments.prune(self._needed())
+        self._books.save(jobs=[_built(job, now, image) for job in jobs])
+        if image is None:
+            self._environments.used(self._key(one))
+            self._environments.prune(self._needed())
         self._crew.environment_ready()
 
     def _needed(self) -> list[ReuseKey]:
@@ -197,17 +222,19 @@ class Preparation:
         for job in self._waiting(build):
             speakers.setdefault(job.spec.array.id if job.spec.array else job.id, job)
         for job in speakers.values():
-            said = transitions.remark(job, f"{BEGUN}: {build.step}.")
+            said = transitions.remark(job, f"{_doing(job)}: {build.step}.")
             if said is not job:
                 yield replace(said, why=_why(said, build.step))
 
     def _tell(self, jobs: Sequence[Job]) -> None:
         # A full disk, say: how far a build is need not be known, and nobody else may suffer for it.
-        with alone(_log, "How far the environment of {} is, is not written down", _named(jobs)):
+        with alone(_log, "How far what {} wait for is, is not written down", _named(jobs)):
             self._books.save(jobs=jobs)
 
     def note(self, job: Job) -> str:
-        """Say for ``why`` where a job's environment comes from."""
+        """Say for ``why`` where a job's environment comes from, or of what its hosts are made."""
+        if job.image is not None:
+            return f"Its hosts are made of the image {job.image.words()}."
         if not job.spec.requirements:
             return ""
         return environment.note(job, ready=self._environments.is_ready(self._key(job)))
@@ -221,6 +248,8 @@ class Preparation:
         return reuse.reuse_key(job.spec, self._user)
 
     def _name(self, job: Job) -> str:
+        if job.spec.image:
+            return f"{job.spec.engine} {job.spec.image}"
         wanted = environment.environment_of(job.spec)
         return "" if wanted is None else environment.identity(job.spec.python, wanted)
 
@@ -238,19 +267,28 @@ class Preparation:
 def _begun(job: Job, now: float) -> Job:
     timings = {name: at for name, at in job.timings.items() if name != environment.BUILT}
     begun = replace(job, timings={**timings, environment.BUILDING: now}, why=_why(job))
-    return transitions.remark(begun, f"{BEGUN}.")
+    return transitions.remark(begun, f"{_doing(job)}.")
 
 
-def _built(job: Job, now: float) -> Job:
+def _built(job: Job, now: float, image: Image | None) -> Job:
     took = max(0.0, now - job.timings.get(environment.BUILDING, now))
-    built = replace(job, timings={**job.timings, environment.BUILT: now})
-    return transitions.remark(built, f"The environment is ready after {took:.1f} s; waiting for room on the engine.")
+    built = replace(job, timings={**job.timings, environment.BUILT: now}, image=image)
+    what = "environment" if image is None else "image"
+    return transitions.remark(built, f"The {what} is ready after {took:.1f} s; waiting for room on the engine.")
 
 
 def _named(jobs: Sequence[Job]) -> str:
     return jobs[0].name if len(jobs) == 1 else f"{jobs[0].name} and {len(jobs) - 1} more jobs"
 
 
+def _wants(job: Job) -> bool:
+    return bool(job.spec.requirements) or bool(job.spec.image and job.image is None)
+
+
+def _doing(job: Job) -> str:
+    return LOOKING if job.spec.image else BEGUN
+
+
 def _why(job: Job, step: str = "") -> Why:
-    words = environment.words(environment.environment_of(job.spec))
-    return Why(start="none", sentence=f"{BEGUN} ({words}){': ' if step else ''}{step}.")
+    words = job.spec.image or environment.words(environment.environment_of(job.spec))
+    return Why(start="none", sentence=f"{_doing(job)} ({words}){': ' if step else ''}{step}.")

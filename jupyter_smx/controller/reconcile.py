@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from jupyter_smx.agent.wire import VERSION
+from jupyter_smx.controller.dispatch import Dispatcher
 from jupyter_smx.controller.fencing import FencedError, alone
 from jupyter_smx.controller.fleet import Fleet
 from jupyter_smx.controller.goals import Goals
 from jupyter_smx.controller.listener import Listener
 from jupyter_smx.controller.preparation import Preparation
-from jupyter_smx.controller.runspec import run_spec
 from jupyter_smx.controller.telling import tell_to_end
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, ValidationError
@@ -28,7 +27,6 @@ from jupyter_smx.model.instance import look_up
 from jupyter_smx.model.status import ENDING, Goal, SecondaryStatus
 from jupyter_smx.model.why import Why
 from jupyter_smx.policy import admission, array_pools, interruptions, placement, reuse, transitions
-from jupyter_smx.policy.hosts import named_hosts
 from jupyter_smx.policy.lifecycle import JobStep, Progress, next_job_step
 from jupyter_smx.policy.order import FREE
 from jupyter_smx.policy.retries import MAX_PLACEMENTS, NEVER_BEGAN, next_attempt
@@ -66,7 +64,8 @@ class Reconciler(Listener):
     ) -> None:
         super().__init__(books, agents, pump, finisher)
         self.fleet = Fleet(books, agents, engine_of, self, python_of=environments.python_of)
-        self.preparation = Preparation(books, environments, self, user)
+        self.preparation = Preparation(books, environments, engine_of, self, user)
+        self.dispatcher = Dispatcher(books, agents, engine_of, self)
         self.goals = Goals(books, engine_of, self.step, self._is_ending)
         self.ended = asyncio.Event()
         self._engine_of = engine_of
@@ -78,6 +77,7 @@ class Reconciler(Listener):
             JobStep.PREPARE: self.preparation.begin,
             JobStep.PLACE: self._place,
             JobStep.STOP_UNSTARTED: self._stop_unstarted,
+            JobStep.BRING: self._bring,
             JobStep.DISPATCH: self._dispatch,
             JobStep.SEND_STOP: self._send_stop,
             JobStep.DRAIN: self._drain,
@@ -116,7 +116,7 @@ class Reconciler(Listener):
             running=0 if self.books.limits.max_jobs_running is None else self._running(),
             bounded=self._engine_of(spec.engine).capabilities.bounded_by_machine,
         )
-        key = reuse.reuse_key(spec, self._user)
+        key = reuse.reuse_key(spec, self._user, job.image)
         decision = placement.place(spec, key, world, self.books.limits, self.books.clock())
         return placement.noted(placement.noted(decision, self.preparation.note(job)), interruptions.note(job))
 
@@ -156,7 +156,7 @@ class Reconciler(Listener):
         connected = bool(job.cluster) and self.agents.is_open(job.cluster)
         order = self.books.line.order(job) if on_hosts is None else FREE
         prepared = bool(job.cluster) or self.preparation.is_over(job)
-        progress = trail.progress(connected=connected, prepared=prepared)
+        progress = trail.progress(connected=connected, prepared=prepared, sees_here=self.dispatcher.sees_all(job))
         act = self._steps.get(next_job_step(job, on_hosts, progress, order))
         if act is not None:
             act(job)
@@ -258,7 +258,7 @@ class Reconciler(Listener):
 
     def _launch(self, job: Job, decision: placement.Launch) -> None:
         now = self.books.clock()
-        fresh = Cluster(id=self._new_id(), key=reuse.reuse_key(job.spec, self._user), created_at=now)
+        fresh = Cluster(id=self._new_id(), key=reuse.reuse_key(job.spec, self._user, job.image), created_at=now)
         cluster = transitions.take(fresh, job.id, now)
         cluster = replace(cluster, state=ClusterState.PROVISIONING, gpus=decision.gpus)
         why = replace(placement.waited(decision.why, job, now), pool=cluster.name())
@@ -277,36 +277,24 @@ class Reconciler(Listener):
             self.books.release_pool(self.books.clusters[cluster_id], f"Released early to make room for {job.name}.")
             self.fleet.step(cluster_id)
 
-    def _dispatch(self, job: Job) -> None:
+    def _bring(self, job: Job) -> None:
         trail = self._trail(job)
-        hosts = named_hosts(job.spec.instance_groups)
-        # A host that is done waits for the others, also while no controller lives; at the end all are told anew.
-        keep_alive = job.spec.keep_alive + (job.spec.max_run if len(hosts) > 1 else 0)
-        grace = self.books.limits.grace
-        trail.moments.setdefault("sent", self.books.clock())
-        for host in hosts:
-            if host.name in trail.dispatched:
-                continue
-            stream = self.agents.stream(job.cluster, host.name)
-            spec = run_spec(job, host, grace, keep_alive, self.books.clusters[job.cluster].gpus.get(host.name, ()))
-            answer = stream.send_now("run", job=job.id, lease=job.lease, spec=spec)
-            trail.dispatched.add(host.name)
-            answer.add_done_callback(partial(self._run_answered, job, host.name))
+        if job.spec.channels:
+            self._downloading(job)
+        self.dispatcher.bring(job, trail)
+
+    def _dispatch(self, job: Job) -> None:
+        self.dispatcher.give(job, self._trail(job))
         if job.spec.channels or job.spec.checkpoint:
             self._downloading(job)
 
-    def _run_answered(self, job: Job, host: str, answer: asyncio.Future[Any]) -> None:
-        if answer.cancelled() or answer.exception() is None:
-            return
-        # A closed stream tells nothing about the job: the next greeting says whether the agent has it.
-        _log.warning("Job %s on %s: %s", job.name, host, answer.exception())
-        trail = self._trails.get(job.id)
-        if trail is None:
-            return
-        trail.dispatched.discard(host)
-        if isinstance(answer.exception(), ValidationError):
-            # Asking again would be answered in the same way for ever.
-            self._host_ended(job.id, host, {"cause": "refused", "failure": str(answer.exception())})
+    def trail_of(self, job_id: str) -> Trail | None:
+        """Give what is known of a job on its hosts now."""
+        return self._trails.get(job_id)
+
+    def host_refused(self, job: Job, host: str, reason: str) -> None:
+        """End a job on a host that would refuse it for ever."""
+        self._host_ended(job.id, host, {"cause": "refused", "failure": reason})
 
     def _send_stop(self, job: Job) -> None:
         trail = self._trail(job)
@@ -324,7 +312,9 @@ class Reconciler(Listener):
     def _stop_unstarted(self, job: Job) -> None:
         self._finisher.stop_unstarted(job)
         self.preparation.drop(job.id)
-        self._trails.pop(job.id, None)
+        trail = self._trails.pop(job.id, None)
+        if trail is not None and trail.bringing is not None:
+            trail.bringing.cancel()
         if job.cluster:
             self.fleet.step(job.cluster)
         self.room_made()
@@ -381,11 +371,13 @@ class Reconciler(Listener):
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.preparation.settle()
+        await self.dispatcher.settle()
         await self.fleet.settle()
 
     def close(self) -> None:
         """Stop acting; jobs and hosts live on and a new controller finds them."""
         self.fleet.close()
         self.preparation.close()
+        self.dispatcher.close()
         for task in self._tasks:
             task.cancel()

@@ -10,8 +10,12 @@ from jupyter_smx.policy.hosts import excused, to_drain
 from jupyter_smx.policy.lifecycle import Progress
 
 if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Mapping
+
     from jupyter_smx.model.instance import InstanceGroup
     from jupyter_smx.model.status import Goal
+    from jupyter_smx.policy.reach import Here
 
 
 @dataclass
@@ -20,6 +24,11 @@ class Trail:
 
     hosts: tuple[str, ...] = ()
     groups: tuple[InstanceGroup, ...] = ()
+    here: tuple[Here, ...] = ()
+    """Its sources on the controller's machine, as they were when its hosts were brought them."""
+    places: dict[str, Mapping[str, str]] | None = None
+    """Where each host finds what it was brought, by its path here; None until all hosts have it."""
+    bringing: asyncio.Task[None] | None = None
     dispatched: set[str] = field(default_factory=set)
     stop_sent: bool = False
     exited: set[str] = field(default_factory=set)
@@ -61,8 +70,8 @@ class Trail:
         due = to_drain(self.groups, self.exited.union(self.records))
         return tuple(host for host in due if host not in self.drained)
 
-    def progress(self, *, connected: bool, prepared: bool = True) -> Progress:
-        """Say what policy wants to know."""
+    def progress(self, *, connected: bool, prepared: bool = True, sees_here: bool = True) -> Progress:
+        """Say what policy wants to know; ``sees_here``: the hosts need not be brought what lies here."""
         ends = excused(self.groups, [host_end(host, record) for host, record in self.records.items()])
         return Progress(
             hosts=len(self.hosts),
@@ -75,6 +84,7 @@ class Trail:
             lost=self.lost,
             ran=self.ran,
             prepared=prepared,
+            brought=sees_here or self.places is not None,
         )
 
 

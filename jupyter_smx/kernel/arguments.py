@@ -61,6 +61,7 @@ _KINDS = {
     ),
     "distribution": _Kind(_is(str), "It is text.", "'torchrun,processes=2'"),
     "engine": _Kind(_is(str), "It is the name of an engine, as text.", "'local'"),
+    "image": _Kind(_is(str), "It is the name of an image, as text.", "'python:3.11-slim'"),
     "contract": _Kind(_is(str), "It is text.", "'v3'"),
     "role": _Kind(_is(str), "It is text.", "'research'"),
     "hyperparameters": _Kind(_named(), "It is a dict of values by name.", "{'epochs': 3}"),

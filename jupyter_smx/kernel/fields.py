@@ -157,6 +157,14 @@ def _leader(text: str, rest: str) -> str:
     word, _, leader = rest.partition("=")
     if not rest or (word == "until" and leader):
         return leader
+    if word == "image":
+        raise ValidationError(
+            f"--group: {text!r} names an image of its own.",
+            field="group",
+            value=rest,
+            rule="As on SageMaker a job has one image, and the hosts of all its groups are made of it.",
+            cure=f"Give the job --image {leader or 'IMAGE'}.",
+        )
     raise ValidationError(
         f"--group: {text!r} ends with what is no property of a group.",
         field="group",

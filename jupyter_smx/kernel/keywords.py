@@ -30,6 +30,10 @@ KEYWORDS = {
         "groups: the script runs in several processes, as torchrun or mpirun starts them. Of a processing job "
         "``pyspark``: it runs once, on a Spark cluster of all hosts."
     ),
+    "image": (
+        "what the hosts are made of, on an engine that has images: a name, or a digest. The job runs the Python that "
+        "is in it, with the packages that are in it."
+    ),
     "keep_alive": "seconds, or text like ``10m``: how long the hosts stay warm after the job.",
     "max_run": "seconds, or text like ``2h``: when the job is stopped; default one day.",
     "hyperparameters": "values that are no strings become JSON.",

@@ -25,6 +25,7 @@ class Options(Struct, frozen=True, kw_only=True):
     group: tuple[str, ...] = ()
     distribution: str = ""
     engine: str = "local"
+    image: str = ""
     keep_alive: str = "0"
     input: tuple[str, ...] = ()
     output: tuple[str, ...] = ()
@@ -86,6 +87,12 @@ TABLE = (
         "with pyspark a processing script runs once, on a Spark cluster of all hosts",
     ),
     Option(("-e", "--engine"), "NAME", "local", "where the hosts come from; default local"),
+    Option(
+        ("--image",),
+        "IMAGE",
+        "python:3.11-slim",
+        "image that the hosts are made of, with the Python that runs the job, on an engine that has images",
+    ),
     Option(
         ("-k", "--keep-alive"), "DURATION", "10m", "keep the hosts warm so long after the job: 600, 10m, 1h; default 0"
     ),
@@ -214,13 +221,6 @@ TABLE = (
     Option(("-h", "--help"), "", "", "this page"),
 )
 
-LATER = frozenset(
-    {
-        "--image",
-    }
-)  # fmt: skip
-"""Options of the design that this version does not have yet; naming one is an error, never ignored."""
-
 SPELLINGS = tuple(spelling for option in TABLE for spelling in option.spellings)
 
 
@@ -329,13 +329,6 @@ def _looks_like_option(word: str) -> bool:
 
 
 def _unknown(magic: str, spelling: str) -> ValidationError:
-    if spelling in LATER:
-        return ValidationError(
-            f"%%{magic}: {spelling} is not there yet in this version of jupyter_smx.",
-            field="line",
-            value=spelling,
-            cure="Leave it out; nothing was started.",
-        )
     near = nearest(spelling, [known for known in SPELLINGS if known.startswith("--")])
     return ValidationError(
         f"%%{magic}: {spelling} is not an option.",

@@ -6,7 +6,7 @@ import argparse
 import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from jupyter_smx.kernel.options import LATER, TABLE
+from jupyter_smx.kernel.options import TABLE
 from jupyter_smx.model.errors import ValidationError, nearest
 
 if TYPE_CHECKING:
@@ -66,12 +66,8 @@ class Parser(argparse.ArgumentParser):
             is_value = word == spelling and known[spelling].nargs != 0
 
     def _unknown(self, spelling: str) -> ValidationError:
-        if spelling in LATER:
-            sentence, cure = "is not there yet in this version", "Leave it out; nothing was started."
-        else:
-            sentence = "is not an option"
-            cure = nearest(spelling, self._long_options()) or f"`{self.prog} --help` lists them."
-        return ValidationError(f"{self.prog}: {spelling} {sentence}.", field="line", value=spelling, cure=cure)
+        cure = nearest(spelling, self._long_options()) or f"`{self.prog} --help` lists them."
+        return ValidationError(f"{self.prog}: {spelling} is not an option.", field="line", value=spelling, cure=cure)
 
     def _lacking(self, error: argparse.ArgumentError) -> ValidationError:
         spelling = (error.argument_name or "").split("/")[-1]

@@ -39,9 +39,9 @@ def _code(job: Job, found: Provenance) -> dict[str, Any]:
 def _python(found: Provenance) -> dict[str, Any]:
     packages = [f"{name} {version}" for name, version in found.packages.items()]
     own = {one.name: f"{one.path}, SHA-256 {one.sha256 or 'not known'}" for one in found.own_modules}
-    return {"python": f"{found.python_version} ({found.python})", "packages": packages} | (
-        {"own modules": own} if own else {}
-    )
+    facts: dict[str, Any] = {"image": found.image} if found.image else {}
+    facts |= {"python": f"{found.python_version} ({found.python})", "packages": packages}
+    return facts | ({"own modules": own} if own else {})
 
 
 def _data(job: Job, found: Provenance) -> dict[str, Any]:

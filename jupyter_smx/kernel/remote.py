@@ -87,6 +87,7 @@ def remote(
     instance_count: int | None = None,
     instance_groups: Sequence[InstanceGroup] = (),
     engine: str = "local",
+    image: str = "",
     keep_alive: int | str = 0,
     hyperparameters: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,

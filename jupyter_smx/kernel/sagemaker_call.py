@@ -47,7 +47,7 @@ Made by jupyter_smx from the job {name}. It needs `pip install "sagemaker>=2,<3"
 # What only you know:
 ROLE = ""  # execution role, as arn:aws:iam::111122223333:role/Name
 BUCKET = ""  # bucket for code, inputs and outputs
-IMAGE_URI = ""  # container image, as sagemaker.image_uris.retrieve(...) gives it
+IMAGE_URI = {image}  # container image, as sagemaker.image_uris.retrieve(...) gives it
 
 PREFIX = {prefix}
 HERE = Path(__file__).resolve().parent
@@ -100,6 +100,7 @@ def program(job: Job, script: str, *, alone: bool, requirements: bool) -> str:
         title=f"The {kind} job {spec.base_name} as a call of the SageMaker Python SDK.",
         name=job.name,
         prefix=_q(job.name),
+        image=_q(spec.image),
         imports="\n".join([*plain, "", *classes]),
     )
     if _is_here(spec):

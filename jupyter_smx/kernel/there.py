@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from jupyter_smx.kernel.sagemaker_call import interpreter_of, words_of
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.spec import JobSpec
 
+_ECR = re.compile(r"\d{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?/.+")
 MAX_HYPERPARAMETERS = 100
 ADDED = 5
 """Hyperparameters that the SDK adds to those of a script."""
@@ -23,6 +25,8 @@ MAX_WORD = 256
 
 def refused_there(spec: JobSpec) -> Iterator[str]:
     """Say what of a job the API refuses, and what its call does in another way."""
+    if spec.image and not _ECR.fullmatch(spec.image):
+        yield f"It ran in the image `{spec.image}`. SageMaker takes those of Amazon ECR: push it there, and name that."
     yield from _variables(spec)
     if spec.kind == "process":
         yield from _words(spec)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from jupyter_smx.kernel import cell, fields, interpreters
 from jupyter_smx.kernel.expression import hyperparameter, text_of, value_of
@@ -76,6 +77,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     groups: tuple[InstanceGroup, ...] = ()
     distribution: Distribution | None = None
     engine: str = "local"
+    image: str = ""
     keep_alive: int | str = 0
     hyperparameters: Mapping[str, Any] = {}
     environment: Mapping[str, str] = {}
@@ -120,6 +122,7 @@ class Wish(Struct, frozen=True, kw_only=True):
             base_name=name,
             filename=filename,
             engine=self.engine,
+            image=self.image,
             instance_groups=self._instance_groups(),
             distribution=self.distribution,
             keep_alive=duration.parse(self.keep_alive, "keep_alive"),
@@ -133,10 +136,8 @@ class Wish(Struct, frozen=True, kw_only=True):
             arguments=self.arguments,
             role=self.role,
             max_run=DAY if self.max_run is None else duration.parse(self.max_run, "max_run"),
-            python=chosen.python,
-            python_version=chosen.python_version,
-            requirements=chosen.requirements,
-            requirements_only=chosen.requirements_only,
+            **asdict(chosen),
+            python_named=bool(self.python),
             imports=self._hints(self._imports(script, source, filename)),
             notebook=here.notebook,
             cell_id=here.cell_id,
@@ -212,6 +213,7 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         groups=tuple(fields.group(text) for text in texts(options.group, "--group")),
         distribution=fields.distribution(options.distribution),
         engine=options.engine,
+        image=options.image,
         keep_alive=options.keep_alive,
         hyperparameters=_hyperparameters(options.hp, namespace),
         environment=dict(fields.pair(text, "--env", "NAME=VALUE") for text in texts(options.env, "--env")),

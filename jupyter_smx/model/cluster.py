@@ -7,6 +7,7 @@ from enum import Enum
 from msgspec import Struct
 
 from jupyter_smx.model.environment import PythonEnvironment
+from jupyter_smx.model.image import Image
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.provenance import HostLimits, Machine
 
@@ -42,8 +43,9 @@ class WarmPool(Struct, frozen=True, kw_only=True):
 class ReuseKey(Struct, frozen=True, kw_only=True):
     """Everything in which a job and a warm pool must be equal (SageMaker's criteria, the interpreter, its packages).
 
-    Image, code, hyperparameters, environment variables and data are not in it. ``python`` is the interpreter that was
-    asked for; with an ``environment`` hosts run the one that was made over it.
+    Code, hyperparameters, environment variables and data are not in it. ``python`` is the interpreter that was
+    asked for; with an ``environment`` hosts run the one that was made over it. Hosts that are made of an ``image`` run
+    the interpreter of that, and ``python`` is "".
     """
 
     engine: str
@@ -52,6 +54,7 @@ class ReuseKey(Struct, frozen=True, kw_only=True):
     instance_groups: tuple[InstanceGroup, ...]
     python: str
     environment: PythonEnvironment | None = None
+    image: Image | None = None
 
 
 class HostHandle(Struct, frozen=True, kw_only=True):

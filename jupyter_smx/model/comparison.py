@@ -121,6 +121,7 @@ def _wish(job: Job) -> Facts:
             "kind": spec.kind,
             "engine": spec.engine,
             "instances": spec.instances(),
+            "image": job.image.words() if job.image else spec.image,
             "role": spec.role,
             "maximum run time": duration.words(spec.max_run),
             **({"maximum wait time": duration.words(spec.max_wait)} if spec.max_wait else {}),

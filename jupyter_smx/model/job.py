@@ -10,6 +10,7 @@ from msgspec import Struct
 from jupyter_smx.model.array import ArrayTask
 from jupyter_smx.model.channel import Artifact
 from jupyter_smx.model.cluster import WarmPool
+from jupyter_smx.model.image import Image
 from jupyter_smx.model.progress import Expectation, MetricValue, Progress, StepPace
 from jupyter_smx.model.provenance import Provenance
 from jupyter_smx.model.spec import JobSpec
@@ -167,6 +168,8 @@ class Job(Struct, frozen=True, kw_only=True):
     """Sizes in bytes of the variables that came back."""
     warm_pool: WarmPool | None = None
     timings: dict[str, float] = {}
+    image: Image | None = None
+    """The image that its hosts are made of, as it was when the engine was asked for it: all attempts run the same."""
     progress: Progress | None = None
     """How far it said that it was; there with the verdict."""
     metrics: tuple[MetricValue, ...] = ()

@@ -48,9 +48,13 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     send: Payload | None = None
     receive: tuple[str, ...] = ()
     role: str = ""
+    image: str = ""
+    """What its hosts are made of, where the engine makes them of images (``TrainingImage``, ``ImageUri``)."""
     max_run: int = DAY
     python: str = ""
     python_version: str = ""
+    python_named: bool = False
+    """Somebody named ``python``, and it is not just what the submitter runs."""
     requirements: tuple[str, ...] = ()
     """What the job's Python shall have beside the packages of ``python``; see ``model/environment.py``."""
     requirements_only: bool = False

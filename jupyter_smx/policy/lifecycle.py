@@ -21,9 +21,10 @@ class JobStep(Enum):
     NOTHING = "nothing"
     HOLD = "wait for the jobs that it comes after"
     END_UNRUN = "a job that it comes after did not complete: end it without running"
-    PREPARE = "have its environment built"
+    PREPARE = "have its environment built, or its image found"
     PLACE = "find a pool or launch hosts, or stay in the queue"
     STOP_UNSTARTED = "end a job whose code never ran"
+    BRING = "put files of the controller's machine within reach of its hosts"
     DISPATCH = "give the job to its hosts"
     SEND_STOP = "ask the hosts to stop"
     DRAIN = "ask the hosts to stop whose group helps one that is done"
@@ -48,7 +49,8 @@ class Progress(Struct, frozen=True, kw_only=True):
 
     ``ended`` of ``hosts`` have given their record; ``failed`` says that one of them ended badly, ``drains`` that some
     have to be told that the group which they helped is done; ``lost`` that the engine knows the hosts no more; ``ran``
-    that, there, the code may have begun. ``prepared`` says of a job without hosts that its environment is there.
+    that, there, the code may have begun. ``prepared`` says of a job without hosts that its environment is there,
+    ``brought`` of one on hosts that they can reach what it needs of the controller's machine.
     """
 
     hosts: int = 0
@@ -61,6 +63,7 @@ class Progress(Struct, frozen=True, kw_only=True):
     lost: bool = False
     ran: bool = False
     prepared: bool = True
+    brought: bool = True
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -96,10 +99,14 @@ def _next_in_line(order: Order, progress: Progress) -> JobStep:
 
 def _next_on_hosts(job: Job, progress: Progress) -> JobStep:
     if not progress.dispatched:
-        return JobStep.STOP_UNSTARTED if job.goal in ENDING else JobStep.DISPATCH
+        return JobStep.STOP_UNSTARTED if job.goal in ENDING else _next_before_dispatch(progress)
     if (job.goal is not Goal.RUN or progress.failed) and not progress.stop_sent:
         return JobStep.SEND_STOP
     return JobStep.DRAIN if progress.drains and not progress.stop_sent else JobStep.NOTHING
+
+
+def _next_before_dispatch(progress: Progress) -> JobStep:
+    return JobStep.DISPATCH if progress.brought else JobStep.BRING
 
 
 def next_cluster_step(cluster: Cluster, seen: Seen, now: float) -> ClusterStep:

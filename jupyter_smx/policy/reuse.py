@@ -14,6 +14,7 @@ from jupyter_smx.policy.environment import apart, environment_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from jupyter_smx.model.image import Image
     from jupyter_smx.model.instance import InstanceGroup
     from jupyter_smx.model.spec import JobSpec
 
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
 _ENDING = (ClusterState.RELEASING, ClusterState.TERMINATED)
 
 
-def reuse_key(spec: JobSpec, user: str) -> ReuseKey:
-    """Take from a wish everything in which a pool must be equal; who helps whom is the job's own matter."""
+def reuse_key(spec: JobSpec, user: str, image: Image | None = None) -> ReuseKey:
+    """Take from a wish everything in which a pool must be equal; who helps whom is the job's own matter.
+
+    ``image`` is what the image that it names is now.
+    """
     return ReuseKey(
         engine=spec.engine,
         user=user,
@@ -30,6 +34,7 @@ def reuse_key(spec: JobSpec, user: str) -> ReuseKey:
         instance_groups=tuple(replace(group, until="") for group in spec.instance_groups),
         python=spec.python,
         environment=environment_of(spec),
+        image=image,
     )
 
 
@@ -41,6 +46,15 @@ def _groups(groups: tuple[InstanceGroup, ...]) -> dict[str, str]:
             "instance count": str(groups[0].instance_count),
         }
     return {"instance groups": ", ".join(f"{g.name}:{g.instance_type}:{g.instance_count}" for g in groups)}
+
+
+def _images(wanted: Image | None, found: Image | None) -> tuple[str, str]:
+    """Say of two images what they are called, with their ids where that is not enough; equal ones in equal words."""
+    if wanted == found:
+        return "", ""
+    if wanted is None or found is None or wanted.name != found.name:
+        return (wanted.name if wanted else "none"), (found.name if found else "none")
+    return wanted.words(), found.words()
 
 
 def _fields(key: ReuseKey) -> dict[str, str]:
@@ -59,6 +73,7 @@ def differences(wanted: ReuseKey, cluster: Cluster) -> tuple[Difference, ...]:
         return ()
     mine, other = _fields(wanted), _fields(cluster.key)
     mine["environment"], other["environment"] = apart(wanted.environment, cluster.key.environment)
+    mine["image"], other["image"] = _images(wanted.image, cluster.key.image)
     names = list(dict.fromkeys([*mine, *other]))
     return tuple(
         Difference(pool=cluster.name(), field=name, wanted=mine.get(name, "none"), found=other.get(name, "none"))

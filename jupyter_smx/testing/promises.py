@@ -19,6 +19,7 @@ from jupyter_smx.model.cluster import ClusterState, WarmPoolStatus
 from jupyter_smx.model.job import attempt_began
 from jupyter_smx.model.status import Goal, SecondaryStatus, Status, is_final, may_become
 from jupyter_smx.policy import capacity, environment, retries, reuse
+from jupyter_smx.testing.fakes import FakeEngine
 from jupyter_smx.testing.simulation import LIMITS, Simulation
 
 if TYPE_CHECKING:
@@ -42,9 +43,11 @@ def is_news(old: tuple[int, SecondaryStatus], new: tuple[int, SecondaryStatus]) 
 class Promises(RuleBasedStateMachine):
     """A simulation, what its users asked for, and what must be so whatever happens."""
 
+    engine: type[FakeEngine] = FakeEngine
+
     def __init__(self) -> None:
         super().__init__()
-        self.sim = Simulation(limits=MACHINE_LIMITS)
+        self.sim = Simulation(limits=MACHINE_LIMITS, engine=self.engine)
         self.sim.world.builder.failing.add("gone")
         self.jobs: dict[str, dict[str, Any]] = {}
         self.arrays: dict[str, ArrayWish] = {}

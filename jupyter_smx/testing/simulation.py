@@ -164,7 +164,14 @@ class Controller:
 class Simulation:
     """A world, a controller, and what a test may do to them. ``with`` it, and nothing is left behind."""
 
-    def __init__(self, *, limits: Limits = LIMITS, launch_seconds: float = 0.5, has_remains: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        limits: Limits = LIMITS,
+        launch_seconds: float = 0.5,
+        has_remains: bool = True,
+        engine: type[FakeEngine] = FakeEngine,
+    ) -> None:
         self.limits = limits
         self.loop = SimulatedLoop()
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="simulation")
@@ -178,7 +185,7 @@ class Simulation:
         self.folder = Path(tempfile.mkdtemp(prefix="smx-simulation-"))
         _place_empty_records(self.folder)
         self.world = FakeWorld(self.folder)
-        self.engine = FakeEngine(self.world, launch_seconds=launch_seconds, has_remains=has_remains)
+        self.engine = engine(self.world, launch_seconds=launch_seconds, has_remains=has_remains)
         self._ids = (f"{number * 2654435761 % 2**32:08x}{number:08x}" for number in itertools.count(1))
         self.controller = self._new_controller()
         self.run(self.controller.begin())

@@ -40,10 +40,12 @@ export const SPEC: JobSpec = {
   send: { path: '/p', sha256: 'a', sizes: { cfg: 1200 }, size: 1200, protocol: '5' },
   receive: ['model'],
   role: '',
+  image: '',
   contract: 'v2',
   max_run: 86400,
   python: '/py',
   python_version: '3.11',
+  python_named: false,
   requirements: [],
   requirements_only: false,
   imports: [],
@@ -66,6 +68,7 @@ export const SPEC: JobSpec = {
 
 export const PROVENANCE: Provenance = {
   code_sha256: 'c0de',
+  image: '',
   python: '/py',
   python_version: '3.11.7',
   packages: { numpy: '2.1' },
@@ -130,6 +133,7 @@ export function record(fields: Partial<IJobRecord> = {}): IJobRecord {
     received: {},
     warm_pool: null,
     timings: { accepted: 1000, first_line: 1002.5 },
+    image: null,
     progress: null,
     metrics: [],
     pace: null,

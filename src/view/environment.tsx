@@ -52,7 +52,8 @@ function withoutSecrets(
   return Object.fromEntries(Object.entries(variables).map(shown));
 }
 
-function Wish({ job: { spec }, trans }: IEnvironmentProps): JSX.Element {
+function Wish({ job, trans }: IEnvironmentProps): JSX.Element {
+  const { spec } = job;
   const seconds = (value: number): string => (value > 0 ? spoken(value, trans) : '');
   return (
     <Part title={trans.__('What was asked for')}>
@@ -67,6 +68,7 @@ function Wish({ job: { spec }, trans }: IEnvironmentProps): JSX.Element {
           [trans.__('Managed spot'), spec.spot ? trans.__('Yes') : ''],
           [trans.__('Maximum wait time'), seconds(spec.max_wait)],
           [trans.__('Checkpoints'), spec.checkpoint && <Mono>{spec.checkpoint}</Mono>],
+          [trans.__('Image'), spec.image && <Mono>{imageWords(job)}</Mono>],
           [trans.__('Role'), spec.role],
           [trans.__('Entry point'), spec.entry_point],
           [
@@ -77,6 +79,11 @@ function Wish({ job: { spec }, trans }: IEnvironmentProps): JSX.Element {
       />
     </Part>
   );
+}
+
+/** The name of an image, and what that meant when the job was handed in. */
+function imageWords({ spec, image }: IJobRecord): string {
+  return image === null || image.id === spec.image ? spec.image : `${spec.image} (${image.id})`;
 }
 
 function groupWords({ name, instance_type, instance_count }: InstanceGroup): string {

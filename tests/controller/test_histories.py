@@ -12,6 +12,7 @@ import secrets
 from hypothesis import HealthCheck, seed, settings
 
 from jupyter_smx.testing.machine import Histories
+from jupyter_smx.testing.machine_far import FarHistories
 
 LONG = bool(os.environ.get("JUPYTER_SMX_LONG"))
 
@@ -34,7 +35,10 @@ else:
 
 TestHistories = Histories.TestCase
 TestHistories.settings = _PROFILE
+TestFarHistories = FarHistories.TestCase
+TestFarHistories.settings = settings(_PROFILE, max_examples=_PROFILE.max_examples // 2)
 if not _PROFILE.derandomize:
     SEED = int(os.environ.get("JUPYTER_SMX_SEED") or secrets.randbits(32))
     print(f"{_PROFILE.max_examples} histories of {_PROFILE.stateful_step_count} steps, JUPYTER_SMX_SEED={SEED}")  # noqa: T201
     seed(SEED)(Histories)
+    seed(SEED)(FarHistories)

@@ -120,6 +120,7 @@ REUSED_BY = {
     "instance_groups": "instance type and count",
     "python": "Python interpreter",
     "environment": "`--requirements`",
+    "image": "image",
 }
 """How the page on warm pools calls each field in which a job and a pool must be equal."""
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from jupyter_smx.kernel.client import _encode
 from jupyter_smx.kernel.line import join_continuations, split
-from jupyter_smx.kernel.options import LATER, TABLE, parse
+from jupyter_smx.kernel.options import TABLE, parse
 from jupyter_smx.kernel.wish import Surroundings, from_options
 from jupyter_smx.model.errors import SmxError, ValidationError
 
 FOLDER = Path("/nowhere/at/all")
 HERE = Surroundings(python="/usr/bin/python3", python_version="3.11", folder=FOLDER)
-SPELLINGS = [spelling for option in TABLE for spelling in option.spellings] + sorted(LATER)
+SPELLINGS = [spelling for option in TABLE for spelling in option.spellings]
 
 
 class Mine:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.kernel.options import LATER, TABLE, Options, manual, parse
+from jupyter_smx.kernel.options import TABLE, Options, manual, parse
 from jupyter_smx.model import duration
 from jupyter_smx.model.errors import ValidationError
 
@@ -70,12 +70,6 @@ def test_the_line_of_the_manual_is_read() -> None:
 def test_a_wrong_line_names_the_word_and_the_cure(line: str, sentence: str) -> None:
     with pytest.raises(ValidationError, match=sentence):
         parse("train", line)
-
-
-@pytest.mark.parametrize("spelling", sorted(LATER))
-def test_an_option_of_a_later_version_is_refused_and_never_ignored(spelling: str) -> None:
-    with pytest.raises(ValidationError, match=f"{spelling} is not there yet"):
-        parse("train", f"{spelling} x")
 
 
 def test_the_value_of_an_option_may_look_like_an_option_when_it_is_glued() -> None:

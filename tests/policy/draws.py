@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from jupyter_smx.model.cluster import Cluster, ClusterState, Host, ReuseKey
 from jupyter_smx.model.environment import PythonEnvironment
+from jupyter_smx.model.image import Image
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.job import HostEnd, Job
 from jupyter_smx.model.spec import JobSpec
@@ -59,6 +60,7 @@ environments = st.builds(
     only=st.booleans(),
     python_version=st.sampled_from(["3.11", "3.12"]),
 )
+images = st.builds(Image, name=words, id=words)
 keys = st.builds(
     ReuseKey,
     engine=words,
@@ -67,6 +69,7 @@ keys = st.builds(
     instance_groups=group_tuples,
     python=words,
     environment=st.one_of(st.none(), environments),
+    image=st.one_of(st.none(), images),
 )
 ends = st.builds(
     HostEnd,

@@ -30,7 +30,7 @@ def all_progress() -> list[Progress]:
     """Everything that can be known of a job on two hosts."""
     rows = []
     for hosts, ended in ((0, 0), (2, 0), (2, 1), (2, 2)):
-        for connected, dispatched, stop_sent, failed, lost, ran in itertools.product(TRUTH, repeat=6):
+        for connected, dispatched, stop_sent, failed, lost, ran, brought in itertools.product(TRUTH, repeat=7):
             rows.append(
                 Progress(
                     hosts=hosts,
@@ -41,6 +41,7 @@ def all_progress() -> list[Progress]:
                     failed=failed,
                     lost=lost,
                     ran=ran,
+                    brought=brought,
                 )
             )
     return rows
@@ -70,6 +71,13 @@ def steps_where(goal: Goal) -> list[tuple[Cluster | None, Progress, JobStep]]:
 def test_a_job_that_should_stop_is_never_placed_nor_given_to_hosts() -> None:
     for _, _, step in steps_where(Goal.STOP):
         assert step not in {JobStep.PLACE, JobStep.DISPATCH, JobStep.REPLACE}
+
+
+def test_a_job_is_given_to_hosts_only_when_they_can_reach_what_it_needs() -> None:
+    steps = [(progress.brought, step) for goal in Goal for _, progress, step in steps_where(goal)]
+    assert (False, JobStep.DISPATCH) not in steps
+    assert (True, JobStep.BRING) not in steps
+    assert {(True, JobStep.DISPATCH), (False, JobStep.BRING)} <= {*steps}
 
 
 def test_code_that_may_have_begun_is_never_begun_again() -> None:

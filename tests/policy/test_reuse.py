@@ -12,6 +12,7 @@ from msgspec.structs import fields, replace
 
 from jupyter_smx.model.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.environment import PythonEnvironment
+from jupyter_smx.model.image import Image
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.policy import reuse
 
@@ -22,9 +23,10 @@ SAID = {"name": "group name", "instance_type": "instance type", "instance_count"
 def mutations() -> list[tuple[str, ReuseKey]]:
     """Change each field of the key, and each field of its group, and say the word that must be in the answer."""
     key = a_key()
-    plain = [field.name for field in fields(ReuseKey) if field.name not in {"instance_groups", "environment"}]
+    plain = [field.name for field in fields(ReuseKey) if field.name not in {"instance_groups", "environment", "image"}]
     rows = [(name, replace(key, **{name: "another"})) for name in plain]
     rows.append(("environment", replace(key, environment=PythonEnvironment(requirements=("another",)))))
+    rows.append(("image", replace(key, image=Image(name="train:1", id="sha256:11"))))
     group = key.instance_groups[0]
     changed = {SAID[name]: (replace(group, **{name: value}),) for name, value in OTHER_GROUP.items()}
     rows += [(said, replace(key, instance_groups=groups)) for said, groups in changed.items()]
@@ -94,6 +96,26 @@ def test_what_is_no_criterion_does_not_make_a_start_cold(change: dict[str, Any])
 )
 def test_what_is_a_criterion_is_in_the_key(change: dict[str, Any]) -> None:
     assert reuse.reuse_key(a_spec(**change), "me") != reuse.reuse_key(a_spec(), "me")
+
+
+ONE, NEWER = Image(name="train:1", id="sha256:11"), Image(name="train:1", id="sha256:12")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "words"),
+    [
+        (ONE, Image(name="train:2", id="sha256:22"), ("train:1", "train:2")),
+        (ONE, NEWER, ("train:1 (11)", "train:1 (12)")),
+        (ONE, None, ("train:1", "none")),
+        (Image(name="alias", id="sha256:11"), ONE, None),
+    ],
+    ids=["another name", "the name means another image now", "no image", "two names of one image"],
+)
+def test_a_pool_is_reused_by_what_its_image_is_and_not_by_what_it_is_called(
+    wanted: Image, found: Image | None, words: tuple[str, str] | None
+) -> None:
+    said = reuse.differences(a_key(image=wanted), a_cluster(key=a_key(image=found)))
+    assert [(each.field, each.wanted, each.found) for each in said] == ([("image", *words)] if words else [])
 
 
 def test_another_user_has_another_key() -> None:

@@ -32,11 +32,13 @@ class ChannelError(RefusalError):
 
 
 def entries(channel: Dict[str, Any]) -> Pairs:
-    """Give what a channel consists of: what its source names now.
+    """Give what a channel consists of: what its source names now, or what the controller found that it names.
 
     :raises ChannelError: the source names nothing on this host.
     """
     source = channel["source"]
+    if channel.get("entries") is not None:
+        return [(name, path) for name, path in channel["entries"]]
     if os.path.isdir(source):
         return [(name, os.path.join(source, name)) for name in sorted(os.listdir(source))]
     if os.path.isfile(source):

@@ -1,0 +1,78 @@
+"""A fake engine that makes hosts of images, which see nothing of the controller's machine but what they are brought."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING, ClassVar
+
+from jupyter_smx.engines.base import Capabilities
+from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.testing.fakes import FakeEngine
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    from jupyter_smx.engines.base import ClusterRequest
+    from jupyter_smx.model.cluster import Handle
+    from jupyter_smx.testing.fake_world import FakeWorld
+
+
+class FakeImages(FakeEngine):
+    """Hosts of images; side doors say which images there are, what was brought where, and how often it was asked.
+
+    ``images`` has what each name means now, ``usual`` is the image of jobs that name none, ``made_of`` says of which
+    image each cluster was made. ``brought`` are the paths that a host sees, by those of this machine. ``pin_seconds``
+    and ``bring_seconds`` pass meanwhile; ``unreachable`` is how often a host cannot be reached before it can.
+    """
+
+    capabilities: ClassVar[Capabilities] = Capabilities(shared_folder=True, bounded_by_machine=True, images=True)
+
+    def __init__(self, world: FakeWorld, *, launch_seconds: float = 0.5, has_remains: bool = True) -> None:
+        super().__init__(world, launch_seconds=launch_seconds, has_remains=has_remains)
+        self.images = {"train:1": "sha256:11", "train:2": "sha256:22", "same:2": "sha256:22"}
+        self.usual = ""
+        self.made_of: dict[str, str] = {}
+        self.brought: dict[tuple[str, str], dict[str, str]] = {}
+        self.asked_for: Counter[str] = Counter()
+        self.pin_seconds = 0.0
+        self.bring_seconds = 0.0
+        self.unreachable = 0
+        self.missing: set[str] = set()
+
+    def usual_image(self) -> str:
+        """Name the image of jobs that name none."""
+        return self.usual
+
+    async def pin(self, image: str, say: Callable[[str], None]) -> str:
+        """Give what a name means now."""
+        self._asked()
+        self.asked_for[image] += 1
+        if self.pin_seconds:
+            say("3 of 5 layers")
+            await asyncio.sleep(self.pin_seconds)
+        if image not in self.images:
+            raise RefusedError(f"--image: there is no image {image!r}.", field="image", value=image, cure="Build it.")
+        return self.images[image]
+
+    async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle]:
+        """Launch the hosts, of what they are to be made of."""
+        self.made_of[request.cluster] = request.image
+        async for handle in super().acquire(request):
+            yield handle
+
+    async def bring(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
+        """Let a host see what it is brought, under other paths."""
+        self._asked()
+        if self.bring_seconds:
+            await asyncio.sleep(self.bring_seconds)
+        if self.unreachable:
+            self.unreachable -= 1
+            raise UnavailableError(f"{host} cannot be reached.", transient=True)
+        gone = next((source for source in sources if source in self.missing), None)
+        if gone is not None:
+            raise RefusedError(f"channel: {gone} is not there.", field="channels", value=gone)
+        seen = self.brought.setdefault((handle.cluster, host), {})
+        for source in sources:
+            seen.setdefault(source, f"/given/{host}/{len(seen)}")
+        return {source: seen[source] for source in sources}

@@ -111,7 +111,7 @@ def own_dockerd() -> Iterator[Dockerd]:
     why = dockerd.hindrance()
     if why:
         _missing(why)
-    daemon = Dockerd(dockerd.place() / "second", "--bridge=none")
+    daemon = Dockerd(dockerd.place() / "second", apart=True)
     daemon.start(tied=True)
     try:
         yield daemon

@@ -31,11 +31,16 @@ _TIDY = 2
 
 
 class Dockerd:
-    """A daemon that shares nothing with another one: socket, images, containers, files and log lie in one folder."""
+    """A daemon that shares no socket, image, container or file with another one: all lies in one folder.
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    One that is ``apart`` has a network of its own as well. The others share the machine's ``docker0``, and not even a
+    daemon that is told to have no bridge leaves that alone: it removes it.
+    """
+
+    def __init__(self, folder: Path, *options: str, apart: bool = False) -> None:
         self.folder = folder
         self.options = options
+        self.apart = apart
         self.host = f"unix://{folder}/docker.sock"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -62,10 +67,11 @@ class Dockerd:
         self._sweep()
         self.folder.mkdir(mode=0o711, parents=True, exist_ok=True)
         (self.folder / "daemon.json").write_text("{}")  # not what this machine's own daemon is configured with
-        tie = [_program("setpriv"), "--pdeathsig", "TERM"] if tied else []
+        before = [_program("setpriv"), "--pdeathsig", "TERM"] if tied else []
+        before += [_program("unshare"), "--net"] if self.apart else []
         with self.log.open("wb") as log:
             process = self._process = subprocess.Popen(
-                [*tie, *self.command()],
+                [*before, *self.command()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

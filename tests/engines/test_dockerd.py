@@ -132,7 +132,7 @@ def mounts(folder: Path) -> list[str]:
 
 
 def test_it_starts_once_and_leaves_no_process_and_no_mount(folder: Path) -> None:
-    daemon = Dockerd(folder, "--bridge=none")
+    daemon = Dockerd(folder, apart=True)
     daemon.start()
     pid = daemon.pid()
     assert pid
@@ -162,7 +162,7 @@ def processes_of(folder: Path) -> list[str]:
 
 
 def test_one_that_was_killed_is_started_again_and_ends_its_containers(folder: Path) -> None:
-    daemon = Dockerd(folder, "--bridge=none")
+    daemon = Dockerd(folder, apart=True)
     daemon.start()
     docker = connect(daemon.host, ours=True)
     container = docker.client.containers.run(
@@ -178,10 +178,23 @@ def test_one_that_was_killed_is_started_again_and_ends_its_containers(folder: Pa
     assert processes_of(folder) == []
 
 
+def test_one_that_is_apart_has_a_bridge_and_leaves_the_networks_of_this_machine_alone(folder: Path) -> None:
+    before = sorted(Path("/sys/class/net").iterdir())
+    daemon = Dockerd(folder, apart=True)
+    daemon.start()
+    assert sorted(Path("/sys/class/net").iterdir()) == before
+    docker = connect(daemon.host, ours=True)
+    routes = docker.client.containers.run(PYTHON.name, ["cat", "/proc/net/route"], remove=True).decode()
+    assert "eth0\t00000000" in routes
+    docker.client.close()
+    daemon.stop()
+    assert sorted(Path("/sys/class/net").iterdir()) == before
+
+
 def test_a_tied_one_ends_with_whoever_started_it(folder: Path, eventually_blocking: Callable[..., object]) -> None:
     script = (
         "import pathlib, sys, signal; from jupyter_smx.testing.dockerd import Dockerd\n"
-        "Dockerd(pathlib.Path(sys.argv[1]), '--bridge=none').start(tied=True); print('up', flush=True); signal.pause()"
+        "Dockerd(pathlib.Path(sys.argv[1]), apart=True).start(tied=True); print('up', flush=True); signal.pause()"
     )
     with subprocess.Popen([sys.executable, "-c", script, folder], stdout=subprocess.PIPE) as starter:
         assert starter.stdout is not None
@@ -193,7 +206,7 @@ def test_a_tied_one_ends_with_whoever_started_it(folder: Path, eventually_blocki
 
 def test_one_that_cannot_start_says_its_last_words_and_leaves_nothing(folder: Path) -> None:
     with pytest.raises(RuntimeError, match="driver not supported"):
-        Dockerd(folder, "--storage-driver=no-such-driver", "--bridge=none").start()
+        Dockerd(folder, "--storage-driver=no-such-driver", apart=True).start()
     assert processes_of(folder) == []
 
 

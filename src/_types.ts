@@ -434,7 +434,7 @@ export interface Difference {
  * via the `definition` "Distribution".
  */
 export interface Distribution {
-  runner: "mpi" | "pyspark" | "torchrun";
+  runner: "mpi" | "multi_worker_mirrored_strategy" | "parameter_server" | "pyspark" | "torchrun";
   processes: number | null;
   groups: string[];
 }

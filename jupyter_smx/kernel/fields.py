@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from jupyter_smx.kernel.line import plain
 from jupyter_smx.model.channel import Channel, Output
-from jupyter_smx.model.distribution import Distribution
+from jupyter_smx.model.distribution import RUNNERS, Distribution
 from jupyter_smx.model.errors import ValidationError, nearest
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.metric import check_metrics
@@ -192,7 +192,7 @@ def contract(word: str) -> Literal["v2", "v3"]:
 
 
 def distribution(text: str) -> Distribution | None:
-    """Read ``torchrun|mpi[,processes=N][,groups=GROUP]`` or ``pyspark``; nothing is None.
+    """Read ``torchrun|mpi[,processes=N][,groups=GROUP]``, a strategy of TensorFlow's, or ``pyspark``; nothing is None.
 
     :raises ValidationError: another launcher, another property, or a number that is none.
     """
@@ -202,19 +202,15 @@ def distribution(text: str) -> Distribution | None:
     found = dict(part.partition("=")[::2] for part in rest)
     known = ("processes", "groups")
     wrong = next((name for name in found if name not in known), "")
-    by_name: dict[str, Literal["torchrun", "mpi", "pyspark"]] = {
-        "torchrun": "torchrun",
-        "mpi": "mpi",
-        "pyspark": "pyspark",
-    }
-    launcher = by_name.get(runner)
+    launcher = RUNNERS.get(runner)
     if wrong or launcher is None:
-        word, words = (runner, tuple(by_name)) if launcher is None else (wrong, known)
+        word, words = (runner, tuple(RUNNERS)) if launcher is None else (wrong, known)
         raise ValidationError(
             f"--distribution: {word!r} is not known.",
             field="distribution",
             value=text,
-            rule="The form is torchrun|mpi[,processes=N][,groups=GROUP], or pyspark.",
+            rule="The form is torchrun|mpi[,processes=N][,groups=GROUP], or pyspark, or one of TensorFlow's: "
+            "parameter_server|multi_worker_mirrored_strategy[,groups=GROUP].",
             cure=nearest(word, words),
         )
     count = found.get("processes")

@@ -27,7 +27,8 @@ KEYWORDS = {
     ),
     "distribution": (
         "``torchrun`` or ``mpi``, with ``,processes=N`` on each host and ``,groups=NAME`` where there are several "
-        "groups: the script runs in several processes, as torchrun or mpirun starts them. Of a processing job "
+        "groups: the script runs in several processes, as torchrun or mpirun starts them. ``parameter_server`` or "
+        "``multi_worker_mirrored_strategy``: TensorFlow finds the other hosts in ``TF_CONFIG``. Of a processing job "
         "``pyspark``: it runs once, on a Spark cluster of all hosts."
     ),
     "image": (

@@ -81,9 +81,10 @@ TABLE = (
     ),
     Option(
         ("-d", "--distribution"),
-        "torchrun|mpi[,processes=N][,groups=GROUP]|pyspark",
+        "torchrun|mpi[,processes=N][,groups=GROUP]|parameter_server|multi_worker_mirrored_strategy[,groups=GROUP]|pyspark",
         "torchrun,processes=2",
         "run the script in N processes on each host, as torchrun or mpirun starts them; default one per GPU, or one; "
+        "with a strategy of TensorFlow's TF_CONFIG has the hosts; "
         "with pyspark a processing script runs once, on a Spark cluster of all hosts",
     ),
     Option(("-e", "--engine"), "NAME", "local", "where the hosts come from; default local"),

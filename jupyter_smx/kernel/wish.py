@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
 Kind = Literal["train", "process"]
 
-_LAUNCHERS = {"torchrun": ("torch.distributed.run",), "pyspark": ("pyspark.sql",)}
+_LAUNCHERS = {
+    "torchrun": ("torch.distributed.run",),
+    "parameter_server": ("tensorflow",),
+    "pyspark": ("pyspark.sql",),
+}
 """What a distribution imports itself, beside the script."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from msgspec import Struct
 
@@ -15,14 +15,20 @@ if TYPE_CHECKING:
     from jupyter_smx.model.instance import InstanceGroup
 
 
+Runner = Literal["torchrun", "mpi", "parameter_server", "multi_worker_mirrored_strategy", "pyspark"]
+RUNNERS: dict[str, Runner] = {name: name for name in get_args(Runner)}
+_OF_TENSORFLOW = ("parameter_server", "multi_worker_mirrored_strategy")
+"""Strategies of SageMaker's TensorFlow images: one worker on each host, which finds the others in ``TF_CONFIG``."""
+
+
 class Distribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A launcher; ``processes`` counts those on each host, None is one for each GPU, or one.
 
     ``groups`` has the one instance group that it concerns; hosts of others run the script plainly. ``pyspark`` has
-    neither: the script runs once, and all hosts work for it.
+    neither: the script runs once, and all hosts work for it. With TensorFlow's strategies it runs once on each host.
     """
 
-    runner: Literal["torchrun", "mpi", "pyspark"]
+    runner: Runner
     processes: int | None = None
     groups: tuple[str, ...] = ()
 
@@ -35,6 +41,8 @@ class Distribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Give the hyperparameters by which SageMaker's SDK asks for it; those of a processing job are its own."""
         if self.runner == "pyspark":
             return {}
+        if self.runs_once():
+            return {f"sagemaker_{self.runner}_enabled": "true", **self._chosen()}
         kinds = {group.name: group.instance_type for group in groups}
         found = {
             "sagemaker_instance_type": json.dumps(kinds[self.groups[0]] if self.groups else groups[0].instance_type)
@@ -45,9 +53,14 @@ class Distribution(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             found["sagemaker_torch_distributed_enabled"] = "true"
         if self.processes is not None:
             found["sagemaker_mpi_num_of_processes_per_host"] = str(self.processes)
-        if self.groups:
-            found["sagemaker_distribution_instance_groups"] = json.dumps(list(self.groups))
-        return found
+        return found | self._chosen()
+
+    def _chosen(self) -> dict[str, str]:
+        return {"sagemaker_distribution_instance_groups": json.dumps(list(self.groups))} if self.groups else {}
+
+    def runs_once(self) -> bool:
+        """Say whether the script of a training job runs once on each host, as it does without a distribution."""
+        return self.runner in _OF_TENSORFLOW
 
 
 def check_distribution(
@@ -63,8 +76,10 @@ def check_distribution(
     if wanted.runner == "pyspark":
         said = _against_spark(wanted, kind, names)
     elif kind != "train":
-        rule = "Only training jobs are distributed by torchrun and mpi, as on SageMaker."
+        rule = f"Only training jobs are distributed by {wanted.runner}, as on SageMaker."
         said = ("a processing job has none", rule, "Use %%train, or for Spark --distribution pyspark.")
+    elif wanted.runs_once() and (contract == "v3" or wanted.processes is not None):
+        said = _against_tensorflow(wanted, contract)
     elif contract == "v3" and wanted.groups:
         rule = "The drivers of SDK 3 distribute a script over all hosts of its job."
         said = (f"it names {wanted.groups[0]}", rule, "Leave groups or --contract out.")
@@ -75,7 +90,7 @@ def check_distribution(
     elif len(wanted.groups) > 1 or (len(names) > 1 and not wanted.groups and contract == "v2"):
         rule = "Of several groups one is distributed, as on SageMaker; hosts of the others run the script plainly."
         said = (f"it names {len(wanted.groups)} of {len(names)} groups", rule, f"For example ,groups={names[0]}.")
-    elif receive:
+    elif receive and not wanted.runs_once():
         rule = "A distributed script has many processes, and none of them is the cell."
         said = (
             "variables cannot come back",
@@ -90,6 +105,14 @@ def check_distribution(
             rule=said[1],
             cure=said[2],
         )
+
+
+def _against_tensorflow(wanted: Distribution, contract: str) -> tuple[str, str, str]:
+    if contract == "v3":
+        rule = "SDK 3 has drivers for torchrun and mpi; TensorFlow's strategies are those of SageMaker's images."
+        return ("SDK 3 has none", rule, "Leave --contract out.")
+    rule = "TensorFlow has one worker on each host, which uses all of its GPUs."
+    return (f"processes={wanted.processes}", rule, "Leave processes out.")
 
 
 def _against_spark(wanted: Distribution, kind: str, names: Sequence[str]) -> tuple[str, str, str] | None:

@@ -299,7 +299,7 @@ def _check_code(spec: JobSpec) -> None:
             cure="Give it --hp NAME=VALUE.",
         )
     is_program = bool(spec.entry_point) and not spec.entry_point.endswith(".py")
-    if is_program and spec.distribution is not None:
+    if is_program and spec.distribution is not None and not spec.distribution.runs_once():
         raise ValidationError(
             f"--distribution: {spec.entry_point} is no Python script.",
             field="distribution",

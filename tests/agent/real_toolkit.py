@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 TOOLKIT = "sagemaker-training==5.1.4"
 DRIVERS = "sagemaker-train==1.27.0"
+TENSORFLOW = "sagemaker-tensorflow-training==20.5.0"
 # What importing the toolkit's environment and running ``train`` need, and nothing of what only its encoders do.
 NEEDS = [
     "boto3", "botocore", "jmespath", "s3transfer", "python-dateutil", "urllib3", "six", "retrying",
@@ -101,7 +102,7 @@ class RealPackages:
         else:
             self._do([sys.executable, "-m", "venv", folder])
             command = [str(self.python), "-m", "pip", "install", "-q"]
-        self._do([*command, "--no-deps", TOOLKIT, DRIVERS, *NEEDS])
+        self._do([*command, "--no-deps", TOOLKIT, DRIVERS, TENSORFLOW, *NEEDS])
 
     def _do(self, command: list[str]) -> None:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=MINUTES)

@@ -39,6 +39,11 @@ def test_another_property_of_a_group_is_refused_with_the_form(text: str) -> None
         ("torchrun", Distribution(runner="torchrun")),
         ("torchrun,processes=2,groups=dnn", Distribution(runner="torchrun", processes=2, groups=("dnn",))),
         ("mpi,groups=dnn", Distribution(runner="mpi", groups=("dnn",))),
+        ("parameter_server", Distribution(runner="parameter_server")),
+        (
+            "multi_worker_mirrored_strategy,groups=dnn",
+            Distribution(runner="multi_worker_mirrored_strategy", groups=("dnn",)),
+        ),
         ("pyspark", Distribution(runner="pyspark")),
     ],
 )
@@ -52,6 +57,7 @@ def test_a_distribution_is_read(text: str, found: Distribution | None) -> None:
     [
         ("torchrn", r"'torchrn' is not known\..*Did you mean torchrun\?"),
         ("spark", r"'spark' is not known\..*Did you mean pyspark\?"),
+        ("parameter-server", r"'parameter-server' is not known\..*Did you mean parameter_server\?"),
         ("mpi,proceses=2", r"'proceses' is not known\..*Did you mean processes\?"),
         ("mpi,processes=two", "is not a number of processes"),
         ("mpi,processes=0", "is not a number of processes"),
@@ -80,6 +86,15 @@ def test_the_hyperparameters_are_those_of_sagemakers_sdk_and_the_users_own_win()
         "sagemaker_distribution_instance_groups": ["dnn"],
         "sagemaker_instance_type": "ml.p3.2xlarge",
     }
+
+
+@pytest.mark.parametrize("strategy", ["parameter_server", "multi_worker_mirrored_strategy"])
+def test_a_strategy_of_tensorflow_is_asked_for_as_by_sagemakers_sdk_and_in_an_export(strategy: str) -> None:
+    wanted = fields.distribution(f"{strategy},groups=dnn")
+    spec = JobSpec(kind="train", source="pass", instance_groups=GROUPS, distribution=wanted)
+    asked = {f"sagemaker_{strategy}_enabled": "true", "sagemaker_distribution_instance_groups": '["dnn"]'}
+    assert spec.all_hyperparameters() == asked
+    assert sagemaker_call.decoded(spec.of_sdk_2()) == {name: json.loads(text) for name, text in asked.items()}
 
 
 def test_a_script_of_spark_gets_no_hyperparameters_that_are_not_its_own() -> None:

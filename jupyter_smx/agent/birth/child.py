@@ -19,7 +19,7 @@ from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import belated, cell, imports, sourcedir
 from jupyter_smx.agent.contract import disk, distribution, entry, script, scriptmode
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
-from jupyter_smx.agent.launchers import mpi, spark, torchrun
+from jupyter_smx.agent.launchers import mpi, parameter_server, spark, torchrun
 from jupyter_smx.agent.place import Place, outputs
 from jupyter_smx.agent.refusal import RefusalError
 from jupyter_smx.agent.system import devices, environment, limits, process, threads
@@ -248,7 +248,8 @@ class _Job:
         except OSError as error:
             self.ending.refuse(f"host: the job's files cannot be written: {disk.explain(error, self.ending.places)}")
         else:
-            self._begin()
+            if self._is_served():
+                self._begin()
         full = cell.finish()
         if full is not None:
             said = f"log: what was printed last is lost: {disk.explain(full, self.ending.places)}"
@@ -259,6 +260,13 @@ class _Job:
             with contextlib.suppress(BaseException):
                 traceback.print_exc()
         return self.ending.exit_code
+
+    def _is_served(self) -> bool:
+        """Start what has to work beside the code; True in the process that runs the code."""
+        found = distribution.here(self.spec, self.place)
+        if found is None or found.runner != "parameter_server":
+            return True
+        return parameter_server.take_part(found.hosts, self.place, self.ending)
 
     def _begin(self) -> None:
         how = entry.kind_of(self.spec, self.code)
@@ -316,7 +324,7 @@ class _Job:
         self._run(code, self.first_line)
 
     def _run(self, code: types.CodeType, first_line: Callable[[], None]) -> None:
-        found = distribution.here(self.spec, self.place)
+        found = distribution.launched(self.spec, self.place)
         if found is None or (found.runner == "pyspark" and self._is_driver(found)):
             cell.execute(code, self.main, first_line, self.ending)
             if found is not None:

@@ -28,7 +28,7 @@ def words(spec: Dict[str, Any], place: Place) -> List[str]:
 def _launcher(spec: Dict[str, Any], place: Place) -> List[str]:
     """Give what stands before the script where several processes run it."""
     try:
-        found = distribution.here(spec, place)
+        found = distribution.launched(spec, place)
     except HyperparameterError:
         return []  # whoever was killed before it could say so
     if found is None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from jupyter_smx.agent.contract import toolkit
+from jupyter_smx.agent.contract import tfconfig, toolkit
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError, split
 from jupyter_smx.agent.contract.script import is_driven
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.place import Place
 
-RUNNERS = (("sagemaker_torch_distributed_enabled", "torchrun"), ("sagemaker_mpi_enabled", "mpi"))
-"""Hyperparameters of the SDK's, and what each lets the toolkit start."""
+RUNNERS = (
+    ("sagemaker_torch_distributed_enabled", "torchrun"),
+    ("sagemaker_parameter_server_enabled", tfconfig.PARAMETER_SERVER),
+    ("sagemaker_mpi_enabled", "mpi"),
+    ("sagemaker_multi_worker_mirrored_strategy_enabled", tfconfig.MIRRORED),
+)
+"""Hyperparameters of the SDK's, and what each lets SageMaker's images start; the first that is set counts."""
 _OF_RANKS = (
     ("pml", "ob1"),
     ("btl", "^openib"),
@@ -70,17 +76,26 @@ def chosen(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
     if is_driven(spec):
         return _driven(spec, place)
     _own, framework = split(spec.get("hyperparameters") or {})
-    runner = next((name for flag, name in RUNNERS if framework.get(flag) is True), "")
+    runner = _runner(framework, place)
     if not runner:
         return None
     groups = toolkit.distribution_groups(framework, place)
     gpus = _gpus(spec, place)
     hosts = toolkit.leading_hosts(groups, place) or sorted(place.hosts)
+    if runner in tfconfig.STRATEGIES:
+        return Distribution(runner, groups, hosts, 1)
     processes = _count(framework, "sagemaker_mpi_num_of_processes_per_host") or gpus or 1
     options = framework.get("sagemaker_mpi_custom_mpi_options") or ""
     return Distribution(
         runner, groups, hosts, processes, str(options), _count(framework, "sagemaker_mpi_num_processes")
     )
+
+
+def _runner(framework: Dict[str, Any], place: Place) -> str:
+    wanted = [name for flag, name in RUNNERS if framework.get(flag)]
+    if len(place.hosts) == 1 and tfconfig.PARAMETER_SERVER in wanted:
+        wanted.remove(tfconfig.PARAMETER_SERVER)  # with nobody to serve SageMaker has none
+    return wanted[0] if wanted else ""
 
 
 def _gpus(spec: Dict[str, Any], place: Place) -> int:
@@ -99,6 +114,12 @@ def here(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
     """Give the distribution that this host takes part in; hosts of other groups run the script plainly."""
     found = chosen(spec, place)
     return found if found is not None and place.group in found.groups else None
+
+
+def launched(spec: Dict[str, Any], place: Place) -> Optional[Distribution]:
+    """Give the distribution by which a launcher starts the script here; None where it runs once, as it is."""
+    found = here(spec, place)
+    return None if found is not None and found.runner in tfconfig.STRATEGIES else found
 
 
 def torchrun_words(found: Distribution, place: Place) -> List[str]:
@@ -172,6 +193,8 @@ def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
         master = toolkit.master(toolkit.distribution_groups(framework, place), place)
         ours.update(MASTER_ADDR=place.reach(master), MASTER_PORT=str(place.port))
         ours.update(NCCL_SOCKET_IFNAME=place.interface, GLOO_SOCKET_IFNAME=place.interface)
+    if found is not None and found.runner in tfconfig.STRATEGIES:
+        ours["TF_CONFIG"] = json.dumps(tfconfig.of_script(found.runner, found.hosts, place))
     if found is not None and found.runner == "torchrun":
         ours.update(NCCL_PROTO="simple")
         if found.processes > 1:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTupl
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.contract import entry, script
-from jupyter_smx.agent.launchers import door, executor_output, spark_settings
+from jupyter_smx.agent.launchers import door, executor_output, forked, spark_settings
 from jupyter_smx.agent.launchers.news import News
 from jupyter_smx.agent.refusal import RefusalError
 from jupyter_smx.agent.system import limits, memory, process
@@ -83,7 +83,7 @@ def take_part(part: Part) -> bool:
         return _lead(cluster, configuration) if part.leads() else _help(cluster)
     except _ToldError:
         cluster.end()
-        _die_of(signal.SIGTERM)
+        forked.die_of(signal.SIGTERM)
     except EOFError as error:
         cluster.end()
         raise ClusterError("There is no Spark cluster: another host left.") from error
@@ -229,15 +229,6 @@ class _Cluster:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _die_of(number: int) -> NoReturn:
-    """End as what we watched over ended."""
-    signal.set_wakeup_fd(-1)
-    if number not in (signal.SIGKILL, signal.SIGSTOP):
-        signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-    os._exit(128 + number)
-
-
 # The first host
 
 
@@ -318,7 +309,7 @@ def _watch(cluster: _Cluster, driver: int, visitors: List[socket.socket]) -> NoR
     while status is None:
         broken = cluster.broken()
         if broken:
-            _end_script(driver)
+            forked.end(driver)  # it waits for a cluster that is gone
             raise ClusterError(broken)
         pid, found = os.waitpid(driver, os.WNOHANG)
         if pid:
@@ -335,23 +326,13 @@ def _watch(cluster: _Cluster, driver: int, visitors: List[socket.socket]) -> NoR
         with contextlib.suppress(OSError):
             visitor.recv(1)
     cluster.end()
-    if os.WIFSIGNALED(status):
-        _die_of(os.WTERMSIG(status))
-    os._exit(os.WEXITSTATUS(status))
+    forked.end_like(status)
 
 
 def _gateways() -> List[int]:
     """Find the JVMs that PySpark started for the script, which has ended."""
     words = {pid: process.read(f"/proc/{pid}/cmdline") for pid in process.children(os.getpid())}
     return [pid for pid, line in words.items() if spark_settings.DRIVER_CLASS in line]
-
-
-def _end_script(driver: int) -> None:
-    """End the script, which waits for a cluster that is gone."""
-    everything = process.tree([driver])
-    process.kill(everything, signal.SIGTERM)
-    process.kill(process.wait_gone(everything, _END_PATIENCE))
-    os.waitpid(driver, 0)
 
 
 # Other hosts

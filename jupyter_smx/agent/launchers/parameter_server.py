@@ -1,0 +1,167 @@
+"""A parameter server of TensorFlow's beside the script of each host, for as long as the script of the leading one runs.
+
+SageMaker's image of TensorFlow starts it, so scripts connect to it and start none. It is a fork of the job's process,
+as the script is: where a host has imported TensorFlow already neither of them does it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import signal
+import socket
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any, List, NoReturn, Optional, Tuple
+
+from jupyter_smx.agent.contract import entry, tfconfig
+from jupyter_smx.agent.launchers import forked
+from jupyter_smx.agent.launchers.news import News
+from jupyter_smx.agent.refusal import RefusalError
+from jupyter_smx.agent.system import process
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.code.cell import Ending
+    from jupyter_smx.agent.place import Place
+
+_LOOK_AGAIN = 0.5
+"""Seconds after which a host whose script is done looks again whether the leading one still trains."""
+_CONNECTS = 5.0
+_LONGEST = 900
+"""Characters of what a server raised."""
+
+
+class ServerError(Exception):
+    """The server ended before the script did; the text is a sentence."""
+
+
+def take_part(hosts: List[str], place: Place, ending: Ending) -> bool:
+    """Have a server here, of which each of ``hosts`` has one; the first of them leads.
+
+    True in the process that has to run the script. What watches over both comes back only where something is missing
+    or has ended too early, with a sentence in ``ending``.
+    """
+    if len(hosts) == 1:
+        return True  # a group of one host: nobody to serve
+    try:
+        _need()
+        return _begin(hosts, place)
+    except RefusalError as refusal:
+        ending.refuse(str(refusal))
+    except ServerError as broken:
+        ending.fail_with(str(broken))
+    return False
+
+
+def _need() -> None:
+    if not process.LINUX:
+        raise RefusalError("distribution: parameter_server forks the script, which only Linux does safely.")
+    if importlib.util.find_spec("tensorflow") is None:
+        raise RefusalError(
+            "distribution: parameter_server is a part of TensorFlow, which the job's Python lacks. "
+            "Choose another one with --python, or add tensorflow to --requirements."
+        )
+
+
+def _begin(hosts: List[str], place: Place) -> bool:
+    entry.say(f"a parameter server of TensorFlow's works here, at port {tfconfig.served(place)}.")
+    said, says = os.pipe()
+    server = os.fork()
+    if server == 0:
+        os.close(said)
+        _serve(hosts, place, says)
+    os.close(says)
+    news = News()
+    script = os.fork()
+    if script == 0:
+        os.close(said)
+        news.leave_it()
+        return True
+    return _watch(hosts, place, news, _Server(server, said), script)
+
+
+def _serve(hosts: List[str], place: Place, says: int) -> NoReturn:
+    """Be the server, until somebody kills it: it is needed as long as scripts tidy up after a stop."""
+    process.die_with_parent()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        tensorflow: Any = importlib.import_module("tensorflow")
+        server = tensorflow.distribute.Server(
+            tensorflow.train.ClusterSpec(tfconfig.cluster(hosts, place)),
+            job_name="ps",
+            task_index=hosts.index(place.host),
+            # The GPUs are the script's: two processes of TensorFlow's take each other's memory.
+            config=tensorflow.compat.v1.ConfigProto(device_count={"GPU": 0}),
+        )
+        server.join()
+    except BaseException as error:  # noqa: BLE001 - border: TensorFlow's code, and whatever stands for it
+        traceback.print_exc()
+        with contextlib.suppress(Exception):
+            os.write(says, f" ({type(error).__name__}: {error})"[:_LONGEST].encode())
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stderr.flush()
+        os._exit(1)
+
+
+class _Server:
+    """The process of the server, and what it says before it ends."""
+
+    def __init__(self, pid: int, said: int) -> None:
+        self._pid = pid
+        self._said = said
+        self._gone = False
+
+    def is_gone(self) -> bool:
+        """Say whether it has ended by itself."""
+        self._gone = self._gone or os.waitpid(self._pid, os.WNOHANG)[0] != 0
+        return self._gone
+
+    def why(self) -> str:
+        """Give what it raised, in brackets."""
+        return os.read(self._said, 4 * _LONGEST).decode(errors="replace")
+
+    def end(self) -> None:
+        """End it."""
+        if not self.is_gone():
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+            self._gone = True
+
+
+def _watch(hosts: List[str], place: Place, news: News, server: _Server, script: int) -> NoReturn:
+    """Wait until the script has ended, then until nobody needs the server any more, and end as the script did."""
+    status: Optional[int] = None
+    while status is None:
+        pid, found = os.waitpid(script, os.WNOHANG)
+        if pid:
+            status = found
+        elif server.is_gone():
+            forked.end(script)
+            raise ServerError(
+                f"The parameter server of {place.host} ended before the script{server.why()}. Its log says more."
+            )
+        else:
+            news.wait()
+    if status == 0 and place.host != hosts[0]:
+        _wait_for_leader(hosts, place, news, server)
+    server.end()
+    forked.end_like(status)
+
+
+def _wait_for_leader(hosts: List[str], place: Place, news: News, server: _Server) -> None:
+    """Let the server work while the leading host trains, as SageMaker's image does; a stop ends that at once."""
+    leader = place.reach(hosts[0]), tfconfig.leader(hosts, place)
+    while not (news.told or server.is_gone()) and _listens(leader):
+        news.wait(seconds=_LOOK_AGAIN)
+
+
+def _listens(address: Tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(address, _CONNECTS).close()
+    except OSError:
+        return False
+    return True

@@ -119,5 +119,6 @@ def notes(groups: Iterable[InstanceGroup], limits: Limits) -> tuple[str, ...]:
         if kind.vcpus > limits.cpus:
             said.append(f"{kind.name} has {kind.vcpus} vCPUs, this machine gives {limits.cpus}.")
         if kind.gpus > limits.gpus:
-            said.append(f"{kind.name} has {kind.gpus} GPUs, this machine has {limits.gpus}.")
+            count = f"{kind.gpus} GPU{'s' if kind.gpus > 1 else ''}"
+            said.append(f"{kind.name} has {count}, this machine has {limits.gpus}.")
     return tuple(dict.fromkeys(said))

@@ -209,6 +209,12 @@ def test_a_smaller_machine_says_so() -> None:
     )
 
 
+def test_one_is_not_several() -> None:
+    limits = replace(LIMITS, gpus=0)
+    notes = place(a_spec(instance_groups=(InstanceGroup(instance_type="ml.p3.2xlarge"),)), placement.World(), limits)
+    assert "ml.p3.2xlarge has 1 GPU, this machine has 0." in notes.why.notes
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_job_of_any_type_fits_on_an_empty_machine(kind: str) -> None:
     for limits in (LIMITS, Limits(cpus=1, memory_gib=0.5, max_hosts=1, gpus=0)):

@@ -31,6 +31,15 @@ NOBODY = 65534
 FOREVER = "import signal\nprint('on', flush=True)\nwhile True: signal.pause()"
 SHM = Path("/dev/shm")  # noqa: S108 - shared memory
 ZYGOTE = "smx-zygote"
+SAVES_AT_ITS_END = f"""
+import signal
+def save(*_):
+    open(folder + "last", "w").write("saved")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+{FOREVER}
+"""
+"""Of a script that has a ``folder`` and is told to end."""
 STUBBORN = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER
 
 

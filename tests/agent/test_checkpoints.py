@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from far_side import FOREVER, SAVES_AT_ITS_END
 
 from jupyter_smx.agent.system import process
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 FOLDER = "import os, sys\nfolder = os.environ['SAGEMAKER_BASE_DIR'] + '/checkpoints/'\n"
 SAVE = FOLDER + "open(folder + 'step', 'w').write('1')\n"
-WAITS = "import signal\nprint('on', flush=True)\nwhile True: signal.pause()\n"
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_job_finds_what_the_one_before_it_left(agent: Agent, kept: Path) -> No
 def test_they_are_kept_while_the_job_runs_and_what_is_deleted_goes(agent: Agent, kept: Path) -> None:
     kept.mkdir()
     (kept / "old").write_text("0")
-    source = SAVE + "os.unlink(folder + 'old')\n" + WAITS
+    source = SAVE + "os.unlink(folder + 'old')\n" + FOREVER
     job, lease = agent.start(source, checkpoint=str(kept))
     agent.wait_for_log(job, "on")
     eventually_blocking(lambda: files(kept) == {"step": "1"}, "the checkpoint is kept while the job runs")
@@ -75,14 +75,7 @@ def test_what_was_written_last_is_kept_however_the_code_ends(agent: Agent, kept:
 
 @pytest.mark.parametrize("cause", ["stopped", "interrupted", "max_wait"])
 def test_what_a_script_saves_when_it_is_told_to_end_is_kept(agent: Agent, kept: Path, cause: str) -> None:
-    source = FOLDER + (
-        "import signal\n"
-        "def save(*_):\n"
-        "    open(folder + 'last', 'w').write('saved')\n"
-        "    sys.exit(0)\n"
-        "signal.signal(signal.SIGTERM, save)\n" + WAITS
-    )
-    job, lease = agent.start(source, checkpoint=str(kept))
+    job, lease = agent.start(FOLDER + SAVES_AT_ITS_END, checkpoint=str(kept))
     agent.wait_for_log(job, "on")
     agent.stop(job, lease, cause=cause)
     assert agent.end_of(job)["cause"] == cause
@@ -90,7 +83,7 @@ def test_what_a_script_saves_when_it_is_told_to_end_is_kept(agent: Agent, kept: 
 
 
 def test_what_is_there_when_the_time_is_over_is_kept(agent: Agent, kept: Path) -> None:
-    record = agent.run(SAVE + WAITS, checkpoint=str(kept), max_run=1)
+    record = agent.run(SAVE + FOREVER, checkpoint=str(kept), max_run=1)
     assert (record["cause"], files(kept)) == ("max_runtime", {"step": "1"})
 
 
@@ -119,7 +112,7 @@ def test_a_place_that_is_lost_meanwhile_is_said_and_fails_nobody(agent: Agent, k
 
 
 def test_an_errand_that_is_killed_is_made_good_at_the_end(agent: Agent, kept: Path) -> None:
-    job, lease = agent.start(SAVE + WAITS, checkpoint=str(kept))
+    job, lease = agent.start(SAVE + FOREVER, checkpoint=str(kept))
     agent.wait_for_log(job, "on")
     eventually_blocking(lambda: files(kept) == {"step": "1"}, "it is kept")
     (errand,) = set(process.children(agent.process.pid)) - set(process.tree(agent.zygotes()))
@@ -131,7 +124,7 @@ def test_an_errand_that_is_killed_is_made_good_at_the_end(agent: Agent, kept: Pa
 
 
 def test_and_what_is_saved_later_is_kept_while_the_job_runs(agent: Agent, kept: Path) -> None:
-    job, lease = agent.start(SAVE + WAITS, checkpoint=str(kept))
+    job, lease = agent.start(SAVE + FOREVER, checkpoint=str(kept))
     agent.wait_for_log(job, "on")
     eventually_blocking(lambda: files(kept) == {"step": "1"}, "it is kept")
     (errand,) = set(process.children(agent.process.pid)) - set(process.tree(agent.zygotes()))
@@ -143,7 +136,7 @@ def test_and_what_is_saved_later_is_kept_while_the_job_runs(agent: Agent, kept: 
 
 
 def test_nothing_of_it_outlives_the_agent(agent: Agent, kept: Path) -> None:
-    job, _ = agent.start(SAVE + WAITS, checkpoint=str(kept))
+    job, _ = agent.start(SAVE + FOREVER, checkpoint=str(kept))
     agent.wait_for_log(job, "on")
     agent.process.kill()
     agent.wait()

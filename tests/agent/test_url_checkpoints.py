@@ -7,6 +7,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from far_side import FOREVER, SAVES_AT_ITS_END
 
 from jupyter_smx.agent import outcome
 from jupyter_smx.agent.stores import filesystems, looking, putting
@@ -33,7 +34,6 @@ COUNTS = FOLDER + (
     "open(path, 'w').write(str(count + 1))\n"
 )
 SAVE = FOLDER + "open(folder + 'step', 'w').write('1')\n"
-WAITS = "import signal\nprint('on', flush=True)\nwhile True: signal.pause()\n"
 
 
 @pytest.fixture(params=[True, False], ids=["a world of its own", "variables"])
@@ -74,7 +74,7 @@ def test_another_host_goes_on_from_them_and_writes_none_again(
 def test_they_are_kept_while_the_job_runs_and_what_is_deleted_goes(agent: Agent, bucket: Bucket) -> None:
     bucket.put("kept/old", "0")
     bucket.put("kept-not", "of another prefix")
-    source = SAVE + "os.unlink(folder + 'old')\n" + WAITS
+    source = SAVE + "os.unlink(folder + 'old')\n" + FOREVER
     job, lease = agent.start(source, **wish(bucket))
     agent.wait_for_log(job, "on")
     eventually_blocking(lambda: kept(bucket) == {"step": "1"}, "the checkpoint is kept while the job runs")
@@ -87,14 +87,7 @@ def test_they_are_kept_while_the_job_runs_and_what_is_deleted_goes(agent: Agent,
 
 @pytest.mark.parametrize("cause", ["stopped", "interrupted"])
 def test_what_a_script_saves_when_it_is_told_to_end_is_kept(agent: Agent, bucket: Bucket, cause: str) -> None:
-    source = FOLDER + (
-        "import signal\n"
-        "def save(*_):\n"
-        "    open(folder + 'last', 'w').write('saved')\n"
-        "    sys.exit(0)\n"
-        "signal.signal(signal.SIGTERM, save)\n" + WAITS
-    )
-    job, lease = agent.start(source, **wish(bucket))
+    job, lease = agent.start(FOLDER + SAVES_AT_ITS_END, **wish(bucket))
     agent.wait_for_log(job, "on")
     agent.stop(job, lease, cause=cause)
     assert agent.end_of(job)["cause"] == cause
@@ -161,7 +154,7 @@ def test_a_host_that_is_killed_leaves_what_it_had_kept_and_no_process(
     start_agent: Callable[..., Agent], bucket: Bucket
 ) -> None:
     first = start_agent()
-    job, _ = first.start(COUNTS + WAITS, **wish(bucket))
+    job, _ = first.start(COUNTS + FOREVER, **wish(bucket))
     first.wait_for_log(job, "on")
     eventually_blocking(lambda: kept(bucket) == {"deep/count": "1"}, "it is kept")
     first.process.kill()
@@ -172,7 +165,7 @@ def test_a_host_that_is_killed_leaves_what_it_had_kept_and_no_process(
 
 
 def test_a_courier_that_is_killed_is_replaced(agent: Agent, bucket: Bucket) -> None:
-    job, lease = agent.start(SAVE + WAITS, **wish(bucket))
+    job, lease = agent.start(SAVE + FOREVER, **wish(bucket))
     agent.wait_for_log(job, "on")
     eventually_blocking(lambda: kept(bucket) == {"step": "1"}, "it is kept")
     couriers = [seen.pid for seen in agent.processes() if "courier" in seen.command]
@@ -186,7 +179,7 @@ def test_a_courier_that_is_killed_is_replaced(agent: Agent, bucket: Bucket) -> N
 
 def test_a_store_that_is_away_for_a_while_fails_nobody_and_is_told_of(agent: Agent, bucket: Bucket) -> None:
     given = {**bucket.environment, "AWS_MAX_ATTEMPTS": "1"}
-    job, lease = agent.start(SAVE + WAITS, checkpoint=URL, environment=given)
+    job, lease = agent.start(SAVE + FOREVER, checkpoint=URL, environment=given)
     agent.wait_for_log(job, "on")
     eventually_blocking(lambda: kept(bucket) == {"step": "1"}, "it is kept")
     bucket.wire.cut()

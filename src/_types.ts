@@ -686,6 +686,7 @@ export interface JobSpec {
   spot: boolean;
   max_wait: number;
   checkpoint: string;
+  checkpoint_local_path: string;
   disable_output_compression: boolean;
   after: string[];
   revision: Revision | null;

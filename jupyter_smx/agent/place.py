@@ -54,6 +54,11 @@ class Place(NamedTuple):
         return os.path.join(self.base, inside)
 
 
+def checkpoints(spec: Dict[str, Any]) -> str:
+    """Give the folder of a job's checkpoints, as its script knows it."""
+    return spec.get("checkpoint_local_path") or f"{ML}/checkpoints"
+
+
 def reach(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
     """Give where the agent finds a path of the machine that the host's own folders hide from its jobs."""
     for prefix, real in hidden:

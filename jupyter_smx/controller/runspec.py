@@ -59,6 +59,7 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
         "receive": list(spec.receive),
         "max_run": retries.seconds_left(job),
         "checkpoint": spec.checkpoint,
+        "checkpoint_local_path": spec.checkpoint_local_path,
         "disable_output_compression": spec.disable_output_compression,
         "grace": grace,
         "keep_alive": keep_alive,

@@ -72,6 +72,7 @@ _KINDS = {
     "metrics": _Kind(_named(str), "It is a dict of regular expressions by name.", "{'loss': 'loss=([0-9.]+)'}"),
     "source_dir": _Kind(_is(*_PATH), "It is a path.", "'src'"),
     "entry_point": _Kind(_is(*_PATH), "It is a path.", "'train.py'"),
+    "checkpoint_local_path": _Kind(_is(str), "It is the path of a folder in the job.", "'/opt/ml/checkpoints/last'"),
     "checkpoint": _Kind(_is(*_PATH), "It is a path or a URL.", "'checkpoints'"),
     "python": _Kind(_is(*_PATH), "It is text or a path.", "'conda:torch'"),
     "requirements": _Kind(

@@ -77,6 +77,7 @@ def train(  # noqa: PLR0913 - one keyword for each wish, all with defaults
     spot: bool = False,
     max_wait: int | str | None = None,
     checkpoint: str | Path = "",
+    checkpoint_local_path: str = "",
     disable_output_compression: bool = False,
     after: After = (),
     sweep: bool = False,

@@ -72,6 +72,9 @@ KEYWORDS = {
         "folder, or URL as ``s3://BUCKET/FOLDER``, that ``/opt/ml/checkpoints`` of the job is restored from at each "
         "start, and kept in while it runs."
     ),
+    "checkpoint_local_path": (
+        "with ``checkpoint``: folder of the job, below ``/opt/ml``, that has them; default ``/opt/ml/checkpoints``."
+    ),
     "disable_output_compression": (
         "bring the files of ``/opt/ml/model`` home as they are, and not as ``model.tar.gz``."
     ),

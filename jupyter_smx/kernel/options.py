@@ -44,6 +44,7 @@ class Options(Struct, frozen=True, kw_only=True):
     max_wait: str | None = None
     spot: bool = False
     checkpoint: str = ""
+    checkpoint_local_path: str = ""
     disable_output_compression: bool = False
     max_concurrent: str | None = None
     retries: str | None = None
@@ -177,6 +178,12 @@ TABLE = (
         "checkpoints",
         "folder, or URL as s3://BUCKET/FOLDER, that /opt/ml/checkpoints of the job is restored from at each start, and "
         "kept in while the job runs",
+    ),
+    Option(
+        ("--checkpoint-local-path",),
+        "FOLDER",
+        "/opt/ml/checkpoints/last",
+        "with --checkpoint: folder of the job, below /opt/ml, that has the checkpoints; default /opt/ml/checkpoints",
     ),
     Option(
         ("--disable-output-compression",),

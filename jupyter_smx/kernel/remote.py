@@ -104,6 +104,7 @@ def remote(
     spot: bool = False,
     max_wait: int | str | None = None,
     checkpoint: str | Path = "",
+    checkpoint_local_path: str = "",
     disable_output_compression: bool = False,
     after: After = (),
 ) -> Callable[[Callable[_Arguments, _Value]], RemoteFunction[_Arguments, _Value]]: ...

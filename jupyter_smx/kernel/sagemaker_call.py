@@ -161,6 +161,7 @@ def _training(spec: JobSpec, script: str, *, requirements: bool) -> str:
         *([("max_retry_attempts", str(spec.retries))] if spec.retries else []),
         *([("use_spot_instances", "True"), ("max_wait", str(spec.max_wait or spec.max_run))] if spec.spot else []),
         *([("checkpoint_s3_uri", _checkpoint_uri(spec.checkpoint))] if spec.checkpoint else []),
+        *([("checkpoint_local_path", _q(spec.checkpoint_local_path))] if spec.checkpoint_local_path else []),
         *([("disable_output_compression", "True")] if spec.disable_output_compression else []),
         ("hyperparameters", 'json.loads((HERE / "hyperparameters.json").read_text(encoding="utf-8"))'),
         *([("environment", _variables(spec.environment, 2))] if spec.environment else []),

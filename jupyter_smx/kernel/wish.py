@@ -102,6 +102,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     spot: bool = False
     max_wait: int | str | None = None
     checkpoint: str = ""
+    checkpoint_local_path: str = ""
     """Absolute path of a folder, or a URL; "" for none."""
     disable_output_compression: bool = False
     after: tuple[str, ...] = ()
@@ -152,6 +153,7 @@ class Wish(Struct, frozen=True, kw_only=True):
             spot=self.spot,
             max_wait=0 if self.max_wait is None else duration.parse(self.max_wait, "max_wait"),
             checkpoint=self.checkpoint,
+            checkpoint_local_path=self.checkpoint_local_path,
             disable_output_compression=self.disable_output_compression,
             after=self.after,
             submitted_at=submitted_at,
@@ -237,6 +239,7 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         spot=options.spot,
         max_wait=options.max_wait,
         checkpoint=fields.absolute(options.checkpoint, folder) if options.checkpoint else "",
+        checkpoint_local_path=options.checkpoint_local_path,
         disable_output_compression=options.disable_output_compression,
         after=options.after,
     )

@@ -127,6 +127,7 @@ def _wish(job: Job) -> Facts:
             **({"maximum wait time": duration.words(spec.max_wait)} if spec.max_wait else {}),
             **({"managed spot": "yes"} if spec.spot else {}),
             **({"checkpoints": spec.checkpoint} if spec.checkpoint else {}),
+            **({"checkpoints in the job": spec.checkpoint_local_path} if spec.checkpoint_local_path else {}),
             **({"model": "without compression"} if spec.disable_output_compression else {}),
             "entry point": spec.entry_point,
             "contract": spec.contract,

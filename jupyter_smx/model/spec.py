@@ -77,6 +77,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Seconds in which a spot job waits and runs, all attempts together; 0 is no limit (``MaxWaitTimeInSeconds``)."""
     checkpoint: str = ""
     """Absolute folder, or URL, that ``/opt/ml/checkpoints`` is restored from and kept in (``CheckpointConfig``)."""
+    checkpoint_local_path: str = ""
+    """Folder below ``/opt/ml`` that this is done with instead of ``/opt/ml/checkpoints`` (its ``LocalPath``)."""
     disable_output_compression: bool = False
     """The model of a training job comes home as the files that it is made of (``CompressionType`` ``NONE``)."""
     after: tuple[str, ...] = ()

@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec import JobSpec
 
 
-_OF_HOSTS = ("/opt/ml", "/dev/shm")  # noqa: S108 - no file is made there
+_ML = "/opt/ml"
+_TAKEN = tuple(
+    f"{_ML}/{name}" for name in ("code", "config", "input", "model", "output/data", "processing", "sagemaker")
+)
+"""Folders that a job finds filled, or that are emptied when it ends."""
+_OF_HOSTS = (_ML, "/dev/shm")  # noqa: S108 - no file is made there
 
 
 def check(spec: JobSpec, *, shared_folder: bool) -> None:
@@ -20,10 +25,35 @@ def check(spec: JobSpec, *, shared_folder: bool) -> None:
 
     :raises ValidationError: a URL that nothing can be written to, a relative path, or a folder that is not theirs.
     """
+    if spec.checkpoint_local_path:
+        _check_local_path(spec)
     if urls.is_url(spec.checkpoint):
         _check_url(spec.checkpoint)
     elif spec.checkpoint:
         _check_folder(spec, shared_folder=shared_folder)
+
+
+def _check_local_path(spec: JobSpec) -> None:
+    path = spec.checkpoint_local_path
+    folder = normpath(path)
+    said = ""
+    if not spec.checkpoint:
+        said = "It is the job's folder of checkpoints, and the job has none."
+    elif not folder.startswith(f"{_ML}/"):
+        said = f"On this engine it is an absolute path below {_ML}."
+    else:
+        near = [one for one in _TAKEN if f"{folder}/".startswith(f"{one}/") or f"{one}/".startswith(f"{folder}/")]
+        said = f"{near[0]} is for something else." if near else ""
+    if said:
+        raise ValidationError(
+            f"--checkpoint-local-path: checkpoints of the job cannot be at {path!r}.",
+            field="checkpoint_local_path",
+            value=path,
+            rule=said,
+            cure="Name the place that they are kept in by --checkpoint."
+            if not spec.checkpoint
+            else f"For example {_ML}/checkpoints/last.",
+        )
 
 
 def _check_url(place: str) -> None:

@@ -60,6 +60,7 @@ export const SPEC: JobSpec = {
   disable_output_compression: false,
   max_wait: 0,
   checkpoint: '',
+  checkpoint_local_path: '',
   arguments: [],
   after: [],
   revision: null,

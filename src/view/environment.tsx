@@ -69,6 +69,10 @@ function Wish({ job, trans }: IEnvironmentProps): JSX.Element {
           [trans.__('Maximum wait time'), seconds(spec.max_wait)],
           [trans.__('Checkpoints'), spec.checkpoint && <Mono>{spec.checkpoint}</Mono>],
           [trans.__('Image'), spec.image && <Mono>{imageWords(job)}</Mono>],
+          [
+            trans.__('Checkpoints in the job'),
+            spec.checkpoint_local_path && <Mono>{spec.checkpoint_local_path}</Mono>
+          ],
           [trans.__('Role'), spec.role],
           [trans.__('Entry point'), spec.entry_point],
           [

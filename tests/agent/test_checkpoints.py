@@ -73,6 +73,22 @@ def test_what_was_written_last_is_kept_however_the_code_ends(agent: Agent, kept:
     assert (record["cause"], files(kept)) == (cause, {"step": "1"})
 
 
+@pytest.mark.parametrize("path", ["/opt/ml/checkpoints/deep/er", "/opt/ml/output/kept", "/opt/ml/mine"])
+def test_they_lie_where_the_wish_says(agent: Agent, kept: Path, path: str) -> None:
+    look = (
+        f"import json, os\nfolder = os.environ['SAGEMAKER_BASE_DIR'] + {path.removeprefix('/opt/ml')!r}\n"
+        "config = json.load(open(os.environ['SM_INPUT_CONFIG_DIR'] + '/checkpointconfig.json'))\n"
+        "print(json.dumps([config, sorted(os.listdir(folder))]))\n"
+        "open(folder + '/step', 'w').write('1')\n"
+        "open(os.environ['SAGEMAKER_BASE_DIR'] + '/checkpoints/other', 'w').write('1')\n"
+    )
+    wish = {"checkpoint": str(kept), "checkpoint_local_path": path}
+    assert agent.json(look, **wish) == [{"LocalPath": path}, []], "it is made before the job begins"
+    assert files(kept) == {"step": "1"}, "and nothing else is kept"
+    assert agent.json(look, **wish) == [{"LocalPath": path}, ["step"]]
+    agent.serves()
+
+
 @pytest.mark.parametrize("cause", ["stopped", "interrupted", "max_wait"])
 def test_what_a_script_saves_when_it_is_told_to_end_is_kept(agent: Agent, kept: Path, cause: str) -> None:
     job, lease = agent.start(FOLDER + SAVES_AT_ITS_END, checkpoint=str(kept))

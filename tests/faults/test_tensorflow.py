@@ -74,7 +74,15 @@ def come(address):
 def say(*words):
     print("told " + json.dumps(words), flush=True)
 """
-REACH = ASK + 'say(found["task"], [ask(server)[0] for server in found["cluster"]["ps"]])\n'
+MEET = """
+(leader,) = found["cluster"]["master"]
+if found["task"]["type"] == "master":
+    own = socket.create_server(("0.0.0.0", int(leader.rpartition(":")[2])))
+else:
+    come(leader)
+"""
+"""What TensorFlow does in a script: the leading one listens until it ends."""
+REACH = ASK + MEET + 'say(found["task"], [ask(server)[0] for server in found["cluster"]["ps"]])\n'
 SHELL = "#!/bin/sh\npython3 train.py\nexit 7\n"
 
 
@@ -131,15 +139,13 @@ def test_a_server_works_until_the_script_of_the_leading_host_has_ended(start: St
     gate = tmp_path / "gate"
     lead = f"""
 if found["task"]["type"] == "master":
-    own = socket.create_server(("0.0.0.0", int(found["cluster"]["master"][0].rpartition(":")[2])))
     while not os.path.exists({str(gate)!r}):
         time.sleep(0.02)
     say(ask(found["cluster"]["ps"][1], 0)[0])
 else:
-    come(found["cluster"]["master"][0])
     say("done")
 """
-    ran = start(ASK + lead)
+    ran = start(ASK + MEET + lead)
     eventually_blocking(lambda: said(ran, "algo-2") == [["done"]], "the worker's script has ended", within=30.0)
     assert not is_final(ran.job().state)
     gate.touch()

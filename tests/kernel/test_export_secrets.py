@@ -30,5 +30,8 @@ def test_a_secret_is_in_no_file_of_an_export(tmp_path: Path, monkeypatch: pytest
 def test_checkpoints_go_where_they_went_if_sagemaker_can_go_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, uri: str
 ) -> None:
-    export(job(checkpoint=place), tmp_path / "out")
-    assert run(tmp_path / "out", monkeypatch).of("Estimator")["checkpoint_s3_uri"] == uri
+    export(job(checkpoint=place, checkpoint_local_path="/opt/ml/mine"), tmp_path / "out")
+    asked = run(tmp_path / "out", monkeypatch).of("Estimator")
+    assert (asked["checkpoint_s3_uri"], asked["checkpoint_local_path"]) == (uri, "/opt/ml/mine")
+    export(job(checkpoint=place), tmp_path / "usual")
+    assert "checkpoint_local_path" not in run(tmp_path / "usual", monkeypatch).of("Estimator")

@@ -227,6 +227,24 @@ def test_a_place_that_hosts_cannot_reach_is_refused(place: str, shared: bool, wo
         checkpoints.check(a_spec(checkpoint=url), shared_folder=False)
 
 
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        ({"checkpoint_local_path": "/opt/ml/mine"}, "the job has none. Name the place that they are kept in"),
+        ({"checkpoint": "/kept", "checkpoint_local_path": "/tmp/mine"}, "absolute path below /opt/ml"),  # noqa: S108
+        ({"checkpoint": "/kept", "checkpoint_local_path": "mine"}, "absolute path below /opt/ml"),
+        ({"checkpoint": "/kept", "checkpoint_local_path": "/opt/ml/../x"}, "absolute path below /opt/ml"),
+        ({"checkpoint": "/kept", "checkpoint_local_path": "/opt/ml"}, "absolute path below /opt/ml"),
+        ({"checkpoint": "/kept", "checkpoint_local_path": "/opt/ml/model/x"}, "/opt/ml/model is for something else"),
+        ({"checkpoint": "/kept", "checkpoint_local_path": "/opt/ml/output"}, "/opt/ml/output/data is for something"),
+    ],
+)
+def test_a_folder_of_the_job_that_cannot_have_checkpoints_is_refused(wish: dict[str, str], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        checkpoints.check(a_spec(**wish), shared_folder=True)
+    checkpoints.check(a_spec(checkpoint="/kept", checkpoint_local_path="/opt/ml/models/x"), shared_folder=True)
+
+
 def test_when_the_clock_is_set_the_wait_is_as_long_as_before() -> None:
     assert transitions.clock_was_set(a_job(wait_until=NOW), -3_600).wait_until == NOW - 3_600
     assert transitions.clock_was_set(a_job(), -3_600).wait_until is None

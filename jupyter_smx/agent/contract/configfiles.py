@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict
 
 from jupyter_smx.agent.contract import service
 from jupyter_smx.agent.contract.script import is_driven, script_name
-from jupyter_smx.agent.place import ML
+from jupyter_smx.agent.place import checkpoints
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.place import Place
@@ -68,7 +68,7 @@ def hyperparameters(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
 def _of_checkpoints(spec: Dict[str, Any]) -> Dict[str, str]:
     if not spec.get("checkpoint"):
         return {}
-    return {"input/config/checkpointconfig.json": json.dumps({"LocalPath": f"{ML}/checkpoints"})}
+    return {"input/config/checkpointconfig.json": json.dumps({"LocalPath": checkpoints(spec)})}
 
 
 def texts(spec: Dict[str, Any], place: Place) -> Dict[str, str]:

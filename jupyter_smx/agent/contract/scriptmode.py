@@ -59,6 +59,7 @@ def complete(spec: Dict[str, Any]) -> Dict[str, Any]:
         "warm_pool": False,
         "max_run": 0,
         "checkpoint": "",
+        "checkpoint_local_path": "",
         "disable_output_compression": False,
         "keep_alive": 0,
         "imports": [],

@@ -8,10 +8,9 @@ import select
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from jupyter_smx.agent.channels import checkpoint
 from jupyter_smx.agent.channels.checkpoint import Known, Mirror, Store
 from jupyter_smx.agent.channels.object_store import store_of
-from jupyter_smx.agent.place import reach
+from jupyter_smx.agent.place import checkpoints, reach
 from jupyter_smx.agent.system import errand
 
 if TYPE_CHECKING:
@@ -81,7 +80,10 @@ class Keeper:
 
         :raises CheckpointError: the place cannot be used.
         """
-        return {} if self._store is None else self._mirror(self._store).restore()
+        if self._store is None:
+            return {}
+        os.makedirs(self._folder, exist_ok=True)
+        return self._mirror(self._store).restore()
 
     def _mirror(self, store: Store) -> Mirror:
         return Mirror(self._folder, store, self._known)
@@ -160,4 +162,6 @@ def of(host: Host, job: str, spec: Dict[str, Any]) -> Keeper:
     """Take the place where the checkpoints of a job are kept, if it has one."""
     place, writer = reach(spec["checkpoint"], host.hidden), f"{job}-{host.config.host}"
     store = store_of(place, writer, host.means(spec["environment"]), what=Keeper.what)
-    return Keeper(host.loop, store, host.folder.path("ml", checkpoint.NAME))
+    # By the name that this host has for it, also where jobs have another one.
+    folder = host.place._replace(base=host.folder.ml).real(checkpoints(spec), "checkpoint_local_path")
+    return Keeper(host.loop, store, folder)

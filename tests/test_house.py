@@ -29,6 +29,7 @@ BORDERS = {
     "jupyter_smx/agent/stores/putting.py": "a library for a store may raise anything, each an outcome of one file",
     "jupyter_smx/agent/stores/tries.py": "a library for a store may raise anything, and some of it may pass",
     "jupyter_smx/agent/jobs/surely.py": "whatever goes wrong in a step of a job, its end must come",
+    "jupyter_smx/agent/launchers/parameter_server.py": "TensorFlow's own code, in a forked process that must not go on",
     "jupyter_smx/agent/birth/trial.py": "importing runs code of any library",
     "jupyter_smx/controller/agent_stream.py": "one bad event must not deafen the stream",
     "jupyter_smx/controller/app.py": "the administrator's configuration file is code",

@@ -58,8 +58,7 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
         "folder": _folder(spec),
         "receive": list(spec.receive),
         "max_run": retries.seconds_left(job),
-        "checkpoint": spec.checkpoint,
-        "checkpoint_local_path": spec.checkpoint_local_path,
+        **_checkpoints(spec),
         "disable_output_compression": spec.disable_output_compression,
         "grace": grace,
         "keep_alive": keep_alive,
@@ -71,6 +70,10 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
         "imports": list(spec.imports),
         "gpus": list(gpus),
     }
+
+
+def _checkpoints(spec: JobSpec) -> dict[str, str]:
+    return {"checkpoint": spec.checkpoint, "checkpoint_local_path": spec.checkpoint_local_path}
 
 
 def _distribution(spec: JobSpec) -> dict[str, str | int]:

@@ -115,9 +115,7 @@ class Wish(Struct, frozen=True, kw_only=True):
         :raises ValidationError: one of the fields; says which.
         """
         name = check_base_name(self.name) if self.name else _default_name(self.kind, here.notebook)
-        if self.source_dir:
-            check_folder(self.source_dir)
-        script = choose(code, self.source_dir, self.entry_point, here.folder)
+        script = self._script(code, here.folder)
         filename = script.filename or f"<{name}>"
         source = script.text if script.filename else cell.place(code, lines_before)
         chosen = self._interpreter(script, here)
@@ -158,6 +156,11 @@ class Wish(Struct, frozen=True, kw_only=True):
             after=self.after,
             submitted_at=submitted_at,
         )
+
+    def _script(self, code: str, folder: Path) -> Script:
+        if self.source_dir:
+            check_folder(self.source_dir)
+        return choose(code, self.source_dir, self.entry_point, folder)
 
     def _interpreter(self, script: Script, here: Surroundings) -> interpreters.Choice:
         required = beside(script, self.source_dir) if self.requirements == "" else self.requirements

@@ -61,3 +61,17 @@ def test_a_pattern_that_finds_only_its_own_folder_is_refused(tmp_path: Path) -> 
 def test_a_pattern_that_climbs_out_of_where_it_begins_is_refused(days: Path) -> None:
     with pytest.raises(channel.ChannelError, match=r"/tue.txt', which lies outside of '.*/tue', where it"):
         channel.entries({"name": "train", "source": f"{days}/tue/**/../t*.txt"})
+
+
+@pytest.mark.parametrize("mode", ["File", "FastFile"])
+def test_what_a_controller_found_and_brought_here_is_in_the_channel_under_its_names(
+    agent: Agent, days: Path, mode: str
+) -> None:
+    found = [["part.csv", f"{days}/mon/part.csv"], ["deep/all", f"{days}/tue"]]
+    source = "/somewhere/else/*.csv"
+    seen = agent.json(SEE, channels=[{"name": "train", "source": source, "mode": mode, "entries": found}])
+    assert seen == {
+        "part.csv": "mon/part.csv",
+        "deep/all/part.csv": "tue/part.csv",
+        "deep/all/deep/part.csv": "tue/deep/part.csv",
+    }

@@ -88,6 +88,23 @@ def test_what_a_pattern_finds_is_what_an_agent_finds_that_sees_it_itself(data: P
         assert [*(mine.entries or ())] == entries({"name": "x", "source": one.source}), pattern
 
 
+@pytest.mark.parametrize(
+    ("pattern", "sentence"),
+    [
+        ("deep/**/../c.*", "lies outside of"),
+        ("no*thing", "is no file, folder or pattern of this machine"),
+        ("*.csv", "finds 2 files and folders"),
+    ],
+)
+def test_a_pattern_that_cannot_be_a_channel_is_refused_by_its_name(
+    data: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, sentence: str
+) -> None:
+    monkeypatch.setattr(sources, "MAX_FOUND", 1)
+    one = Channel(name="x", source=str(data / pattern))
+    with pytest.raises(ValidationError, match=f"channel x: .*{sentence}"):
+        sources.look(type("Spec", (), {"channels": (one,)}))  # type: ignore[arg-type]  # it has channels
+
+
 def test_each_host_is_brought_what_its_group_has_and_no_more(far: Simulation, data: Path) -> None:
     groups = (InstanceGroup(name="one"), InstanceGroup(name="two"))
     its = Channel(name="its", source=str(data / "a.csv"), groups=("two",))

@@ -1,8 +1,9 @@
 """Fixtures of tests that need Docker: ``docker`` for a test, ``docker_daemon`` for what lives longer, ``own_dockerd``.
 
 The daemon is the one that answers at ``DOCKER_HOST`` or at the usual socket; where none does, one of our own that lives
-as long as the session. The images of :mod:`jupyter_smx.testing.docker_images` are in it. Where there can be no daemon,
-tests are skipped with the reason, and fail in CI.
+as long as the session, with a network of its own, so that this machine's is left as it is. The images of
+:mod:`jupyter_smx.testing.docker_images` are in it. Where there can be no daemon, tests are skipped with the reason, and
+fail in CI.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def connect(host: str, *, ours: bool) -> Docker:
 @pytest.fixture(scope="session")
 def docker_daemon() -> Iterator[Docker]:
     """Give the daemon of this session, at which ``DOCKER_HOST`` points as well."""
-    host, own = dockerd.find(), Dockerd(dockerd.place())
+    host, own = dockerd.find(), Dockerd(dockerd.place(), apart=True)
     ours = host in {"", own.host}
     if not host:
         why = dockerd.hindrance()

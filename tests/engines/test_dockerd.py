@@ -178,17 +178,22 @@ def test_one_that_was_killed_is_started_again_and_ends_its_containers(folder: Pa
     assert processes_of(folder) == []
 
 
-def test_one_that_is_apart_has_a_bridge_and_leaves_the_networks_of_this_machine_alone(folder: Path) -> None:
-    before = sorted(Path("/sys/class/net").iterdir())
+def test_one_that_is_apart_has_a_bridge_and_leaves_that_of_this_machine_alone(folder: Path) -> None:
+    before = usual_bridge()
     daemon = Dockerd(folder, apart=True)
     daemon.start()
-    assert sorted(Path("/sys/class/net").iterdir()) == before
+    assert usual_bridge() == before
     docker = connect(daemon.host, ours=True)
     routes = docker.client.containers.run(PYTHON.name, ["cat", "/proc/net/route"], remove=True).decode()
     assert "eth0\t00000000" in routes
     docker.client.close()
     daemon.stop()
-    assert sorted(Path("/sys/class/net").iterdir()) == before
+    assert usual_bridge() == before
+
+
+def usual_bridge() -> str:
+    path = Path("/sys/class/net/docker0/ifindex")
+    return path.read_text() if path.exists() else ""
 
 
 def test_a_tied_one_ends_with_whoever_started_it(folder: Path, eventually_blocking: Callable[..., object]) -> None:

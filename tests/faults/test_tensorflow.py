@@ -78,10 +78,11 @@ MEET = """
 (leader,) = found["cluster"]["master"]
 if found["task"]["type"] == "master":
     own = socket.create_server(("0.0.0.0", int(leader.rpartition(":")[2])))
+    visitor = own.accept()
 else:
     come(leader)
 """
-"""What TensorFlow does in a script: the leading one listens until it ends."""
+"""What TensorFlow does in a script: the leading one waits for the other, and listens until it ends."""
 REACH = ASK + MEET + 'say(found["task"], [ask(server)[0] for server in found["cluster"]["ps"]])\n'
 SHELL = "#!/bin/sh\npython3 train.py\nexit 7\n"
 

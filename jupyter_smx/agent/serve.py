@@ -15,7 +15,7 @@ from jupyter_smx.agent.connection import Door
 from jupyter_smx.agent.hosts import hostconfig
 from jupyter_smx.agent.hosts.host import Host, Isolation, say
 from jupyter_smx.agent.system import environment, errand, namespace, process
-from jupyter_smx.agent.system.folder import HostFolder
+from jupyter_smx.agent.system.folder import QUEUES, HostFolder
 
 CLAIMED = 3
 """Exit code of an agent whose host has one already."""
@@ -75,8 +75,19 @@ def _stand_alone() -> None:
     os.close(null)
 
 
+def _write_into(path: str) -> None:
+    """Let what this process says go to a file: a container's own log ends with it, and is read by other means."""
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.close(log)
+
+
 def _isolate(config: hostconfig.HostConfig, folder: HostFolder) -> Isolation:
     """Enter the host's own namespaces, or say why jobs only get variables."""
+    if config.contained:
+        folder.queues = QUEUES
+        return Isolation("container", "a container mounts nothing by itself")
     if not config.isolate:
         return Isolation("variables", "isolate is off for this host")
     plan, reason = _try_out(folder, config.host, config.addresses)
@@ -135,6 +146,8 @@ def main(words: List[str]) -> int:
         say(f"{folder.claim}: this host has an agent already")
         return CLAIMED
     _stand_alone()
+    if config.contained:
+        _write_into(folder.path("agent.log"))
     clean = environment.scrub(os.environ, config.marker())
     os.environ.clear()
     os.environ.update(clean)

@@ -14,16 +14,20 @@ if TYPE_CHECKING:
     from jupyter_smx.kernel.parser import Parser
 
 
-def _nothing(_: Parser) -> None:
-    pass
+def _arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "--fix", action="store_true", help="end what engines still have of clusters that nobody has a record of"
+    )
 
 
-def _run(_: Namespace, desk: Desk) -> int:
+def _run(arguments: Namespace, desk: Desk) -> int:
     from jupyter_smx.kernel.doctor import examine  # noqa: PLC0415 - reads package metadata, which nobody else needs
 
     facts = examine(desk.client)
+    if arguments.fix and isinstance(facts["controller"], dict):
+        facts["ended"] = desk.client.fix() or "nothing was left of any cluster"
     desk.output.show(facts, facts_page(facts)[0])
     return exits.DONE if isinstance(facts["controller"], dict) else exits.NO_CONTROLLER
 
 
-DOCTOR = Subcommand("doctor", "", "what is found and what works here", _nothing, _run)
+DOCTOR = Subcommand("doctor", "[--fix]", "what is found and what works here", _arguments, _run)

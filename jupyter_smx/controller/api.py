@@ -288,6 +288,10 @@ class Doctor(Handler):
         """Give what a doctor's page shows of the controller and its engines."""
         self.answer(await self.desk.doctor())
 
+    async def post(self) -> None:
+        """End what engines still have of clusters that nobody has a record of."""
+        self.answer(await self.desk.fix())
+
 
 def _status(word: str) -> Status | None:
     if not word:

@@ -387,6 +387,17 @@ class Desk:
             "keep_alive_cap": limits.keep_alive_cap,
         }
 
+    async def fix(self) -> dict[str, list[str]]:
+        """Let every engine end what nobody has a record of; gives what was ended, or why nothing was, by engine."""
+        return {name: found for name in sorted(self._engines) if (found := await self._sweep(name))}
+
+    async def _sweep(self, engine: str) -> list[str]:
+        known = [cluster.id for cluster in self._books.clusters.values()]
+        try:
+            return await self._engine_of(engine).sweep(known)
+        except SmxError as error:
+            return [str(error)]
+
     async def _examine(self, engine: str) -> dict[str, Any]:
         try:
             return await self._engine_of(engine).doctor()

@@ -19,7 +19,7 @@ from jupyter_smx.model.instance import InstanceGroup
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from jupyter_smx.model.cluster import Handle
@@ -162,6 +162,16 @@ class Engine(LoggingConfigurable):
         """Give the folder of a host's spool when it can be read without the agent, else None."""
         del cluster, host
         return None
+
+    async def sweep(self, known: Collection[str]) -> list[str]:
+        """End what this controller's clusters left and of which nobody has a record; names what was ended.
+
+        ``known`` are the clusters that live: whatever else carries this controller's mark is an orphan.
+
+        :raises UnavailableError: the engine cannot be reached now.
+        """
+        del known
+        return []
 
     async def doctor(self) -> dict[str, object]:
         """Give what a doctor's page shows of this engine: facts by name, looked at now."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import sys
 import time
 from pathlib import Path
@@ -13,9 +12,10 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 from traitlets import Bool, Enum, Float, List, Unicode, default
 
-from jupyter_smx.engines import interpreter, local_probe, local_request, pack, processes
+from jupyter_smx.engines import interpreter, local_probe, pack, processes, request_check
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
-from jupyter_smx.engines.local_host import RELEASED, HostFolder, birth_of, data_of, description, hosts_of, readable
+from jupyter_smx.engines.cluster_folders import ClusterFolders
+from jupyter_smx.engines.host_folder import HostFolder, birth_of, data_of, description, hosts_of, readable
 from jupyter_smx.engines.local_limits import LocalLimits
 from jupyter_smx.engines.local_start import LOST_THE_CLAIM, AgentStart, Children, in_words
 from jupyter_smx.launch import DATA_DIR_VARIABLE, controller_environment, data_dir
@@ -80,7 +80,7 @@ class LocalEngine(Engine):
         super().__init__(**traits)
         self._children: Children = {}
         off = "" if self.apply_limits else "LocalEngine.apply_limits is off"
-        self._limits = LocalLimits(self._clusters, off)
+        self._limits = LocalLimits(self._folders.clusters, off)
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
         """Give what would be started for each host, and the ``host.json`` that it would read; pure."""
@@ -104,7 +104,7 @@ class LocalEngine(Engine):
         :raises RefusedError: before anything was launched.
         :raises UnavailableError: a host did not come up; the others were released.
         """
-        local_request.check_names(request)
+        request_check.check_names(request)
         archive = await asyncio.to_thread(self._prepare, request)
         # From the next line on something may cost, and whoever saved this handle can find and release it.
         yield Handle(engine=self.name, cluster=request.cluster)
@@ -151,7 +151,7 @@ class LocalEngine(Engine):
 
         :raises UnavailableError: a process is still there after ``release_timeout`` seconds.
         """
-        if local_request.is_plain(handle.cluster):
+        if request_check.is_plain(handle.cluster):
             # A release that has begun goes on to its end, even when the caller is cancelled: killing takes a thread.
             await asyncio.to_thread(self._release, handle)
 
@@ -160,18 +160,7 @@ class LocalEngine(Engine):
 
         :raises UnavailableError: nobody listens there now.
         """
-        folder = self._folder(handle.cluster, host)
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            connection.setblocking(False)
-            with folder.socket_address() as path:
-                connection.connect(path)  # a unix socket answers at once: yes, no, or its queue is full
-            return await asyncio.open_unix_connection(sock=connection)
-        except (OSError, ValueError) as problem:
-            connection.close()
-            raise UnavailableError(
-                f"Host {host} of cluster {handle.cluster} does not answer ({problem}).", transient=True
-            ) from problem
+        return await self._folder(handle.cluster, host).dial()
 
     async def doctor(self) -> dict[str, object]:
         """Say which isolation jobs have on this machine, by trying it out, and how they are started."""
@@ -193,14 +182,11 @@ class LocalEngine(Engine):
         return Path(self.data_dir)
 
     @property
-    def _clusters(self) -> Path:
-        return self._root / "clusters"
+    def _folders(self) -> ClusterFolders:
+        return ClusterFolders(self._root)
 
     def _folder(self, cluster: str, host: str) -> HostFolder:
-        return HostFolder(self._clusters / cluster / host)
-
-    def _is_released(self, cluster: str) -> bool:
-        return _exists(self._clusters / cluster / RELEASED)
+        return self._folders.host(cluster, host)
 
     def _description(self, request: ClusterRequest, plan: HostPlan, limits: dict[str, object]) -> dict[str, object]:
         return description(
@@ -217,18 +203,18 @@ class LocalEngine(Engine):
 
     def _prepare(self, request: ClusterRequest) -> Path:
         """Check what needs a look at the machine and write all that agents will read. Launches nothing. Blocks."""
-        local_request.check_sockets(self._folder(request.cluster, host.host) for host in request.hosts)
+        request_check.check_sockets(self._folder(request.cluster, host.host) for host in request.hosts)
         interpreter.check(request.python)
         try:
-            if self._is_released(request.cluster):
-                raise local_request.used_up(request.cluster)
-            self._clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._folders.is_released(request.cluster):
+                raise request_check.used_up(request.cluster)
+            self._folders.clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
             archive = pack.place(self._root)
             self._limits.sweep()
             for plan in request.hosts:
                 self._describe(request, plan)
         except OSError as problem:
-            raise local_request.not_writable(self._root, problem) from problem
+            raise request_check.not_writable(self._root, problem) from problem
         return archive
 
     def _describe(self, request: ClusterRequest, plan: HostPlan) -> None:
@@ -256,7 +242,7 @@ class LocalEngine(Engine):
         seen = loop.time()
         while True:
             birth = await asyncio.to_thread(folder.birth)
-            if self._is_released(request.cluster):
+            if self._folders.is_released(request.cluster):
                 raise self._did_not_start(request.cluster, host, "was released meanwhile")
             if birth is not None and birth.is_alive():
                 return HostHandle(host=host, data=data_of(birth))
@@ -287,26 +273,15 @@ class LocalEngine(Engine):
         )
 
     def _find(self, cluster: str) -> Handle | None:
-        folder = self._existing(cluster)
+        folder = self._folders.existing(cluster)
         if folder is None:
             return None
         hosts = (HostFolder(folder / name).handle() for name in hosts_of(folder))
         return Handle(engine=self.name, cluster=cluster, hosts=tuple(host for host in hosts if host is not None))
 
-    def _existing(self, cluster: str) -> Path | None:
-        """Give the folder of a cluster that was acquired and not released.
-
-        :raises OSError: a disk is away, which says nothing about any cluster.
-        """
-        if not local_request.is_plain(cluster):
-            return None
-        self._root.stat()
-        folder = self._clusters / cluster
-        return folder if _exists(folder) and not _exists(folder / RELEASED) else None
-
     def _look(self, handle: Handle) -> Observation:
         try:
-            folder = self._existing(handle.cluster)
+            folder = self._folders.existing(handle.cluster)
             if folder is None:
                 return Observation.GONE
             births = [birth_of(host) for host in handle.hosts] or [
@@ -357,18 +332,10 @@ class LocalEngine(Engine):
 
     def _close(self, handle: Handle) -> tuple[list[HostFolder], str]:
         """Make sure that nothing can start in the cluster's folders any more; lists them, and says what went wrong."""
-        cluster = self._clusters / handle.cluster
         try:
-            self._root.stat()
-            if not _exists(cluster):
-                return [], ""
-            (cluster / RELEASED).touch(mode=0o600)
-            folders = [HostFolder(cluster / name) for name in hosts_of(cluster)]
-            for folder in folders:
-                folder.claim()
+            return self._folders.close(handle.cluster), ""
         except OSError as problem:
             return [], str(problem)
-        return folders, ""
 
     def _reap(self) -> None:
         for pid, child in list(self._children.items()):
@@ -380,12 +347,3 @@ async def _give_up(tasks: set[asyncio.Task[HostHandle]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _exists(path: Path) -> bool:
-    """Say whether a file is there; unlike :meth:`Path.exists` an unreadable folder is an error and not a no."""
-    try:
-        path.stat()
-    except FileNotFoundError:
-        return False
-    return True

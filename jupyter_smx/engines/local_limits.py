@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_smx.engines import control_group
-from jupyter_smx.engines.local_host import RELEASED
+from jupyter_smx.engines.host_folder import RELEASED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -20,10 +20,10 @@ import pytest
 import pytest_asyncio
 
 import jupyter_smx
-from jupyter_smx.engines import local_host, processes
+from jupyter_smx.engines import host_folder, processes
 from jupyter_smx.engines.base import Observation
+from jupyter_smx.engines.host_folder import Birth, HostFolder, completed
 from jupyter_smx.engines.local import LocalEngine
-from jupyter_smx.engines.local_host import Birth, HostFolder, completed
 from jupyter_smx.model.cluster import Handle, HostHandle
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing import side_doors
@@ -290,7 +290,7 @@ def test_what_cannot_be_removed_of_a_host_keeps_nothing_else(tmp_path: Path, mon
             raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(path))
         real(path)
 
-    monkeypatch.setattr(local_host.shutil, "rmtree", busy)
+    monkeypatch.setattr(host_folder.shutil, "rmtree", busy)
     said = host.sweep()
     assert sorted(names(host.path)) == ["host.json", "ml"]
     assert not (tmp_path / "group").exists()

@@ -13,7 +13,7 @@ import zoo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.engines import local_host, local_request
+from jupyter_smx.engines import host_folder, request_check
 from jupyter_smx.engines.base import ClusterRequest, HostPlan, Observation
 from jupyter_smx.model.cluster import Handle
 from jupyter_smx.model.errors import RefusedError, UnavailableError
@@ -174,10 +174,10 @@ async def test_an_acquire_that_has_no_agent_yet_is_unknown_and_is_gone_when_its_
 def test_a_system_whose_socket_addresses_are_short_refuses_a_long_path_with_the_cure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_host, "_LINUX", False)
-    local_request.check_sockets([local_host.HostFolder(Path("/short"))])
+    monkeypatch.setattr(host_folder, "_LINUX", False)
+    request_check.check_sockets([host_folder.HostFolder(Path("/short"))])
     with pytest.raises(RefusedError) as told:
-        local_request.check_sockets([local_host.HostFolder(tmp_path / ("x" * 100))])
+        request_check.check_sockets([host_folder.HostFolder(tmp_path / ("x" * 100))])
     assert told.value.field == "data_dir"
     assert "JUPYTER_SMX_DATA_DIR" in told.value.cure
 
@@ -208,7 +208,7 @@ def test_a_host_is_told_its_own_share_and_who_else_there_is(
         cluster="c1", hosts=hosts, instance_groups=tuple(groups), python="/p", idle_limit=idle, preload=("json",)
     )
     for host in hosts:
-        told = local_host.description(request, host, start_method="spawn", isolate=isolate, grace=7.0, limits={})
+        told = host_folder.description(request, host, start_method="spawn", isolate=isolate, grace=7.0, limits={})
         assert (told["host"], told["group"], told["instance_type"]) == (host.host, host.group, host.instance_type)
         assert (told["threads"], told["gpus"], told["idle_limit"]) == (vcpus, gpus, idle)
         assert (told["start_method"], told["isolate"], told["grace"], told["preload"]) == (
@@ -226,7 +226,7 @@ def test_a_host_is_told_its_own_share_and_who_else_there_is(
 
 @given(st.text(max_size=70))
 def test_a_plain_name_is_one_component_of_a_path_and_no_option(name: str) -> None:
-    if local_request.is_plain(name):
+    if request_check.is_plain(name):
         assert Path("/root", name).parts == ("/", "root", name)
         assert name not in (".", "..")
         assert not name.startswith("-")

@@ -118,7 +118,7 @@ class World(NamedTuple):
     """What this host can do for channels: where it keeps inputs, where it shows sources; '' where nothing is mounted.
 
     ``layers`` says whether a channel can be a layer over what is kept, ``means`` how objects are brought; ``trash`` has
-    what earlier jobs left, which an idle host deletes, and one without room at once.
+    what earlier jobs left, which an idle host deletes, and one without room at once. In ``sealed`` nobody can write.
     """
 
     store: str = ""
@@ -127,6 +127,7 @@ class World(NamedTuple):
     reason: str = ""
     means: fetch.Means = fetch.Means()
     trash: str = ""
+    sealed: str = ""
 
 
 class Staged:
@@ -297,8 +298,12 @@ def _described(name: str, taken: store.Taken) -> Dict[str, Any]:
 
 
 def _present_links(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
-    _present(channel, part(entries(channel), channel.get("share") or ALL), folder, link=True)
+    pairs = part(entries(channel), channel.get("share") or ALL)
     staged.lazy.append(channel["name"])
+    if world.sealed and all(path.startswith(world.sealed + os.sep) for _name, path in pairs):
+        _present(channel, links.each_file(pairs, folder), folder, link=True)
+        return
+    _present(channel, pairs, folder, link=True)
     why = world.reason or "links in it lead out of it"
     staged.notes.append(
         f"channel {channel['name']}: FastFile is made of links here, so nothing keeps the job from writing to "

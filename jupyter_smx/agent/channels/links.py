@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from typing import Tuple
+from typing import List, Tuple
 
 from jupyter_smx.agent.place import reach, unreach
 
@@ -46,3 +46,18 @@ def _real(path: str) -> str:
         return os.readlink(f"/proc/self/fd/{opened}")
     finally:
         os.close(opened)
+
+
+def each_file(pairs: List[Tuple[str, str]], folder: str) -> List[Tuple[str, str]]:
+    """Make the folders of a channel themselves: a walk through it passes over folders that are links."""
+    found: List[Tuple[str, str]] = []
+    for name, source in pairs:
+        if not os.path.isdir(source):
+            found.append((name, source))
+            continue
+        for top, folders, files in os.walk(source):
+            inside = os.path.normpath(os.path.join(name, os.path.relpath(top, source)))
+            os.makedirs(os.path.join(folder, inside), exist_ok=True)
+            linked = [one for one in folders if os.path.islink(os.path.join(top, one))]
+            found += [(os.path.join(inside, one), os.path.join(top, one)) for one in [*files, *linked]]
+    return found

@@ -45,6 +45,8 @@ Listener = Callable[[Dict[str, Any]], None]
 class Isolation:
     """How jobs see this host: ``namespace`` with a real ``/opt/ml``, or ``variables`` and the reason why not.
 
+    In a ``container`` the world of the host was made before its agent, which mounts nothing there.
+
     ``machine`` is the name of the machine outside; in a namespace this process has the host's own name. ``store`` is
     where this process alone writes to the inputs that the host keeps, '' where it cannot mount anything.
     """
@@ -70,6 +72,15 @@ class Isolation:
     def is_whole(self) -> bool:
         """Say whether our ``/etc/hosts`` is still in its place; a rename over it from outside takes it away."""
         return self.mode != "namespace" or self._identity() == self.hosts_file
+
+    def is_own_world(self) -> bool:
+        """Say whether ``/opt/ml``, shared memory and message queues belong to this host alone."""
+        return self.mode in ("namespace", "container")
+
+    def has_own_tmp(self) -> bool:
+        """Say whether the host's jobs have a ``/tmp`` of their own."""
+        hides = any(prefix == "/tmp" for prefix, _real in self.hidden)  # noqa: S108 - asked, not used
+        return hides or self.mode == "container"
 
 
 class Host:
@@ -109,7 +120,7 @@ class Host:
             "limits": dict(config.limits, of=config.instance_type),
         }
         # What jobs call this folder; with a /tmp of their own they need no name for it.
-        self._name = folder.root if has_own_tmp(isolation) else shortcut.make(folder)
+        self._name = folder.root if isolation.has_own_tmp() else shortcut.make(folder)
         inherited = zygote_environment(isolation, os.path.join(self._name, os.path.basename(folder.tmp)))
         self._tmp = inherited["TMPDIR"]
         self.nursery = Nursery(self.loop, folder.slots, begin, inherited)
@@ -121,7 +132,7 @@ class Host:
 
     def is_private(self) -> bool:
         """Say whether shared memory belongs to this host alone."""
-        return self.isolation.mode == "namespace"
+        return self.isolation.is_own_world()
 
     def means(self, environment: Dict[str, str]) -> fetch.Means:
         """Say how objects are brought and kept for a job, which has these variables of its own."""
@@ -134,7 +145,8 @@ class Host:
         store, means = self.isolation.store, self.means(environment)
         if not store:
             folder, trash = self.folder.inputs, self.folder.trash
-            return channel.World(folder, reason=self.isolation.reason, means=means, trash=trash)
+            sealed = self.folder.given if self.isolation.mode == "container" else ""
+            return channel.World(folder, reason=self.isolation.reason, means=means, trash=trash, sealed=sealed)
         shown = os.path.join(self.folder.inputs, "shown")
         return channel.World(store, shown, self.mounts.can_layer(store), means=means, trash=self.folder.trash)
 
@@ -320,7 +332,7 @@ def place_of(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isola
         instance_type=config.instance_type,
         cpus=config.threads,
         gpus=config.gpus,
-        base=ML if isolation.mode == "namespace" else folder.ml,
+        base=ML if isolation.is_own_world() else folder.ml,
         interface=interface,
         region=service.region_of(os.environ),
         port=config.port,
@@ -328,15 +340,10 @@ def place_of(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isola
     )
 
 
-def has_own_tmp(isolation: Isolation) -> bool:
-    """Say whether the host's jobs have a ``/tmp`` of their own."""
-    return any(prefix == "/tmp" for prefix, _real in isolation.hidden)  # noqa: S108 - asked, not used
-
-
 def zygote_environment(isolation: Isolation, tmp: str) -> Dict[str, str]:
     """Give the environment of zygotes; the agent's own was scrubbed when it started."""
     found = environment.for_zygote(os.environ)
-    found["TMPDIR"] = "/tmp" if has_own_tmp(isolation) else tmp  # noqa: S108 - bound to the host's own folder
+    found["TMPDIR"] = "/tmp" if isolation.has_own_tmp() else tmp  # noqa: S108 - bound to the host's own folder
     return found
 
 

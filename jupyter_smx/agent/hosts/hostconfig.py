@@ -36,6 +36,8 @@ class HostConfig(NamedTuple):
     gpus: int
     start_method: str
     isolate: bool
+    contained: bool
+    """The host is a container: its ``/opt/ml``, ``/tmp`` and shared memory are its own already."""
     grace: float
     preload_memory: int
     input_hash_limit: int
@@ -84,6 +86,7 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
         gpus=int(raw.get("gpus") or 0),
         start_method=method,
         isolate=bool(raw.get("isolate", True)),
+        contained=bool(raw.get("contained", False)),
         grace=float(raw.get("grace", 120.0)),
         preload_memory=int(raw.get("preload_memory") or 0),
         input_hash_limit=int(raw.get("input_hash_limit", 1024)),

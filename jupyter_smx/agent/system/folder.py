@@ -45,7 +45,7 @@ TMP_MODE = 0o1777
 
 
 class HostFolder:
-    """Paths inside one host's folder, all absolute."""
+    """Paths inside one host's folder, all absolute; in ``given`` an engine puts what a container shall read."""
 
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)
@@ -59,6 +59,7 @@ class HostFolder:
         self.trees = self.path("code")
         self.queues = self.path("queues")
         self.inputs = self.path("inputs")
+        self.given = self.path("given")
 
     def path(self, *names: str) -> str:
         """Give the path of something in the folder."""

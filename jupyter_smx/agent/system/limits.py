@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import time
-from typing import Any, Dict, List, Mapping, NamedTuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
 _PATIENCE = 1.0
 """Seconds; the kernel may still count a process that has ended."""
@@ -22,7 +22,7 @@ class Limits(NamedTuple):
     """CPUs and bytes (0: no limit) of all processes of a job together, and the folder of the group for each.
 
     ``groups`` has ``cpu`` and ``memory`` where they are applied; ``reason`` says why one is not. ``of`` is the type
-    whose they are.
+    whose they are. ``whole`` names those that bind the host as a whole, which nobody has to join.
     """
 
     cpus: int = 0
@@ -30,10 +30,11 @@ class Limits(NamedTuple):
     groups: Mapping[str, str] = {}
     reason: str = ""
     of: str = ""
+    whole: Tuple[str, ...] = ()
 
     def is_bound(self, kind: str) -> bool:
         """Say whether ``cpu`` or ``memory`` is limited."""
-        return kind in self.groups
+        return kind in self.groups or kind in self.whole
 
     def note(self) -> str:
         """Say what is not limited and why, '' where there is nothing to say."""
@@ -58,6 +59,7 @@ def take(raw: Mapping[str, Any], of: str) -> Limits:
             groups=dict(raw.get("groups") or {}),
             reason=str(raw.get("reason") or ""),
             of=of,
+            whole=tuple(raw.get("whole") or ()),
         )
     ]
     return _here[0]

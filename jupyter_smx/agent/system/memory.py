@@ -25,7 +25,8 @@ def amount(count: float) -> str:
 
 def _groups(root: str) -> List[str]:
     """Give the folders of control groups for memory: of this host's jobs, this process's own, then those above."""
-    found: List[str] = [limits.current().groups["memory"]] if limits.current().is_bound("memory") else []
+    joined = limits.current().groups.get("memory")
+    found: List[str] = [joined] if joined else []
     mount = os.path.join(root, "sys/fs/cgroup")
     for line in process.read(os.path.join(root, "proc/self/cgroup")).splitlines():
         number, kinds, path = line.split(":", 2)
@@ -57,15 +58,16 @@ def limit(root: str = "/") -> Tuple[int, str]:
         for name in ("memory.max", "memory.limit_in_bytes"):
             text = process.read(os.path.join(folder, name)).strip()
             if text.isdecimal() and int(text) < _NO_LIMIT:
-                found.append((int(text), _whose(folder)))
+                found.append((int(text), _whose(folder, int(text))))
     whole = of_machine(root).get("MemTotal")
     found += [(whole, "all that this machine has")] if whole else []
     return min(found, default=(0, ""))
 
 
-def _whose(folder: str) -> str:
+def _whose(folder: str, most: int) -> str:
     ours = limits.current()
-    if folder != ours.groups.get("memory"):
+    is_whole = "memory" in ours.whole and most == ours.memory
+    if folder != ours.groups.get("memory") and not is_whole:
         return "the limit of its control group"
     return f"what a host of type {ours.of} has here"
 
@@ -77,7 +79,7 @@ def oom_kills(root: str = "/") -> int:
     """
     counts = [count for count in map(_kills, _groups(root)) if count is not None]
     if counts:
-        return sum(counts[: 1 + limits.current().is_bound("memory")])
+        return sum(counts[: 1 + ("memory" in limits.current().groups)])
     return _pairs(process.read(os.path.join(root, "proc/vmstat"))).get("oom_kill", 0)
 
 

@@ -138,10 +138,12 @@ class ScriptModeGroup:
     async def test_channels_stand_in_their_file_and_in_variables(self, harness: Harness, tmp_path: Path) -> None:
         data = tmp_path / "data"
         data.mkdir()
-        plain = {"name": "my-val", "source": str(data)}
+        handle = await harness.up()
+        there = (await harness.engine.bring(handle, "algo-1", [str(data)]))[str(data)]
+        plain = {"name": "my-val", "source": there}
         rich = {"mode": "FastFile", "distribution": "ShardedByS3Key", "content_type": "text/csv"}
-        channels = [plain, {"name": "a.b", "source": str(data), **rich}]
-        seen = await told(harness, await harness.up(), channels=channels)
+        channels = [plain, {"name": "a.b", "source": there, **rich}]
+        seen = await told(harness, handle, channels=channels)
         common = {"RecordWrapperType": "None"}
         assert seen["files"]["inputdataconfig.json"] == {
             "my-val": {"TrainingInputMode": "File", "S3DistributionType": "FullyReplicated", **common},
@@ -155,8 +157,8 @@ class ScriptModeGroup:
         variables = seen["variables"]
         assert json.loads(variables["SM_INPUT_DATA_CONFIG"]) == seen["files"]["inputdataconfig.json"]
         assert json.loads(variables["SM_CHANNELS"]) == ["a.b", "my-val"]
-        there = seen["base"] + "/input/data"
-        assert (variables["SM_CHANNEL_MY-VAL"], variables["SM_CHANNEL_A.B"]) == (there + "/my-val", there + "/a.b")
+        inputs = seen["base"] + "/input/data"
+        assert (variables["SM_CHANNEL_MY-VAL"], variables["SM_CHANNEL_A.B"]) == (inputs + "/my-val", inputs + "/a.b")
 
     async def test_a_job_that_keeps_a_pool_is_told_of_its_cache(self, harness: Harness) -> None:
         seen = await told(harness, await harness.up(), warm_pool=True)

@@ -1,7 +1,8 @@
-"""One host of the local engine: its folder, what is written there, and what that says of its agent."""
+"""One host that has a folder on this machine: its folder, what is written there, and what that says of its agent."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from jupyter_smx.agent.wire import PROTOCOL
 from jupyter_smx.engines import control_group, processes
 from jupyter_smx.engines.addresses import addresses, port_of
 from jupyter_smx.model.cluster import HostHandle
+from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,7 +41,7 @@ _LINUX = sys.platform == "linux"
 _PRIVATE = 0o700
 _NEVER = -1
 """A start time that no process has."""
-_REMOVED = ("ml", "tmp", "slots", "trash", "code", "inputs")
+_REMOVED = ("ml", "tmp", "slots", "trash", "code", "inputs", "given")
 _LOG_TAIL = 4096
 _LOG_LINES = 5
 
@@ -120,6 +122,23 @@ class HostFolder(Struct, frozen=True):
             yield f"/proc/self/fd/{descriptor}/{self.socket.name}"
         finally:
             os.close(descriptor)
+
+    async def dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to the agent's unix socket.
+
+        :raises UnavailableError: nobody listens there now.
+        """
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.setblocking(False)
+            with self.socket_address() as path:
+                connection.connect(path)  # a unix socket answers at once: yes, no, or its queue is full
+            return await asyncio.open_unix_connection(sock=connection)
+        except (OSError, ValueError) as problem:
+            connection.close()
+            raise UnavailableError(
+                f"Host {self.path.name} of cluster {self.path.parent.name} does not answer ({problem}).", transient=True
+            ) from problem
 
     @property
     def log(self) -> Path:

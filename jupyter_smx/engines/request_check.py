@@ -1,11 +1,11 @@
-"""What a request must be before the local engine launches anything, and the sentences that refuse it."""
+"""What a request must be before an engine of this machine launches anything, and the sentences that refuse it."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from jupyter_smx.engines.local_host import SOCKET_LIMIT, HostFolder
+from jupyter_smx.engines.host_folder import SOCKET_LIMIT, HostFolder
 from jupyter_smx.launch import DATA_DIR_VARIABLE
 from jupyter_smx.model.errors import RefusedError
 
@@ -75,6 +75,6 @@ def not_writable(folder: Path, problem: OSError) -> RefusedError:
         f"data_dir: {str(folder)!r} cannot be written ({problem}).",
         field="data_dir",
         value=folder,
-        rule="Every host of the local engine has a folder there.",
+        rule="Every host has a folder there.",
         cure=f"Give yourself the right to write there, or set {DATA_DIR_VARIABLE} to another folder.",
     )

@@ -1,0 +1,70 @@
+"""Where the hosts of this machine's engines have their folders, and which of their clusters were given back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from jupyter_smx.engines.host_folder import RELEASED, HostFolder, hosts_of
+from jupyter_smx.engines.request_check import is_plain
+
+
+class ClusterFolders(Struct, frozen=True):
+    """``<data_dir>/clusters/<cluster>/<host>`` of one data folder. Everything here blocks."""
+
+    root: Path
+
+    @property
+    def clusters(self) -> Path:
+        """Give the folder that has one for each cluster."""
+        return self.root / "clusters"
+
+    def host(self, cluster: str, host: str) -> HostFolder:
+        """Give the folder of a host, which need not be there."""
+        return HostFolder(self.clusters / cluster / host)
+
+    def hosts(self, cluster: str) -> list[HostFolder]:
+        """List the folders of a cluster's hosts, in the job's order.
+
+        :raises OSError: the cluster's folder cannot be read.
+        """
+        return [self.host(cluster, name) for name in hosts_of(self.clusters / cluster)]
+
+    def is_released(self, cluster: str) -> bool:
+        """Say whether a cluster was given back."""
+        return _exists(self.clusters / cluster / RELEASED)
+
+    def existing(self, cluster: str) -> Path | None:
+        """Give the folder of a cluster that was acquired and not released.
+
+        :raises OSError: a disk is away, which says nothing about any cluster.
+        """
+        if not is_plain(cluster):
+            return None
+        self.root.stat()
+        folder = self.clusters / cluster
+        return folder if _exists(folder) and not _exists(folder / RELEASED) else None
+
+    def close(self, cluster: str) -> list[HostFolder]:
+        """Make sure that nothing can start in a cluster's folders any more; lists them, none where there is no cluster.
+
+        :raises OSError: that cannot be written down.
+        """
+        self.root.stat()
+        if not _exists(self.clusters / cluster):
+            return []
+        (self.clusters / cluster / RELEASED).touch(mode=0o600)
+        folders = self.hosts(cluster)
+        for folder in folders:
+            folder.claim()
+        return folders
+
+
+def _exists(path: Path) -> bool:
+    """Say whether a file is there; unlike :meth:`Path.exists` an unreadable folder is an error and not a no."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return False
+    return True

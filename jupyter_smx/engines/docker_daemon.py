@@ -1,0 +1,177 @@
+"""The Docker daemon: each question in a thread with a time limit, and its two kinds of no.
+
+A daemon that does not answer is :class:`UnavailableError`; one that answers "no" is :class:`DaemonError` with the
+number and the words of its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import docker
+from docker import errors
+from docker.context import ContextAPI
+from requests.exceptions import RequestException
+
+from jupyter_smx.model.errors import RefusedError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from docker import APIClient
+
+T = TypeVar("T")
+
+_USUAL = "unix:///var/run/docker.sock"
+_UNIX = "unix://"
+_AT_ONCE = 16
+"""Threads: hosts of a cluster come up side by side, and a daemon that hangs holds up nobody but its own engine."""
+_LONGEST = 120
+"""Seconds after which a thread gives up; whoever asked gave up before."""
+NOT_THERE, CONFLICT, UNCHANGED = 404, 409, 304
+
+
+class DaemonError(Exception):
+    """The daemon said no."""
+
+    def __init__(self, status: int, words: str) -> None:
+        super().__init__(words)
+        self.status = status
+        self.words = words
+
+
+def address(wish: str, environ: Mapping[str, str]) -> str:
+    """Say where the daemon is: as configured, as ``DOCKER_HOST`` or Docker's context says, else where it usually is.
+
+    Without any of these a rootless daemon of this user is taken where there is no other.
+
+    :raises RefusedError: it is not on this machine.
+    """
+    found = wish or environ.get("DOCKER_HOST", "") or _of_context(environ) or _usual(environ)
+    if not found.startswith(_UNIX):
+        raise RefusedError(
+            f"docker_host: {found!r} is not on this machine.",
+            field="docker_host",
+            value=found,
+            rule="Hosts share folders with the controller, so the daemon has to be reached over a unix socket here.",
+            cure="Set DOCKER_HOST or DockerEngine.docker_host to unix:// and the path of a socket.",
+        )
+    return found
+
+
+def _of_context(environ: Mapping[str, str]) -> str:
+    """Give the address of the context in use, "" where it is the usual one."""
+    try:
+        chosen = environ.get("DOCKER_CONTEXT", "")
+        context = ContextAPI.get_context(chosen) if chosen else ContextAPI.get_current_context()
+        if context is None or context.Name == "default":
+            return ""
+        return str(context.Host or "").removeprefix("http+")
+    except (errors.DockerException, OSError, ValueError, KeyError):
+        return ""  # a file of Docker's own that cannot be read says nothing
+
+
+def _usual(environ: Mapping[str, str]) -> str:
+    rootless = Path(environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}", "docker.sock")
+    has_own = not Path(_USUAL.removeprefix(_UNIX)).exists() and rootless.exists()
+    return f"{_UNIX}{rootless}" if has_own else _USUAL
+
+
+class Daemon:
+    """One daemon, asked from any number of tasks at once. ``seconds`` is the time limit of a usual question."""
+
+    def __init__(self, url: str, seconds: float) -> None:
+        self.url = url
+        self._seconds = seconds
+        self._client: APIClient | None = None
+        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="docker")
+
+    async def ask(self, question: Callable[[Any], T], seconds: float = 0.0) -> T:
+        """Put a question in a thread; ``seconds`` is for one that takes longer than most.
+
+        :raises DaemonError: it said no.
+        :raises UnavailableError: it does not answer.
+        """
+        limit = max(seconds, self._seconds)
+        loop = asyncio.get_running_loop()
+        try:
+            return await asyncio.wait_for(loop.run_in_executor(self._threads, self._put, question), limit)
+        except asyncio.TimeoutError:
+            raise self._away(f"it said nothing for {limit:g} s") from None
+
+    async def inspect(self, container: str) -> dict[str, Any] | None:
+        """Look at one container, by its id or name; None when there is no such thing.
+
+        :raises UnavailableError: the daemon does not answer.
+        """
+        try:
+            found: dict[str, Any] = await self.ask(lambda api: api.inspect_container(container))
+        except DaemonError as problem:
+            if problem.status == NOT_THERE:
+                return None
+            raise self.trouble("look at a container", problem) from problem
+        return found
+
+    async def containers(self, *labels: str) -> list[dict[str, Any]]:
+        """List containers, also those that ended, that have all these labels.
+
+        :raises UnavailableError: the daemon does not answer.
+        """
+        try:
+            rows: list[dict[str, Any]] = await self.ask(
+                lambda api: api.containers(all=True, filters={"label": list(labels)})
+            )
+        except DaemonError as problem:
+            raise self.trouble("list containers", problem) from problem
+        return rows
+
+    async def networks(self, *labels: str) -> list[dict[str, Any]]:
+        """List networks that have all these labels.
+
+        :raises UnavailableError: the daemon does not answer.
+        """
+        try:
+            rows: list[dict[str, Any]] = await self.ask(lambda api: api.networks(filters={"label": list(labels)}))
+        except DaemonError as problem:
+            raise self.trouble("list networks", problem) from problem
+        return rows
+
+    def trouble(self, what: str, problem: DaemonError) -> UnavailableError:
+        """Say that the daemon could not do something that it usually can."""
+        return UnavailableError(f"Docker at {self.url} could not {what}: {problem.words}", transient=True)
+
+    def _put(self, question: Callable[[Any], T]) -> T:
+        try:
+            if self._client is None:
+                self._client = docker.APIClient(base_url=self.url, timeout=_LONGEST)
+            return question(self._client)
+        except errors.APIError as problem:
+            raise DaemonError(problem.status_code or 0, str(problem.explanation or problem)) from problem
+        except (errors.DockerException, RequestException, OSError) as problem:
+            raise self._away(_innermost(problem)) from problem
+
+    def _away(self, why: str) -> UnavailableError:
+        path = self.url.removeprefix(_UNIX)
+        cure = f"Start it (dockerd, or systemctl start docker), and see that this user may write to {path}."
+        return UnavailableError(
+            f"Docker does not answer at {self.url}: {why}.",
+            field="docker_host",
+            value=self.url,
+            rule="Hosts of this engine are containers of that daemon.",
+            cure=cure,
+            transient=True,
+        )
+
+
+def _innermost(problem: BaseException) -> str:
+    """Give the words of the first cause: the layers above repeat each other."""
+    while True:
+        inner = problem.__cause__ or problem.__context__
+        if inner is None:
+            break
+        problem = inner
+    return problem.strerror or str(problem) if isinstance(problem, OSError) else str(problem)

@@ -1,0 +1,175 @@
+"""What an image is and whether hosts can be made of it: looked at once for each id, in a container of a moment."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from jupyter_smx.engines.docker_daemon import NOT_THERE, DaemonError
+from jupyter_smx.interpreter import OLDEST
+from jupyter_smx.model.errors import RefusedError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from jupyter_smx.engines.docker_daemon import Daemon
+
+PROBE = "jupyter-smx.probe"
+"""Label of a container that only looks at an image."""
+PYTHONS = ("python3", "python", "/opt/conda/bin/python", "/usr/local/bin/python3", "/usr/bin/python3")
+_SAY = "import json, sys; print(json.dumps(list(sys.version_info[:2])))"
+_SECONDS = 60.0
+_SAME = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+"""What machines call their processor, and what images call it."""
+_NO_PROGRAM = ("no such file", "executable file not found", "not a directory", "permission denied")
+
+
+class Image(Struct, frozen=True):
+    """An image by its id, and the word by which its Python is started."""
+
+    id: str
+    python: str
+
+
+class Images:
+    """The images of one daemon; remembers those that were looked at."""
+
+    def __init__(self, daemon: Daemon, labels: Mapping[str, str], user: Callable[[], str]) -> None:
+        self._daemon = daemon
+        self._labels = dict(labels)
+        self._user = user
+        self._known: dict[str, Image] = {}
+        self._arch = ""
+
+    def python(self, image: str) -> str:
+        """Give the word that starts Python in an image that was looked at, else the usual one."""
+        found = self._known.get(image)
+        return found.python if found is not None else PYTHONS[0]
+
+    async def look(self, name: str, say: Callable[[str], None]) -> Image:
+        """Find an image by its name or id, and see that hosts can be made of it.
+
+        :raises RefusedError: it is not there, or hosts cannot be made of it.
+        :raises UnavailableError: the daemon does not answer.
+        """
+        if not name:
+            raise RefusedError(
+                "image: no image is named.",
+                field="image",
+                rule="Each host of the docker engine is a container, which is made of an image.",
+                cure="Name one with --image, or let the administrator set DockerEngine.image.",
+            )
+        try:
+            told: dict[str, Any] = await self._daemon.ask(lambda api: api.inspect_image(name))
+        except DaemonError as problem:
+            raise self._not_there(name, problem) from problem
+        found = self._known.get(told["Id"])
+        if found is None:
+            await self._check_machine(name, told)
+            say("Looking for Python in the image")
+            found = Image(told["Id"], await self._find_python(name, told["Id"]))
+            self._known[found.id] = found
+        return found
+
+    def _not_there(self, name: str, problem: DaemonError) -> RefusedError | UnavailableError:
+        if problem.status not in (NOT_THERE, 400):
+            return self._daemon.trouble("look at an image", problem)
+        return RefusedError(
+            f"image: {name!r} is not an image of Docker at {self._daemon.url} ({problem.words}).",
+            field="image",
+            value=name,
+            rule="Hosts are made of images that this daemon has; docker images lists them.",
+            cure=f"Bring it there with docker pull, docker load or docker build -t {name}, or name another one.",
+        )
+
+    async def _check_machine(self, name: str, told: Mapping[str, Any]) -> None:
+        system, arch = told.get("Os") or "linux", told.get("Architecture") or ""
+        if not self._arch:
+            version: dict[str, Any] = await self._daemon.ask(lambda api: api.version())
+            self._arch = str(version.get("Arch") or "")
+        mine = _SAME.get(self._arch, self._arch)
+        if system == "linux" and _SAME.get(arch, arch) in ("", mine):
+            return
+        raise RefusedError(
+            f"image: {name!r} is made for {system}/{arch}.",
+            field="image",
+            value=name,
+            rule=f"This machine runs linux/{mine} and nothing else.",
+            cure=f"Name an image for linux/{mine}; docker pull --platform linux/{mine} chooses it.",
+        )
+
+    async def _find_python(self, name: str, image: str) -> str:
+        seen: list[str] = []
+        for word in PYTHONS:
+            code, words = await self._try(image, word)
+            if code == 0:
+                version = _version(words)
+                if version >= OLDEST:
+                    return word
+                seen.append(f"{word} is Python {version[0]}.{version[1]}")
+            elif code != NOT_THERE:
+                seen.append(f"{word} ended with exit code {code}: {words}")
+        raise RefusedError(
+            f"image: {name!r} has no Python that hosts can be run with"
+            + (f" ({'; '.join(seen)})." if seen else f" (none of {', '.join(PYTHONS)} is there)."),
+            field="image",
+            value=name,
+            rule=f"An agent needs Python {OLDEST[0]}.{OLDEST[1]} or newer, and nothing else.",
+            cure="Name an image that has one on its PATH, or add it: RUN apt-get install -y python3.",
+        )
+
+    async def _try(self, image: str, word: str) -> tuple[int, str]:
+        """Start one Python; gives its exit code and last words, and 404 where there is no such program."""
+        name = f"jupyter-smx-probe-{secrets.token_hex(6)}"
+        try:
+            await self._daemon.ask(
+                lambda api: api.create_container_from_config(_probe(image, word, self._user(), self._labels), name)
+            )
+            code = await self._daemon.ask(lambda api: _run(api, name), _SECONDS)
+            said = await self._daemon.ask(lambda api: api.logs(name, stdout=True, stderr=True, tail=5))
+        except DaemonError as problem:
+            if any(sign in problem.words.lower() for sign in _NO_PROGRAM):
+                return NOT_THERE, ""
+            return problem.status, problem.words
+        finally:
+            await self._remove(name)
+        return code, said.decode(errors="replace").strip()
+
+    async def _remove(self, name: str) -> None:
+        try:
+            await self._daemon.ask(lambda api: api.remove_container(name, force=True, v=True), _SECONDS)
+        except DaemonError:
+            return  # it was never made, or is being removed
+
+
+def _probe(image: str, word: str, user: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "Image": image,
+        "User": user,
+        "Entrypoint": [word, "-I", "-c", _SAY],
+        "Cmd": [],
+        "Labels": {**labels, PROBE: "1"},
+        "HostConfig": {
+            "NetworkMode": "none",
+            "ReadonlyRootfs": True,
+            "CapDrop": ["ALL"],
+            "SecurityOpt": ["no-new-privileges"],
+            "LogConfig": {"Type": "json-file"},
+        },
+    }
+
+
+def _run(api: Any, name: str) -> int:
+    api.start(name)
+    return int(api.wait(name, timeout=_SECONDS)["StatusCode"])
+
+
+def _version(words: str) -> tuple[int, int]:
+    try:
+        major, minor = json.loads(words.splitlines()[-1])
+    except (ValueError, IndexError, TypeError):
+        return (0, 0)
+    return int(major), int(minor)

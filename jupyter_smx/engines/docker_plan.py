@@ -1,0 +1,162 @@
+"""What the daemon is asked for a host, as pure functions: names, labels, mounts, limits, and what is given up."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from jupyter_smx.agent.place import ML, PORT
+from jupyter_smx.engines.host_folder import MARK, description
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from jupyter_smx.engines.base import ClusterRequest, HostPlan
+    from jupyter_smx.engines.host_folder import HostFolder
+
+CLUSTER, HOST, OWNER = "jupyter-smx.cluster", "jupyter-smx.host", "jupyter-smx.data-dir"
+"""Labels of containers and networks: whose they are."""
+ROOM = "/run/smx"
+"""Where the host's folder is in its container: a short path of ours, whatever the folder is called outside."""
+GIVEN = f"{ROOM}/given"
+ARCHIVE = "/run/smx.pyz"
+_HOME = "/tmp"  # noqa: S108 - the container's own, the only place that each user of it can write to
+_DIGITS = 12
+_SMALLEST_SHM = 64 << 20
+_USUAL_SHM = 1 << 30
+_LOG = {"Type": "json-file", "Config": {"max-size": "1m"}}
+MOUNTED = ("ml", "tmp", "given")
+"""Folders of a host that are there before its container."""
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What is the same for each host of an engine."""
+
+    data_dir: str
+    user: str
+    network_isolation: bool
+    pids: int
+    grace: float
+    variables: Mapping[str, str]
+
+
+def owner(data_dir: str) -> str:
+    """Give what tells containers of one data folder from those of another, without naming the folder to others."""
+    return hashlib.sha256(data_dir.encode(errors="surrogateescape")).hexdigest()[:_DIGITS]
+
+
+def container_name(cluster: str, host: str) -> str:
+    """Name a container; the same host has the same name whoever asks, so that there can be only one."""
+    return f"jupyter-smx-{cluster}-{host}"
+
+
+def network_name(cluster: str) -> str:
+    """Name the network of a cluster."""
+    return f"jupyter-smx-{cluster}"
+
+
+def labels(settings: Settings, cluster: str, host: str = "") -> dict[str, str]:
+    """Give the labels of what belongs to a cluster, or to one of its hosts."""
+    return {CLUSTER: cluster, OWNER: owner(settings.data_dir), **({HOST: host} if host else {})}
+
+
+def network(request: ClusterRequest, settings: Settings) -> dict[str, Any] | None:
+    """Say which network a cluster has of its own; None for one host, which has nobody to speak to."""
+    if len(request.hosts) == 1:
+        return None
+    return {
+        "Name": network_name(request.cluster),
+        "Driver": "bridge",
+        "Internal": settings.network_isolation,
+        "Labels": labels(settings, request.cluster),
+    }
+
+
+def container(
+    request: ClusterRequest, plan: HostPlan, folder: HostFolder, archive: Path, python: str, settings: Settings
+) -> dict[str, Any]:
+    """Give the body of the request that makes a host's container."""
+    name, _, mark = folder.mark.partition("=")
+    assert name == MARK  # noqa: S101 - the agent looks for it
+    return {
+        "Image": request.image,
+        "Hostname": plan.host,
+        "User": settings.user,
+        "Entrypoint": [python, "-I", ARCHIVE, "serve", ROOM],
+        "Cmd": [],
+        "WorkingDir": "/",
+        "StopSignal": "SIGTERM",
+        "Healthcheck": {"Test": ["NONE"]},
+        "Env": [f"{key}={value}" for key, value in {**settings.variables, **_identity(), name: mark}.items()],
+        "Labels": labels(settings, request.cluster, plan.host),
+        "HostConfig": _host_config(request, plan, folder, archive, settings),
+        "NetworkingConfig": {"EndpointsConfig": _endpoints(request, plan)},
+    }
+
+
+def _identity() -> dict[str, str]:
+    # The user of the controller is unknown in most images, and libraries ask for a name and a home all the same.
+    return {"HOME": _HOME, "USER": "smx", "LOGNAME": "smx"}
+
+
+def _endpoints(request: ClusterRequest, plan: HostPlan) -> dict[str, Any]:
+    return {} if len(request.hosts) == 1 else {network_name(request.cluster): {"Aliases": [plan.host]}}
+
+
+def _network_mode(request: ClusterRequest, settings: Settings) -> str:
+    if len(request.hosts) > 1:
+        return network_name(request.cluster)
+    return "none" if settings.network_isolation else "bridge"
+
+
+def _host_config(
+    request: ClusterRequest, plan: HostPlan, folder: HostFolder, archive: Path, settings: Settings
+) -> dict[str, Any]:
+    mode = _network_mode(request, settings)
+    found: dict[str, Any] = {
+        "Mounts": mounts(folder, archive),
+        "NetworkMode": mode,
+        "ReadonlyRootfs": True,
+        "CapDrop": ["ALL"],
+        "SecurityOpt": ["no-new-privileges"],
+        "Init": True,
+        "IpcMode": "private",
+        "NanoCpus": plan.vcpus * 10**9,
+        "PidsLimit": settings.pids,
+        "ShmSize": max(_SMALLEST_SHM, plan.memory // 2 or _USUAL_SHM),
+        "LogConfig": _LOG,
+    }
+    if mode == "none":
+        found["ExtraHosts"] = [f"{plan.host}:127.0.0.1"]  # a container without a network does not know its own name
+    if plan.memory:
+        found |= {"Memory": plan.memory, "MemorySwap": plan.memory}
+    if plan.gpus:
+        # All of them: which ones a job has is decided for each job, and told to it as on this machine itself.
+        found["DeviceRequests"] = [{"Driver": "", "Count": -1, "Capabilities": [["gpu"]]}]
+    return found
+
+
+def mounts(folder: HostFolder, archive: Path) -> list[dict[str, Any]]:
+    """List what of this machine is seen in a container: folders of its own host, and our agent."""
+    inside = {"": ROOM, "ml": ML, "tmp": "/tmp", "given": GIVEN}  # noqa: S108 - the container's own
+    found = [_bind(str(folder.path / name), target, closed=name == "given") for name, target in inside.items()]
+    return [*found, _bind(str(archive), ARCHIVE, closed=True)]
+
+
+def _bind(source: str, target: str, *, closed: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {"Type": "bind", "Source": source, "Target": target}
+    return found | ({"ReadOnly": True} if closed else {})
+
+
+def host_json(request: ClusterRequest, plan: HostPlan, settings: Settings) -> dict[str, object]:
+    """Say to an agent in a container which host it is."""
+    bound = {"cpu": plan.vcpus, "memory": plan.memory}
+    limits = {"cpus": plan.vcpus, "memory": plan.memory, "whole": [name for name, size in bound.items() if size]}
+    whole = description(request, plan, start_method="fork", isolate=False, grace=settings.grace, limits=limits)
+    alone = _network_mode(request, settings) == "none"
+    # Each host has a network of its own, in which the hosts' names lead to them and all ports are free.
+    addresses = {host.host: "127.0.0.1" if alone else host.host for host in request.hosts}
+    return whole | {"contained": True, "addresses": addresses, "port": PORT, "courier": ""}

@@ -1,0 +1,246 @@
+"""What goes wrong with containers: each ends with a reason and the cure, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+from msgspec.structs import replace
+
+from jupyter_smx.engines.base import Observation
+from jupyter_smx.model.cluster import Handle
+from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError
+from jupyter_smx.testing import docker_images
+from jupyter_smx.testing.agent_client import AgentClient
+from jupyter_smx.testing.eventually import eventually
+from jupyter_smx.testing.loop_lag import LoopLag
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from jupyter_smx.testing.docker_fixtures import Docker
+    from jupyter_smx.testing.docker_world import DockerHarness
+    from jupyter_smx.testing.dockerd import Dockerd
+
+UNFIT = {
+    "nowhere/nothing:1": "is not an image",
+    docker_images.NO_PYTHON.name: "has no Python",
+    docker_images.EMPTY.name: "has no Python",
+    docker_images.OLD_PYTHON.name: "is Python 3.6",
+    docker_images.FOREIGN.name: "is made for linux/s390x",
+    "": "no image is named",
+}
+
+
+@pytest_asyncio.fixture
+async def harness(nasty_path: Path, docker: Docker) -> AsyncIterator[DockerHarness]:
+    from jupyter_smx.testing.docker_world import DockerHarness  # noqa: PLC0415 - imports Docker's library
+
+    harness = DockerHarness(nasty_path / "smx", docker.host, docker_images.PYTHON.name)
+    yield harness
+    await harness.close()
+
+
+@pytest.mark.parametrize("image", UNFIT)
+async def test_an_image_that_no_host_can_be_made_of_is_refused_with_the_cure(
+    harness: DockerHarness, image: str
+) -> None:
+    before = harness.ask("ps", "-aq")
+    request = replace(harness.request(), image=image)
+    for question in (harness.engine.pin(image, lambda _words: None), harness.up(request)):
+        with pytest.raises(RefusedError) as told:
+            await question
+        assert UNFIT[image] in told.value.message
+        assert (told.value.field, told.value.value, told.value.transient) == ("image", image, False)
+        assert told.value.rule
+        assert told.value.cure
+    assert harness.ask("ps", "-aq") == before
+    assert not harness.cluster(request.cluster).exists()
+
+
+async def test_an_image_is_pinned_by_its_id_and_looked_at_once(harness: DockerHarness) -> None:
+    said: list[str] = []
+    ids = {name: await harness.engine.pin(name, said.append) for name in ("jupyter-smx-test", "jupyter-smx-test:other")}
+    assert ids["jupyter-smx-test"] == harness.image
+    assert ids["jupyter-smx-test:other"] != harness.image
+    assert all(found.startswith("sha256:") for found in ids.values())
+    assert len(said) == 2
+    assert await harness.engine.pin("jupyter-smx-test:latest", said.append) == harness.image
+    assert len(said) == 2
+
+
+async def test_an_image_with_ideas_of_its_own_is_a_host_like_any_other(harness: DockerHarness) -> None:
+    image = await harness.engine.pin(docker_images.ODD.name, lambda _words: None)
+    handle = await harness.up(replace(harness.request(), image=image))
+    async with AgentClient(harness.engine, handle) as agent:
+        outcome = await agent.do("import os; print(os.environ['TEST_IMAGE'], os.getcwd())")
+    assert outcome.text == "odd /opt/ml/code\n"
+
+
+async def test_without_a_daemon_nothing_is_known_and_the_cure_is_said(harness: DockerHarness) -> None:
+    handle = await harness.up()
+    with harness.outage():
+        for question in (harness.up(), harness.engine.release(handle), harness.engine.pin("x", lambda _words: None)):
+            with pytest.raises(UnavailableError) as told:
+                await question
+            assert told.value.transient
+            assert "docker_host" in told.value.field
+            assert "dockerd" in told.value.cure
+        with pytest.raises(SmxError):
+            await harness.engine.doctor()
+        assert await harness.engine.survey([handle]) == [Observation.UNKNOWN]
+        # The way to the agent is not the daemon's.
+        async with AgentClient(harness.engine, handle) as agent:
+            assert (await agent.do("print('goes on')")).text == "goes on\n"
+
+
+async def test_a_daemon_that_says_nothing_holds_up_nobody(tmp_path: Path) -> None:
+    from jupyter_smx.engines.docker import DockerEngine  # noqa: PLC0415 - imports Docker's library
+
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as silent:
+        silent.bind(os.fspath(tmp_path / "s"))
+        silent.listen(8)
+        engine = DockerEngine(data_dir=os.fspath(tmp_path), docker_host=f"unix://{tmp_path}/s", call_timeout=0.2)
+        (tmp_path / "clusters" / "c").mkdir(parents=True)
+        async with LoopLag() as lag:
+            with pytest.raises(UnavailableError, match=r"said nothing for 0\.2 s"):
+                await engine.find("c")
+            assert await engine.survey([Handle(engine="docker", cluster="c")]) == [Observation.UNKNOWN]
+        assert lag.worst < 0.05
+    # What was asked of it ends with it.
+
+
+async def test_a_container_that_is_killed_from_outside_is_gone(harness: DockerHarness) -> None:
+    handle = await harness.up()
+    async with AgentClient(harness.engine, handle) as agent:
+        job = await agent.run("import signal\nprint('on', flush=True)\nsignal.pause()")
+        await agent.wait_for_log(job, b"on")
+        harness.ask("kill", *harness.containers(handle.cluster))
+        with pytest.raises(ConnectionError):
+            await agent.outcome(job)
+    assert await harness.engine.survey([handle]) == [Observation.GONE]
+    remains = harness.engine.remains(handle.cluster, "algo-1")
+    assert (remains / job / "log").read_bytes() == b"on\n"
+    harness.ask("start", *harness.containers(handle.cluster))
+    await eventually(lambda: not harness.hosts_alive(handle.cluster), "no agent takes a folder that had one")
+
+
+async def test_a_container_that_is_paused_says_so_and_goes_on(harness: DockerHarness) -> None:
+    handle = await harness.up()
+    [container] = harness.containers(handle.cluster)
+    harness.ask("pause", container)
+    with pytest.raises(UnavailableError, match="paused") as told:
+        await harness.engine.connect(handle, "algo-1")
+    assert "docker unpause" in told.value.cure
+    assert await harness.engine.survey([handle]) == [Observation.RUNNING]
+    harness.ask("unpause", container)
+    async with AgentClient(harness.engine, handle) as agent:
+        assert (await agent.do("print('on')")).text == "on\n"
+    harness.ask("pause", container)
+    await harness.engine.release(handle)
+    assert harness.leftovers(handle.cluster) == []
+
+
+async def test_a_job_that_takes_too_much_memory_is_told_so_and_its_host_lives(harness: DockerHarness) -> None:
+    request = harness.request()
+    request = replace(request, hosts=tuple(replace(plan, memory=256 << 20) for plan in request.hosts))
+    handle = await harness.up(request)
+    async with AgentClient(harness.engine, handle) as agent:
+        record = (await agent.do("x = b'x' * (1 << 30)")).record
+        assert record["cause"] == "memory"
+        assert "for lack of memory" in record["reason"]
+        assert "256.0 MiB is what a host of type local has here" in record["reason"]
+        assert (await agent.do("print('alive')", lease=2)).text == "alive\n"
+
+
+@pytest.mark.parametrize("kind", ["container", "network"])
+async def test_a_name_that_somebody_else_has_is_left_to_them(harness: DockerHarness, kind: str) -> None:
+    request = harness.request(2)
+    if kind == "container":
+        name = f"jupyter-smx-{request.cluster}-algo-2"
+        theirs = harness.ask("create", "--name", name, harness.image)
+    else:
+        name = f"jupyter-smx-{request.cluster}"
+        theirs = harness.ask("network", "create", name)
+    try:
+        with pytest.raises(UnavailableError, match=f"another {kind} is called {name}"):
+            await harness.up(request)
+        assert harness.leftovers(request.cluster) == []
+        assert theirs in harness.ask(kind, "ls", "--no-trunc", "-q", *(["-a"] if kind == "container" else []))
+    finally:
+        harness.ask(kind, "rm", theirs)
+
+
+async def test_what_nobody_has_a_record_of_is_swept_and_nothing_else(harness: DockerHarness, docker: Docker) -> None:
+    orphan, alive = await harness.up(harness.request(2)), await harness.up()
+    stranger = harness.ask("create", "--label", "jupyter-smx.cluster=x", harness.image)
+    removed = await harness.reborn().sweep([alive.cluster])
+    assert sorted(removed) == [
+        *(f"jupyter-smx-{orphan.cluster}-algo-{number}" for number in (1, 2)),
+        f"network jupyter-smx-{orphan.cluster}",
+    ]
+    assert harness.containers(orphan.cluster) == []
+    assert harness.hosts_alive(alive.cluster) == {"algo-1"}
+    assert stranger in harness.ask("ps", "-aq", "--no-trunc")
+    docker.remove(stranger)
+
+
+async def test_a_host_whose_controller_is_gone_ends_its_container_at_its_deadline(harness: DockerHarness) -> None:
+    handle = await harness.up(replace(harness.request(), idle_limit=0.5))
+    [container] = harness.containers(handle.cluster)
+    assert harness.ask("wait", container) == "0"
+    assert harness.hosts_alive(handle.cluster) == set()
+    assert await harness.reborn().survey([handle]) == [Observation.GONE]
+
+
+async def test_a_container_without_its_agent_says_what_it_said_last(harness: DockerHarness) -> None:
+    request = harness.request()
+    folder = harness.cluster(request.cluster) / "algo-1"
+    folder.mkdir(parents=True)
+    (folder / "host.json").write_text("{torn")
+    folder.chmod(0o755)
+    for name in ("ml", "tmp", "given"):
+        (folder / name).mkdir()
+    with pytest.raises(UnavailableError, match="ended with exit code 2") as told:
+        await harness.up(request)
+    assert "host.json" in told.value.rule
+    assert harness.leftovers(request.cluster) == []
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+async def test_a_daemon_that_ends_in_the_middle_of_a_job(own_dockerd: Dockerd, tmp_path: Path, end: str) -> None:
+    from jupyter_smx.testing.docker_fixtures import connect  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.testing.docker_world import DockerHarness  # noqa: PLC0415 - the same
+
+    connect(own_dockerd.host, ours=True)
+    harness = DockerHarness(tmp_path / "smx", own_dockerd.host, docker_images.PYTHON.name, network_isolation=True)
+    handle = await harness.up()
+    token = secrets.token_hex(8)
+    async with AgentClient(harness.engine, handle) as agent:
+        job = await agent.run(f"import signal\ntoken = {token!r}\nprint('on', flush=True)\nsignal.pause()")
+        await agent.wait_for_log(job, b"on")
+        getattr(own_dockerd, end)()
+        assert await harness.engine.survey([handle]) == [Observation.UNKNOWN]
+        with pytest.raises(UnavailableError):
+            await harness.engine.release(handle)
+        if end == "kill":
+            assert b"on" in await agent.read(job, "log")
+    own_dockerd.start(tied=True)
+
+    assert await harness.engine.survey([handle]) == [Observation.GONE]
+    await harness.engine.release(handle)
+    assert harness.leftovers(handle.cluster) == []
+    await harness.close()
+
+
+async def test_the_doctor_says_how_hosts_are_closed_in(harness: DockerHarness) -> None:
+    facts: dict[str, Any] = await harness.engine.doctor()
+    assert facts["version"] == harness.ask("version", "--format", "{{.Server.Version}}")
+    assert facts["user_of_jobs"] != "0:0"
+    assert facts["warm_pools_survive_a_restart_of_the_daemon"] is False

@@ -1,0 +1,127 @@
+"""What the daemon would be asked: closed in by default, whatever the request is. No daemon is needed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from jupyter_smx.engines import docker_plan
+from jupyter_smx.engines.base import ClusterRequest, HostPlan
+from jupyter_smx.engines.docker_daemon import address
+from jupyter_smx.engines.docker_plan import Settings
+from jupyter_smx.engines.host_folder import HostFolder
+from jupyter_smx.model.errors import RefusedError
+from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
+
+SETTINGS = Settings(
+    data_dir="/home/me/it's a\nfolder: 日本",
+    user="1000:1000",
+    network_isolation=False,
+    pids=4096,
+    grace=120.0,
+    variables={"TZ": "UTC"},
+)
+
+
+def request_of(plans: list[HostPlan]) -> ClusterRequest:
+    groups = (InstanceGroup(instance_count=len(plans)),)
+    return ClusterRequest(cluster="c" * 12, hosts=tuple(plans), instance_groups=groups, python="", image="sha256:1")
+
+
+def asked(request: ClusterRequest, plan: HostPlan, settings: Settings = SETTINGS) -> dict[str, Any]:
+    folder = HostFolder(Path(settings.data_dir, "clusters", request.cluster, plan.host))
+    return docker_plan.container(request, plan, folder, Path("/agent.pyz"), "python3", settings)
+
+
+def plans(count: int = 1, **changes: Any) -> list[HostPlan]:
+    whole = {"vcpus": 1, "instance_type": "local", "group": HOMOGENEOUS, **changes}
+    return [HostPlan(host=f"algo-{number}", **whole) for number in range(1, count + 1)]
+
+
+@given(
+    count=st.integers(1, 5),
+    vcpus=st.integers(1, 192),
+    gpus=st.integers(0, 8),
+    memory=st.integers(0, 2**41),
+    isolated=st.booleans(),
+)
+def test_every_container_is_closed_in(count: int, vcpus: int, gpus: int, memory: int, *, isolated: bool) -> None:
+    wanted = plans(count, vcpus=vcpus, gpus=gpus, memory=memory)
+    settings = replace(SETTINGS, network_isolation=isolated)
+    request = request_of(wanted)
+    for plan in wanted:
+        whole = asked(request, plan, settings)
+        config = whole["HostConfig"]
+        assert not config.get("Privileged")
+        assert (config["CapDrop"], config["SecurityOpt"], config["ReadonlyRootfs"]) == (
+            ["ALL"],
+            ["no-new-privileges"],
+            True,
+        )
+        assert {"PortBindings", "Binds", "Devices", "CapAdd", "PidMode", "AutoRemove"}.isdisjoint(config)
+        assert config["IpcMode"] == "private"
+        assert config["NetworkMode"] != "host"
+        assert config["NanoCpus"] == vcpus * 10**9
+        assert config.get("Memory", 0) == config.get("MemorySwap", 0) == memory
+        assert ("DeviceRequests" in config) == (gpus > 0)
+        assert whole["User"] == "1000:1000"
+        sources = {Path(mount["Source"]) for mount in config["Mounts"]}
+        own = Path(settings.data_dir, "clusters", request.cluster, plan.host)
+        assert sources == {own, own / "ml", own / "tmp", own / "given", Path("/agent.pyz")}
+        closed = {mount["Target"] for mount in config["Mounts"] if mount.get("ReadOnly")}
+        assert closed == {docker_plan.GIVEN, docker_plan.ARCHIVE}
+        json.dumps(whole)
+
+
+def test_one_host_has_no_network_of_its_own_and_several_have() -> None:
+    one, three = request_of(plans(1)), request_of(plans(3))
+    assert docker_plan.network(one, SETTINGS) is None
+    network = docker_plan.network(three, SETTINGS)
+    assert network is not None
+    for plan in three.hosts:
+        whole = asked(three, plan)
+        assert whole["HostConfig"]["NetworkMode"] == network["Name"]
+        assert whole["NetworkingConfig"]["EndpointsConfig"] == {network["Name"]: {"Aliases": [plan.host]}}
+        assert whole["Hostname"] == plan.host
+
+
+def test_labels_and_names_do_not_tell_others_where_the_data_lies() -> None:
+    [plan] = plans()
+    whole = asked(request_of([plan]), plan)
+    assert "日本" not in json.dumps([whole["Labels"], whole["Env"], whole["Hostname"]], ensure_ascii=False)
+    assert docker_plan.owner("/a") != docker_plan.owner("/b")
+
+
+def test_variables_of_ours_win_over_those_that_are_passed_on() -> None:
+    [plan] = plans()
+    settings = replace(SETTINGS, variables={"HOME": "/root"})
+    assert "HOME=/tmp" in asked(request_of([plan]), plan, settings)["Env"]
+
+
+@pytest.mark.parametrize("where", ["tcp://10.0.0.1:2375", "ssh://me@there", "npipe:////./pipe/docker", "/run/x.sock"])
+def test_a_daemon_elsewhere_is_refused(where: str) -> None:
+    with pytest.raises(RefusedError, match="not on this machine") as told:
+        address("", {"DOCKER_HOST": where})
+    assert (told.value.field, told.value.value) == ("docker_host", where)
+    assert told.value.cure
+
+
+def test_what_is_configured_goes_before_the_environment() -> None:
+    assert address("unix:///a.sock", {"DOCKER_HOST": "unix:///b.sock"}) == "unix:///a.sock"
+    assert address("", {"DOCKER_HOST": "unix:///b.sock"}) == "unix:///b.sock"
+
+
+def test_the_context_in_use_says_where_the_daemon_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps({"currentContext": "mine"}))
+    from docker.context import ContextAPI  # noqa: PLC0415 - it reads DOCKER_CONFIG
+
+    ContextAPI.create_context("mine", host="unix:///mine.sock")
+    assert address("", {}) == "unix:///mine.sock"
+    assert address("", {"DOCKER_CONTEXT": "default"}).startswith("unix://")

@@ -53,6 +53,7 @@ CLOCKS = {
     "jupyter_smx/agent": "hosts have their own clocks",
     "jupyter_smx/cli": "shows ages to a person, and notes the moment in which the user asked",
     "jupyter_smx/controller/service.py": "the wiring gives the clock to everybody else",
+    "jupyter_smx/engines/docker.py": "compares with times of files",
     "jupyter_smx/engines/local.py": "compares with times of files",
     "jupyter_smx/kernel/array_session.py": "shows ages to a person",
     "jupyter_smx/kernel/array_submit.py": "notes the moment in which the user asked",

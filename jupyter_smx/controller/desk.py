@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict, replace
 
+from jupyter_smx.controller import checkup
 from jupyter_smx.controller.arrays import ArrayDesk
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.comparison import Comparison, compare
@@ -15,7 +16,6 @@ from jupyter_smx.model.errors import (
     RefusedError,
     ResourceInUseError,
     ResourceNotFoundError,
-    SmxError,
     ValidationError,
     nearest,
 )
@@ -380,7 +380,7 @@ class Desk:
             "epoch": self._books.store.epoch,
             "jobs": len(self._books.jobs),
             "pools": len(self._books.clusters),
-            "engines": {name: await self._examine(name) for name in sorted(self._engines)},
+            "engines": {name: await checkup.examine(self._engine_of, name) for name in sorted(self._engines)},
             "instance_types": sorted(limits.catalogue),
             "instance_types_from": limits.instance_types_file or "the catalogue that ships with jupyter-smx",
             "capacity": {name: [round(taken, 2), round(total, 2)] for name, taken, total in rows},
@@ -389,20 +389,9 @@ class Desk:
 
     async def fix(self) -> dict[str, list[str]]:
         """Let every engine end what nobody has a record of; gives what was ended, or why nothing was, by engine."""
-        return {name: found for name in sorted(self._engines) if (found := await self._sweep(name))}
-
-    async def _sweep(self, engine: str) -> list[str]:
-        known = [cluster.id for cluster in self._books.clusters.values()]
-        try:
-            return await self._engine_of(engine).sweep(known)
-        except SmxError as error:
-            return [str(error)]
-
-    async def _examine(self, engine: str) -> dict[str, Any]:
-        try:
-            return await self._engine_of(engine).doctor()
-        except (SmxError, OSError) as error:
-            return {"trouble": str(error)}
+        known = [*self._books.clusters]
+        found = {name: await checkup.sweep(self._engine_of, name, known) for name in sorted(self._engines)}
+        return {name: ended for name, ended in found.items() if ended}
 
 
 def _reached(job: Job, until: str) -> bool:

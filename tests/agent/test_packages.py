@@ -64,7 +64,7 @@ def test_a_folder_of_code_alone_costs_no_look_for_distributions(tmp_path: Path) 
     (tmp_path / "mine.py").write_text("")
     (tmp_path / "part").mkdir()
     code = (
-        "import sys\nfrom jupyter_smx.agent import packages\n"
+        "import sys\nfrom jupyter_smx.agent.code import packages\n"
         "for folder in sys.argv[1:]: print(packages.read_folder(folder)['modules'])\n"
         "print('importlib.metadata' in sys.modules)"
     )

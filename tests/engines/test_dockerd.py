@@ -72,6 +72,7 @@ def test_only_a_daemon_on_a_socket_of_this_machine_answers(listening: Callable[[
     assert not answers(f"unix://{tmp_path}/file.sock")
     assert not answers(f"unix://{tmp_path}/nothing.sock")
     assert not answers(f"unix://{tmp_path}/{'long' * 40}.sock")
+    assert not answers(listening(b"HTTP/1.0 200 OK\r\n\r\nOK").replace("unix://", "ssh://"))
     assert not answers("tcp://127.0.0.1:2375")
 
 

@@ -133,7 +133,8 @@ def test_a_machine_without_a_driver_has_no_gpu(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_packed_agent_has_the_module_for_its_driver_where_none_is_installed(tmp_path: Path) -> None:
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from jupyter_smx.agent.gauges.gpu import _nvml; print(_nvml().__name__)"
+    look = "from jupyter_smx.agent.gauges import gpu; print(gpu._nvml().__name__)"
+    code = f"import sys; sys.path.insert(0, sys.argv[1]); {look}"
     words = [sys.executable, "-I", "-S", "-c", code, str(pack.place(tmp_path))]
     told = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (told.stdout, told.stderr) == ("jupyter_smx.agent.pynvml\n", "")

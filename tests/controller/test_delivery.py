@@ -104,7 +104,8 @@ async def test_where_fsspec_is_not_installed_it_is_said_how_it_is(
 ) -> None:
     (tmp_path / "fsspec").mkdir()
     (tmp_path / "fsspec" / "__init__.py").write_text("raise ImportError('as if it were not there')")
-    poor = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from jupyter_smx.agent.stores.courier import main; main()"
+    main = "from jupyter_smx.agent.stores.courier import main; main()"
+    poor = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {main}"
     monkeypatch.setattr(delivery, "COURIER", (sys.executable, "-c", poor))
     (tmp_path / "x").write_text("x")
     with pytest.raises(StagingError, match="lacks fsspec") as trouble:

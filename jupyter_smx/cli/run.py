@@ -29,6 +29,7 @@ from jupyter_smx.kernel.sweep import spread
 from jupyter_smx.kernel.wish import Surroundings, current_folder, from_options
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.name import base_name
+from jupyter_smx.model.source import is_entry_point
 from jupyter_smx.model.status import is_final
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def _arguments(parser: Parser) -> None:
         metavar="SCRIPT",
         nargs="?",
         default="",
-        help="a Python file: the code of the job; not with --entry-point",
+        help="a Python file or a shell script: the code of the job; not with --entry-point",
     )
     parser.add_argument("--kind", metavar="KIND", default="train", help="train (default) or process")
     _add_detach(parser)
@@ -65,7 +66,7 @@ def _add_detach(parser: Parser) -> None:
 
 def _run(found: Namespace, desk: Desk) -> int:
     wish = options.gather(vars(found))
-    if found.script.endswith(".sh") and not wish.entry_point:  # no code of Python's
+    if _is_entry_point(found.script, wish):
         wish, found.script = replace(wish, entry_point=found.script), ""
     _check(wish, detach=found.detach)
     _check_script(found.script, wish.entry_point)
@@ -112,6 +113,16 @@ def _check(wish: Options, *, detach: bool) -> None:
         )
     if wish.wait and detach:
         raise ValidationError("--wait stands beside --detach.", field="wait", cure="Drop one of the two.")
+
+
+def _is_entry_point(script: str, wish: Options) -> bool:
+    """Say whether a script keeps its name in the job, as on SageMaker; beside a folder it lies under another one."""
+    if wish.entry_point or not script.endswith((".py", ".sh")):
+        return False
+    # What is no file, or has a name that SageMaker would not take, is read and run as a cell is.
+    return script.endswith(".sh") or (
+        not wish.source_dir and is_entry_point(Path(script).name) and Path(script).is_file()
+    )
 
 
 def _check_script(script: str, entry_point: str) -> None:

@@ -62,11 +62,21 @@ def test_an_input_goes_in_by_a_path_from_here(terminal: Terminal) -> None:
     assert terminal.run("run", script, *KEEP, "--input", "train=data").stdout == "words\n"
 
 
+@pytest.mark.parametrize("kind", ["train", "process"])
+def test_a_script_keeps_its_name_as_on_sagemaker(terminal: Terminal, kind: str) -> None:
+    told = "[sys.argv, os.path.basename(__file__), os.environ.get('SM_USER_ENTRY_POINT')]"
+    script = terminal.script("fit-digits.py", f"import json, os, sys\nprint(json.dumps({told}))\n")
+    found = json.loads(terminal.run("run", script, *KEEP, "--kind", kind, "--hp", "a=1").stdout)
+    name = "fit-digits.py" if kind == "train" else None
+    assert found == [[found[0][0], "-a", "1"], "fit-digits.py", name]
+    assert found[0][0].rpartition("/")[2] == "fit-digits.py"
+
+
 @pytest.mark.parametrize(
     ("code", "expected", "said"),
     [
         ("import sys\nsys.exit(7)", 7, "Exit Code: 7"),
-        ("x = 0\n1 / x", 1, "ZeroDivisionError: division by zero (line 2)"),
+        ("x = 0\n1 / x", 1, "ZeroDivisionError: division by zero (fails.py, line 2)"),
         ("import os\nos.kill(os.getpid(), 9)", 137, "SIGKILL ended it on algo-1"),
     ],
 )

@@ -11,6 +11,7 @@ from msgspec import Struct, to_builtins
 from jupyter_smx.cli.output import Output
 from jupyter_smx.kernel.client import Client
 from jupyter_smx.kernel.parser import Parser
+from jupyter_smx.model import secret
 
 if TYPE_CHECKING:
     from jupyter_smx.model.job import Job
@@ -36,6 +37,10 @@ class Subcommand(Struct, frozen=True):
 
 
 def document(job: Job) -> dict[str, Any]:
-    """Give the JSON of one job: its record, with the two statuses that follow from it, as the controller's API says."""
+    """Give the JSON of one job: its record, with the two statuses that follow from it, as the controller's API says.
+
+    It ends in logs of other programs, so variables whose names are those of secrets have no values there.
+    """
     record: dict[str, Any] = to_builtins(job)
+    record["spec"]["environment"] = secret.without(job.spec.environment)
     return record | {"status": job.status().value, "secondary_status": job.state.value}

@@ -95,6 +95,14 @@ def test_a_failure_as_json_is_a_record_and_no_error(terminal: Terminal) -> None:
     assert (record["status"], record["hosts"][0]["exit_code"]) == ("Failed", 7)
 
 
+def test_no_document_has_the_value_of_a_secret(terminal: Terminal) -> None:
+    script = terminal.script("told.py", "import os\nprint(len(os.environ['HF_TOKEN']))\n")
+    done = terminal.run("run", script, *KEEP, "--json", "--env", "HF_TOKEN=hunter2", "--env", "TOKENIZERS=1")
+    assert json.loads(done.stdout)["spec"]["environment"] == {"HF_TOKEN": "", "TOKENIZERS": "1"}
+    assert "7" in done.stderr.split(), "the job has it"
+    assert "hunter2" not in done.stdout + done.stderr
+
+
 def test_ctrl_c_leaves_the_job_running_and_a_stopped_job_has_its_code(terminal: Terminal) -> None:
     script = terminal.script("waits.py", WAITS)
     path = gate(terminal, "interrupted")

@@ -16,11 +16,15 @@ from blocks import EXECUTED, INERT, PAGES, ROOT, Block, blocks, expected, is_exa
 from readers import Desk, Stopwatch, Terminal, commands, same
 
 from jupyter_smx import launch
+from jupyter_smx.testing.docker_images import PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TUTORIAL = ROOT / "docs" / "users" / "tutorial.md"
+IMAGES = ROOT / "docs" / "users" / "howto" / "images.md"
+FROM_A_REGISTRY = "python:3.11-slim"
+"""What a reader has from a registry, for which an image of this machine's own Python stands in here."""
 TWO_MINUTES = 120.0
 MOST_SKIPPED = 12
 
@@ -60,7 +64,7 @@ def follow(page: Path, desk: Desk) -> None:
 
 
 def run_cell(block: Block, wanted: str | None, desk: Desk) -> None:
-    printed, raised = desk.notebook.run(block.text)
+    printed, raised = desk.notebook.run(block.text.replace(FROM_A_REGISTRY, PYTHON.name))
     assert raised == block.option("raises"), f"{block.where()}\n{printed}"
     assert wanted is None or same(wanted, printed), f"{block.where()} prints\n{printed}\nand not\n{wanted}"
 
@@ -76,8 +80,11 @@ def type_in(block: Block, desk: Desk) -> None:
 
 @pytest.mark.parametrize("page", with_examples(), ids=name)
 def test_every_example_runs_and_prints_what_the_page_says(
-    page: Path, desk: Desk, record_property: pytest.RecordProperty
+    page: Path, request: pytest.FixtureRequest, record_property: pytest.RecordProperty
 ) -> None:
+    if page == IMAGES:
+        request.getfixturevalue("docker")
+    desk: Desk = request.getfixturevalue("desk")
     watch = Stopwatch()
     follow(page, desk)
     record_property("seconds", watch.seconds())

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _ALIVE = ("running", "paused")
 _ROOT, _SOMEBODY = "0:0", "1000:1000"
-_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "TZ", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "TZ")
 
 
 class DockerEngine(Engine):
@@ -56,7 +56,9 @@ class DockerEngine(Engine):
     ).tag(config=True)
     pids_limit = Int(4096, min=64, help="Processes and threads that a host may have at the same time.").tag(config=True)
     variables = List(
-        Unicode(), list(_VARIABLES), help="Names of environment variables of this process that hosts shall see."
+        Unicode(),
+        list(_VARIABLES),
+        help="Names of environment variables of this process that hosts shall see; docker inspect shows their values.",
     ).tag(config=True)
     call_timeout = Float(15.0, min=0.1, help="Seconds that the daemon may take for one answer.").tag(config=True)
     launch_timeout = Float(60.0, min=0.1, help="Seconds that a host may take until its agent listens.").tag(config=True)

@@ -81,16 +81,24 @@ class Launch:
         return HostHandle(host=host, data={"container": container})
 
     async def _create(self, name: str, config: dict[str, Any]) -> str:
-        try:
-            made: str = await self._daemon.ask(lambda api: self._create_once(api, name, config), self._seconds)
-        except DaemonError as problem:
-            found = await self._daemon.inspect(name) if problem.status == CONFLICT else None
-            if found is None:
-                raise
-            if not _is_ours(found["Config"], config):
-                raise DaemonError(CONFLICT, f"another container is called {name}; docker rm removes it") from problem
-            return str(found["Id"])
-        return made
+        """Make a container, or find the one that somebody else made."""
+        while True:
+            try:
+                made: str = await self._daemon.ask(lambda api: self._create_once(api, name, config), self._seconds)
+            except DaemonError as problem:
+                if problem.status != CONFLICT:
+                    raise
+                found = await self._daemon.inspect(name)
+                if found is not None and not _is_ours(found["Config"], config):
+                    raise DaemonError(
+                        CONFLICT, f"another container is called {name}; docker rm removes it"
+                    ) from problem
+                if found is not None:
+                    return str(found["Id"])
+            else:
+                return made
+            # The daemon gives the name away a moment before there is a container to look at.
+            await asyncio.sleep(_LOOK_AGAIN)
 
     def _create_once(self, api: Any, name: str, config: dict[str, Any]) -> str:
         """Make a container, and unmake it where the cluster was released before: that release may not have seen it.

@@ -257,6 +257,31 @@ async def test_an_engine_in_trouble_is_part_of_what_the_doctor_says(
     assert (page.status, page.json()["engines"]) == (200, {"fake": {"trouble": "no way in"}})
 
 
+async def test_what_nobody_has_a_record_of_is_ended_and_what_lives_is_spared(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    async def sweep(known: list[str]) -> list[str]:
+        asked.append(list(known))
+        return ["an orphan"]
+
+    monkeypatch.setattr(world.engine, "sweep", sweep, raising=False)
+    pool = a_cluster(state=ClusterState.AVAILABLE, handle=world.engine.handle(a_cluster().id), expires_at=4e9)
+    world.books.save(clusters=[replace(pool, key=replace(pool.key, engine="fake"))])
+    answer = await world.ask("POST", "/v1/doctor")
+    assert (answer.status, answer.json()) == (200, {"fake": ["an orphan"]})
+    assert asked == [[pool.id]]
+
+
+async def test_an_engine_that_cannot_sweep_says_why(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def sweep(_known: list[str]) -> None:
+        raise UnavailableError("no way in")
+
+    monkeypatch.setattr(world.engine, "sweep", sweep, raising=False)
+    assert (await world.ask("POST", "/v1/doctor")).json() == {"fake": ["Nothing could be ended: no way in"]}
+
+
 async def test_a_summary_has_no_path_and_no_source(world: World) -> None:
     await world.submit(source="password = 'x'", environment={"TOKEN": "secret"}, notebook="/home/me/n.ipynb")
     text = (await world.ask("GET", "/v1/jobs")).content + (await world.ask("GET", "/v1/changes?since=0")).content

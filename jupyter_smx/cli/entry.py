@@ -15,6 +15,7 @@ from jupyter_smx.cli.logs import LOGS
 from jupyter_smx.cli.output import standard
 from jupyter_smx.cli.pools import EXTEND, POOLS, RELEASE
 from jupyter_smx.cli.run import PLAN, RERUN, RUN
+from jupyter_smx.cli.shell import SHELL
 from jupyter_smx.cli.subcommand import Desk
 from jupyter_smx.cli.types_command import INSTANCE_TYPES
 from jupyter_smx.cli.words import HELP, PROG, before_dashes
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.cli.subcommand import Subcommand
 
-_JOBS = (RUN, PLAN, RERUN, JOBS, LOGS, STOP, INTERRUPT, WHY, COST, ADVICE, EXPORT, DIFF, PROVENANCE)
+_JOBS = (RUN, PLAN, RERUN, JOBS, LOGS, STOP, INTERRUPT, SHELL, WHY, COST, ADVICE, EXPORT, DIFF, PROVENANCE)
 _ALL = (*_JOBS, POOLS, EXTEND, RELEASE, INSTANCE_TYPES, DOCTOR, COMPLETION)
 SUBCOMMANDS = {subcommand.name: subcommand for subcommand in _ALL}
 _JSON = "--json"

@@ -174,6 +174,14 @@ class Rerun(Handler):
         self.answer_job(new, 201 if is_new else 200)
 
 
+class Shell(Handler):
+    """A shell on a host of a job."""
+
+    async def get(self, ref: str) -> None:
+        """Say which command opens one on ``host``, the first where none is named."""
+        self.answer({"command": await self.desk.shells.command(ref, self.get_query_argument("host", ""))})
+
+
 class Stop(Handler):
     """The wish that a job ends."""
 
@@ -324,6 +332,7 @@ ROUTES: list[tuple[str, type[Handler]]] = [
     (rf"/v1/jobs/{_REF}/stop", Stop),
     (rf"/v1/jobs/{_REF}/interrupt", Interrupt),
     (rf"/v1/jobs/{_REF}/rerun", Rerun),
+    (rf"/v1/jobs/{_REF}/shell", Shell),
     (rf"/v1/jobs/{_REF}/logs", Logs),
     (rf"/v1/jobs/{_REF}/logs/search", LogSearch),
     (rf"/v1/jobs/{_REF}/logs/whole", WholeLog),

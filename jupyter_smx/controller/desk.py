@@ -10,6 +10,7 @@ from msgspec.structs import asdict, replace
 
 from jupyter_smx.controller import checkup
 from jupyter_smx.controller.arrays import ArrayDesk
+from jupyter_smx.controller.shells import Shells
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.comparison import Comparison, compare
 from jupyter_smx.model.errors import (
@@ -70,6 +71,7 @@ class Desk:
         self._engine_of = engine_of
         self._engines = engines
         self.arrays = ArrayDesk(books, reconciler, self._new_checked_job)
+        self.shells = Shells(books, engine_of)
 
     # Jobs
 

@@ -158,6 +158,14 @@ class Engine(LoggingConfigurable):
         del handle, host
         return {source: source for source in sources}
 
+    async def shell(self, handle: Handle, host: str) -> list[str] | None:
+        """Give the words of a command that opens a shell where the jobs of a host run; None where there is none.
+
+        It is started by somebody at the controller's machine, in a terminal.
+        """
+        del handle, host
+        return None
+
     def remains(self, cluster: str, host: str) -> Path | None:
         """Give the folder of a host's spool when it can be read without the agent, else None."""
         del cluster, host

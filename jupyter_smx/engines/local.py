@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 from traitlets import Bool, Enum, Float, List, Unicode, default
 
-from jupyter_smx.engines import interpreter, local_probe, pack, processes, request_check
+from jupyter_smx.engines import interpreter, local_probe, local_shell, pack, processes, request_check
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.cluster_folders import ClusterFolders
 from jupyter_smx.engines.host_folder import HostFolder, birth_of, data_of, description, hosts_of, readable
@@ -161,6 +161,12 @@ class LocalEngine(Engine):
         :raises UnavailableError: nobody listens there now.
         """
         return await self._folder(handle.cluster, host).dial()
+
+    async def shell(self, handle: Handle, host: str) -> list[str] | None:
+        """Enter the namespaces of the agent."""
+        folder = self._folder(handle.cluster, host)
+        birth = await asyncio.to_thread(folder.birth)
+        return None if birth is None else local_shell.command(birth.pid, os.fspath(folder.path / "ml"))
 
     async def doctor(self) -> dict[str, object]:
         """Say which isolation jobs have on this machine, by trying it out, and how they are started."""

@@ -181,6 +181,11 @@ class Client:
         body = {"id": job_id, "submitted_at": submitted_at}
         return self._ask("POST", f"/v1/jobs/{_path(ref)}/rerun", Job, body)
 
+    def shell(self, ref: str, host: str = "") -> list[str]:
+        """Ask which command opens a shell on a host of a job; "" is the first host."""
+        wanted = f"?{_query(host=host)}" if host else ""
+        return self._ask("GET", f"/v1/jobs/{_path(ref)}/shell{wanted}", dict[str, list[str]])["command"]
+
     def submit_array(
         self, array_id: str, spec: JobSpec, tasks: Sequence[TaskWish], *, title: str = "", max_concurrent: int = 0
     ) -> ArraySummary:

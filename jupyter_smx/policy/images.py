@@ -68,7 +68,7 @@ def _check_none(spec: JobSpec) -> None:
             field="image",
             value=spec.image,
             rule="There a job runs the Python of its notebook, or what --python and --requirements say.",
-            cure="Leave --image out, or name an engine that has images by --engine; jupyter smx doctor lists them.",
+            cure="Leave --image out, or name an engine whose hosts are made of images by --engine.",
         )
 
 

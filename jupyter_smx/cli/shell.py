@@ -1,0 +1,42 @@
+"""``shell``: a shell on a host of a job, in the place of this process."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING
+
+from jupyter_smx.cli import exits
+from jupyter_smx.cli.subcommand import Desk, Subcommand
+from jupyter_smx.model.errors import RefusedError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from jupyter_smx.kernel.parser import Parser
+
+
+def _arguments(parser: Parser) -> None:
+    parser.add_argument("job", metavar="JOB", help="id, name, or the beginning of one; it runs, or its hosts are warm")
+    parser.add_argument("--host", metavar="HOST", default="", help="which one, as algo-2; default the first")
+
+
+def _run(found: Namespace, desk: Desk) -> int:
+    command = desk.client.shell(found.job, found.host)
+    if found.json:
+        desk.output.show({"command": command}, shlex.join(command))
+        return exits.DONE
+    desk.client.close()
+    try:
+        os.execvp(command[0], command)  # noqa: S606 - what the controller says, for a person
+    except OSError as problem:
+        raise RefusedError(
+            f"shell: {command[0]} cannot be started ({problem.strerror}).",
+            field="command",
+            value=command[0],
+            rule=f"The whole command is: {shlex.join(command)}",
+            cure=f"Install {command[0]}.",
+        ) from problem
+
+
+SHELL = Subcommand("shell", "JOB [--host HOST]", "a shell where the job runs, beside it", _arguments, _run)

@@ -1,0 +1,67 @@
+"""Who gets a shell where: on hosts that are there and have no other job, on engines that have one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jupyter_smx.model.errors import RefusedError, ResourceInUseError, ResourceNotFoundError, ValidationError
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.cluster import Handle
+    from jupyter_smx.testing.simulation import Simulation
+
+START = 0.6
+
+
+async def entered(handle: Handle, host: str) -> list[str]:
+    return ["enter", handle.cluster, host]
+
+
+@pytest.fixture
+def doors(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> Simulation:
+    monkeypatch.setattr(sim.engine, "shell", entered)
+    return sim
+
+
+def ask(sim: Simulation, job: str, host: str = "") -> list[str]:
+    found: list[str] = sim.call(lambda: sim.controller.desk.shells.command(job, host))
+    return found
+
+
+def test_a_shell_opens_on_a_host_of_a_job_that_runs_and_while_its_hosts_are_warm(doors: Simulation) -> None:
+    job = doors.submit(hosts=2, keep_alive=600)
+    doors.pass_time(START)
+    cluster = doors.job(job).cluster
+    assert ask(doors, job) == ["enter", cluster, "algo-1"]
+    doors.end_job(job)
+    assert ask(doors, job, "algo-2") == ["enter", cluster, "algo-2"]
+    with pytest.raises(ValidationError, match="has no host 'algo-3'"):
+        ask(doors, job, "algo-3")
+
+
+def test_hosts_that_are_not_there_yet_or_gone_have_none(doors: Simulation) -> None:
+    job = doors.submit()
+    with pytest.raises(ResourceNotFoundError, match="has no hosts now"):
+        ask(doors, job)
+    doors.pass_time(START)
+    doors.end_job(job)
+    doors.pass_time(1)
+    with pytest.raises(ResourceNotFoundError, match="has no hosts now"):
+        ask(doors, job)
+
+
+def test_hosts_that_work_for_another_job_are_named_by_that_one(doors: Simulation) -> None:
+    first = doors.finish(keep_alive=600)
+    second = doors.submit(keep_alive=600)
+    assert doors.job(second).cluster == doors.job(first).cluster
+    with pytest.raises(ResourceInUseError, match=f"work for {doors.job(second).name} now"):
+        ask(doors, first)
+    assert ask(doors, second)[0] == "enter"
+
+
+def test_an_engine_without_shells_says_so(sim: Simulation) -> None:
+    job = sim.finish(keep_alive=600)
+    with pytest.raises(RefusedError, match="There is no shell on hosts of the engine fake"):
+        ask(sim, job)

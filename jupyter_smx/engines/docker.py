@@ -204,6 +204,15 @@ class DockerEngine(Engine):
         folder = self._folders.host(handle.cluster, host)
         return await asyncio.to_thread(given.bring, folder, sources, docker_plan.GIVEN, self._reader())
 
+    async def shell(self, handle: Handle, host: str) -> list[str] | None:
+        """Start a shell in the container, by Docker's own command."""
+        known = {one.host: str(one.data["container"]) for one in handle.hosts}
+        if host not in known:
+            return None
+        start = 'exec "$(command -v bash || command -v sh)"'
+        enter = ["exec", "--interactive", "--tty", "--workdir=/opt/ml", known[host], "sh", "-c", start]
+        return ["docker", f"--host={self._daemon().url}", *enter]
+
     async def sweep(self, known: Collection[str]) -> list[str]:
         """Remove containers and networks of this data folder of whose cluster nobody has a record.
 

@@ -1,0 +1,116 @@
+"""Cells on hosts that are made of an image: a real kernel's side, controller, engine and daemon, cold and warm."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from projects import run
+
+from jupyter_smx.kernel import standby
+from jupyter_smx.kernel.failures import JobFailed
+from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.testing import docker_images
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from jupyter_smx.testing.docker_fixtures import Docker
+
+IMAGE, OTHER = docker_images.PYTHON.name, docker_images.OTHER.name
+READ = """\
+import os, helper
+def read(channel):
+    top = os.environ["SM_CHANNEL_" + channel]
+    found = [os.path.join(t, n) for t, _, names in os.walk(top, followlinks=True) for n in names]
+    return {os.path.relpath(path, top): open(path).read() for path in found}
+seen = {channel: read(channel) for channel in ("ALL", "SOME", "ONE", "FAST")}
+image, word, total = os.environ["TEST_IMAGE"], helper.WORD, sum(cfg["a"])
+try:
+    open(os.environ["SM_CHANNEL_FAST"] + "/a.csv", "w")
+    wrote = True
+except OSError:
+    wrote = False
+open("/opt/ml/model/weights.txt", "w").write(word)
+"""
+
+
+def line(image: str, keep_alive: str, name: str) -> str:
+    return (
+        f"%%train --engine docker --image {image} -k {keep_alive} --as {name} --wait --source-dir src "
+        "--input all=data --input 'some=data/*.csv' --input one=data/b.csv --input fast=data,mode=FastFile "
+        "--send cfg --receive seen,image,word,total,wrote -o model=models\n"
+    )
+
+
+@pytest.fixture
+def project(real: Path) -> Path:
+    for name, text in {
+        "data/a.csv": "a",
+        "data/b.csv": "b",
+        "data/c/d.txt": "d",
+        "src/helper.py": "WORD = 'one'",
+    }.items():
+        (real / name).parent.mkdir(parents=True, exist_ok=True)
+        (real / name).write_text(text)
+    return real
+
+
+def test_a_cell_has_its_variables_code_and_inputs_in_a_container_and_the_next_one_starts_warm(
+    docker: Docker, notebook: Any, project: Path
+) -> None:
+    space = notebook.user_ns
+    space["cfg"] = {"a": [1, 2]}
+    run(notebook, line(IMAGE, "5m", "first") + READ)
+    everything = {"a.csv": "a", "b.csv": "b", "c/d.txt": "d"}
+    some = {"a.csv": "a", "b.csv": "b"}
+    assert space["seen"] == {"ALL": everything, "SOME": some, "ONE": {"b.csv": "b"}, "FAST": everything}
+    assert (space["image"], space["word"], space["total"]) == ("latest", "one", 3)
+    assert space["wrote"] is False
+    first = space["first"].record
+    assert first.image.id == docker.client.images.get(IMAGE).id
+    assert "model.tar.gz" in space["first"].artifacts
+    assert (project / "models" / "model.tar.gz").exists()
+
+    (project / "data/a.csv").write_text("changed")
+    (project / "src/helper.py").write_text("WORD = 'two'")
+    space["cfg"] = {"a": [5]}
+    run(notebook, line(IMAGE, "5m", "second") + READ)
+    assert space["second"].record.why.start == "warm"
+    assert space["second"].record.cluster == first.cluster
+    assert (space["seen"]["SOME"], space["word"], space["total"]) == ({"a.csv": "changed", "b.csv": "b"}, "two", 5)
+
+    client = standby.client()
+    command = client.shell(space["second"].id)
+    client.close()
+    typed = [word for word in command if word != "--tty"]
+    done = subprocess.run(typed, input="pwd; ls", capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split()[:1] == ["/opt/ml"]
+    assert {"input", "model", "output"} <= {*done.stdout.split()}
+
+    run(notebook, line(OTHER, "0", "third") + READ)
+    why = space["third"].record.why
+    assert why.start == "cold"
+    assert [(one.field, one.wanted, one.found) for one in why.differences] == [("image", OTHER, IMAGE)]
+    assert space["image"] == "other"
+    run(notebook, "%smx release " + space["second"].record.why.pool)
+
+
+@pytest.mark.usefixtures("docker")
+def test_an_image_that_is_not_there_or_has_no_python_ends_the_job_with_the_cure(notebook: Any) -> None:
+    for image, words in (("no-such-image:1", "no-such-image:1"), (docker_images.NO_PYTHON.name, "has no Python")):
+        with pytest.raises(JobFailed, match=f"ClientError: .*{words}"):
+            run(notebook, f"%%train --engine docker --image {image} --wait\npass")
+
+
+@pytest.mark.usefixtures("docker")
+def test_what_no_image_can_have_is_refused_before_there_is_a_job(notebook: Any) -> None:
+    for option, words in (
+        ("", "--image: none is named"),
+        (f"--image {IMAGE} --checkpoint here", "--checkpoint: hosts of the engine docker share no folder"),
+        (f"--image {IMAGE} --python {sys.executable}", "is an interpreter of this machine"),
+    ):
+        with pytest.raises(ValidationError, match=words):
+            run(notebook, f"%%train --engine docker {option}\npass")

@@ -197,6 +197,7 @@ def test_a_server_that_cannot_begin_ends_the_script_and_says_why(start: Start) -
     assert job.state.value == "Failed"
     assert "ended before the script (ValueError: no such port). Its log says more." in job.failure_reason
     assert "The parameter server of algo-" in job.failure_reason
+    assert [end.left_behind for end in job.hosts] == [(), ()], "the script was told, and is gone"
 
 
 def test_a_job_without_tensorflow_says_so(shared: World) -> None:

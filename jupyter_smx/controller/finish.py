@@ -278,6 +278,14 @@ class Finisher:
         found: dict[str, Any] = json.loads(payload)
         return found
 
+    def obituary(self, job: Job, host: str) -> str:
+        """Give what the engine wrote down of the end of a host, "" where that is nothing."""
+        folder = self._engine_of(job.spec.engine).remains(job.cluster, host)
+        try:
+            return "" if folder is None else (folder.parent / "obituary").read_text(encoding="utf-8").strip()
+        except OSError:
+            return ""
+
     async def read_remains(self, job: Job, host: str) -> tuple[bool, dict[str, Any] | None]:
         """Say whether the code may have begun on a host that is gone, and read its record if it left one."""
         folder = self._remains(job, host)

@@ -158,7 +158,9 @@ class Listener(ABC):
             if host not in trail.records:
                 ran, record = await self._finisher.read_remains(job, host)
                 trail.ran |= ran
-                if record is not None:
+                if record is None:
+                    trail.obituaries[host] = self._finisher.obituary(job, host)
+                else:
                     trail.records[host] = record
         trail.lost = True
         self.step(job.id)

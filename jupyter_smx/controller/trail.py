@@ -36,6 +36,8 @@ class Trail:
     drained: set[str] = field(default_factory=set)
     """Hosts that were told that their part is over."""
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
+    obituaries: dict[str, str] = field(default_factory=dict)
+    """How hosts ended that left no record, in the words of their engine."""
     lost: bool = False
     ran: bool = False
     finishing: bool = False
@@ -52,7 +54,11 @@ class Trail:
 
     def ends(self) -> tuple[HostEnd, ...]:
         """Give the records of all hosts that have one; a lost host without one ended by our fault."""
-        found = [host_end(host, self.records.get(host)) for host in self.hosts if self.lost or host in self.records]
+        found = [
+            host_end(host, self.records.get(host), self.obituaries.get(host, ""))
+            for host in self.hosts
+            if self.lost or host in self.records
+        ]
         return excused(self.groups, found)
 
     def has_ended(self) -> bool:
@@ -93,10 +99,11 @@ def _text(said: str) -> str:
     return said.encode("utf-8", "backslashreplace").decode()
 
 
-def host_end(host: str, record: dict[str, Any] | None) -> HostEnd:
-    """Read an agent's end record; None gives the end of a host that was lost."""
+def host_end(host: str, record: dict[str, Any] | None, obituary: str = "") -> HostEnd:
+    """Read an agent's end record; None gives the end of a host that was lost, and how, where its engine says so."""
     if record is None:
-        return HostEnd(host=host, cause="host", failure=f"Host {host} was lost while the job ran.")
+        how = f": {obituary}" if obituary else "."
+        return HostEnd(host=host, cause="host", failure=f"Host {host} was lost while the job ran{how}")
     said = record.get("exception")
     return HostEnd(
         host=host,

@@ -167,7 +167,10 @@ class Engine(LoggingConfigurable):
         return None
 
     def remains(self, cluster: str, host: str) -> Path | None:
-        """Give the folder of a host's spool when it can be read without the agent, else None."""
+        """Give the folder of a host's spool when it can be read without the agent, else None.
+
+        Beside it ``obituary`` says how the host ended, where the engine knows more of that than its agent could tell.
+        """
         del cluster, host
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Obser
 from jupyter_smx.engines.cluster_folders import ClusterFolders
 from jupyter_smx.engines.docker_daemon import Daemon, address
 from jupyter_smx.engines.docker_image import Images
-from jupyter_smx.engines.docker_launch import Launch, remove_all
+from jupyter_smx.engines.docker_launch import Launch, obituary, remove_all
 from jupyter_smx.engines.given import Reader
 from jupyter_smx.launch import data_dir
 from jupyter_smx.model.cluster import Handle, HostHandle
@@ -345,6 +346,7 @@ class DockerEngine(Engine):
     async def _release(self, cluster: str) -> None:
         try:
             await asyncio.to_thread(self._folders.close, cluster)
+            await self._write_obituaries(cluster)
             await remove_all(self._daemon(), self._labels(cluster), float(self.release_timeout))
             # Once more: until it was dead an agent may have made its folders anew where somebody had deleted them.
             folders = await asyncio.to_thread(self._folders.close, cluster)
@@ -354,6 +356,16 @@ class DockerEngine(Engine):
             left = await asyncio.to_thread(folder.sweep)
             if left:
                 self.log.warning("Cluster %s is released; %s", cluster, left)
+
+    async def _write_obituaries(self, cluster: str) -> None:
+        """Write down how containers ended that did so before they were removed: afterwards nobody knows it."""
+        rows = await self._daemon().containers(*self._labels(cluster))
+        for row in rows:
+            if row["State"] not in _ALIVE and (found := await self._daemon().inspect(row["Id"])):
+                folder = self._folders.host(cluster, row["Labels"].get(docker_plan.HOST, ""))
+                text = obituary(found["State"])
+                with contextlib.suppress(FileNotFoundError):  # somebody deleted the folder, and nobody will ask
+                    await asyncio.to_thread((folder.path / "obituary").write_text, text, encoding="utf-8")
 
     def _no_records(self, cluster: str, problem: Exception) -> UnavailableError:
         return UnavailableError(

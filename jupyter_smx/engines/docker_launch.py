@@ -27,6 +27,8 @@ _LOOKS = 20
 """Such looks for one at the container: a file costs nothing to look at, a daemon some milliseconds."""
 _ENDED = ("exited", "dead")
 _LOG_LINES = 5
+_KILLED = {137: "kill", 143: "stop"}
+"""Exit codes of SIGKILL and SIGTERM, and by what people send these."""
 
 
 class Launch:
@@ -191,6 +193,16 @@ def _is_ours(found: Mapping[str, Any], wish: Mapping[str, Any]) -> bool:
     """Say whether what has the name that we want has our labels as well."""
     labels = found.get("Labels") or {}
     return all(labels.get(name) == text for name, text in wish["Labels"].items())
+
+
+def obituary(state: Mapping[str, Any]) -> str:
+    """Say how a container ended, from what the daemon knows of it; "" where it ended by itself and well; pure."""
+    code = int(state.get("ExitCode") or 0)
+    if state.get("OOMKilled"):
+        return "the system ended its container for lack of memory. Use less, or a larger instance."
+    if code in _KILLED:
+        return f"its container was ended from outside, by docker {_KILLED[code]} or with its daemon."
+    return f"its container ended with exit code {code}." if code else ""
 
 
 @contextmanager

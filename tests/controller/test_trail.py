@@ -17,3 +17,9 @@ def test_names_that_are_no_utf_8_can_be_written_down() -> None:
     assert msgspec.json.decode(msgspec.json.encode(end), type=type(end)) == end
     assert end.exception is not None
     assert end.exception.message == "a\\udc80b"
+
+
+def test_a_lost_host_is_told_with_the_words_of_its_engine_where_it_has_any() -> None:
+    assert host_end("algo-1", None).failure == "Host algo-1 was lost while the job ran."
+    told = host_end("algo-1", None, "its container ended with exit code 4.").failure
+    assert told == "Host algo-1 was lost while the job ran: its container ended with exit code 4."

@@ -131,6 +131,30 @@ async def test_a_container_that_is_killed_from_outside_is_gone(harness: DockerHa
     await eventually(lambda: not harness.hosts_alive(handle.cluster), "no agent takes a folder that had one")
 
 
+@pytest.mark.parametrize("how", ["kill", "stop"])
+async def test_how_a_container_ended_outlives_it(harness: DockerHarness, how: str) -> None:
+    handle = await harness.up()
+    harness.ask(how, *harness.containers(handle.cluster))
+    await harness.engine.release(handle)
+    said = (harness.engine.remains(handle.cluster, "algo-1").parent / "obituary").read_text()
+    assert said == ("its container was ended from outside, by docker kill or with its daemon." if how == "kill" else "")
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"OOMKilled": True, "ExitCode": 137}, "for lack of memory"),
+        ({"OOMKilled": False, "ExitCode": 143}, "by docker stop"),
+        ({"OOMKilled": False, "ExitCode": 4}, "exit code 4"),
+    ],
+)
+def test_each_end_of_a_container_has_its_words(state: dict[str, Any], words: str) -> None:
+    from jupyter_smx.engines.docker_launch import obituary  # noqa: PLC0415 - imports Docker's library
+
+    assert words in obituary(state)
+    assert obituary({"OOMKilled": False, "ExitCode": 0}) == ""
+
+
 async def test_a_container_that_is_paused_says_so_and_goes_on(harness: DockerHarness) -> None:
     handle = await harness.up()
     [container] = harness.containers(handle.cluster)

@@ -57,6 +57,8 @@ class Dispatcher:
         self._engine_of = engine_of
         self._crew = crew
         self._tasks: set[asyncio.Task[None]] = set()
+        self._last: dict[str, asyncio.Task[None]] = {}
+        """What was begun last for each cluster and is not done."""
 
     def sees_all(self, job: Job) -> bool:
         """Say whether the hosts of a job see all that it needs, so that nothing has to be brought."""
@@ -64,14 +66,26 @@ class Dispatcher:
 
     def bring(self, job: Job, trail: Trail) -> None:
         """Begin to put what a job needs within reach of its hosts, unless that is under way."""
-        if trail.bringing is None:
-            trail.bringing = asyncio.create_task(self._bring(job, trail), name=f"bring {job.id}")
-            self._tasks.add(trail.bringing)
-            trail.bringing.add_done_callback(self._tasks.discard)
+        if trail.bringing is not None:
+            return
+        # A thread that copies for a job which was stopped goes on, and two would be in each other's way on a host.
+        before = self._last.get(job.cluster)
+        task = asyncio.create_task(self._bring(job, trail, before), name=f"bring {job.id}")
+        trail.bringing = self._last[job.cluster] = task
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._done, job.cluster))
 
-    async def _bring(self, job: Job, trail: Trail) -> None:
+    def _done(self, cluster: str, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._last.get(cluster) is task:
+            del self._last[cluster]
+
+    async def _bring(self, job: Job, trail: Trail, before: asyncio.Task[None] | None) -> None:
         try:
-            await self._bring_to_all(job, trail)
+            if before is not None:
+                await asyncio.wait({before})
+            if self._crew.trail_of(job.id) is trail:
+                await self._bring_to_all(job, trail)
         except FencedError:
             self._crew.fenced()
             raise

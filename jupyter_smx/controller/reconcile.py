@@ -312,9 +312,7 @@ class Reconciler(Listener):
     def _stop_unstarted(self, job: Job) -> None:
         self._finisher.stop_unstarted(job)
         self.preparation.drop(job.id)
-        trail = self._trails.pop(job.id, None)
-        if trail is not None and trail.bringing is not None:
-            trail.bringing.cancel()
+        self._trails.pop(job.id, None)
         if job.cluster:
             self.fleet.step(job.cluster)
         self.room_made()

@@ -24,6 +24,7 @@ class FakeImages(FakeEngine):
     ``images`` has what each name means now, ``usual`` is the image of jobs that name none, ``made_of`` says of which
     image each cluster was made. ``brought`` are the paths that a host sees, by those of this machine. ``pin_seconds``
     and ``bring_seconds`` pass meanwhile; ``unreachable`` is how often a host cannot be reached before it can.
+    ``overlaps`` names hosts that were brought something while they were brought something else.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(shared_folder=True, bounded_by_machine=True, images=True)
@@ -39,6 +40,8 @@ class FakeImages(FakeEngine):
         self.bring_seconds = 0.0
         self.unreachable = 0
         self.missing: set[str] = set()
+        self.at_work: set[tuple[str, str]] = set()
+        self.overlaps: list[tuple[str, str]] = []
 
     def usual_image(self) -> str:
         """Name the image of jobs that name none."""
@@ -64,8 +67,13 @@ class FakeImages(FakeEngine):
     async def bring(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Let a host see what it is brought, under other paths."""
         self._asked()
-        if self.bring_seconds:
+        key = (handle.cluster, host)
+        self.overlaps += [key] if key in self.at_work else []
+        self.at_work.add(key)
+        try:
             await asyncio.sleep(self.bring_seconds)
+        finally:
+            self.at_work.discard(key)
         if self.unreachable:
             self.unreachable -= 1
             raise UnavailableError(f"{host} cannot be reached.", transient=True)

@@ -76,6 +76,7 @@ class FarHistories(Histories):
             seen = {*self.images.brought.get((host.cluster, host.name), {}).values()}
             sent = [run.spec["send"]["path"] for run in host.runs.values() if run.spec["send"]]
             assert seen.issuperset(sent), (sent, seen)
+        assert not self.images.overlaps
 
     @invariant()
     def jobs_run_the_image_on_their_record(self) -> None:

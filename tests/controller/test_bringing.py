@@ -150,6 +150,21 @@ def test_a_stop_meanwhile_ends_the_job_and_its_code_never_runs(far: Simulation, 
     assert far.world.starts == {}
 
 
+def test_the_next_job_of_a_host_waits_until_nothing_is_brought_there_any_more(far: Simulation, data: Path) -> None:
+    first = far.finish(keep_alive=600)
+    engine(far).bring_seconds = 30.0
+    stopped = far.submit(channels=channels(data), keep_alive=600)
+    far.pass_time(1)
+    far.stop(stopped)
+    next_one = far.submit(channels=channels(data), keep_alive=600)
+    assert far.job(next_one).cluster == far.job(first).cluster
+    far.pass_time(35)
+    assert far.job(next_one).state is SecondaryStatus.DOWNLOADING
+    far.pass_time(30)
+    assert far.job(next_one).state is SecondaryStatus.TRAINING
+    assert engine(far).overlaps == []
+
+
 def test_a_controller_that_dies_meanwhile_leaves_the_next_one_to_bring_it(far: Simulation, data: Path) -> None:
     engine(far).bring_seconds = 10.0
     job = far.submit(channels=channels(data))

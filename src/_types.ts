@@ -428,7 +428,7 @@ export interface Difference {
  * A launcher; ``processes`` counts those on each host, None is one for each GPU, or one.
  *
  * ``groups`` has the one instance group that it concerns; hosts of others run the script plainly. ``pyspark`` has
- * neither: the script runs once, and all hosts work for it.
+ * neither: the script runs once, and all hosts work for it. With TensorFlow's strategies it runs once on each host.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Distribution".

@@ -223,6 +223,20 @@ describe('the environment of a job', () => {
     expect(node.textContent).toContain('ml.m5.large × 2');
   });
 
+  it('names the image, and what that name meant', async () => {
+    const spec = { ...SPEC, image: 'train:1' };
+    const image = { name: 'train:1', id: 'sha256:11' };
+    const jobs = [record({ spec }), record({ spec, image }), record()];
+    const found = await Promise.all(
+      jobs.map(async job => {
+        const node = await drawn(<Environment job={job} trans={trans} />);
+        const name = [...node.querySelectorAll('dt')].find(one => one.textContent === 'Image');
+        return name?.nextElementSibling?.textContent;
+      })
+    );
+    expect(found).toEqual(['train:1', 'train:1 (sha256:11)', undefined]);
+  });
+
   it('says when it will be known, and how hosts were kept apart', async () => {
     const open = await drawn(<Environment job={record({ provenance: null })} trans={trans} />);
     expect(open.textContent).toContain('are written down when the job ends');

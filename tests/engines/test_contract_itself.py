@@ -45,7 +45,7 @@ class SortsItsAnswers(LocalEngine):
 
 class ReleasesInWordsOnly(LocalEngine):
     async def release(self, handle: Handle) -> None:
-        (self._clusters / handle.cluster / "released").touch()
+        (self._folders.clusters / handle.cluster / "released").touch()
 
 
 class BlocksTheLoop(LocalEngine):

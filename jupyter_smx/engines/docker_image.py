@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
 
@@ -35,18 +35,19 @@ class Image(Struct, frozen=True):
 
 
 class Images:
-    """The images of one daemon; remembers those that were looked at."""
+    """The images of one daemon; remembers those that were looked at, for all daemons: an id never means another."""
+
+    known: ClassVar[dict[str, Image]] = {}
 
     def __init__(self, daemon: Daemon, labels: Mapping[str, str], user: Callable[[], str]) -> None:
         self._daemon = daemon
         self._labels = dict(labels)
         self._user = user
-        self._known: dict[str, Image] = {}
         self._arch = ""
 
     def python(self, image: str) -> str:
         """Give the word that starts Python in an image that was looked at, else the usual one."""
-        found = self._known.get(image)
+        found = self.known.get(image)
         return found.python if found is not None else PYTHONS[0]
 
     async def look(self, name: str, say: Callable[[str], None]) -> Image:
@@ -66,12 +67,12 @@ class Images:
             told: dict[str, Any] = await self._daemon.ask(lambda api: api.inspect_image(name))
         except DaemonError as problem:
             raise self._not_there(name, problem) from problem
-        found = self._known.get(told["Id"])
+        found = self.known.get(told["Id"])
         if found is None:
             await self._check_machine(name, told)
             say("Looking for Python in the image")
             found = Image(told["Id"], await self._find_python(name, told["Id"]))
-            self._known[found.id] = found
+            self.known[found.id] = found
         return found
 
     def _not_there(self, name: str, problem: DaemonError) -> RefusedError | UnavailableError:

@@ -64,7 +64,12 @@ async def test_an_image_that_no_host_can_be_made_of_is_refused_with_the_cure(
     assert not harness.cluster(request.cluster).exists()
 
 
-async def test_an_image_is_pinned_by_its_id_and_looked_at_once(harness: DockerHarness) -> None:
+async def test_an_image_is_pinned_by_its_id_and_looked_at_once(
+    harness: DockerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jupyter_smx.engines.docker_image import Images  # noqa: PLC0415 - imports Docker's library
+
+    monkeypatch.setattr(Images, "known", {})
     said: list[str] = []
     ids = {name: await harness.engine.pin(name, said.append) for name in ("jupyter-smx-test", "jupyter-smx-test:other")}
     assert ids["jupyter-smx-test"] == harness.image

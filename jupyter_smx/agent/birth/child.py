@@ -266,7 +266,8 @@ class _Job:
         found = distribution.here(self.spec, self.place)
         if found is None or found.runner != "parameter_server":
             return True
-        return parameter_server.take_part(found.hosts, self.place, self.ending)
+        asked = bool(self.spec["distribution"])
+        return parameter_server.take_part(found.hosts, self.place, self.ending, asked=asked)
 
     def _begin(self) -> None:
         how = entry.kind_of(self.spec, self.code)

@@ -37,14 +37,20 @@ class ServerError(Exception):
     """The server ended before the script did; the text is a sentence."""
 
 
-def take_part(hosts: List[str], place: Place, ending: Ending) -> bool:
+def take_part(hosts: List[str], place: Place, ending: Ending, *, asked: bool) -> bool:
     """Have a server here, of which each of ``hosts`` has one; the first of them leads.
+
+    ``asked`` says whether somebody wants one who knows our words. SageMaker's flag alone is known to its other images
+    as well, and those start none: without TensorFlow it is no wish.
 
     True in the process that has to run the script. What watches over both comes back only where something is missing
     or has ended too early, with a sentence in ``ending``.
     """
     if len(hosts) == 1:
         return True  # a group of one host: nobody to serve
+    if not asked and not _has_tensorflow():
+        entry.say("there is no TensorFlow in the job's Python, so no parameter server works beside it.")
+        return True
     try:
         _need()
         return _begin(hosts, place)
@@ -55,10 +61,14 @@ def take_part(hosts: List[str], place: Place, ending: Ending) -> bool:
     return False
 
 
+def _has_tensorflow() -> bool:
+    return importlib.util.find_spec("tensorflow") is not None
+
+
 def _need() -> None:
     if not process.LINUX:
         raise RefusalError("distribution: parameter_server forks the script, which only Linux does safely.")
-    if importlib.util.find_spec("tensorflow") is None:
+    if not _has_tensorflow():
         raise RefusalError(
             "distribution: parameter_server is a part of TensorFlow, which the job's Python lacks. "
             "Choose another one with --python, or add tensorflow to --requirements."

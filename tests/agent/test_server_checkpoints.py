@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ftplib
 import io
+import os
 import socket
+import threading
 from typing import IO, TYPE_CHECKING, Any
 
 import pytest
@@ -274,3 +276,44 @@ def test_a_file_becomes_a_folder_and_a_folder_becomes_a_file(
     for _look in range(2):
         mirror.keep(LONG_AGO, everything=True)
     assert (kept(ftp), mirror.errors) == ({"a/inner": "now inside", "b": "now a file"}, {})
+
+
+def test_outputs_of_many_files_make_the_folder_that_is_missing_once(
+    ftp: Ftp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server refuses to make what another connection has just made, and that is no refusal of the files."""
+    names = [f"{number}.csv" for number in range(24)]
+    for name in names:
+        (tmp_path / name).write_text(name)
+    making, together = threading.Semaphore(1), threading.Event()
+    real = ftplib.FTP.mkd
+
+    def mkd(line: ftplib.FTP, path: str) -> str:
+        if not making.acquire(blocking=False):
+            together.set()
+            return real(line, path)
+        together.wait(0.1)  # as long as somebody else may take to come
+        try:
+            return real(line, path)
+        finally:
+            making.release()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ftplib.FTP, "mkd", mkd)
+        assert putting.put([[str(tmp_path / name), f"{place(ftp)}/new/deep/{name}"] for name in names]) == len(names)
+    assert kept(ftp) == {f"new/deep/{name}": name for name in names}
+    assert not together.is_set()
+
+
+def test_what_is_gone_from_the_server_leaves_no_empty_file_here(tmp_path: Path) -> None:
+    class Hasty:
+        protocol = "sftp"
+
+        def get_file(self, _there: str, here: str) -> None:
+            """Open the file here before it asks for the one there, as paramiko does."""
+            os.close(os.open(here, os.O_CREAT))
+            raise FileNotFoundError(here)
+
+    with pytest.raises(FileNotFoundError):
+        putting._bring(Hasty(), "top", ["model.pt", str(tmp_path / "model.pt"), None])
+    assert list(tmp_path.iterdir()) == []

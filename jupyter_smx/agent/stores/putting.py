@@ -81,9 +81,13 @@ def _surely_put(pair: List[str]) -> None:
     source, url = pair
 
     def work() -> None:
-        system, path = _find(url)  # it may connect, so it may fail as what follows
+        # It may connect, so it may fail as what follows; and what a server has ended is not tried again.
+        system, path = _find(url, fresh=objects.protocol(url) in objects.SERVERS)
         if "file" in _protocols(system):
             system.auto_mkdir = True
+        if set(_protocols(system)) & set(objects.SERVERS):
+            with _MAKING:
+                system.makedirs(path.rpartition("/")[0], exist_ok=True)
         system.put_file(source, path)
 
     tries.surely(work)
@@ -169,7 +173,13 @@ def bring(top: str, rows: List[List[Any]]) -> List[Outcome]:
 
 def _bring(system: Any, top: str, row: List[Any]) -> None:
     name, path, changed = row
-    tries.surely(lambda: system.get_file(f"{top}/{name}", path))
+    try:
+        tries.surely(lambda: system.get_file(f"{top}/{name}", path))
+    except BaseException:
+        # Libraries open it before they ask for what is not there, and an empty file would be taken for the newest.
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        raise
     if changed is not None:
         os.utime(path, (changed, changed))
 

@@ -26,6 +26,14 @@ def look(spec: JobSpec) -> tuple[Here, ...]:
 
 
 def _look(channel: Channel) -> Here:
+    try:
+        return _seen(channel)
+    except OSError as problem:  # a name that is too long, a folder that is closed, a network disk that is away
+        cure = "See that this user can read it, or put it elsewhere."
+        raise _refused(channel, f"cannot be looked at ({problem.strerror})", cure) from problem
+
+
+def _seen(channel: Channel) -> Here:
     source = channel.source
     path = Path(source)
     if path.is_dir() or (channel.data_type == "ManifestFile" and path.is_file()):

@@ -64,10 +64,10 @@ def bring(folder: HostFolder, sources: Sequence[str], inside: str, reader: Reade
     try:
         for source in sources:
             found[source] = _one(folder, source, known, inside, reader)
+        _prune(folder, known, {*sources})
+        _write(folder, known)
     except OSError as problem:
         raise _refusal(source, problem) from problem
-    _prune(folder, known, {*sources})
-    _write(folder, known)
     return found
 
 

@@ -94,6 +94,7 @@ def test_what_a_pattern_finds_is_what_an_agent_finds_that_sees_it_itself(data: P
         ("deep/**/../c.*", "lies outside of"),
         ("no*thing", "is no file, folder or pattern of this machine"),
         ("*.csv", "finds 2 files and folders"),
+        ("a" * 300, r"cannot be looked at \(File name too long\)"),
     ],
 )
 def test_a_pattern_that_cannot_be_a_channel_is_refused_by_its_name(

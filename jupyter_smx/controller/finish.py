@@ -279,12 +279,8 @@ class Finisher:
         return found
 
     def obituary(self, job: Job, host: str) -> str:
-        """Give what the engine wrote down of the end of a host, "" where that is nothing."""
-        folder = self._engine_of(job.spec.engine).remains(job.cluster, host)
-        try:
-            return "" if folder is None else (folder.parent / "obituary").read_text(encoding="utf-8").strip()
-        except OSError:
-            return ""
+        """Give what the engine knows of the end of a host, "" where that is nothing."""
+        return self._engine_of(job.spec.engine).obituary(job.cluster, host)
 
     async def read_remains(self, job: Job, host: str) -> tuple[bool, dict[str, Any] | None]:
         """Say whether the code may have begun on a host that is gone, and read its record if it left one."""

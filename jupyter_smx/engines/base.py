@@ -167,12 +167,14 @@ class Engine(LoggingConfigurable):
         return None
 
     def remains(self, cluster: str, host: str) -> Path | None:
-        """Give the folder of a host's spool when it can be read without the agent, else None.
-
-        Beside it ``obituary`` says how the host ended, where the engine knows more of that than its agent could tell.
-        """
+        """Give the folder of a host's spool when it can be read without the agent, else None."""
         del cluster, host
         return None
+
+    def obituary(self, cluster: str, host: str) -> str:
+        """Say how a host ended, where the engine knows more of that than its agent could tell; "" where it does not."""
+        del cluster, host
+        return ""
 
     async def sweep(self, known: Collection[str]) -> list[str]:
         """End what this controller's clusters left and of which nobody has a record; names what was ended.

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from jupyter_smx.engines.host_folder import RELEASED, HostFolder, hosts_of
 from jupyter_smx.engines.request_check import is_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class ClusterFolders(Struct, frozen=True):
@@ -59,6 +64,22 @@ class ClusterFolders(Struct, frozen=True):
         for folder in folders:
             folder.claim()
         return folders
+
+    def write_obituaries(self, cluster: str, ends: Mapping[str, str]) -> None:
+        """Keep how hosts ended where no job could reach it; words for a sentence never hold up a release."""
+        for host, text in ends.items():
+            with suppress(OSError):
+                self._obituary(cluster, host).write_text(text, encoding="utf-8")
+
+    def obituary(self, cluster: str, host: str) -> str:
+        """Give what was written down of the end of a host, "" where that is nothing."""
+        try:
+            return self._obituary(cluster, host).read_text(encoding="utf-8").strip()
+        except OSError:
+            return ""
+
+    def _obituary(self, cluster: str, host: str) -> Path:
+        return self.clusters / cluster / f"obituary-{host}"
 
 
 def _exists(path: Path) -> bool:

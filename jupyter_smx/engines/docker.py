@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import time
 from pathlib import Path
@@ -21,7 +20,7 @@ from jupyter_smx.engines.docker_launch import Launch, obituary, remove_all
 from jupyter_smx.engines.given import Reader
 from jupyter_smx.launch import data_dir
 from jupyter_smx.model.cluster import Handle, HostHandle
-from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -74,8 +73,8 @@ class DockerEngine(Engine):
 
     def __init__(self, **traits: object) -> None:
         super().__init__(**traits)
-        self._daemons: dict[str, Daemon] = {}
-        self._images_of: dict[str, Images] = {}
+        self._found: Daemon | None = None
+        self._looked: Images | None = None
         self._is_rootless = False
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
@@ -154,7 +153,7 @@ class DockerEngine(Engine):
             return []
         try:
             rows = await self._daemon().containers(f"{docker_plan.OWNER}={docker_plan.owner(self.data_dir)}")
-        except UnavailableError:
+        except (UnavailableError, RefusedError):  # it is away, or what is configured now is no daemon of this machine
             return [Observation.UNKNOWN] * len(handles)
         states = {row["Id"]: str(row["State"]) for row in rows}
         return await asyncio.to_thread(lambda: [self._look(handle, states) for handle in handles])
@@ -248,6 +247,10 @@ class DockerEngine(Engine):
         """Give the folder with a host's spool; it is read without the agent."""
         return self._folders.host(cluster, host).path / "spool"
 
+    def obituary(self, cluster: str, host: str) -> str:
+        """Read what was written down when the container was removed."""
+        return self._folders.obituary(cluster, host)
+
     @property
     def _root(self) -> Path:
         return Path(self.data_dir)
@@ -257,16 +260,16 @@ class DockerEngine(Engine):
         return ClusterFolders(self._root)
 
     def _daemon(self) -> Daemon:
-        url = address(str(self.docker_host), os.environ)
-        if url not in self._daemons:
-            self._daemons[url] = Daemon(url, float(self.call_timeout))
-        return self._daemons[url]
+        """Find the daemon once: whoever chooses another context meanwhile has hosts at this one all the same."""
+        if self._found is None:
+            self._found = Daemon(address(str(self.docker_host), os.environ), float(self.call_timeout))
+        return self._found
 
     def _images(self, daemon: Daemon) -> Images:
-        if daemon.url not in self._images_of:
+        if self._looked is None:
             labels = {docker_plan.OWNER: docker_plan.owner(self.data_dir)}
-            self._images_of[daemon.url] = Images(daemon, labels, lambda: self._settings().user)
-        return self._images_of[daemon.url]
+            self._looked = Images(daemon, labels, lambda: self._settings().user)
+        return self._looked
 
     async def _learn(self, daemon: Daemon) -> None:
         """Find out who is who: where the daemon has no rights of its own, root in a container is its user."""
@@ -294,8 +297,7 @@ class DockerEngine(Engine):
         return [f"{name}={value}" for name, value in docker_plan.labels(self._settings(), cluster).items()]
 
     def _container(self, request: ClusterRequest, plan: HostPlan, archive: Path) -> dict[str, Any]:
-        url = address(str(self.docker_host), os.environ)
-        python = self._images_of[url].python(request.image) if url in self._images_of else "python3"
+        python = "python3" if self._looked is None else self._looked.python(request.image)
         folder = self._folders.host(request.cluster, plan.host)
         return docker_plan.container(request, plan, folder, archive, python, self._settings())
 
@@ -306,6 +308,7 @@ class DockerEngine(Engine):
                 raise request_check.used_up(request.cluster)
             self._folders.clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
             archive = pack.place(self._root)
+            archive.chmod(0o644)
             for plan in request.hosts:
                 self._describe(request, plan)
         except OSError as problem:
@@ -318,7 +321,8 @@ class DockerEngine(Engine):
             return
         reader = self._reader()
         for name in docker_plan.MOUNTED:
-            (folder.path / name).mkdir(mode=0o755, exist_ok=True)
+            (folder.path / name).mkdir(exist_ok=True)
+            (folder.path / name).chmod(0o755)  # whatever umask this process has: somebody else runs in the container
         folder.describe(docker_plan.host_json(request, plan, self._settings()))
         if os.getuid() == 0:
             for path in (folder.path, *(folder.path / name for name in ("ml", "tmp", "host.json"))):
@@ -346,8 +350,9 @@ class DockerEngine(Engine):
     async def _release(self, cluster: str) -> None:
         try:
             await asyncio.to_thread(self._folders.close, cluster)
-            await self._write_obituaries(cluster)
+            ends = await self._ends(cluster)
             await remove_all(self._daemon(), self._labels(cluster), float(self.release_timeout))
+            await asyncio.to_thread(self._folders.write_obituaries, cluster, ends)
             # Once more: until it was dead an agent may have made its folders anew where somebody had deleted them.
             folders = await asyncio.to_thread(self._folders.close, cluster)
         except (OSError, msgspec.MsgspecError) as problem:
@@ -357,15 +362,11 @@ class DockerEngine(Engine):
             if left:
                 self.log.warning("Cluster %s is released; %s", cluster, left)
 
-    async def _write_obituaries(self, cluster: str) -> None:
-        """Write down how containers ended that did so before they were removed: afterwards nobody knows it."""
-        rows = await self._daemon().containers(*self._labels(cluster))
-        for row in rows:
-            if row["State"] not in _ALIVE and (found := await self._daemon().inspect(row["Id"])):
-                folder = self._folders.host(cluster, row["Labels"].get(docker_plan.HOST, ""))
-                text = obituary(found["State"])
-                with contextlib.suppress(FileNotFoundError):  # somebody deleted the folder, and nobody will ask
-                    await asyncio.to_thread((folder.path / "obituary").write_text, text, encoding="utf-8")
+    async def _ends(self, cluster: str) -> dict[str, str]:
+        """Say of each host how its container ended, if it did: once it is removed nobody knows it."""
+        rows = [row for row in await self._daemon().containers(*self._labels(cluster)) if row["State"] not in _ALIVE]
+        found = {row["Labels"].get(docker_plan.HOST, ""): await self._daemon().inspect(row["Id"]) for row in rows}
+        return {host: obituary(told["State"]) for host, told in found.items() if told}
 
     def _no_records(self, cluster: str, problem: Exception) -> UnavailableError:
         return UnavailableError(

@@ -20,6 +20,8 @@ MAX_FOUND = 10_000
 
 _FILE_HERE = re.compile(r"(?:^|::)(?:(?:file|local):|/|[^:]*$)", re.IGNORECASE)
 """A URL, or the last part of a chain of them, that is a file of the machine it is read on."""
+_MEET_IN_FOLDERS = ("mpi", "pyspark")
+"""What starts a script on several hosts by files in their folders."""
 _PACKED = ("send", "shared", "source_dir")
 """What a kernel packed, as the run specification calls it."""
 
@@ -50,12 +52,15 @@ def is_needed(spec: JobSpec) -> bool:
 
 
 def check(spec: JobSpec, *, same_paths: bool) -> None:
-    """Refuse URLs that mean files of this machine where hosts do not see them; paths are brought there.
+    """Refuse what needs files that hosts do not see: URLs of this machine's files, and each other's folders.
 
-    :raises ValidationError: names the channel.
+    Paths are brought to them.
+
+    :raises ValidationError: names the channel, or the distribution.
     """
     if same_paths:
         return
+    _check_distribution(spec)
     for channel in spec.channels:
         if not is_here(channel) and _FILE_HERE.search(channel.source):
             raise ValidationError(
@@ -65,6 +70,18 @@ def check(spec: JobSpec, *, same_paths: bool) -> None:
                 rule="They see no file of this machine but those that an input names by path.",
                 cure="Name a file, a folder or a pattern by its path, or the URL of an object store.",
             )
+
+
+def _check_distribution(spec: JobSpec) -> None:
+    runner = spec.distribution.runner if spec.distribution else ""
+    if runner in _MEET_IN_FOLDERS and spec.instance_count() > 1:
+        raise ValidationError(
+            f"--distribution {runner}: hosts of the engine {spec.engine} cannot start it on several hosts.",
+            field="distribution",
+            value=runner,
+            rule="Its hosts meet in each other's folders, which they do not see there.",
+            cure="Ask for one host with --instance-count 1, or name an engine whose hosts share a machine by --engine.",
+        )
 
 
 def needs(spec: JobSpec, here: Iterable[Here]) -> tuple[str, ...]:

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from jupyter_smx.controller.runspec import run_spec
 from jupyter_smx.model.channel import Channel, Payload
+from jupyter_smx.model.distribution import Distribution
 from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.source import SourceDir
 from jupyter_smx.policy import reach
 from jupyter_smx.policy.hosts import named_hosts
@@ -110,3 +112,15 @@ def test_a_url_of_a_file_of_this_machine_is_refused_where_hosts_do_not_see_it(so
 @pytest.mark.parametrize("source", ["/x", "/x/*.csv", "s3://b/k", "zip://a::s3://b/k.zip", "https://e.org/x", "gs://b"])
 def test_paths_and_urls_of_stores_may_be_inputs_anywhere(source: str) -> None:
     reach.check(a_spec(channels=(Channel(name="train", source=source),)), same_paths=False)
+
+
+@pytest.mark.parametrize("runner", ["mpi", "pyspark"])
+def test_what_meets_in_folders_of_hosts_is_refused_where_they_do_not_see_each_others(runner: str) -> None:
+    kind = "process" if runner == "pyspark" else "train"
+    wish = {"kind": kind, "distribution": Distribution(runner=runner)}
+    two = a_spec(**wish, instance_groups=(InstanceGroup(instance_count=2),))
+    with pytest.raises(ValidationError, match=f"--distribution {runner}: .* on several hosts") as refused:
+        reach.check(two, same_paths=False)
+    assert refused.value.cure
+    reach.check(two, same_paths=True)
+    reach.check(a_spec(**wish), same_paths=False)

@@ -251,7 +251,7 @@ def test_a_connection_that_is_refused_once_is_tried_again(
     system, refusals = Slowly(), [ConnectionRefusedError()]
     system.refused.set()
 
-    def find(url: str) -> tuple[Slowly, str]:
+    def find(url: str, **_words: bool) -> tuple[Slowly, str]:
         if refusals:
             raise refusals.pop()
         return system, url
@@ -266,7 +266,7 @@ def test_many_files_are_put_at_the_same_time_and_after_a_refusal_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system = Slowly()
-    monkeypatch.setattr(putting.filesystems, "find", lambda url: (system, url))
+    monkeypatch.setattr(putting.filesystems, "find", lambda url, **_words: (system, url))
     (tmp_path / "file").write_text("x")
     pairs = [[str(tmp_path / "file"), f"slow://x/{number}"] for number in range(400)]
     assert putting.put(pairs[1:5]) == 4

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import belated, cell, imports, sourcedir
-from jupyter_smx.agent.contract import disk, distribution, entry, script, scriptmode
+from jupyter_smx.agent.contract import disk, distribution, entry, script, scriptmode, tfconfig
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
 from jupyter_smx.agent.launchers import mpi, parameter_server, spark, torchrun
 from jupyter_smx.agent.place import Place, outputs
@@ -264,7 +264,7 @@ class _Job:
     def _is_served(self) -> bool:
         """Start what has to work beside the code; True in the process that runs the code."""
         found = distribution.here(self.spec, self.place)
-        if found is None or found.runner != "parameter_server":
+        if found is None or found.runner != tfconfig.PARAMETER_SERVER:
             return True
         asked = bool(self.spec["distribution"])
         return parameter_server.take_part(found.hosts, self.place, self.ending, asked=asked)

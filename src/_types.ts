@@ -957,3 +957,13 @@ export interface JobUsage {
   attempts: number;
   is_final: boolean;
 }
+/**
+ * The words of a command for a terminal, and all hosts of which one could have been named.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "ShellCommand".
+ */
+export interface ShellCommand {
+  command: string[];
+  hosts: string[];
+}

@@ -179,7 +179,7 @@ class Shell(Handler):
 
     async def get(self, ref: str) -> None:
         """Say which command opens one on ``host``, the first where none is named."""
-        self.answer({"command": await self.desk.shells.command(ref, self.get_query_argument("host", ""))})
+        self.answer(await self.desk.shells.of_job(ref, self.get_query_argument("host", "")))
 
 
 class Stop(Handler):
@@ -266,6 +266,14 @@ class OnePool(Handler):
         self.answer(self.desk.release(ref), 202)
 
 
+class PoolShell(Handler):
+    """A shell on a host of a pool."""
+
+    async def get(self, ref: str) -> None:
+        """Say which command opens one on ``host``, the first where none is named."""
+        self.answer(await self.desk.shells.of_pool(ref, self.get_query_argument("host", "")))
+
+
 class InstanceTypes(Handler):
     """What hosts can be."""
 
@@ -346,6 +354,7 @@ ROUTES: list[tuple[str, type[Handler]]] = [
     (rf"/v1/arrays/{_REF}/stop", StopArray),
     (r"/v1/pools", Pools),
     (rf"/v1/pools/{_REF}", OnePool),
+    (rf"/v1/pools/{_REF}/shell", PoolShell),
     (r"/v1/instance_types", InstanceTypes),
     (r"/v1/changes", ChangesPage),
     (r"/v1/doctor", Doctor),

@@ -11,6 +11,7 @@ from jupyter_smx.controller.line import Line
 from jupyter_smx.engines.processes import boot_id
 from jupyter_smx.model.advice import JobAdvice
 from jupyter_smx.model.cluster import Cluster, ClusterState
+from jupyter_smx.model.errors import ResourceNotFoundError, nearest
 from jupyter_smx.model.event import Event, PoolSummary
 from jupyter_smx.model.status import Status, is_final
 from jupyter_smx.model.summary import summary_of
@@ -220,12 +221,24 @@ class Books:
             reason=cluster.reason,
         )
 
-    def pool(self, ref: str) -> Cluster | None:
-        """Find a live pool by id, name, or the beginning of either."""
+    def pool(self, ref: str) -> Cluster:
+        """Find a live pool by id, name, or the beginning of either.
+
+        :raises ResourceNotFoundError: none or several.
+        """
         clusters = list(self.clusters.values())
         exact = [cluster for cluster in clusters if ref in {cluster.id, cluster.name()}]
         near = exact or [c for c in clusters if ref and (c.id.startswith(ref) or c.name().startswith(ref))]
-        return near[0] if len(near) == 1 else None
+        if len(near) == 1:
+            return near[0]
+        names = [each.name() for each in clusters]
+        raise ResourceNotFoundError(
+            f"There is no pool {ref!r}.",
+            field="pool",
+            value=ref,
+            rule=f"Live pools: {', '.join(names) or 'none'}.",
+            cure=nearest(ref, names),
+        )
 
     def end_cluster(self, cluster: Cluster, reason: str) -> None:
         """Write down that a cluster is gone, on its own record and on the last job's."""

@@ -18,7 +18,6 @@ from jupyter_smx.model.errors import (
     ResourceInUseError,
     ResourceNotFoundError,
     ValidationError,
-    nearest,
 )
 from jupyter_smx.model.event import Changes, PoolSummary
 from jupyter_smx.model.image import Image
@@ -286,15 +285,6 @@ class Desk:
 
     def _idle_pool(self, ref: str) -> Cluster:
         cluster = self._books.pool(ref)
-        if cluster is None:
-            names = [each.name() for each in self._books.clusters.values()]
-            raise ResourceNotFoundError(
-                f"There is no pool {ref!r}.",
-                field="pool",
-                value=ref,
-                rule=f"Live pools: {', '.join(names) or 'none'}.",
-                cure=nearest(ref, names),
-            )
         if cluster.state is not ClusterState.AVAILABLE:
             raise ResourceInUseError(
                 f"Pool {cluster.name()} is {cluster.state.value}.",

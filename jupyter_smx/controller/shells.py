@@ -1,4 +1,4 @@
-"""Which command opens a shell on a host of a job, for somebody who sits at the controller's machine."""
+"""Which command opens a shell on a host of a job or of a pool, for somebody who sits at the controller's machine."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.errors import RefusedError, ResourceInUseError, ResourceNotFoundError, ValidationError, nearest
+from jupyter_smx.model.shell import ShellCommand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jupyter_smx.controller.books import Books
     from jupyter_smx.engines.base import Engine
-    from jupyter_smx.model.cluster import Handle
+    from jupyter_smx.model.cluster import Cluster, Handle
     from jupyter_smx.model.job import Job
 
 _THERE = (ClusterState.IN_USE, ClusterState.AVAILABLE)
 
 
 class Shells:
-    """Answers for live jobs, and for those whose hosts are still warm and have no other job."""
+    """Answers for live jobs, for those whose hosts are still warm and have no other job, and for pools."""
 
     def __init__(self, books: Books, engine_of: Callable[[str], Engine]) -> None:
         self._books = books
         self._engine_of = engine_of
 
-    async def command(self, ref: str, host: str) -> list[str]:
-        """Give the words of a command; "" is the first host.
+    async def of_job(self, ref: str, host: str) -> ShellCommand:
+        """Give a command for the hosts of a job; "" is the first host.
 
         :raises ResourceNotFoundError: there is no such job, or its hosts are gone or not there yet.
         :raises ResourceInUseError: its hosts have another job by now.
@@ -34,11 +35,31 @@ class Shells:
         :raises RefusedError: nobody gets a shell there.
         """
         job = self._books.job(ref)
-        handle = self._handle(job)
+        return await self._command(job.name, self._handle_of_job(job), host)
+
+    async def of_pool(self, ref: str, host: str) -> ShellCommand:
+        """Give a command for the hosts of a pool, whoever they work for now; "" is the first host.
+
+        :raises ResourceNotFoundError: there is no such pool, or its hosts are not there yet, or going.
+        :raises ValidationError: it has no such host.
+        :raises RefusedError: nobody gets a shell there.
+        """
+        cluster = self._books.pool(ref)
+        handle = _handle(cluster)
+        if handle is None:
+            raise ResourceNotFoundError(
+                f"Pool {cluster.name()} is {cluster.state.value}.",
+                field="pool",
+                value=ref,
+                rule="A shell opens on hosts that are InUse or Available.",
+            )
+        return await self._command(f"pool {cluster.name()}", handle, host)
+
+    async def _command(self, whose: str, handle: Handle, host: str) -> ShellCommand:
         names = [one.host for one in handle.hosts]
         if host and host not in names:
             raise ValidationError(
-                f"--host: {job.name} has no host {host!r}.",
+                f"--host: {whose} has no host {host!r}.",
                 field="host",
                 value=host,
                 rule=f"Its hosts are {', '.join(names)}.",
@@ -50,11 +71,12 @@ class Shells:
             raise RefusedError(
                 f"There is no shell on hosts of the engine {handle.engine}.", field="engine", value=handle.engine
             )
-        return found
+        return ShellCommand(command=tuple(found), hosts=tuple(names))
 
-    def _handle(self, job: Job) -> Handle:
+    def _handle_of_job(self, job: Job) -> Handle:
         cluster = self._books.clusters.get(job.cluster)
-        if cluster is None or cluster.handle is None or not cluster.handle.hosts or cluster.state not in _THERE:
+        handle = None if cluster is None else _handle(cluster)
+        if cluster is None or handle is None:
             raise ResourceNotFoundError(
                 f"{job.name} has no hosts now.",
                 field="job",
@@ -70,4 +92,10 @@ class Shells:
                 value=job.name,
                 cure=f"Name {other.name} if you mean its hosts.",
             )
-        return cluster.handle
+        return handle
+
+
+def _handle(cluster: Cluster) -> Handle | None:
+    """Give what finds the hosts; None while they are not all there."""
+    handle = cluster.handle
+    return handle if handle is not None and handle.hosts and cluster.state in _THERE else None

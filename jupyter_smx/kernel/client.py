@@ -183,8 +183,15 @@ class Client:
 
     def shell(self, ref: str, host: str = "") -> list[str]:
         """Ask which command opens a shell on a host of a job; "" is the first host."""
+        return self._shell(f"/v1/jobs/{_path(ref)}/shell", host)
+
+    def pool_shell(self, ref: str, host: str = "") -> list[str]:
+        """Ask the same for a host of a pool, whether a job has it or none."""
+        return self._shell(f"/v1/pools/{_path(ref)}/shell", host)
+
+    def _shell(self, target: str, host: str) -> list[str]:
         wanted = f"?{_query(host=host)}" if host else ""
-        return self._ask("GET", f"/v1/jobs/{_path(ref)}/shell{wanted}", dict[str, list[str]])["command"]
+        return self._ask("GET", f"{target}{wanted}", dict[str, list[str]])["command"]
 
     def submit_array(
         self, array_id: str, spec: JobSpec, tasks: Sequence[TaskWish], *, title: str = "", max_concurrent: int = 0

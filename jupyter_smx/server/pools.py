@@ -1,4 +1,4 @@
-"""The routes of warm pools under ``/jupyter-smx/``."""
+"""The routes of warm pools and of hosts under ``/jupyter-smx/``."""
 
 from __future__ import annotations
 
@@ -36,3 +36,14 @@ class PoolHandler(ControllerHandler):
     async def delete(self, ref: str) -> None:
         """Release a pool."""
         await self.guarded(lambda: self.pass_on("DELETE", f"/v1/pools/{segment(ref)}"))
+
+
+class ShellHandler(ControllerHandler):
+    """A shell on a host of a job or of a pool, for a terminal of this server."""
+
+    @authenticated
+    @authorized
+    async def get(self, of: str, ref: str) -> None:
+        """Say which command opens one on ``host``; nothing is started."""
+        asked = self.asked("host")
+        await self.guarded(lambda: self.pass_on("GET", f"/v1/{of}/{segment(ref)}/shell", query=asked))

@@ -22,6 +22,7 @@ ROUTES: list[tuple[str, type[handlers.ControllerHandler]]] = [
     (r"/jupyter-smx/arrays/([^/]+)/stop", arrays.StopArrayHandler),
     (r"/jupyter-smx/pools", pools.PoolsHandler),
     (r"/jupyter-smx/pools/([^/]+)", pools.PoolHandler),
+    (r"/jupyter-smx/(jobs|pools)/([^/]+)/shell", pools.ShellHandler),
     (r"/jupyter-smx/changes", handlers.ChangesHandler),
     (r"/jupyter-smx/doctor", handlers.DoctorHandler),
 ]

@@ -17,6 +17,7 @@ from jupyter_smx.model.errors import ErrorBody
 from jupyter_smx.model.event import Changes, Event, PoolSummary
 from jupyter_smx.model.job import Job, JobSummary
 from jupyter_smx.model.progress import JobMetrics
+from jupyter_smx.model.shell import ShellCommand
 from jupyter_smx.model.usage import JobUsage
 from jupyter_smx.server.places import JobPlaces
 
@@ -33,6 +34,7 @@ _TYPES = (
     JobMetrics,
     JobUsage,
     JobAdvice,
+    ShellCommand,
     ErrorBody,
 )
 

@@ -52,5 +52,18 @@ def test_a_host_or_a_job_that_is_none_is_named(terminal: Terminal) -> None:
     assert terminal.run("shell", "nobody").returncode == 1
 
 
+def test_a_pool_is_entered_without_naming_a_job(terminal: Terminal) -> None:
+    pool = terminal.document("pools")["pools"][0]["name"]
+    done = terminal.run("shell", "--pool", pool, input="pwd -P\n", stdin=None, env=plain())
+    assert (done.returncode, done.stdout.strip().endswith("/ml")) == (0, True), done.stderr
+    assert "There is no pool 'nobody'" in terminal.run("shell", "--pool", "nobody").stderr
+
+
+def test_neither_a_job_nor_a_pool_or_both_is_refused(terminal: Terminal) -> None:
+    for words, said in (((), "nothing is named"), (("first", "--pool", "local"), "first and --pool local is named")):
+        wrong = terminal.run("shell", *words)
+        assert (wrong.returncode, said in wrong.stderr) == (2, True), wrong.stderr
+
+
 def plain() -> dict[str, str]:
     return {**os.environ, "SHELL": "/bin/sh"}

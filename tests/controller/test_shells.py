@@ -10,6 +10,7 @@ from jupyter_smx.model.errors import RefusedError, ResourceInUseError, ResourceN
 
 if TYPE_CHECKING:
     from jupyter_smx.model.cluster import Handle
+    from jupyter_smx.model.shell import ShellCommand
     from jupyter_smx.testing.simulation import Simulation
 
 START = 0.6
@@ -26,7 +27,12 @@ def doors(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> Simulation:
 
 
 def ask(sim: Simulation, job: str, host: str = "") -> list[str]:
-    found: list[str] = sim.call(lambda: sim.controller.desk.shells.command(job, host))
+    found: ShellCommand = sim.call(lambda: sim.controller.desk.shells.of_job(job, host))
+    return [*found.command]
+
+
+def ask_pool(sim: Simulation, pool: str, host: str = "") -> ShellCommand:
+    found: ShellCommand = sim.call(lambda: sim.controller.desk.shells.of_pool(pool, host))
     return found
 
 
@@ -65,3 +71,28 @@ def test_an_engine_without_shells_says_so(sim: Simulation) -> None:
     job = sim.finish(keep_alive=600)
     with pytest.raises(RefusedError, match="There is no shell on hosts of the engine fake"):
         ask(sim, job)
+
+
+def test_hosts_of_a_pool_have_one_between_jobs_and_while_they_have_one(doors: Simulation) -> None:
+    first = doors.submit(hosts=2, keep_alive=600)
+    doors.pass_time(START)
+    cluster = doors.job(first).cluster
+    doors.end_job(first)
+    (pool,) = doors.controller.desk.pools()
+    assert (pool.id, pool.state) == (cluster, "Available")
+    found = ask_pool(doors, pool.name)
+    assert (found.command, found.hosts) == (("enter", cluster, "algo-1"), ("algo-1", "algo-2"))
+    doors.submit(hosts=2, keep_alive=600)
+    assert doors.controller.desk.pools()[0].state == "InUse"
+    assert ask_pool(doors, cluster, "algo-2").command == ("enter", cluster, "algo-2")
+    with pytest.raises(ValidationError, match=f"pool {pool.name} has no host 'algo-9'"):
+        ask_pool(doors, cluster, "algo-9")
+
+
+def test_a_pool_that_is_not_known_or_has_no_hosts_yet_has_none(doors: Simulation) -> None:
+    with pytest.raises(ResourceNotFoundError, match="There is no pool 'digits'"):
+        ask_pool(doors, "digits")
+    doors.submit()
+    (pool,) = doors.controller.desk.pools()
+    with pytest.raises(ResourceNotFoundError, match=f"Pool {pool.name} is Provisioning"):
+        ask_pool(doors, pool.name)

@@ -108,6 +108,16 @@ ROUTES = [
         query={"from": "digits-a1", "_xsrf": "x"},
         upstream_query={"from": "digits-a1"},
     ),
+    *(
+        Route(
+            verb="GET",
+            path=f"{of}/digits/shell",
+            upstream=f"/v1/{of}/digits/shell",
+            query={"host": "algo-2", "_xsrf": "x"},
+            upstream_query={"host": "algo-2"},
+        )
+        for of in ("jobs", "pools")
+    ),
     Route(
         verb="GET",
         path="jobs/digits/places",

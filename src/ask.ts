@@ -83,6 +83,7 @@ export async function told(action: Promise<unknown>): Promise<void> {
   try {
     await action;
   } catch (reason) {
-    Notification.error(sentenceOf(reason));
+    // Without that it is one more on the counter in the status bar, and nobody sees what it says.
+    Notification.error(sentenceOf(reason), { autoClose: false });
   }
 }

@@ -117,6 +117,13 @@ describe('the commands', () => {
     expect(said.message).toBe('digits-9 runs again as older-again');
   });
 
+  it('say why they failed until it was read: a message that nothing is said of stays hidden', async () => {
+    model.rerun.mockRejectedValueOnce(new Error('The variables are gone.'));
+    await commands.execute(CommandIDs.rerunJob, { id: 'job-1' });
+    const [{ message, type, options }] = Notification.manager.notifications;
+    expect([message, type, options.autoClose]).toEqual(['The variables are gone.', 'error', false]);
+  });
+
   it('do nothing where somebody says no', async () => {
     await become([completed(1)]);
     void commands.execute(CommandIDs.deleteJob, { id: 'job-1' });

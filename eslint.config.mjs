@@ -66,6 +66,7 @@ export default tseslint.config(
             '../commands',
             '../model',
             '../running',
+            '../shells',
             '../sidebar',
             '../snapshot',
             '../status',

@@ -11,6 +11,7 @@ import type {
   Job,
   JobSummary,
   PoolSummary,
+  ShellCommand,
   Status
 } from './_types';
 
@@ -32,6 +33,9 @@ export interface IAnswer<T> {
 
 /** What is used of the answer that hands a job in. */
 export type JobAnswer = Pick<Job, 'id' | 'name'>;
+
+/** Whose hosts a shell opens on. */
+export type ShellOf = 'jobs' | 'pools';
 
 export interface IWhichJobs {
   before?: string;
@@ -101,6 +105,12 @@ export class Api {
 
   releasePool(id: string): Promise<IAnswer<PoolSummary>> {
     return this.request(`pools/${encodeURIComponent(id)}`, { method: 'DELETE' });
+  }
+
+  /** What opens a shell on a host of a job or a pool in a terminal of the server; '' is the first host. */
+  shell(of: ShellOf, id: string, host = ''): Promise<ShellCommand> {
+    const query = host ? URLExt.objectToQueryString({ host }) : '';
+    return this.read(`${of}/${encodeURIComponent(id)}/shell${query}`);
   }
 
   /** What is read for parts of this API that have a file of their own. */

@@ -33,11 +33,12 @@ export async function jobOf(
   return { id, name: state.jobs.get(id)?.name ?? (name || id) };
 }
 
-/** The same for a pool, where only idle ones are candidates. */
+/** The same for a pool; where the candidates are not said, they are the idle ones. */
 export function poolOf(
   args: ReadonlyPartialJSONObject,
   { state }: IJobsModel,
-  trans: TranslationBundle
+  trans: TranslationBundle,
+  candidates: readonly PoolSummary[] = idlePools(state)
 ): Promise<PoolSummary | null> {
   const id = idOf(args);
   if (id) {
@@ -45,7 +46,7 @@ export function poolOf(
   }
   const nameOf = (pool: PoolSummary): string =>
     trans.__('%1 (%2, %3)', pool.name, pool.instances, pool.engine);
-  return chosen(idlePools(state), nameOf, trans.__('Which pool?'), trans);
+  return chosen(candidates, nameOf, trans.__('Which pool?'), trans);
 }
 
 /** The only candidate, or the one that a person chooses among several. */

@@ -18,6 +18,8 @@ export namespace CommandIDs {
   export const resetCharts = 'jupyter-smx:reset-charts-zoom';
   export const openJob = 'jupyter-smx:open-job';
   export const compareJobs = 'jupyter-smx:compare-jobs';
+  export const openShell = 'jupyter-smx:open-shell';
+  export const openPoolShell = 'jupyter-smx:open-pool-shell';
   export const extendPool = 'jupyter-smx:extend-pool';
   export const releasePool = 'jupyter-smx:release-pool';
   export const wake = 'jupyter-smx:start-controller';

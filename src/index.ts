@@ -11,6 +11,7 @@ import { launcherPlugin } from './plugins/launcher';
 import { logPlugin } from './plugins/log';
 import { modelPlugin } from './plugins/model';
 import { runningPlugin } from './plugins/running';
+import { shellsPlugin } from './plugins/shells';
 import { sidebarPlugin } from './plugins/sidebar';
 import { statusPlugin } from './plugins/status';
 import { toastsPlugin } from './plugins/toasts';
@@ -28,6 +29,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   logPlugin,
   chartsPlugin,
   jobPlugin,
+  shellsPlugin,
   cardPlugin,
   cellsPlugin
 ];

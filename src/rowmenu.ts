@@ -4,10 +4,10 @@ import { MenuSvg } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
 
-import type { JobSummary } from './_types';
+import type { JobSummary, PoolSummary } from './_types';
 import { CommandIDs } from './ids';
 import type { IState } from './state';
-import { canBeInterrupted, isFinal } from './state';
+import { canBeInterrupted, hasHosts, isFinal, poolHasHosts } from './state';
 import type { IJobsModel } from './tokens';
 
 /** What a row says of itself: the id of a job, of an array or of a pool. */
@@ -20,13 +20,22 @@ const OVER = [CommandIDs.rerunJob, CommandIDs.compareJobs];
 export function commandsFor(row: IRowData, state: IState): string[][] {
   const job = state.jobs.get(row.job ?? '');
   if (job) {
-    return isFinal(job) ? [LOOK, OVER, [CommandIDs.deleteJob]] : [LOOK, actsOn(job)];
+    const look = hasHosts(job) ? [...LOOK, CommandIDs.openShell] : LOOK;
+    return isFinal(job) ? [look, OVER, [CommandIDs.deleteJob]] : [look, actsOn(job)];
   }
   if (row.array !== undefined) {
     return [[row.status === 'InProgress' ? CommandIDs.stopArray : CommandIDs.deleteArray]];
   }
-  const isIdle = (state.pools.get(row.pool ?? '')?.expires_at ?? null) !== null;
-  return isIdle ? [[CommandIDs.extendPool, CommandIDs.releasePool]] : [];
+  const pool = state.pools.get(row.pool ?? '');
+  return pool ? actsOnPool(pool) : [];
+}
+
+function actsOnPool(pool: PoolSummary): string[][] {
+  const isIdle = pool.expires_at !== null;
+  return [
+    ...(poolHasHosts(pool) ? [[CommandIDs.openPoolShell]] : []),
+    ...(isIdle ? [[CommandIDs.extendPool, CommandIDs.releasePool]] : [])
+  ];
 }
 
 function actsOn(job: JobSummary): string[] {

@@ -250,6 +250,7 @@ class PoolsView extends SectionView {
         empty={this.emptyWords(all.length > 0, keep)}
         onExtend={errandFor(this.commands, CommandIDs.extendPool)}
         onRelease={errandFor(this.commands, CommandIDs.releasePool)}
+        onShell={errandFor(this.commands, CommandIDs.openPoolShell)}
       />
     );
   }

@@ -267,6 +267,16 @@ export function canBeInterrupted(job: JobSummary): boolean {
   return job.spot && AT_WORK.includes(job.secondary_status);
 }
 
+/** Whether hosts work for a job now, or are warm after it; the server knows of some more at its end. */
+export function hasHosts(job: JobSummary): boolean {
+  return AT_WORK.includes(job.secondary_status) || job.warm_pool_status === 'Available';
+}
+
+/** Whether the hosts of a pool are there. */
+export function poolHasHosts(pool: PoolSummary): boolean {
+  return pool.state === 'InUse' || pool.state === 'Available';
+}
+
 function isLive(pool: PoolSummary): boolean {
   return pool.state !== 'Terminated' && pool.state !== 'Releasing';
 }

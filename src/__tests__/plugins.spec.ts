@@ -71,7 +71,8 @@ class Page {
       serviceManager: {
         serverSettings,
         events: { stream: new Signal<object, never>({}) },
-        connectionFailure: new Signal<object, never>({})
+        connectionFailure: new Signal<object, never>({}),
+        terminals: { isAvailable: () => false }
       },
       shell: { add: (widget: Widget) => this._show(widget), activateById: () => undefined },
       restored: Promise.resolve(),

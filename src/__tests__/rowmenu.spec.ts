@@ -13,7 +13,11 @@ const trans = nullTranslator.load('jupyter_smx');
 const state = listed(
   NOTHING,
   [job(0), completed(1)],
-  [pool(1, { expires_at: 1606 }), pool(2, { expires_at: null })],
+  [
+    pool(1, { expires_at: 1606 }),
+    pool(2, { expires_at: null, state: 'InUse' }),
+    pool(3, { expires_at: null, state: 'Provisioning' })
+  ],
   1
 ).state;
 
@@ -35,9 +39,11 @@ describe('the commands for a row', () => {
       [CommandIDs.deleteArray]
     ]);
     expect(commandsFor({ pool: 'pool-1' }, state)).toEqual([
+      [CommandIDs.openPoolShell],
       [CommandIDs.extendPool, CommandIDs.releasePool]
     ]);
-    expect(commandsFor({ pool: 'pool-2' }, state)).toEqual([]);
+    expect(commandsFor({ pool: 'pool-2' }, state)).toEqual([[CommandIDs.openPoolShell]]);
+    expect(commandsFor({ pool: 'pool-3' }, state)).toEqual([]);
     expect(commandsFor({ job: 'gone' }, state)).toEqual([]);
   });
 });
@@ -54,6 +60,21 @@ describe('a spot job', () => {
     const spots = listed(NOTHING, [job(0, { spot: true, secondary_status })], [], 1).state;
     const commands = commandsFor({ job: 'job-0' }, spots).flat();
     expect(commands.includes(CommandIDs.interruptJob)).toBe(can);
+  });
+});
+
+describe('a shell', () => {
+  it.each([
+    [job(0, { secondary_status: 'Downloading' }), true],
+    [job(0), true],
+    [job(0, { secondary_status: 'Pending' }), false],
+    [job(0, { secondary_status: 'Starting' }), false],
+    [completed(0, { warm_pool_status: 'Available' }), true],
+    [completed(0, { warm_pool_status: 'Reused' }), false],
+    [completed(0), false]
+  ])('is offered where hosts are there: %#', (one, can) => {
+    const commands = commandsFor({ job: 'job-0' }, listed(NOTHING, [one], [], 1).state).flat();
+    expect(commands.includes(CommandIDs.openShell)).toBe(can);
   });
 });
 

@@ -209,6 +209,7 @@ describe('the view of a job', () => {
       [CommandIDs.stopJob, 'job-0']
     ]);
     expect(() => button(view.node, 'Interrupt…')).toThrow('There is no button');
+    expect(button(view.node, 'Shell').disabled).toBe(false);
     model.become(listed(NOTHING, [job(0, { spot: true })], [], 3).state);
     await rendered();
     button(view.node, 'Interrupt…').click();

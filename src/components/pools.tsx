@@ -13,6 +13,7 @@ interface IPoolActions {
   /** Absent, as the other, where its command was switched off. */
   onExtend?: (pool: PoolSummary) => void;
   onRelease?: (pool: PoolSummary) => void;
+  onShell?: (pool: PoolSummary) => void;
 }
 
 export interface IPoolListProps extends IPoolActions {
@@ -97,7 +98,7 @@ function Dial({ left }: { left: number }): JSX.Element {
 function PoolButtons(
   props: IPoolActions & { pool: PoolSummary; trans: TranslationBundle }
 ): JSX.Element {
-  const { pool, trans, onExtend, onRelease } = props;
+  const { pool, trans, onExtend, onRelease, onShell } = props;
   return (
     <div className="jp-smx-buttons">
       <PoolButton
@@ -111,6 +112,12 @@ function PoolButtons(
         words={trans.__('Release')}
         label={trans.__('Release pool %1', pool.name)}
         act={onRelease}
+      />
+      <PoolButton
+        pool={pool}
+        words={trans.__('Shell')}
+        label={trans.__('Open a shell on a host of pool %1', pool.name)}
+        act={onShell}
       />
     </div>
   );

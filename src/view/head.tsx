@@ -15,7 +15,7 @@ import { money, startWords, stepWords } from '../format';
 import { CommandIDs } from '../ids';
 import { LiveWidget } from '../live';
 import { waitWords } from '../outlook';
-import { canBeInterrupted, isFinal, NOTHING } from '../state';
+import { canBeInterrupted, hasHosts, isFinal, NOTHING } from '../state';
 import type { IViewContext } from './context';
 import { problemOf } from './trouble';
 
@@ -59,14 +59,19 @@ export class HeadView extends LiveWidget {
 
   private _buttons(job: JobSummary): JSX.Element {
     const { commands, record, trans } = this.context;
+    const shell: Record<string, string> = hasHosts(job)
+      ? { [CommandIDs.openShell]: trans.__('Shell') }
+      : {};
     const labels: Record<string, string> = isFinal(job)
       ? {
+          ...shell,
           [CommandIDs.rerunJob]: trans.__('Run again'),
           [CommandIDs.compareJobs]: trans.__('Compare…'),
           [CommandIDs.deleteJob]: trans.__('Delete')
         }
       : {
           [CommandIDs.stopJob]: trans.__('Stop'),
+          ...shell,
           ...(canBeInterrupted(job) ? { [CommandIDs.interruptJob]: trans.__('Interrupt…') } : {}),
           [CommandIDs.compareJobs]: trans.__('Compare…')
         };

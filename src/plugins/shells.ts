@@ -1,0 +1,31 @@
+// Shells where jobs run, as a plugin.
+
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { ITranslator } from '@jupyterlab/translation';
+
+import { Api } from '../api';
+import { CommandIDs } from '../ids';
+import { addShellCommands } from '../shells';
+import { IJobsModel } from '../tokens';
+import { addToPalette } from './palette';
+import { wordsOf } from './words';
+
+export const shellsPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-smx:shells',
+  description: 'Opens terminals on the hosts of jobs and pools.',
+  autoStart: true,
+  requires: [IJobsModel],
+  optional: [ITranslator, ICommandPalette],
+  activate: (
+    app: JupyterFrontEnd,
+    model: IJobsModel,
+    translator: ITranslator | null,
+    palette: ICommandPalette | null
+  ): void => {
+    const trans = wordsOf(translator);
+    const api = new Api(app.serviceManager.serverSettings);
+    addShellCommands({ app, api, model, trans });
+    addToPalette(palette, trans, CommandIDs.openShell, CommandIDs.openPoolShell);
+  }
+};

@@ -302,6 +302,7 @@ export interface JobSummary {
   usage: Usage | null;
   peak: Usage | null;
   spot: boolean;
+  image: Image | null;
 }
 /**
  * What a job's own progress bars and epoch lines say.
@@ -351,6 +352,18 @@ export interface Usage {
   cpu_seconds: number | null;
 }
 /**
+ * An image as it was when a job was handed in: its name in the user's words, and the id that never means another.
+ *
+ * Two are equal when they are the same image, whatever they are called.
+ *
+ * This interface was referenced by `Wire`'s JSON-Schema
+ * via the `definition` "Image".
+ */
+export interface Image {
+  name: string;
+  id: string;
+}
+/**
  * What lists and events show of a pool. ``expires_at`` is seconds since the epoch, None while in use.
  *
  * ``idle_since`` is when its last job left it, None while in use. ``price_per_hour`` is of all its hosts, in US
@@ -378,6 +391,7 @@ export interface PoolSummary {
   isolation: string;
   preloaded: string[];
   reason: string;
+  image: Image | null;
 }
 /**
  * One input: where from, how it is presented, to which hosts.
@@ -536,18 +550,6 @@ export interface HostUsage {
   memory_total_bytes: number | null;
   disk_total_bytes: number | null;
   notes: string[];
-}
-/**
- * An image as it was when a job was handed in: its name in the user's words, and the id that never means another.
- *
- * Two are equal when they are the same image, whatever they are called.
- *
- * This interface was referenced by `Wire`'s JSON-Schema
- * via the `definition` "Image".
- */
-export interface Image {
-  name: string;
-  id: string;
 }
 /**
  * What one channel held when it was put in place: SHA-256 in hexadecimal digits, number of files, bytes.

@@ -5,6 +5,7 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
 import type { JobSummary, PoolSummary } from './_types';
+import { imageWords } from './format';
 
 /** The text of the filter field, shared by the sections of the panel. */
 export class Filter {
@@ -32,13 +33,20 @@ export class Filter {
       job.status,
       job.secondary_status,
       job.failure_type,
+      imageWords(job.image),
       job.array?.name ?? '',
       job.array?.title ?? ''
     ]);
   }
 
   pools<P extends PoolSummary>(pools: P[]): P[] {
-    return this._kept(pools, pool => [pool.name, pool.engine, pool.instances, pool.state]);
+    return this._kept(pools, pool => [
+      pool.name,
+      pool.engine,
+      pool.instances,
+      pool.state,
+      imageWords(pool.image)
+    ]);
   }
 
   private _kept<T>(all: T[], textOf: (one: T) => string[]): T[] {

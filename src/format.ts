@@ -2,7 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import type { JobSummary, PoolSummary, SecondaryStatus } from './_types';
+import type { Image, JobSummary, PoolSummary, SecondaryStatus } from './_types';
 import type { IPool, IState } from './state';
 import { idlePools, isFinal, running } from './state';
 
@@ -101,6 +101,12 @@ function pendingWords(job: JobSummary, trans: TranslationBundle): string {
   return (job.start === 'none' && job.message) || trans.__('Pending');
 }
 
+/** What is done before a job's code runs, in a sentence of the server; empty where its step says all. */
+export function underWayWords(job: JobSummary, trans: TranslationBundle): string {
+  const isUnderWay = ['Pending', 'Starting', 'Downloading'].includes(job.secondary_status);
+  return isUnderWay && job.message !== stepWords(job, trans) ? job.message : '';
+}
+
 function verdictWords(job: JobSummary, trans: TranslationBundle): string {
   switch (job.secondary_status) {
     case 'Completed':
@@ -137,6 +143,31 @@ export function startWords(job: JobSummary, trans: TranslationBundle): string {
   }
   const time = measured(job.first_line_seconds, trans);
   return job.start === 'warm' ? trans.__('warm, %1', time) : trans.__('cold, %1', time);
+}
+
+/** Digits of an id; enough to tell two images apart. */
+const DIGITS = 12;
+
+/**
+ * What hosts are made of, as `train:1 (3fa85f645717)`: of the name what follows its registry, and the first digits of the
+ * id as soon as that is known. Empty where they are made of no image, and where an older server says nothing of it.
+ */
+export function imageWords(image: Image | null | undefined): string {
+  if (!image) {
+    return '';
+  }
+  const id = digitsOf(image.id);
+  const [path, digest] = image.name.split('@');
+  const name = path.slice(path.lastIndexOf('/') + 1);
+  if (id !== '' && id === digitsOf(image.name)) {
+    return id;
+  }
+  const short = digest ? `${name}@${digitsOf(digest)}` : name;
+  return id ? `${short} (${id})` : short;
+}
+
+function digitsOf(id: string): string {
+  return id.slice(id.lastIndexOf(':') + 1).slice(0, DIGITS);
 }
 
 /** The one sentence of a toast about a job that ended. */

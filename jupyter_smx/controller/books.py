@@ -219,6 +219,7 @@ class Books:
             isolation=first.isolation if first else "",
             preloaded=first.preloaded if first else (),
             reason=cluster.reason,
+            image=cluster.key.image,
         )
 
     def pool(self, ref: str) -> Cluster:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from jupyter_smx.model.image import Image
 from jupyter_smx.model.job import JobSummary
 
 
@@ -32,6 +33,8 @@ class PoolSummary(Struct, frozen=True, kw_only=True):
     isolation: str = ""
     preloaded: tuple[str, ...] = ()
     reason: str = ""
+    image: Image | None = None
+    """What its hosts are made of; None where they are made of no image."""
 
 
 class Event(Struct, frozen=True, kw_only=True):

@@ -26,6 +26,6 @@ class Image(Struct, frozen=True, kw_only=True, eq=False):
         return hash(self.id)
 
     def words(self) -> str:
-        """Say which it is, as ``train:1 (3fa85f645717)``; an id that is its own name is said once."""
+        """Say which it is, as ``train:1 (3fa85f645717)``; an id that is its own name, or not known yet, is not said."""
         digits = self.id.rpartition(":")[2][:_DIGITS]
-        return self.name if self.name == self.id else f"{self.name} ({digits})"
+        return self.name if self.id in {"", self.name} else f"{self.name} ({digits})"

@@ -252,3 +252,5 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     """The most that it used at once; there with the verdict."""
     spot: bool = False
     """Its hosts may be taken away while it runs (managed spot)."""
+    image: Image | None = None
+    """What its hosts are made of; the id is "" while nobody knows what the name means. None: of no image."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jupyter_smx.model.image import Image
 from jupyter_smx.model.job import Job, JobSummary, guilty
 from jupyter_smx.model.progress import Outlook
 from jupyter_smx.model.status import SecondaryStatus, Status, message_of
@@ -54,6 +55,7 @@ def summary_of(
         usage=outlook.usage,
         peak=job.peak,
         spot=job.spec.spot,
+        image=job.image or (Image(name=job.spec.image, id="") if job.spec.image else None),
     )
 
 

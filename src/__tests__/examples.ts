@@ -34,6 +34,7 @@ export function job(number: number, fields: Partial<JobSummary> = {}): JobSummar
     usage: null,
     peak: null,
     spot: false,
+    image: null,
     ...fields
   };
 }
@@ -99,6 +100,7 @@ export function pool(number: number, fields: Partial<PoolSummary> = {}): PoolSum
     isolation: '',
     preloaded: [],
     reason: '',
+    image: null,
     ...fields
   };
 }

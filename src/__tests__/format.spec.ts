@@ -8,12 +8,14 @@ import {
   endSentence,
   exactly,
   fine,
+  imageWords,
   measured,
   money,
   remaining,
   spoken,
   startWords,
-  stepWords
+  stepWords,
+  underWayWords
 } from '../format';
 import type { JobSummary } from '../_types';
 import { listed, NOTHING } from '../state';
@@ -215,5 +217,48 @@ describe('a card from a notebook', () => {
     expect(
       readCard({ id: 'a', name: 'n', summary: { id: 'a', status: 'InProgress' } })?.summary
     ).toBeNull();
+  });
+});
+
+describe('an image', () => {
+  const ID = `sha256:3fa85f645717${'0'.repeat(52)}`;
+  const DIGEST = `sha256:${'ab'.repeat(32)}`;
+
+  it.each([
+    ['train:1', ID, 'train:1 (3fa85f645717)'],
+    ['localhost:5000/team/train:1', ID, 'train:1 (3fa85f645717)'],
+    [`team/train@${DIGEST}`, ID, 'train@abababababab (3fa85f645717)'],
+    [`team/train@${DIGEST}`, '', 'train@abababababab'],
+    ['train:1', '', 'train:1'],
+    [ID, ID, '3fa85f645717'],
+    ['3fa85f645717', ID, '3fa85f645717'],
+    ['3fa', ID, '3fa (3fa85f645717)']
+  ])('that is called %s, with the id %s, is said as %s', (name, id, words) => {
+    expect(imageWords({ name, id })).toBe(words);
+  });
+
+  it('is not spoken of where there is none, or the server does not say', () => {
+    expect([imageWords(null), imageWords(undefined)]).toEqual(['', '']);
+  });
+});
+
+describe('what is done before the code runs', () => {
+  it('is the step of a job that waits for its image, and is not said twice', () => {
+    const looking = job(0, {
+      secondary_status: 'Pending',
+      start: 'none',
+      message: 'Looking at the image: Looking for Python in the image.'
+    });
+    expect(stepWords(looking, trans)).toBe(looking.message);
+    expect(underWayWords(looking, trans)).toBe('');
+  });
+
+  it.each([
+    ['Downloading', 'Copying the input channels.'],
+    ['Starting', 'What it needs cannot be brought to its hosts now; it is tried again.'],
+    ['Training', '']
+  ] as const)('is a sentence beside %s: %s', (secondary_status, words) => {
+    const one = job(0, { secondary_status, message: words || 'Running the code.' });
+    expect(underWayWords(one, trans)).toBe(words);
   });
 });

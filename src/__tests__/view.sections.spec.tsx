@@ -259,17 +259,20 @@ describe('the environment of a job', () => {
       { ...of, host: 'algo-1', limits: all },
       { ...of, host: 'algo-2', limits: { ...all, cpus: 0, reason: 'no controller for cpu' } },
       { ...of, host: 'algo-3', limits: { cpus: 0, memory_bytes: 0, reason: 'no control groups' } },
-      { ...of, host: 'algo-4', limits: { cpus: 0, memory_bytes: 0, reason: '' } }
+      { ...of, host: 'algo-4', limits: { cpus: 0, memory_bytes: 0, reason: '' } },
+      { ...of, host: 'algo-5', limits: all, isolation: 'container', isolation_reason: '' }
     ];
     const job = record({ provenance: { ...PROVENANCE, hosts } });
     const node = await drawn(<Environment job={job} trans={trans} />);
     expect(node.textContent).toContain('variables of its environment only: no user namespaces');
+    expect(node.textContent).toContain('a container of its own');
     expect(node.textContent).toContain('2 of 8');
     const names = [...node.querySelectorAll('dt')].filter(one => one.textContent === 'Limits');
     expect(names.map(one => one.nextElementSibling?.textContent)).toEqual([
       '2 CPUs, 8.0 GiB of memory with swap',
       '8.0 GiB of memory with swap: no controller for cpu',
-      'none: no control groups'
+      'none: no control groups',
+      '2 CPUs, 8.0 GiB of memory with swap'
     ]);
   });
 });

@@ -216,6 +216,23 @@ describe('the view of a job', () => {
     expect(executed[3]).toEqual([CommandIDs.interruptJob, 'job-0']);
   });
 
+  it('says what is done before the code runs, and what its hosts are made of', async () => {
+    const head = (): string => view.node.querySelector('.jp-smx-view-head')?.textContent ?? '';
+    const image = { name: 'hub/train:1', id: '' };
+    const looking = { secondary_status: 'Pending', start: 'none', message: 'Looking.' } as const;
+    model.become(listed(NOTHING, [job(0, { ...looking, image })], [], 2).state);
+    await rendered();
+    expect(head()).toContain('train:1');
+    expect(head().match(/Looking\./g)).toHaveLength(1);
+    expect(() => button(view.node, 'Shell')).toThrow('There is no button');
+    const copying = { secondary_status: 'Downloading', message: 'Copying.' } as const;
+    const known = { ...image, id: 'sha256:3fa85f6457170000' };
+    model.become(listed(NOTHING, [job(0, { ...copying, image: known })], [], 3).state);
+    await rendered();
+    expect(head()).toContain('Copying.');
+    expect(head()).toContain('train:1 (3fa85f645717)');
+  });
+
   it('finds out that a job is gone that was deleted here and is not listed', async () => {
     model.become(listed(NOTHING, [], [], 2).state);
     await rendered();

@@ -46,6 +46,20 @@ describe('the panel', () => {
     expect(panel.node.querySelector('[role=status]')?.textContent).toBe('1 running · 1 warm');
   });
 
+  it('names the image that hosts are made of, of a job and of a pool', async () => {
+    const image = { name: 'hub/train:1', id: 'sha256:3fa85f6457170000' };
+    const pools = [pool(1, { engine: 'docker', image })];
+    model.become(listed(NOTHING, [job(0, { image })], pools, 1).state);
+    await rendered();
+    for (const row of ['[data-job]', '[data-pool]']) {
+      const text = panel.node.querySelector(row)?.textContent ?? '';
+      expect(text).toContain('train:1 (3fa85f645717)');
+      expect(text).not.toContain('hub');
+    }
+    button(panel.node, 'Open a shell on a host of pool local-1').click();
+    expect(executed).toEqual([[CommandIDs.openPoolShell, 'pool-1']]);
+  });
+
   it('says since when it knows nothing newer, by the clock of the server', async () => {
     const trouble = {
       kind: 'lost',

@@ -6,7 +6,7 @@ import React, { useState } from 'react';
 import type { ArraySummary, JobSummary } from '../_types';
 import type { Row } from '../arrays';
 import { rowsOf, statusOfTasks } from '../arrays';
-import { money, startWords, stepWords } from '../format';
+import { imageWords, money, startWords, stepWords } from '../format';
 import { waitWords } from '../outlook';
 import { isFinal } from '../state';
 import type { Trends } from '../trends';
@@ -125,6 +125,7 @@ function JobRow(props: IJobRowProps): JSX.Element {
     stepWords(job, trans),
     waitWords(job, now, trans),
     isTask ? '' : job.instances,
+    isTask ? '' : imageWords(job.image),
     startWords(job, trans),
     job.cost ? money(job.cost) : ''
   ];

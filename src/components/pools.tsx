@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { PoolSummary } from '../_types';
-import { clock, idleCost, measured, money, remaining, spoken } from '../format';
+import { clock, idleCost, imageWords, measured, money, remaining, spoken } from '../format';
 import type { IPool } from '../state';
 import { Button } from './button';
 import { Words } from './words';
@@ -151,6 +151,7 @@ function poolWords(pool: IPool, now: number, trans: TranslationBundle): string[]
   const cost = idleCost(pool, now);
   return [
     pool.engine,
+    imageWords(pool.image),
     stateWords(pool, trans),
     pool.jobs_served > 0 ? trans._n('%1 job', '%1 jobs', pool.jobs_served) : '',
     saved > 0 ? trans.__('saved %1', measured(saved, trans)) : '',

@@ -200,6 +200,7 @@ function limitWords(limits: HostLimits, trans: TranslationBundle): string {
 function Host({ host, trans }: { host: HostProvenance; trans: TranslationBundle }): JSX.Element {
   const { machine } = host;
   const isolation: Record<string, string> = {
+    container: trans.__('a container of its own'),
     namespace: trans.__('namespaces of its own'),
     variables: trans.__('variables of its environment only')
   };

@@ -11,7 +11,7 @@ import { JobExpected, JobMetrics, JobProgress } from '../components/outlook';
 import { JobTime, StatusMark } from '../components/time';
 import { Words } from '../components/words';
 import { errand } from '../errand';
-import { money, startWords, stepWords } from '../format';
+import { imageWords, money, startWords, stepWords, underWayWords } from '../format';
 import { CommandIDs } from '../ids';
 import { LiveWidget } from '../live';
 import { waitWords } from '../outlook';
@@ -106,6 +106,7 @@ interface IStateProps {
 
 function State({ job, now, trans }: IStateProps): JSX.Element {
   const reason = job.status === 'Failed' ? job.message : '';
+  const says = underWayWords(job, trans);
   return (
     <>
       <div className="jp-smx-view-state">
@@ -119,6 +120,7 @@ function State({ job, now, trans }: IStateProps): JSX.Element {
             waitWords(job, now, trans),
             job.instances,
             job.engine,
+            imageWords(job.image),
             startWords(job, trans),
             job.cost ? money(job.cost) : '',
             job.array?.label ?? ''
@@ -126,6 +128,7 @@ function State({ job, now, trans }: IStateProps): JSX.Element {
         />
       </div>
       {reason ? <p className="jp-smx-reason">{reason}</p> : null}
+      {says ? <p className="jp-smx-says">{says}</p> : null}
       <JobProgress job={job} trans={trans} />
       <JobMetrics job={job} trans={trans} />
     </>

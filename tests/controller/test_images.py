@@ -35,6 +35,12 @@ def message(sim: Simulation, job: str) -> str:
     return sim.controller.books.summary(sim.job(job)).message
 
 
+def image(sim: Simulation, job: str) -> tuple[str, str]:
+    said = sim.controller.books.summary(sim.job(job)).image
+    assert said is not None
+    return said.name, said.id
+
+
 def test_hosts_are_made_of_what_the_name_means_and_the_job_says_which_image_that_was(ships: Simulation) -> None:
     job = ships.finish(image="train:1")
     record = ships.job(job)
@@ -94,6 +100,18 @@ def test_while_an_image_is_brought_the_job_says_how_far_it_is_and_others_pass(sh
     assert ships.job(other).state is SecondaryStatus.TRAINING
     ships.pass_time(4)
     assert ships.job(job).state is SecondaryStatus.TRAINING
+
+
+def test_lists_name_the_image_of_a_job_and_of_its_pool_and_the_id_as_soon_as_it_is_known(ships: Simulation) -> None:
+    engine(ships).pin_seconds = 5.0
+    job = ships.submit(image="train:1", keep_alive=600)
+    ships.pass_time(1.1)
+    assert image(ships, job) == ("train:1", "")
+    ships.pass_time(6)
+    assert image(ships, job) == ("train:1", "sha256:11")
+    (pool,) = ships.controller.desk.pools()
+    assert pool.image is not None
+    assert (pool.image.name, pool.image.id) == ("train:1", "sha256:11")
 
 
 def test_all_tasks_of_an_array_share_one_look(ships: Simulation) -> None:

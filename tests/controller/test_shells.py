@@ -96,3 +96,17 @@ def test_a_pool_that_is_not_known_or_has_no_hosts_yet_has_none(doors: Simulation
     (pool,) = doors.controller.desk.pools()
     with pytest.raises(ResourceNotFoundError, match=f"Pool {pool.name} is Provisioning"):
         ask_pool(doors, pool.name)
+
+
+def test_hosts_that_are_going_have_none(doors: Simulation) -> None:
+    job = doors.finish(keep_alive=600)
+    (pool,) = doors.controller.desk.pools()
+
+    async def asked_while_it_goes() -> None:
+        doors.controller.desk.release(pool.id)
+        await doors.controller.desk.shells.of_pool(pool.id, "")
+
+    with pytest.raises(ResourceNotFoundError, match=f"Pool {pool.name} is Releasing"):
+        doors.call(asked_while_it_goes)
+    with pytest.raises(ResourceNotFoundError, match="has no hosts now"):
+        ask(doors, job)

@@ -20,6 +20,7 @@ from jupyter_smx.policy.hosts import named_hosts
 from jupyter_smx.policy.learning import costs_of, worth_trying
 from jupyter_smx.policy.lifecycle import ClusterStep, Seen, next_cluster_step
 from jupyter_smx.policy.provenance import limits_of, machine_of
+from jupyter_smx.policy.silence import Silence, heard_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -45,6 +46,9 @@ class Crew(Protocol):
     def cluster_refused(self, cluster: Cluster, error: SmxError) -> None:
         """Learn that the engine could not bring the hosts up; the cluster is ended."""
 
+    def cluster_silent(self, cluster: Cluster, error: UnavailableError) -> None:
+        """Learn why the hosts cannot be reached now; they may live and work."""
+
     async def cluster_lost(self, cluster: Cluster) -> None:
         """Learn that the engine knows the hosts no more while a job was on them."""
 
@@ -65,7 +69,7 @@ class _Watch:
     action: asyncio.Task[None] | None = None
     failures: int = 0
     not_before: float = 0.0
-    silent_since: float | None = None
+    silence: Silence | None = None
     foreign: str = ""
     """What its agents answered who speak another protocol."""
 
@@ -127,15 +131,14 @@ class Fleet:
 
     def _silent_too_long(self, cluster: Cluster, watch: _Watch, now: float) -> bool:
         if cluster.handle is None or self._agents.is_open(cluster.id):
-            watch.silent_since = None
+            watch.silence = None
             return False
+        job = self._books.jobs.get(cluster.job)
         if watch.foreign:
             # They are not silent: they end as their own deadline says, and a job's record is on their disk then.
-            job = self._books.jobs.get(cluster.job)
             return job is not None and job.goal is not Goal.RUN
-        if watch.silent_since is None:
-            watch.silent_since = now
-        return now - watch.silent_since > self._books.limits.unreachable_limit
+        watch.silence = heard_nothing(watch.silence, job, now)
+        return watch.silence.lasts(now, self._books.limits)
 
     async def _run(self, act: Callable[[Cluster], Coroutine[Any, Any, None]], cluster: Cluster, watch: _Watch) -> None:
         try:
@@ -275,6 +278,8 @@ class Fleet:
                 self._watches[cluster.id].foreign = error.message
             seen = await self._engine_of(cluster.key.engine).survey([cluster.handle])
             if seen[0] is not Observation.GONE:
+                if isinstance(error, UnavailableError) and self._watches[cluster.id].failures:  # one miss is no news
+                    self._crew.cluster_silent(cluster, error)
                 raise
             self._watches[cluster.id].gone = True
             return

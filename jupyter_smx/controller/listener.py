@@ -15,7 +15,7 @@ from jupyter_smx.controller.job_folder import StagingError
 from jupyter_smx.controller.trail import Trail
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, UnavailableError
-from jupyter_smx.model.status import ENDING, SecondaryStatus
+from jupyter_smx.model.status import ENDING, SecondaryStatus, message_of
 from jupyter_smx.policy import transitions
 from jupyter_smx.policy.hosts import named_hosts
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MAX_REFUSALS = 3
+_SILENT = "Its hosts cannot be reached now: "
 AGAIN = 1.0
 """Seconds until an agent that did not answer is asked again."""
 
@@ -63,6 +64,8 @@ class Listener(ABC):
     def cluster_ready(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
         """Adopt what the agents know: jobs that run or ended, and how long an idle pool has left."""
         job = self.books.jobs.get(cluster.job)
+        if job is not None:
+            job = self._heard_again(job)
         for host, said in greetings.items():
             for known, facts in said.get("jobs", {}).items():
                 if job is not None and known == job.id:
@@ -147,6 +150,25 @@ class Listener(ABC):
         for job in jobs:
             self._trails.pop(job.id, None)
         self.room_made()
+
+    def cluster_silent(self, cluster: Cluster, error: UnavailableError) -> None:
+        """Say on a job's record why nothing is heard of it, and what to do; taken back when its hosts answer."""
+        job = self.books.jobs.get(cluster.job)
+        if job is None or job.cluster != cluster.id:
+            return
+        trail, said = self._trail(job), transitions.remark_of(job)
+        if not said.startswith(_SILENT):
+            trail.said = said
+        told = transitions.remark(job, f"{_SILENT}{error.message} {error.cure}".strip())
+        if told is not job:
+            self.books.save(jobs=[told])
+
+    def _heard_again(self, job: Job) -> Job:
+        if not transitions.remark_of(job).startswith(_SILENT):
+            return job
+        told = transitions.remark(job, self._trail(job).said or message_of(job.state))
+        self.books.save(jobs=[told])
+        return told
 
     async def cluster_lost(self, cluster: Cluster) -> None:
         """Read what the hosts left on disk; then the job ends by that, or begins again elsewhere."""

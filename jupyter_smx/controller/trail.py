@@ -45,6 +45,8 @@ class Trail:
     """What was wished of the job when its code had ended; what is wished later changes nothing of how it did.
 
     None until then, and where nobody listened: the records of the hosts say it."""
+    said: str = ""
+    """What was said of it before its hosts could not be reached."""
     refusals: int = 0
     not_before: float = 0.0
     begun: dict[str, float] | None = None

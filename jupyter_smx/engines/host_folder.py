@@ -137,7 +137,8 @@ class HostFolder(Struct, frozen=True):
         except (OSError, ValueError) as problem:
             connection.close()
             raise UnavailableError(
-                f"Host {self.path.name} of cluster {self.path.parent.name} does not answer ({problem}).", transient=True
+                f"Host {self.path.name} of cluster {self.path.parent.name} does not answer ({_words(problem)}).",
+                transient=True,
             ) from problem
 
     @property
@@ -223,6 +224,11 @@ class HostFolder(Struct, frozen=True):
             left.append(str(problem))
         files = f"files of {self.path} could not be removed: {', '.join(left)}" if left else ""
         return "; ".join(filter(None, (files, control_group.remove(self.control_groups()))))
+
+
+def _words(problem: Exception) -> str:
+    """Give the system's words without a path: jobs show them in lists."""
+    return problem.strerror or str(problem) if isinstance(problem, OSError) else str(problem)
 
 
 def _try_to_remove(path: Path) -> str:

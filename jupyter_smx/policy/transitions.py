@@ -58,6 +58,11 @@ def remark(job: Job, message: str) -> Job:
     return replace(job, transitions=(*before, replace(last, status_message=message)))
 
 
+def remark_of(job: Job) -> str:
+    """Give what is said of the step that a job is in."""
+    return job.transitions[-1].status_message if job.transitions else ""
+
+
 def stopped_unrun(job: Job, reason: str, now: float) -> Job:
     """Stop a job whose code does not run: as somebody asked, or as its wait is over, which is told in two rows."""
     if job.goal is not Goal.EXPIRE:

@@ -35,6 +35,22 @@ class Trouble:
     def asked(self) -> None:
         """Happen at every question."""
 
+    def connecting(self, host: str) -> None:
+        """Happen when somebody connects to a host."""
+
+
+class Paused(Trouble):
+    """Hosts that live and answer nobody, a number of times, and an engine that knows why."""
+
+    def __init__(self, times: float = NEVER) -> None:
+        self.times = times
+
+    def connecting(self, host: str) -> None:
+        """Say why not."""
+        if self.times > 0:
+            self.times -= 1
+            raise UnavailableError(f"Host {host} is paused.", cure="Let it go on.", transient=True)
+
 
 class NeverStarts(Trouble):
     """Hosts are launched and never listen."""
@@ -175,6 +191,8 @@ class FakeEngine(Engine):
         found = self.world.hosts.get((handle.cluster, host))
         if found is None or not found.alive:
             raise UnavailableError(f"Nobody listens on {host}.", transient=True)
+        for trouble in self.troubles:
+            trouble.connecting(host)
         broken = any(isinstance(trouble, DropsStreams) for trouble in self.troubles)
         return await self.world.cable(found, broken=broken)
 

@@ -1,0 +1,121 @@
+"""Hosts that live and cannot be reached: their job says why, goes on when they answer, and ends when it is stopped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jupyter_smx.model.status import SecondaryStatus, Status, message_of
+from jupyter_smx.testing import fakes
+from jupyter_smx.testing.simulation import LIMITS, Simulation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+START = 0.6
+WHY = "Its hosts cannot be reached now: Host algo-1 is paused. Let it go on."
+USUAL = message_of(SecondaryStatus.TRAINING)
+
+
+@pytest.fixture
+def sim() -> Iterator[Simulation]:
+    with Simulation() as simulation:
+        yield simulation
+        assert not simulation.bugs, "\n".join(simulation.bugs)
+
+
+def said(sim: Simulation, job: str) -> str:
+    return sim.job(job).transitions[-1].status_message
+
+
+def paused(sim: Simulation, times: float = fakes.NEVER) -> str:
+    """Give a job whose host does not answer any more."""
+    job = sim.submit(keep_alive=600)
+    sim.pass_time(START)
+    assert said(sim, job) == USUAL
+    sim.troubled_by(fakes.Paused(times))
+    sim.break_streams(sim.hosts(job)[0])
+    return job
+
+
+def test_a_job_says_why_nothing_is_heard_of_it_until_it_is_heard_again(sim: Simulation) -> None:
+    job = paused(sim)
+    sim.pass_time(5)
+    assert said(sim, job) == WHY
+    assert sim.job(job).state is SecondaryStatus.TRAINING
+    sim.troubled_by()
+    sim.pass_time(31)
+    assert said(sim, job) == USUAL
+    sim.end_job(job)
+    assert sim.job(job).status() is Status.COMPLETED
+    assert sum(sim.world.starts.values()) == 1
+
+
+def test_another_controller_takes_it_back_as_well(sim: Simulation) -> None:
+    job = paused(sim)
+    sim.pass_time(5)
+    sim.restart()
+    sim.pass_time(5)
+    assert said(sim, job) == WHY
+    sim.troubled_by()
+    sim.pass_time(31)
+    assert said(sim, job) == USUAL
+
+
+def test_what_was_said_before_is_said_again(sim: Simulation) -> None:
+    warm = sim.finish(keep_alive=600)
+    job = sim.new_id()
+    sim.world.script(job).starts_after = 1_000.0
+    sim.submit(job_id=job, keep_alive=600)
+    before = said(sim, job)
+    assert before != message_of(SecondaryStatus.STARTING)
+    sim.troubled_by(fakes.Paused())
+    sim.break_streams(sim.hosts(warm)[0])
+    sim.pass_time(5)
+    assert said(sim, job) == WHY
+    sim.troubled_by()
+    sim.pass_time(31)
+    [row] = [row for row in sim.job(job).transitions if row.status is SecondaryStatus.STARTING]
+    assert row.status_message == before
+
+
+def test_a_stream_that_breaks_once_is_no_news(sim: Simulation) -> None:
+    job = paused(sim, times=1)
+    sim.pass_time(0.1)
+    assert said(sim, job) == USUAL
+    sim.pass_time(5)
+    assert said(sim, job) == USUAL
+    assert sim.controller.agents.is_open(sim.job(job).cluster)
+
+
+def test_who_cannot_be_told_to_end_is_ended_when_the_grace_is_over(sim: Simulation) -> None:
+    job = paused(sim)
+    sim.pass_time(LIMITS.grace + 5)  # a silence from before the wish counts for nothing
+    sim.stop(job)
+    sim.pass_time(LIMITS.grace - 2)
+    assert sim.job(job).status() is Status.STOPPING
+    assert sim.hosts(job)[0].alive
+    sim.pass_time(40)
+    assert sim.job(job).status() is Status.STOPPED
+    assert sim.world.living() == []
+
+
+def test_who_answers_within_the_grace_is_told_politely(sim: Simulation) -> None:
+    job = paused(sim)
+    sim.pass_time(1)
+    sim.stop(job)
+    sim.troubled_by()
+    sim.pass_time(LIMITS.grace - 2)
+    record = sim.job(job)
+    assert record.status() is Status.STOPPED
+    assert [(end.host, end.cause) for end in record.hosts] == [("algo-1", "stopped")]
+
+
+def test_code_that_was_done_before_it_was_stopped_has_its_own_end(sim: Simulation) -> None:
+    job = paused(sim)
+    sim.end_job(job, exit_code=3)
+    sim.stop(job)
+    sim.pass_time(LIMITS.grace + 40)
+    assert [end.exit_code for end in sim.job(job).hosts] == [3]
+    assert sim.world.living() == []

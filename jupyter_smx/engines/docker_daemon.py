@@ -30,6 +30,8 @@ _USUAL = "unix:///var/run/docker.sock"
 _UNIX = "unix://"
 _AT_ONCE = 16
 """Threads: hosts of a cluster come up side by side, and a daemon that hangs holds up nobody but its own engine."""
+_STARTS = 8
+"""Containers that are made and started at once: the other threads are left for questions that take a moment."""
 _LONGEST = 120
 """Seconds after which a thread gives up; whoever asked gave up before."""
 NOT_THERE, CONFLICT, UNCHANGED = 404, 409, 304
@@ -89,9 +91,14 @@ class Daemon:
         self._seconds = seconds
         self._client: APIClient | None = None
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="docker")
+        self._free = asyncio.Semaphore(_AT_ONCE)
+        self.starts = asyncio.Semaphore(_STARTS)
+        """Held by whoever has a container made and started, which takes the daemon long."""
 
     async def ask(self, question: Callable[[Any], T], seconds: float = 0.0) -> T:
         """Put a question in a thread; ``seconds`` is for one that takes longer than most.
+
+        The time runs from when there is a thread for it: a queue of ours is no silence of the daemon's.
 
         :raises DaemonError: it said no.
         :raises UnavailableError: it does not answer.
@@ -99,7 +106,8 @@ class Daemon:
         limit = max(seconds, self._seconds)
         loop = asyncio.get_running_loop()
         try:
-            return await asyncio.wait_for(loop.run_in_executor(self._threads, self._put, question), limit)
+            async with self._free:
+                return await asyncio.wait_for(loop.run_in_executor(self._threads, self._put, question), limit)
         except asyncio.TimeoutError:
             raise self._away(f"it said nothing for {limit:g} s") from None
 

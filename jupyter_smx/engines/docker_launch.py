@@ -62,25 +62,31 @@ class Launch:
     async def bring_up(self, host: str, config: dict[str, Any]) -> HostHandle:
         """Make a host's container unless it is there, start it, and wait until its agent listens.
 
+        Its time runs from when it is its turn: with many at once each of them would be late.
+
         :raises UnavailableError: it did not come up.
         """
+        loop = asyncio.get_running_loop()
         try:
-            return await asyncio.wait_for(self._launch_or_join(host, config), self._seconds)
+            async with self._daemon.starts:
+                end = loop.time() + self._seconds
+                container = await asyncio.wait_for(self._launch_or_join(host, config), self._seconds)
+            await asyncio.wait_for(self._wait(container, host), end - loop.time())
         except asyncio.TimeoutError:
             raise await self._did_not_start(host, f"said nothing for {self._seconds:g} s") from None
         except DaemonError as problem:
             raise await self._did_not_start(host, f"could not be started ({problem.words})") from problem
         except OSError as problem:
             raise await self._did_not_start(host, f"could not be started ({problem})") from problem
+        return HostHandle(host=host, data={"container": container})
 
-    async def _launch_or_join(self, host: str, config: dict[str, Any]) -> HostHandle:
+    async def _launch_or_join(self, host: str, config: dict[str, Any]) -> str:
         name = f"jupyter-smx-{self._cluster}-{host}"
         container = await self._create(name, config)
         seen = await self._seen(container, host)
         if seen["Status"] == "created":
             await self._start(container)
-        await self._wait(container, host)
-        return HostHandle(host=host, data={"container": container})
+        return container
 
     async def _create(self, name: str, config: dict[str, Any]) -> str:
         """Make a container, or find the one that somebody else made."""

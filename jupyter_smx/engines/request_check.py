@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from jupyter_smx.agent.outcome import is_full
 from jupyter_smx.engines.host_folder import SOCKET_LIMIT, HostFolder
 from jupyter_smx.launch import DATA_DIR_VARIABLE
 from jupyter_smx.model.errors import RefusedError
@@ -70,11 +71,14 @@ def used_up(cluster: str) -> RefusedError:
 
 
 def not_writable(folder: Path, problem: OSError) -> RefusedError:
-    """Refuse to launch where nothing can be written down."""
+    """Refuse to launch where nothing can be written down; a full disk may have room again."""
+    full = is_full(problem)
+    cure = "Free some space on its disk" if full else "Give yourself the right to write there"
     return RefusedError(
         f"data_dir: {str(folder)!r} cannot be written ({problem}).",
         field="data_dir",
         value=folder,
         rule="Every host has a folder there.",
-        cure=f"Give yourself the right to write there, or set {DATA_DIR_VARIABLE} to another folder.",
+        cure=f"{cure}, or set {DATA_DIR_VARIABLE} to another folder.",
+        transient=full,
     )

@@ -1,0 +1,165 @@
+"""How the daemon is asked, by many at once: at one of ours, whose answers come when a test lets them."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import json
+import os
+import socketserver
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jupyter_smx.engines import request_check
+from jupyter_smx.engines.base import ClusterRequest, HostPlan
+from jupyter_smx.engines.cluster_folders import ClusterFolders
+from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from jupyter_smx.engines.docker_daemon import Daemon
+
+MANY = 64
+SLOW = 0.1
+"""Seconds; with fewer threads than questions the last answer takes several times that."""
+LIMIT = 0.3
+
+
+class Daemons(socketserver.ThreadingUnixStreamServer):
+    """A daemon that answers everything with the same list, after ``hold(path)``."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, path: Path, hold: Callable[[str], None]) -> None:
+        super().__init__(os.fspath(path), Answer)
+        self.hold = hold
+
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    """One connection to it."""
+
+    protocol_version = "HTTP/1.1"
+    server: Daemons
+
+    def do_GET(self) -> None:
+        if "/containers/jupyter-smx-" in self.path:
+            self.answer({"message": "there is none"}, 404)
+        else:
+            self.answer({"ApiVersion": "1.41"} if self.path == "/version" else [])
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.answer({"message": "not today"}, 500)
+
+    def answer(self, body: object, status: int = 200) -> None:
+        self.server.hold(self.path)
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_words: object) -> None:
+        return
+
+    def address_string(self) -> str:
+        return "a unix socket has none"
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[[Callable[[str], None]], Daemon]]:
+    from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
+
+    servers: list[Daemons] = []
+
+    def start(hold: Callable[[str], None]) -> Daemon:
+        servers.append(Daemons(tmp_path / "d.sock", hold))
+        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        return Daemon(f"unix://{tmp_path}/d.sock", LIMIT)
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+async def test_a_queue_of_ours_is_no_silence_of_the_daemons(
+    serve: Callable[[Callable[[str], None]], Daemon],
+) -> None:
+    """Each answer comes well within the limit, and all of them together take longer than it."""
+    never = threading.Event()
+
+    def hold(path: str) -> None:
+        if path != "/version":
+            never.wait(SLOW)
+
+    daemon = serve(hold)
+    assert await daemon.containers("a=b") == []  # whoever asks first asks for the version as well
+    assert await asyncio.gather(*(daemon.containers("a=b") for _ in range(MANY))) == [[]] * MANY
+
+
+async def test_a_daemon_that_is_silent_is_still_told_from_a_queue(
+    serve: Callable[[Callable[[str], None]], Daemon],
+) -> None:
+    go = threading.Event()
+
+    def hold(_path: str) -> None:
+        go.wait(20)
+
+    daemon = serve(hold)
+    with pytest.raises(UnavailableError, match=rf"said nothing for {LIMIT:g} s"):
+        await daemon.containers("a=b")
+    go.set()
+
+
+async def test_hosts_that_start_leave_room_for_other_questions(
+    serve: Callable[[Callable[[str], None]], Daemon], tmp_path: Path
+) -> None:
+    """However many start, somebody who only asks is answered: here none of them starts before that."""
+    from jupyter_smx.engines.docker_launch import Launch  # noqa: PLC0415 - imports Docker's library
+
+    asked, begun = threading.Event(), threading.Event()
+
+    def hold(path: str) -> None:
+        if "/containers/create" in path:
+            begun.set()
+            asked.wait(20)
+
+    daemon = serve(hold)
+    plans = [HostPlan(host=f"algo-{n}", group=HOMOGENEOUS, instance_type="local", vcpus=1) for n in range(MANY)]
+    request = ClusterRequest(
+        cluster="c", hosts=tuple(plans), instance_groups=(InstanceGroup(instance_count=MANY),), python=""
+    )
+    launch = Launch(daemon, ClusterFolders(tmp_path), request, 10.0)
+    starting = [asyncio.create_task(launch.bring_up(plan.host, {"Labels": {}})) for plan in plans]
+    try:
+        await asyncio.to_thread(begun.wait, 20)
+        assert await asyncio.wait_for(daemon.containers("a=b"), 5) == []
+    finally:
+        asked.set()
+        ends = await asyncio.gather(*starting, return_exceptions=True)
+    assert all(isinstance(end, UnavailableError) and "not today" in str(end) for end in ends)
+
+
+@pytest.mark.parametrize(
+    ("error", "cure", "transient"),
+    [
+        (OSError(28, "No space left on device"), "Free some space", True),
+        (OSError(122, "Disk quota exceeded"), "Free some space", True),
+        (PermissionError(13, "Permission denied"), "Give yourself the right", False),
+    ],
+)
+def test_where_nothing_can_be_written_the_cure_fits_the_cause(
+    tmp_path: Path, error: OSError, cure: str, transient: bool
+) -> None:
+    told = request_check.not_writable(tmp_path, error)
+    assert told.cure.startswith(cure)
+    assert told.transient is transient
+    assert (told.field, str(error) in told.message) == ("data_dir", True)

@@ -75,6 +75,7 @@ class DockerEngine(Engine):
         super().__init__(**traits)
         self._found: Daemon | None = None
         self._looked: Images | None = None
+        self._has_learnt = False
         self._is_rootless = False
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
@@ -219,12 +220,14 @@ class DockerEngine(Engine):
         :raises UnavailableError: the daemon does not answer.
         """
         alive, mine = {*known}, f"{docker_plan.OWNER}={docker_plan.owner(self.data_dir)}"
-        return await remove_all(
-            self._daemon(),
-            [mine],
-            float(self.release_timeout),
-            spare=lambda row: (row.get("Labels") or {}).get(docker_plan.CLUSTER) in alive,
-        )
+        # Those that look at an image now have no cluster, and are removed by whoever made them.
+        looking = {f"/{name}" for images in self._images_of.values() for name in images.under_way}
+
+        def spare(row: dict[str, Any]) -> bool:
+            is_alive = (row.get("Labels") or {}).get(docker_plan.CLUSTER) in alive
+            return is_alive or not looking.isdisjoint(row.get("Names") or ())
+
+        return await remove_all(self._daemon(), [mine], float(self.release_timeout), spare)
 
     async def doctor(self) -> dict[str, object]:
         """Say which daemon it is, how hosts are closed in, and what is given up here."""
@@ -272,10 +275,11 @@ class DockerEngine(Engine):
         return self._looked
 
     async def _learn(self, daemon: Daemon) -> None:
-        """Find out who is who: where the daemon has no rights of its own, root in a container is its user."""
-        if not self.user and os.getuid() != 0:
+        """Find out once who is who: where the daemon has no rights of its own, root in a container is its user."""
+        if not self.user and os.getuid() != 0 and not self._has_learnt:
             info: dict[str, Any] = await daemon.ask(lambda api: api.info())
             self._is_rootless = any("rootless" in option for option in info.get("SecurityOptions") or [])
+            self._has_learnt = True
 
     def _settings(self) -> docker_plan.Settings:
         return docker_plan.Settings(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,6 +23,12 @@ PROBE = "jupyter-smx.probe"
 PYTHONS = ("python3", "python", "/opt/conda/bin/python", "/usr/local/bin/python3", "/usr/bin/python3")
 _SAY = "import json, sys; print(json.dumps(list(sys.version_info[:2])))"
 _SECONDS = 60.0
+"""Seconds that a Python may take to say which one it is."""
+_LONGER = 120.0
+"""Seconds that the daemon may be waited for beside that."""
+_START_SECONDS = 60.0
+_SILENT = -1
+_MEMORY, _PIDS = 256 << 20, 64
 _SAME = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 """What machines call their processor, and what images call it."""
 _NO_PROGRAM = ("no such file", "executable file not found", "not a directory", "permission denied")
@@ -39,11 +46,16 @@ class Images:
 
     known: ClassVar[dict[str, Image]] = {}
 
-    def __init__(self, daemon: Daemon, labels: Mapping[str, str], user: Callable[[], str]) -> None:
+    def __init__(
+        self, daemon: Daemon, labels: Mapping[str, str], user: Callable[[], str], seconds: float = _SECONDS
+    ) -> None:
         self._daemon = daemon
         self._labels = dict(labels)
         self._user = user
+        self._seconds = seconds
         self._arch = ""
+        self.under_way: set[str] = set()
+        """Names of the containers that look at an image now."""
 
     def python(self, image: str) -> str:
         """Give the word that starts Python in an image that was looked at, else the usual one."""
@@ -78,8 +90,10 @@ class Images:
     def _not_there(self, name: str, problem: DaemonError) -> RefusedError | UnavailableError:
         if problem.status not in (NOT_THERE, 400):
             return self._daemon.trouble("look at an image", problem)
+        # That there is none is said by a number; a name that none can have is explained in words.
+        words = "" if problem.status == NOT_THERE else f" ({problem.words})"
         return RefusedError(
-            f"image: {name!r} is not an image of Docker at {self._daemon.url} ({problem.words}).",
+            f"image: {name!r} is not an image of Docker at {self._daemon.url}{words}.",
             field="image",
             value=name,
             rule="Hosts are made of images that this daemon has; docker images lists them.",
@@ -111,6 +125,9 @@ class Images:
                 if version >= OLDEST:
                     return word
                 seen.append(f"{word} is Python {version[0]}.{version[1]}")
+            elif code == _SILENT:
+                seen.append(f"{word} said nothing for {self._seconds:g} s")
+                break  # the other words mostly mean the same program
             elif code != NOT_THERE:
                 seen.append(f"{word} ended with exit code {code}: {words}")
         raise RefusedError(
@@ -123,13 +140,17 @@ class Images:
         )
 
     async def _try(self, image: str, word: str) -> tuple[int, str]:
-        """Start one Python; gives its exit code and last words, and 404 where there is no such program."""
+        """Start one Python; gives its exit code and last words, 404 where there is no such program, -1 if it hangs."""
         name = f"jupyter-smx-probe-{secrets.token_hex(6)}"
+        self.under_way.add(name)
         try:
             await self._daemon.ask(
                 lambda api: api.create_container_from_config(_probe(image, word, self._user(), self._labels), name)
             )
-            code = await self._daemon.ask(lambda api: _run(api, name), _SECONDS)
+            await self._daemon.ask(lambda api: api.start(name), _START_SECONDS)
+            code = await self._ended(name)
+            if code == _SILENT:
+                return code, ""
             said = await self._daemon.ask(lambda api: api.logs(name, stdout=True, stderr=True, tail=5))
         except DaemonError as problem:
             if any(sign in problem.words.lower() for sign in _NO_PROGRAM):
@@ -137,7 +158,18 @@ class Images:
             return problem.status, problem.words
         finally:
             await self._remove(name)
+            self.under_way.discard(name)
         return code, said.decode(errors="replace").strip()
+
+    async def _ended(self, name: str) -> int:
+        """Wait until a container ends; gives its exit code, and -1 where it does not."""
+        try:
+            waits = self._daemon.ask(lambda api: int(api.wait(name, timeout=_LONGER)["StatusCode"]), _LONGER)
+            return await asyncio.wait_for(waits, self._seconds)
+        except asyncio.TimeoutError:
+            # The daemon answers others meanwhile: it is the image's own program that hangs.
+            await self._daemon.inspect(name)
+            return _SILENT
 
     async def _remove(self, name: str) -> None:
         try:
@@ -152,6 +184,7 @@ def _probe(image: str, word: str, user: str, labels: Mapping[str, str]) -> dict[
         "User": user,
         "Entrypoint": [word, "-I", "-c", _SAY],
         "Cmd": [],
+        "Healthcheck": {"Test": ["NONE"]},
         "Labels": {**labels, PROBE: "1"},
         "HostConfig": {
             "NetworkMode": "none",
@@ -159,13 +192,11 @@ def _probe(image: str, word: str, user: str, labels: Mapping[str, str]) -> dict[
             "CapDrop": ["ALL"],
             "SecurityOpt": ["no-new-privileges"],
             "LogConfig": {"Type": "json-file"},
+            "Memory": _MEMORY,
+            "MemorySwap": _MEMORY,
+            "PidsLimit": _PIDS,
         },
     }
-
-
-def _run(api: Any, name: str) -> int:
-    api.start(name)
-    return int(api.wait(name, timeout=_SECONDS)["StatusCode"])
 
 
 def _version(words: str) -> tuple[int, int]:

@@ -99,6 +99,7 @@ OTHER = Image("other", "has the same, and is another image", ("programs", "pytho
 NO_PYTHON = Image("no-python", "has a shell and no Python", ("programs",), {"Cmd": ["sh"]})
 EMPTY = Image("empty", "has no program at all", ("nothing",), {"Cmd": ["none"]})
 OLD_PYTHON = Image("old-python", "has a Python that says that it is 3.6", ("programs", "python", "old"))
+SILENT = Image("silent", "has a Python that says nothing and does not end", ("programs", "silent"))
 FOREIGN = Image("foreign", "is for another kind of processor", ("programs", "python"), {}, "s390x")
 ODD = Image(
     "odd",
@@ -115,7 +116,7 @@ ODD = Image(
         "Healthcheck": {"Test": ["CMD", "false"], "Interval": 1_000_000_000},
     },
 )
-IMAGES = (PYTHON, OTHER, NO_PYTHON, EMPTY, OLD_PYTHON, FOREIGN, ODD)
+IMAGES = (PYTHON, OTHER, NO_PYTHON, EMPTY, OLD_PYTHON, SILENT, FOREIGN, ODD)
 
 
 def architecture() -> str:
@@ -130,6 +131,7 @@ def layers() -> dict[str, Layer]:
         "programs": _programs(),
         "python": _python(),
         "old": _old_python(),
+        "silent": _silent(),
         "elsewhere": _elsewhere(),
     }
 
@@ -222,6 +224,13 @@ def _old_python() -> Layer:
     layer = Layer()
     for name in ("python", "python3"):
         layer.write(f"/usr/bin/{name}", f"#!{_interpreter()} -IS\n{_TOO_OLD}", 0o755)
+    return layer
+
+
+def _silent() -> Layer:
+    layer = Layer()
+    for name in ("python", "python3"):
+        layer.write(f"/usr/bin/{name}", "#!/bin/sh\nexec sleep 1000000\n", 0o755)
     return layer
 
 

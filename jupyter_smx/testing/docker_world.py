@@ -51,6 +51,8 @@ class Door:
         self._listener: socket.socket | None = None
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
+        self._held = b""
+        self._asked, self._go = threading.Event(), threading.Event()
         self.open()
 
     def open(self) -> None:
@@ -74,6 +76,18 @@ class Door:
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
 
+    @contextmanager
+    def holding(self, words: bytes) -> Iterator[threading.Event]:
+        """Keep what is asked in these words from the daemon until the ``with`` ends; gives what says that it was."""
+        self._held = words
+        self._asked.clear()
+        self._go.clear()
+        try:
+            yield self._asked
+        finally:
+            self._held = b""
+            self._go.set()
+
     def _serve(self, listener: socket.socket) -> None:
         while True:
             try:
@@ -95,6 +109,9 @@ class Door:
     def _carry(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65_536):
+                if self._held and self._held in data:
+                    self._asked.set()
+                    self._go.wait()
                 target.sendall(data)
         for end in (source, target):
             with contextlib.suppress(OSError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import secrets
@@ -58,6 +59,7 @@ async def test_an_image_that_no_host_can_be_made_of_is_refused_with_the_cure(
             await question
         assert UNFIT[image] in told.value.message
         assert (told.value.field, told.value.value, told.value.transient) == ("image", image, False)
+        assert told.value.message.lower().count("no such image") <= 1
         assert told.value.rule
         assert told.value.cure
     assert harness.ask("ps", "-aq") == before
@@ -80,12 +82,40 @@ async def test_an_image_is_pinned_by_its_id_and_looked_at_once(
     assert len(said) == 2
 
 
+async def test_a_python_that_never_answers_is_the_images_fault_and_not_the_daemons(
+    harness: DockerHarness, docker: Docker
+) -> None:
+    from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker_image import Images  # noqa: PLC0415 - the same
+
+    labels = {"jupyter-smx.test": "1"}
+    images = Images(Daemon(docker.host, 15.0), labels, lambda: "1000:1000", 1.0)
+    before = harness.ask("ps", "-aq")
+    with pytest.raises(RefusedError, match="python3 said nothing for 1 s") as told:
+        await images.look(docker_images.SILENT.name, lambda _words: None)
+    assert told.value.field == "image"
+    assert harness.ask("ps", "-aq") == before
+    assert images.under_way == set()
+
+
+async def test_a_look_at_an_image_is_bounded(harness: DockerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    from jupyter_smx.engines import docker_image  # noqa: PLC0415 - imports Docker's library
+
+    monkeypatch.setattr(docker_image.Images, "known", {})
+    monkeypatch.setattr(docker_image, "_SAY", "x = b'x' * (1 << 30)")
+    with pytest.raises(RefusedError, match=r"has no Python that hosts can be run with .*exit code 137"):
+        await harness.engine.pin(harness.image, lambda _words: None)
+
+
 async def test_an_image_with_ideas_of_its_own_is_a_host_like_any_other(harness: DockerHarness) -> None:
     image = await harness.engine.pin(docker_images.ODD.name, lambda _words: None)
     handle = await harness.up(replace(harness.request(), image=image))
     async with AgentClient(harness.engine, handle) as agent:
         outcome = await agent.do("import os; print(os.environ['TEST_IMAGE'], os.getcwd())")
     assert outcome.text == "odd /opt/ml/code\n"
+    [seen] = harness.inspect(handle.cluster)
+    assert "Health" not in seen["State"], "the image's own check of its health would run in every host"
+    assert seen["Config"]["StopSignal"] == "SIGTERM"
 
 
 async def test_without_a_daemon_nothing_is_known_and_the_cure_is_said(harness: DockerHarness) -> None:
@@ -134,6 +164,32 @@ async def test_a_container_that_is_killed_from_outside_is_gone(harness: DockerHa
     assert (remains / job / "log").read_bytes() == b"on\n"
     harness.ask("start", *harness.containers(handle.cluster))
     await eventually(lambda: not harness.hosts_alive(handle.cluster), "no agent takes a folder that had one")
+
+
+@pytest.mark.parametrize("gives_up", [True, False], ids=["nobody waits", "somebody waits"])
+async def test_a_container_that_is_made_after_its_release_does_not_stay(
+    harness: DockerHarness, *, gives_up: bool
+) -> None:
+    """The daemon makes it when the release has seen that there is none, whether or not anybody still waits for it."""
+    request = harness.request()
+    with harness.door.holding(b"/containers/create") as asked:
+        launch = asyncio.create_task(harness.up(request))
+        await asyncio.to_thread(asked.wait, 20)
+        if gives_up:
+            launch.cancel()
+            await asyncio.wait({launch})
+        await harness.engine.release(Handle(engine="docker", cluster=request.cluster))
+        assert harness.containers(request.cluster) == []
+    if not gives_up:
+        with pytest.raises(UnavailableError, match="released meanwhile"):
+            await launch
+
+    mine = f"--filter=label=jupyter-smx.cluster={request.cluster}"
+    await eventually(
+        lambda: "destroy" in harness.ask("events", "--since=10m", "--until=0s", mine, "--format={{.Action}}"),
+        "the container was made, and removed",
+    )
+    assert harness.leftovers(request.cluster) == []
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
@@ -214,11 +270,22 @@ async def test_a_name_that_somebody_else_has_is_left_to_them(harness: DockerHarn
 async def test_what_nobody_has_a_record_of_is_swept_and_nothing_else(harness: DockerHarness, docker: Docker) -> None:
     orphan, alive = await harness.up(harness.request(2)), await harness.up()
     stranger = harness.ask("create", "--label", "jupyter-smx.cluster=x", harness.image)
-    removed = await harness.reborn().sweep([alive.cluster])
+    from jupyter_smx.engines.docker_plan import OWNER, owner  # noqa: PLC0415 - beside the engine
+
+    looks = ("--label", f"{OWNER}={owner(str(harness.folder))}", "--label", "jupyter-smx.probe=1", harness.image)
+    for name in ("dead", "living"):
+        harness.ask("create", "--name", f"jupyter-smx-probe-{name}", *looks)
+    engine = harness.reborn()
+    await engine.pin(harness.image, lambda _words: None)
+    [images] = engine._images_of.values()  # what it would be in the middle of a look
+    images.under_way.add("jupyter-smx-probe-living")
+    removed = await engine.sweep([alive.cluster])
     assert sorted(removed) == [
         *(f"jupyter-smx-{orphan.cluster}-algo-{number}" for number in (1, 2)),
+        "jupyter-smx-probe-dead",
         f"network jupyter-smx-{orphan.cluster}",
     ]
+    harness.ask("rm", "jupyter-smx-probe-living")
     assert harness.containers(orphan.cluster) == []
     assert harness.hosts_alive(alive.cluster) == {"algo-1"}
     assert stranger in harness.ask("ps", "-aq", "--no-trunc")

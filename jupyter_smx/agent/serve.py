@@ -14,8 +14,9 @@ from jupyter_smx.agent import __version__, wire
 from jupyter_smx.agent.connection import Door
 from jupyter_smx.agent.hosts import hostconfig
 from jupyter_smx.agent.hosts.host import Host, Isolation, say
+from jupyter_smx.agent.place import ML
 from jupyter_smx.agent.system import environment, errand, namespace, process
-from jupyter_smx.agent.system.folder import QUEUES, HostFolder
+from jupyter_smx.agent.system.folder import CONFIGS, QUEUES, HostFolder
 
 CLAIMED = 3
 """Exit code of an agent whose host has one already."""
@@ -87,6 +88,8 @@ def _isolate(config: hostconfig.HostConfig, folder: HostFolder) -> Isolation:
     """Enter the host's own namespaces, or say why jobs only get variables."""
     if config.contained:
         folder.queues = QUEUES
+        # Its engine put them into memory; the host's own folder does not show that.
+        folder.apart = tuple(os.path.join(ML, name) for name in CONFIGS)
         return Isolation("container", "a container mounts nothing by itself")
     if not config.isolate:
         return Isolation("variables", "isolate is off for this host")

@@ -329,7 +329,7 @@ class DockerEngine(Engine):
             (folder.path / name).chmod(0o755)  # whatever umask this process has: somebody else runs in the container
         folder.describe(docker_plan.host_json(request, plan, self._settings()))
         if os.getuid() == 0:
-            for path in (folder.path, *(folder.path / name for name in ("ml", "tmp", "host.json"))):
+            for path in (folder.path, *(folder.path / name for name in (*docker_plan.OWNED, "host.json"))):
                 os.chown(path, reader.uid, reader.gid)
 
     def _look(self, handle: Handle, states: Mapping[str, str]) -> Observation:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from jupyter_smx.agent.place import ML, PORT
+from jupyter_smx.agent.system.folder import CONFIGS
 from jupyter_smx.engines.host_folder import MARK, description
 
 if TYPE_CHECKING:
@@ -28,8 +29,11 @@ _DIGITS = 12
 _SMALLEST_SHM = 64 << 20
 _USUAL_SHM = 1 << 30
 _LOG = {"Type": "json-file", "Config": {"max-size": "1m"}}
-MOUNTED = ("ml", "tmp", "given")
-"""Folders of a host that are there before its container."""
+MOUNTED = ("ml", *(f"ml/{name}" for name in ("input", *CONFIGS)), "tmp", "given")
+"""Folders of a host that are there before its container, outer ones first."""
+OWNED = tuple(name for name in MOUNTED if name != "given")
+"""Those that are the jobs' own."""
+_IN_MEMORY = "rw,nosuid,nodev,noexec,size=16m,mode=1777"
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -118,6 +122,8 @@ def _host_config(
     mode = _network_mode(request, settings)
     found: dict[str, Any] = {
         "Mounts": mounts(folder, archive),
+        # A processing job's configuration has its variables, and with them its secrets.
+        "Tmpfs": {f"{ML}/{name}": _IN_MEMORY for name in CONFIGS},
         "NetworkMode": mode,
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],

@@ -36,7 +36,7 @@ _INIT = "/sbin/docker-init"
 _OURS = ("JUPYTER_SMX_HOST", "HOME", "USER", "LOGNAME", RUN)
 _CONFIG = ("Image", "Hostname", "User", "Entrypoint", "Cmd", "WorkingDir", "StopSignal", "Healthcheck")
 _HOST_CONFIG = (
-    *("Mounts", "NetworkMode", "ReadonlyRootfs", "CapDrop", "SecurityOpt", "Init", "IpcMode", "NanoCpus"),
+    *("Mounts", "Tmpfs", "NetworkMode", "ReadonlyRootfs", "CapDrop", "SecurityOpt", "Init", "IpcMode", "NanoCpus"),
     *("PidsLimit", "ShmSize", "LogConfig", "Memory", "MemorySwap", "ExtraHosts"),
 )
 _ABSENT: tuple[object, ...] = (None, 0, [], {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -72,6 +73,25 @@ except OSError as error:
 me = socket.gethostbyname(socket.gethostname())
 print(json.dumps({"interfaces": sorted(os.listdir("/sys/class/net")), "outside": said, "me": me}))
 """
+KEEP = """
+import json, os, signal
+path = "/opt/ml/config/processingjobconfig.json"
+mounts = [line.split() for line in open("/proc/self/mounts")]
+print(json.dumps({
+    "has it": json.load(open(path))["Environment"]["API_KEY"] == os.environ["API_KEY"],
+    "kinds": [row[2] for row in mounts if row[1] in ("/opt/ml/config", "/opt/ml/input/config")],
+}))
+os.makedirs("/opt/ml/config/a/b")
+os.chmod("/opt/ml/config/a", 0)
+open("/opt/ml/input/config/mine", "w").write(os.environ["API_KEY"])
+print("kept", flush=True)
+signal.pause()
+"""
+LIST = """
+import json, os
+print(json.dumps({path: sorted(os.listdir(path)) for path in ("/opt/ml/config", "/opt/ml/input/config")}))
+"""
+CONFIG_FILES = ["hyperparameters.json", "inputdataconfig.json", "resourceconfig.json"]
 READ = """
 import json, os
 there = os.environ["SM_CHANNEL_DATA"]
@@ -114,7 +134,8 @@ async def test_a_job_is_closed_in_and_has_what_it_needs(harness: DockerHarness) 
     assert seen["root"] == "Read-only file system"
     assert seen["socket"] == []
     folders = {path for path in seen["writable"] if not path.startswith("/etc/")}  # there are files of Docker's own
-    assert folders == {"/opt/ml", "/run/smx", "/tmp"}  # noqa: S108 - the container's own
+    in_memory = {"/opt/ml/config", "/opt/ml/input/config"}
+    assert folders == {"/opt/ml", "/run/smx", "/tmp"} | in_memory  # noqa: S108 - the container's own
     assert (seen["tmp"], seen["home"], seen["base"]) == ("done", "done", "/opt/ml")
     assert (seen["shm"], seen["cpus"], seen["name"]) == (256 << 20, "1", "algo-1")
     assert greeting["isolation"]["mode"] == "container"
@@ -131,6 +152,21 @@ async def test_hosts_of_one_cluster_meet_by_their_names(harness: DockerHarness) 
         await one.wait_for_log(job, b"listens")
         assert (await two.do(VISIT)).record["exit_code"] == 0
         assert (await one.outcome(job)).text == "listens\nalgo-2\n"
+
+
+async def test_what_a_job_is_given_in_secret_lies_in_memory_alone_and_goes_with_it(harness: DockerHarness) -> None:
+    handle = await harness.up()
+    secret, folder = secrets.token_hex(8), harness.cluster(handle.cluster)
+    async with AgentClient(harness.engine, handle) as agent:
+        job = await agent.run(KEEP, kind="process", environment={"API_KEY": secret})
+        await agent.wait_for_log(job, b"kept")
+        on_disk = [path for path in folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+        await agent.call("stop", job=job, lease=1, grace=5, cause="stopped")
+        log = (await agent.outcome(job)).text
+        after = last_json(await agent.do(LIST, lease=2))
+    assert on_disk == []
+    assert json.loads(log.splitlines()[0]) == {"has it": True, "kinds": ["tmpfs", "tmpfs"]}
+    assert after == {"/opt/ml/config": [], "/opt/ml/input/config": CONFIG_FILES}
 
 
 @pytest.mark.parametrize("hosts", [1, 2])

@@ -74,6 +74,8 @@ def test_every_container_is_closed_in(count: int, vcpus: int, gpus: int, memory:
         sources = {Path(mount["Source"]) for mount in config["Mounts"]}
         own = Path(settings.data_dir, "clusters", request.cluster, plan.host)
         assert sources == {own, own / "ml", own / "tmp", own / "given", Path("/agent.pyz")}
+        assert set(config["Tmpfs"]) == {"/opt/ml/config", "/opt/ml/input/config"}
+        assert all("noexec" in options and "size=" in options for options in config["Tmpfs"].values())
         closed = {mount["Target"] for mount in config["Mounts"] if mount.get("ReadOnly")}
         assert closed == {docker_plan.GIVEN, docker_plan.ARCHIVE}
         json.dumps(whole)

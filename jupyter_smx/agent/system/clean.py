@@ -220,6 +220,9 @@ def renew(folder: HostFolder, batch: str) -> None:
             if name not in kept or not is_folder(path):
                 count += 1
                 _move(path, os.path.join(trash, str(count)))
+    for place in filter(is_folder, folder.apart):  # a job may have moved away what one lies in
+        for name in os.listdir(place):
+            remove(os.path.join(place, name))
     folder.make_what_jobs_use()
 
 

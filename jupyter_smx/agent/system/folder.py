@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import List
+from typing import List, Tuple
 
 # Folders of /opt/ml that exist before a job starts; the same ones are used by every job of the host.
 SKELETON = (
@@ -37,6 +37,9 @@ RENEWED = (
 )
 
 
+CONFIGS = ("input/config", "config")
+"""Folders of ``/opt/ml`` that say what the job was given, also in secret: best in memory, never on a disk."""
+
 QUEUES = "/dev/mqueue"
 """Where a machine shows its POSIX message queues; a host with a world of its own shows them in its folder, too."""
 
@@ -60,6 +63,8 @@ class HostFolder:
         self.queues = self.path("queues")
         self.inputs = self.path("inputs")
         self.given = self.path("given")
+        self.apart: Tuple[str, ...] = ()
+        """Folders of jobs that lie beside this one; they are emptied, since nothing can be moved out of them."""
 
     def path(self, *names: str) -> str:
         """Give the path of something in the folder."""

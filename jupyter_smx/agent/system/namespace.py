@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Tu
 
 from jupyter_smx.agent.place import ML
 from jupyter_smx.agent.system import mounts, process
-from jupyter_smx.agent.system.folder import QUEUES
+from jupyter_smx.agent.system.folder import CONFIGS, QUEUES
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.system.folder import HostFolder
@@ -144,7 +144,7 @@ def enter(plan: Plan) -> Outside:
     _unshare()
     mounts.mount(None, "/", None, mounts.REC | mounts.PRIVATE)
     outside = _look_back(plan)
-    for name in ("input/config", "config"):
+    for name in CONFIGS:
         mounts.mount("tmpfs", os.path.join(folder.ml, name), "tmpfs", 0, "size=16m,mode=755")
     if os.path.isdir(ML):
         mounts.bind(folder.ml, ML)

@@ -1,6 +1,6 @@
-"""Print measured figures: warm starts hop by hop, many jobs, memory, variables, inputs, GPUs, lab, groups, ranks.
+"""Print measured figures: warm starts, many jobs, memory, variables, inputs, GPUs, logs, lab, groups, ranks, containers.
 
-    python -m bench [warm] [many] [memory] [send] [input] [gpu] [log] [lab] [heterogeneous] [torchrun]
+    python -m bench [warm] [many] [memory] [send] [input] [gpu] [log] [lab] [heterogeneous] [torchrun] [docker]
                     [--jobs 100] [--rounds 3] [--preload bare sklearn torch]
 
 Every figure of a row comes from one run on one machine; quote the ratios, not the milliseconds.
@@ -13,7 +13,7 @@ import importlib
 
 from bench.warm import PRELOADS
 
-PARTS = ("warm", "many", "memory", "send", "input", "gpu", "log", "lab", "heterogeneous", "torchrun")
+PARTS = ("warm", "many", "memory", "send", "input", "gpu", "log", "lab", "heterogeneous", "torchrun", "docker")
 
 
 def main() -> None:

@@ -59,11 +59,14 @@ def cell(modules: tuple[str, ...]) -> str:
     return "\n".join(["import time", *(f"import {name}" for name in modules), "print(time.time())"])
 
 
-def run_one(shell: Any, modules: tuple[str, ...]) -> dict[str, float]:
-    """Run one job through the magic and give its moments, seconds since the epoch; ``ready`` is after its imports."""
+def run_one(shell: Any, modules: tuple[str, ...], where: str = "") -> dict[str, float]:
+    """Run one job through the magic and give its moments, seconds since the epoch; ``ready`` is after its imports.
+
+    ``where`` are options that say on which hosts.
+    """
     began = time.time()
     with contextlib.redirect_stdout(io.StringIO()):
-        shell.run_cell(f"%%train --name bench --keep-alive 10m --as job\n{cell(modules)}")
+        shell.run_cell(f"%%train --name bench --keep-alive 10m --as job {where}\n{cell(modules)}")
         record = shell.user_ns["job"].wait(120).record
         known = time.time()
         if record.status().value != "Completed":
@@ -73,12 +76,12 @@ def run_one(shell: Any, modules: tuple[str, ...]) -> dict[str, float]:
     return {**record.timings, **seen, "warm": float(record.why.start == "warm")}
 
 
-def measure(shell: Any, modules: tuple[str, ...], count: int, pause: float) -> list[dict[str, float]]:
+def measure(shell: Any, modules: tuple[str, ...], count: int, pause: float, where: str = "") -> list[dict[str, float]]:
     """Run ``count`` warm jobs with a pause in seconds between them."""
     rows = []
     for _ in range(count):
         time.sleep(pause)
-        row = run_one(shell, modules)
+        row = run_one(shell, modules, where)
         if not row["warm"]:
             raise SystemExit("A job was cold.")
         rows.append(row)

@@ -1,4 +1,4 @@
-"""Print measured figures: warm starts, many jobs, memory, variables, inputs, GPUs, logs, lab, groups, ranks, containers.
+"""Print measured figures: warm starts, many jobs, memory, variables, inputs, GPUs, logs, lab, groups, ranks, Docker.
 
     python -m bench [warm] [many] [memory] [send] [input] [gpu] [log] [lab] [heterogeneous] [torchrun] [docker]
                     [--jobs 100] [--rounds 3] [--preload bare sklearn torch]

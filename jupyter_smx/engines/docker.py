@@ -326,7 +326,8 @@ class DockerEngine(Engine):
         reader = self._reader()
         for name in docker_plan.MOUNTED:
             (folder.path / name).mkdir(exist_ok=True)
-            (folder.path / name).chmod(0o755)  # whatever umask this process has: somebody else runs in the container
+            # Whatever umask this process has: somebody else runs in the container.
+            (folder.path / name).chmod(docker_plan.mode_of(name))
         folder.describe(docker_plan.host_json(request, plan, self._settings()))
         if os.getuid() == 0:
             for path in (folder.path, *(folder.path / name for name in (*docker_plan.OWNED, "host.json"))):

@@ -145,6 +145,14 @@ def _host_config(
     return found
 
 
+def mode_of(name: str) -> int:
+    """Give the permissions of a folder that is there before its container.
+
+    Memory that is mounted over one gets its permissions from some daemons, and stays the system's own.
+    """
+    return 0o1777 if name.removeprefix("ml/") in CONFIGS else 0o755
+
+
 def mounts(folder: HostFolder, archive: Path) -> list[dict[str, Any]]:
     """List what of this machine is seen in a container: folders of its own host, and our agent."""
     inside = {"": ROOM, "ml": ML, "tmp": "/tmp", "given": GIVEN}  # noqa: S108 - the container's own

@@ -51,8 +51,7 @@ class Door:
         self._listener: socket.socket | None = None
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
-        self._held = b""
-        self._asked, self._go = threading.Event(), threading.Event()
+        self._held: list[tuple[bytes, threading.Event, threading.Event]] = []
         self.open()
 
     def open(self) -> None:
@@ -79,14 +78,13 @@ class Door:
     @contextmanager
     def holding(self, words: bytes) -> Iterator[threading.Event]:
         """Keep what is asked in these words from the daemon until the ``with`` ends; gives what says that it was."""
-        self._held = words
-        self._asked.clear()
-        self._go.clear()
+        asked, go = threading.Event(), threading.Event()
+        self._held.append((words, asked, go))
         try:
-            yield self._asked
+            yield asked
         finally:
-            self._held = b""
-            self._go.set()
+            self._held.remove((words, asked, go))
+            go.set()
 
     def _serve(self, listener: socket.socket) -> None:
         while True:
@@ -109,9 +107,10 @@ class Door:
     def _carry(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65_536):
-                if self._held and self._held in data:
-                    self._asked.set()
-                    self._go.wait()
+                for words, asked, go in [*self._held]:
+                    if words in data:
+                        asked.set()
+                        go.wait()
                 target.sendall(data)
         for end in (source, target):
             with contextlib.suppress(OSError):

@@ -7,6 +7,8 @@ number and the words of its answer.
 from __future__ import annotations
 
 import asyncio
+import http.client
+import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -111,6 +113,23 @@ class Daemon:
         except asyncio.TimeoutError:
             raise self._away(f"it said nothing for {limit:g} s") from None
 
+    async def glance(self, path: str) -> dict[str, Any]:
+        """Ask for what the daemon tells at once, without a thread: two changes of threads take as long as the answer.
+
+        :raises DaemonError: it said no.
+        :raises UnavailableError: it does not answer.
+        """
+        try:
+            status, body = await asyncio.wait_for(_get(self.url.removeprefix(_UNIX), path), self._seconds)
+        except asyncio.TimeoutError:
+            raise self._away(f"it said nothing for {self._seconds:g} s") from None
+        except (OSError, ValueError) as problem:
+            raise self._away(_innermost(problem)) from problem
+        if status != http.client.OK:
+            raise DaemonError(status, _message(body))
+        found: dict[str, Any] = json.loads(body)
+        return found
+
     async def inspect(self, container: str) -> dict[str, Any] | None:
         """Look at one container, by its id or name; None when there is no such thing.
 
@@ -173,6 +192,29 @@ class Daemon:
             cure=cure,
             transient=True,
         )
+
+
+async def _get(socket: str, path: str) -> tuple[int, bytes]:
+    """Ask in the oldest way, in which an answer is whole when the other side hangs up.
+
+    :raises OSError, ValueError: nobody listens, or what came is no answer.
+    """
+    reader, writer = await asyncio.open_unix_connection(socket)
+    try:
+        writer.write(f"GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
+        head, end, body = (await reader.read()).partition(b"\r\n\r\n")
+    finally:
+        writer.close()
+    if not end or not head.startswith(b"HTTP/"):
+        raise ValueError("it hung up" if not head else "what listens there is no Docker")
+    return int(head.split(None, 2)[1]), body
+
+
+def _message(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, TypeError, KeyError):
+        return body.decode(errors="replace").strip()
 
 
 def _innermost(problem: BaseException) -> str:

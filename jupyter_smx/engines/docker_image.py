@@ -6,6 +6,7 @@ import asyncio
 import json
 import secrets
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -31,6 +32,8 @@ _SILENT = -1
 _MEMORY, _PIDS = 256 << 20, 64
 _SAME = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 """What machines call their processor, and what images call it."""
+_NO_SUCH = (NOT_THERE, 400, 301)
+"""Answers to the name of an image: there is none, there can be none, and it is no name but leads elsewhere."""
 _NO_PROGRAM = ("no such file", "executable file not found", "not a directory", "permission denied")
 
 
@@ -76,7 +79,7 @@ class Images:
                 cure="Name one with --image, or let the administrator set DockerEngine.image.",
             )
         try:
-            told: dict[str, Any] = await self._daemon.ask(lambda api: api.inspect_image(name))
+            told = await self._daemon.glance(f"/images/{quote(name, safe='/:')}/json")
         except DaemonError as problem:
             raise self._not_there(name, problem) from problem
         found = self.known.get(told["Id"])
@@ -88,7 +91,7 @@ class Images:
         return found
 
     def _not_there(self, name: str, problem: DaemonError) -> RefusedError | UnavailableError:
-        if problem.status not in (NOT_THERE, 400):
+        if problem.status not in _NO_SUCH:
             return self._daemon.trouble("look at an image", problem)
         # That there is none is said by a number; a name that none can have is explained in words.
         words = "" if problem.status == NOT_THERE else f" ({problem.words})"

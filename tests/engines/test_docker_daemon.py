@@ -50,6 +50,8 @@ class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if "/containers/jupyter-smx-" in self.path:
             self.answer({"message": "there is none"}, 404)
+        elif self.path.startswith("/images/"):
+            self.answer({"Id": "sha256:1"})
         else:
             self.answer({"ApiVersion": "1.41"} if self.path == "/version" else [])
 
@@ -163,3 +165,70 @@ def test_where_nothing_can_be_written_the_cure_fits_the_cause(
     assert told.cure.startswith(cure)
     assert told.transient is transient
     assert (told.field, str(error) in told.message) == ("data_dir", True)
+
+
+async def test_an_image_is_looked_at_while_every_thread_is_busy(
+    serve: Callable[[Callable[[str], None]], Daemon],
+) -> None:
+    """A warm start asks for nothing else, and waits for nobody."""
+    go = threading.Event()
+
+    def hold(path: str) -> None:
+        if "/containers/json" in path:
+            go.wait(20)
+
+    daemon = serve(hold)
+    others = [asyncio.create_task(daemon.ask(lambda api: api.containers(), 20.0)) for _ in range(MANY)]
+    await asyncio.sleep(0)
+    try:
+        assert await asyncio.wait_for(daemon.glance("/images/a:1/json"), 5) == {"Id": "sha256:1"}
+    finally:
+        go.set()
+        await asyncio.gather(*others)
+
+
+async def test_a_no_is_told_from_silence_also_without_a_thread(
+    serve: Callable[[Callable[[str], None]], Daemon],
+) -> None:
+    from jupyter_smx.engines.docker_daemon import DaemonError  # noqa: PLC0415 - imports Docker's library
+
+    go = threading.Event()
+
+    def hold(path: str) -> None:
+        if "silent" in path:
+            go.wait(20)
+
+    daemon = serve(hold)
+    with pytest.raises(DaemonError, match="there is none") as told:
+        await daemon.glance("/containers/jupyter-smx-x/json")
+    assert told.value.status == 404
+    with pytest.raises(UnavailableError, match=rf"said nothing for {LIMIT:g} s"):
+        await daemon.glance("/images/silent/json")
+    go.set()
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [(b"", "it hung up"), (b"SSH-2.0-x\r\n", "no Docker"), (b"HTTP/1.0 200", "no Docker")],
+    ids=["nothing", "another service", "half an answer"],
+)
+async def test_what_is_no_answer_is_no_daemon(tmp_path: Path, said: bytes, words: str) -> None:
+    from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(said)
+        writer.close()
+
+    server = await asyncio.start_unix_server(answer, tmp_path / "x.sock")
+    async with server:
+        with pytest.raises(UnavailableError, match=words) as told:
+            await Daemon(f"unix://{tmp_path}/x.sock", 5.0).glance("/images/a/json")
+    assert told.value.transient
+
+
+async def test_where_nobody_listens_the_system_says_why(tmp_path: Path) -> None:
+    from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
+
+    with pytest.raises(UnavailableError, match="No such file or directory"):
+        await Daemon(f"unix://{tmp_path}/x.sock", 5.0).glance("/images/a/json")

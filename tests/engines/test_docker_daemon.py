@@ -168,9 +168,13 @@ def test_where_nothing_can_be_written_the_cure_fits_the_cause(
 
 
 async def test_an_image_is_looked_at_while_every_thread_is_busy(
-    serve: Callable[[Callable[[str], None]], Daemon],
+    serve: Callable[[Callable[[str], None]], Daemon], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A warm start asks for nothing else, and waits for nobody."""
+    from jupyter_smx.engines.docker_image import Image, Images  # noqa: PLC0415 - imports Docker's library
+
+    known = Image("sha256:1", "python3")
+    monkeypatch.setattr(Images, "known", {known.id: known})
     go = threading.Event()
 
     def hold(path: str) -> None:
@@ -181,7 +185,8 @@ async def test_an_image_is_looked_at_while_every_thread_is_busy(
     others = [asyncio.create_task(daemon.ask(lambda api: api.containers(), 20.0)) for _ in range(MANY)]
     await asyncio.sleep(0)
     try:
-        assert await asyncio.wait_for(daemon.glance("/images/a:1/json"), 5) == {"Id": "sha256:1"}
+        images = Images(daemon, {}, lambda: "1000:1000")
+        assert await asyncio.wait_for(images.look("a:1", lambda _words: None), 5) == known
     finally:
         go.set()
         await asyncio.gather(*others)

@@ -40,6 +40,9 @@ class Daemons(socketserver.ThreadingUnixStreamServer):
         super().__init__(os.fspath(path), Answer)
         self.hold = hold
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Keep quiet: who gave up does not hear the answer any more."""
+
 
 class Answer(http.server.BaseHTTPRequestHandler):
     """One connection to it."""

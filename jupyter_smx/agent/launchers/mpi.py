@@ -7,6 +7,7 @@ runs them in its own world, and its part is over when they are.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import re
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Callable, Dict, List
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.contract import distribution
-from jupyter_smx.agent.launchers import door
+from jupyter_smx.agent.launchers import door, rank_lines
 from jupyter_smx.agent.refusal import RefusalError
 from jupyter_smx.agent.system import process
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.place import Place
 
 _DOOR = "orted.sock"
+_CHUNK = 64 * 1024
 _TAG = re.compile(rb"\[(\d+),(\d+)\]<(stdout|stderr)>")
 
 
@@ -80,14 +82,18 @@ def lead(words: List[str], script: List[str], found: distribution.Distribution, 
     command = [mpirun, *own, *words, sys.executable, "-m", "mpi4py", *script]
     try:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0) as running:
-            lines = os.fdopen(os.dup(running.stdout.fileno()), "rb")  # type: ignore[union-attr]
-            with lines:
-                for line in lines:
-                    os.write(1, line if found.driven else tagged(line, found))
+            chunks = iter(functools.partial(running.stdout.read, _CHUNK), b"")  # type: ignore[union-attr]
+            for text in rank_lines.whole(chunks):
+                _write_all(text if found.driven else tagged(text, found))
             code = running.wait()
     finally:
         shutil.rmtree(os.path.dirname(shell), ignore_errors=True)
     return code if code >= 0 else 128 - code
+
+
+def _write_all(text: bytes) -> None:
+    while text:
+        text = text[os.write(1, text) :]
 
 
 def wait_at_door(job: str, first_line: Callable[[], None]) -> int:

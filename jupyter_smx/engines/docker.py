@@ -221,7 +221,7 @@ class DockerEngine(Engine):
         """
         alive, mine = {*known}, f"{docker_plan.OWNER}={docker_plan.owner(self.data_dir)}"
         # Those that look at an image now have no cluster, and are removed by whoever made them.
-        looking = {f"/{name}" for images in self._images_of.values() for name in images.under_way}
+        looking = {f"/{name}" for images in ((self._looked,) if self._looked else ()) for name in images.under_way}
 
         def spare(row: dict[str, Any]) -> bool:
             is_alive = (row.get("Labels") or {}).get(docker_plan.CLUSTER) in alive

@@ -280,7 +280,8 @@ async def test_what_nobody_has_a_record_of_is_swept_and_nothing_else(harness: Do
         harness.ask("create", "--name", f"jupyter-smx-probe-{name}", *looks)
     engine = harness.reborn()
     await engine.pin(harness.image, lambda _words: None)
-    [images] = engine._images_of.values()  # what it would be in the middle of a look
+    images = engine._looked  # what it would be in the middle of a look
+    assert images is not None
     images.under_way.add("jupyter-smx-probe-living")
     removed = await engine.sweep([alive.cluster])
     assert sorted(removed) == [

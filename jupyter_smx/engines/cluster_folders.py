@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from jupyter_smx.engines.host_folder import RELEASED, HostFolder, hosts_of
 from jupyter_smx.engines.request_check import is_plain
+from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +65,32 @@ class ClusterFolders(Struct, frozen=True):
         for folder in folders:
             folder.claim()
         return folders
+
+    def try_to_close(self, cluster: str) -> tuple[list[HostFolder], OSError | None]:
+        """Close a cluster's folders as far as that is possible; lists them, and gives what went wrong."""
+        try:
+            return self.close(cluster), None
+        except OSError as problem:
+            return [], problem
+
+    def not_closed(self, cluster: str, problem: OSError) -> UnavailableError:
+        """Say that a release cannot be written down, so that it is not over."""
+        return UnavailableError(
+            f"data_dir: the release of cluster {cluster} cannot be written down ({problem}).",
+            field="data_dir",
+            value=self.root,
+            cure="The release is tried again.",
+            transient=True,
+        )
+
+    def unreadable(self, cluster: str, problem: Exception) -> UnavailableError:
+        """Say that nothing is known of a cluster, which does not mean that there is none."""
+        return UnavailableError(
+            f"data_dir: the records of cluster {cluster!r} cannot be read ({problem}).",
+            field="data_dir",
+            value=self.root,
+            transient=True,
+        )
 
     def write_obituaries(self, cluster: str, ends: Mapping[str, str]) -> None:
         """Keep how hosts ended where no job could reach it; words for a sentence never hold up a release."""

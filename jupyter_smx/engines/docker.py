@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import msgspec
-from traitlets import Bool, Float, Int, List, Unicode, default
+from msgspec.structs import replace
+from traitlets import Bool, Float, Int, List, Unicode, default, validate
 
-from jupyter_smx.engines import docker_plan, given, pack, request_check
+from jupyter_smx.engines import docker_plan, docker_users, given, pack, request_check
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
+from jupyter_smx.engines.bring_up import collect
 from jupyter_smx.engines.cluster_folders import ClusterFolders
 from jupyter_smx.engines.docker_daemon import Daemon, address
-from jupyter_smx.engines.docker_image import Images
-from jupyter_smx.engines.docker_launch import Launch, obituary, remove_all
-from jupyter_smx.engines.given import Reader
+from jupyter_smx.engines.docker_image import Images, python_of
+from jupyter_smx.engines.docker_launch import ALIVE, Launch, ends_of, remove_all
 from jupyter_smx.launch import data_dir
 from jupyter_smx.model.cluster import Handle, HostHandle
 from jupyter_smx.model.errors import RefusedError, UnavailableError
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     from jupyter_smx.engines.base import HostPlan
 
-_ALIVE = ("running", "paused")
-_ROOT, _SOMEBODY = "0:0", "1000:1000"
 _VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "TZ")
 
 
@@ -71,15 +70,21 @@ class DockerEngine(Engine):
     def _default_data_dir(self) -> str:
         return os.fspath(data_dir())
 
+    @validate("user")
+    def _check_user(self, proposal: dict[str, Any]) -> str:
+        return docker_users.checked(str(proposal["value"]))
+
     def __init__(self, **traits: object) -> None:
         super().__init__(**traits)
         self._found: Daemon | None = None
         self._looked: Images | None = None
-        self._has_learnt = False
-        self._is_rootless = False
+        self._users = docker_users.Users(str(self.user))
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
-        """Give the network and the containers that the daemon would be asked for, and each ``host.json``; pure."""
+        """Give the network and the containers that the daemon would be asked for, and each ``host.json``.
+
+        An image that nobody has looked at, by this id, is taken for one whose Python has the usual name.
+        """
         settings, archive = self._settings(), self._root / pack.file_name()
         return {
             "engine": self.name,
@@ -87,7 +92,7 @@ class DockerEngine(Engine):
             "hosts": {
                 host.host: {
                     "name": docker_plan.container_name(request.cluster, host.host),
-                    "container": self._container(request, host, archive),
+                    "container": self._container(request, host, archive, python_of(request.image)),
                     "host.json": docker_plan.host_json(request, host, settings),
                 }
                 for host in request.hosts
@@ -104,33 +109,20 @@ class DockerEngine(Engine):
         """
         request_check.check_names(request)
         daemon = self._daemon()
-        await self._learn(daemon)
-        await self._images(daemon).look(request.image, lambda _words: None)
+        await self._users.learn(daemon)
+        image = await self._images(daemon).look(request.image, lambda _words: None)
+        request = replace(request, image=image.id)  # what was looked at, whatever its name means a moment later
         archive = await asyncio.to_thread(self._prepare, request)
-        # From the next line on something may cost, and whoever saved this handle can find and release it.
-        yield Handle(engine=self.name, cluster=request.cluster)
-        launch = Launch(daemon, self._folders, request, float(self.launch_timeout))
-        ready: dict[str, HostHandle] = {}
-        pending: set[asyncio.Task[HostHandle]] = set()
-        try:
-            await launch.make_network(docker_plan.network(request, self._settings()))
-            pending = {
-                asyncio.create_task(launch.bring_up(host.host, self._container(request, host, archive)))
-                for host in request.hosts
-            }
-            while pending:
-                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                if errors := [error for task in done if (error := task.exception())]:
-                    raise errors[0]
-                ready |= {task.result().host: task.result() for task in done}
-                hosts = tuple(ready[host.host] for host in request.hosts if host.host in ready)
-                yield Handle(engine=self.name, cluster=request.cluster, hosts=hosts)
-        except UnavailableError:
-            await _give_up(pending)
-            await self.release(Handle(engine=self.name, cluster=request.cluster))
-            raise
-        finally:
-            await _give_up(pending)
+        network = docker_plan.network(request, self._settings())
+        launch = Launch(daemon, self._folders, request, network, float(self.launch_timeout))
+
+        async def bring_up(host: HostPlan) -> HostHandle:
+            config = self._container(request, host, archive, image.python)
+            return await launch.bring_up(host.host, config)
+
+        async with aclosing(collect(self, request, bring_up)) as handles:
+            async for handle in handles:
+                yield handle
 
     async def find(self, cluster: str) -> Handle | None:
         """Ask the daemon which containers a cluster has; None when it never was or was released.
@@ -142,7 +134,7 @@ class DockerEngine(Engine):
                 return None
             order = [folder.path.name for folder in await asyncio.to_thread(self._folders.hosts, cluster)]
         except OSError as problem:
-            raise self._no_records(cluster, problem) from problem
+            raise self._folders.unreadable(cluster, problem) from problem
         rows = await self._daemon().containers(*self._labels(cluster))
         found = {row["Labels"][docker_plan.HOST]: row["Id"] for row in rows if docker_plan.HOST in row["Labels"]}
         hosts = tuple(HostHandle(host=host, data={"container": found[host]}) for host in order if host in found)
@@ -197,13 +189,13 @@ class DockerEngine(Engine):
         :raises UnavailableError: the daemon does not answer.
         """
         daemon = self._daemon()
-        await self._learn(daemon)
+        await self._users.learn(daemon)
         return (await self._images(daemon).look(image, say)).id
 
     async def bring(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Link or copy files and folders into the host's folder, where it may only read them."""
         folder = self._folders.host(handle.cluster, host)
-        return await asyncio.to_thread(given.bring, folder, sources, docker_plan.GIVEN, self._reader())
+        return await asyncio.to_thread(given.bring, folder, sources, docker_plan.GIVEN, self._users.reader())
 
     async def shell(self, handle: Handle, host: str) -> list[str] | None:
         """Start a shell in the container, by Docker's own command."""
@@ -232,13 +224,13 @@ class DockerEngine(Engine):
     async def doctor(self) -> dict[str, object]:
         """Say which daemon it is, how hosts are closed in, and what is given up here."""
         daemon = self._daemon()
-        info: dict[str, Any] = await daemon.ask(lambda api: api.info())
-        await self._learn(daemon)
+        info = await daemon.info()
+        await self._users.learn(daemon)
         facts: dict[str, object] = {
             "daemon": daemon.url,
             "version": info.get("ServerVersion", ""),
             "image": self.image or "each job names its own",
-            "user_of_jobs": self._settings().user,
+            "user_of_jobs": self._users.name(),
             "network": "none but the other hosts'" if self.network_isolation else "reaches the outside",
             "control_groups": f"version {info.get('CgroupVersion') or 1}",
             "warm_pools_survive_a_restart_of_the_daemon": bool(info.get("LiveRestoreEnabled")),
@@ -271,37 +263,23 @@ class DockerEngine(Engine):
     def _images(self, daemon: Daemon) -> Images:
         if self._looked is None:
             labels = {docker_plan.OWNER: docker_plan.owner(self.data_dir)}
-            self._looked = Images(daemon, labels, lambda: self._settings().user)
+            self._looked = Images(daemon, labels, self._users.name)
         return self._looked
-
-    async def _learn(self, daemon: Daemon) -> None:
-        """Find out once who is who: where the daemon has no rights of its own, root in a container is its user."""
-        if not self.user and os.getuid() != 0 and not self._has_learnt:
-            info: dict[str, Any] = await daemon.ask(lambda api: api.info())
-            self._is_rootless = any("rootless" in option for option in info.get("SecurityOptions") or [])
-            self._has_learnt = True
 
     def _settings(self) -> docker_plan.Settings:
         return docker_plan.Settings(
             data_dir=self.data_dir,
-            user=self.user or (_ROOT if self._is_rootless else _user_of(os.getuid(), os.getgid())),
+            user=self._users.name(),
             network_isolation=bool(self.network_isolation),
             pids=int(self.pids_limit),
             grace=float(self.grace),
             variables={name: os.environ[name] for name in self.variables if name in os.environ},
         )
 
-    def _reader(self) -> Reader:
-        if self._is_rootless:
-            return Reader()
-        uid, _, gid = self._settings().user.partition(":")
-        return Reader(int(uid), int(gid or uid)) if uid.isdecimal() and (gid or uid).isdecimal() else Reader()
-
     def _labels(self, cluster: str) -> list[str]:
         return [f"{name}={value}" for name, value in docker_plan.labels(self._settings(), cluster).items()]
 
-    def _container(self, request: ClusterRequest, plan: HostPlan, archive: Path) -> dict[str, Any]:
-        python = "python3" if self._looked is None else self._looked.python(request.image)
+    def _container(self, request: ClusterRequest, plan: HostPlan, archive: Path, python: str) -> dict[str, Any]:
         folder = self._folders.host(request.cluster, plan.host)
         return docker_plan.container(request, plan, folder, archive, python, self._settings())
 
@@ -323,15 +301,17 @@ class DockerEngine(Engine):
         folder = self._folders.host(request.cluster, plan.host)
         if folder.make():
             return
-        reader = self._reader()
+        reader, is_root = self._users.reader(), os.getuid() == 0
         for name in docker_plan.MOUNTED:
             (folder.path / name).mkdir(exist_ok=True)
             # Whatever umask this process has: somebody else runs in the container.
             (folder.path / name).chmod(docker_plan.mode_of(name))
-        folder.describe(docker_plan.host_json(request, plan, self._settings()))
-        if os.getuid() == 0:
-            for path in (folder.path, *(folder.path / name for name in (*docker_plan.OWNED, "host.json"))):
-                os.chown(path, reader.uid, reader.gid)
+        owned = (folder.path, *map(folder.path.joinpath, docker_plan.OWNED))
+        for path in owned if is_root else ():
+            os.chown(path, reader.uid, reader.gid)
+        # Last, as the sign that all else is done: whoever dies before it leaves the next one to do it again.
+        whose = (reader.uid, reader.gid) if is_root else None
+        folder.describe(docker_plan.host_json(request, plan, self._settings()), whose)
 
     def _look(self, handle: Handle, states: Mapping[str, str]) -> Observation:
         try:
@@ -343,7 +323,7 @@ class DockerEngine(Engine):
         except OSError:
             return Observation.UNKNOWN
         found = [states.get(str(host.data.get("container")), "") for host in handle.hosts]
-        return Observation.RUNNING if found and all(state in _ALIVE for state in found) else Observation.GONE
+        return Observation.RUNNING if found and all(state in ALIVE for state in found) else Observation.GONE
 
     async def _is_paused(self, container: str) -> bool:
         try:
@@ -353,44 +333,21 @@ class DockerEngine(Engine):
         return bool(found and found["State"].get("Paused"))
 
     async def _release(self, cluster: str) -> None:
-        try:
-            await asyncio.to_thread(self._folders.close, cluster)
-            ends = await self._ends(cluster)
-            await remove_all(self._daemon(), self._labels(cluster), float(self.release_timeout))
-            await asyncio.to_thread(self._folders.write_obituaries, cluster, ends)
-            # Once more: until it was dead an agent may have made its folders anew where somebody had deleted them.
-            folders = await asyncio.to_thread(self._folders.close, cluster)
-        except (OSError, msgspec.MsgspecError) as problem:
-            raise self._no_records(cluster, problem) from problem
+        # Containers cost and files do not: during an outage of the disk they are ended all the same.
+        await asyncio.to_thread(self._folders.try_to_close, cluster)
+        daemon, labels = self._daemon(), self._labels(cluster)
+        ends = await ends_of(daemon, labels)
+        await remove_all(daemon, labels, float(self.release_timeout))
+        await asyncio.to_thread(self._folders.write_obituaries, cluster, ends)
+        # Once more: until it was dead an agent may have made its folders anew where somebody had deleted them.
+        folders, away = await asyncio.to_thread(self._folders.try_to_close, cluster)
+        if away is not None:
+            raise self._folders.not_closed(cluster, away) from away
         for folder in folders:
             left = await asyncio.to_thread(folder.sweep)
             if left:
                 self.log.warning("Cluster %s is released; %s", cluster, left)
 
-    async def _ends(self, cluster: str) -> dict[str, str]:
-        """Say of each host how its container ended, if it did: once it is removed nobody knows it."""
-        rows = [row for row in await self._daemon().containers(*self._labels(cluster)) if row["State"] not in _ALIVE]
-        found = {row["Labels"].get(docker_plan.HOST, ""): await self._daemon().inspect(row["Id"]) for row in rows}
-        return {host: obituary(told["State"]) for host, told in found.items() if told}
-
-    def _no_records(self, cluster: str, problem: Exception) -> UnavailableError:
-        return UnavailableError(
-            f"data_dir: the records of cluster {cluster!r} cannot be read or written ({problem}).",
-            field="data_dir",
-            value=self.data_dir,
-            transient=True,
-        )
-
 
 _LIMITS = (("MemoryLimit", "memory"), ("SwapLimit", "swap"), ("CpuCfsQuota", "CPU"), ("PidsLimit", "processes"))
 """What ``docker info`` says of limits, and in our words."""
-
-
-def _user_of(uid: int, gid: int) -> str:
-    return f"{uid}:{gid}" if uid else _SOMEBODY
-
-
-async def _give_up(tasks: set[asyncio.Task[HostHandle]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -130,6 +130,20 @@ class Daemon:
         found: dict[str, Any] = json.loads(body)
         return found
 
+    async def info(self) -> dict[str, Any]:
+        """Ask what the daemon tells of itself.
+
+        :raises UnavailableError: it does not answer, or does not tell.
+        """
+        return await self._tell("tell of itself", lambda api: api.info())
+
+    async def version(self) -> dict[str, Any]:
+        """Ask which version the daemon is, and of which processor.
+
+        :raises UnavailableError: it does not answer, or does not tell.
+        """
+        return await self._tell("tell its version", lambda api: api.version())
+
     async def inspect(self, container: str) -> dict[str, Any] | None:
         """Look at one container, by its id or name; None when there is no such thing.
 
@@ -148,24 +162,23 @@ class Daemon:
 
         :raises UnavailableError: the daemon does not answer.
         """
-        try:
-            rows: list[dict[str, Any]] = await self.ask(
-                lambda api: api.containers(all=True, filters={"label": list(labels)})
-            )
-        except DaemonError as problem:
-            raise self.trouble("list containers", problem) from problem
-        return rows
+        filters = {"label": list(labels)}
+        return await self._tell("list containers", lambda api: api.containers(all=True, filters=filters))
 
     async def networks(self, *labels: str) -> list[dict[str, Any]]:
         """List networks that have all these labels.
 
         :raises UnavailableError: the daemon does not answer.
         """
+        filters = {"label": list(labels)}
+        return await self._tell("list networks", lambda api: api.networks(filters=filters))
+
+    async def _tell(self, what: str, question: Callable[[Any], Any]) -> Any:
+        """Ask what every daemon answers; one that says no is not itself now, or stands behind a proxy."""
         try:
-            rows: list[dict[str, Any]] = await self.ask(lambda api: api.networks(filters={"label": list(labels)}))
+            return await self.ask(question)
         except DaemonError as problem:
-            raise self.trouble("list networks", problem) from problem
-        return rows
+            raise self.trouble(what, problem) from problem
 
     def trouble(self, what: str, problem: DaemonError) -> UnavailableError:
         """Say that the daemon could not do something that it usually can."""

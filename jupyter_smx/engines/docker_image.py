@@ -60,11 +60,6 @@ class Images:
         self.under_way: set[str] = set()
         """Names of the containers that look at an image now."""
 
-    def python(self, image: str) -> str:
-        """Give the word that starts Python in an image that was looked at, else the usual one."""
-        found = self.known.get(image)
-        return found.python if found is not None else PYTHONS[0]
-
     async def look(self, name: str, say: Callable[[str], None]) -> Image:
         """Find an image by its name or id, and see that hosts can be made of it.
 
@@ -106,8 +101,7 @@ class Images:
     async def _check_machine(self, name: str, told: Mapping[str, Any]) -> None:
         system, arch = told.get("Os") or "linux", told.get("Architecture") or ""
         if not self._arch:
-            version: dict[str, Any] = await self._daemon.ask(lambda api: api.version())
-            self._arch = str(version.get("Arch") or "")
+            self._arch = str((await self._daemon.version()).get("Arch") or "")
         mine = _SAME.get(self._arch, self._arch)
         if system == "linux" and _SAME.get(arch, arch) in ("", mine):
             return
@@ -208,3 +202,9 @@ def _version(words: str) -> tuple[int, int]:
     except (ValueError, IndexError, TypeError):
         return (0, 0)
     return int(major), int(minor)
+
+
+def python_of(image: str) -> str:
+    """Give the word that starts Python in an image that was looked at, by its id, else the usual one."""
+    found = Images.known.get(image)
+    return found.python if found is not None else PYTHONS[0]

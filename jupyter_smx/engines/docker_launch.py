@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import logging
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.engines import docker_plan
 from jupyter_smx.engines.docker_daemon import CONFLICT, NOT_THERE, UNCHANGED, DaemonError
 from jupyter_smx.model.cluster import HostHandle
 from jupyter_smx.model.errors import UnavailableError
@@ -21,12 +23,17 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.docker_daemon import Daemon
     from jupyter_smx.engines.host_folder import HostFolder
 
+_log = logging.getLogger(__name__)
+
 _LOOK_AGAIN = 0.01
 """Seconds between looks at the file by which an agent says that it listens."""
 _LOOKS = 20
 """Such looks for one at the container: a file costs nothing to look at, a daemon some milliseconds."""
+ALIVE = ("running", "paused")
 _ENDED = ("exited", "dead")
 _LOG_LINES = 5
+_ROOM = "pool"
+"""In the words of every daemon that has no addresses left for one more network."""
 _KILLED = {137: "kill", 143: "stop"}
 """Exit codes of SIGKILL and SIGTERM, and by what people send these."""
 
@@ -34,23 +41,43 @@ _KILLED = {137: "kill", 143: "stop"}
 class Launch:
     """What is done for one request; nothing is launched twice, whoever else does the same."""
 
-    def __init__(self, daemon: Daemon, folders: ClusterFolders, request: ClusterRequest, seconds: float) -> None:
+    def __init__(
+        self,
+        daemon: Daemon,
+        folders: ClusterFolders,
+        request: ClusterRequest,
+        network: dict[str, Any] | None,
+        seconds: float,
+    ) -> None:
         self._daemon = daemon
         self._folders = folders
         self._cluster = request.cluster
+        self._is_single = len(request.hosts) == 1
+        self._wish = network
         self._seconds = seconds
+        self._making = asyncio.Lock()
+        self._network: str | None = None
 
-    async def make_network(self, wish: dict[str, Any] | None) -> None:
-        """Make the cluster's network unless it is there.
+    async def network(self) -> str:
+        """Make the cluster's network unless it is there, once for all its hosts; gives what they join.
 
         :raises UnavailableError: the daemon has no room for one more, or is away.
         """
-        if wish is None:
-            return
+        async with self._making:
+            if self._network is None:
+                self._network = "" if self._wish is None else await self._make_network(self._wish)
+        return self._network
+
+    async def _make_network(self, wish: dict[str, Any]) -> str:
         lock = self._folders.clusters / self._cluster / "network.lock"
         try:
             await self._daemon.ask(lambda api: self._network_once(api, wish, lock), self._seconds)
         except DaemonError as problem:
+            if self._is_single and _ROOM in problem.words.lower():
+                # A daemon has some thirty networks, and a machine may have more jobs: who has no other host to find
+                # need not wait for one.
+                _log.warning("Cluster %s shares Docker's usual network: %s", self._cluster, problem.words)
+                return docker_plan.BRIDGE
             raise UnavailableError(
                 f"Cluster {self._cluster} did not get its network: {problem.words}.",
                 field="hosts",
@@ -58,14 +85,16 @@ class Launch:
                 cure="docker network prune removes unused ones; the daemon's default-address-pools has room for more.",
                 transient=True,
             ) from problem
+        return str(wish["Name"])
 
-    async def bring_up(self, host: str, config: dict[str, Any]) -> HostHandle:
+    async def bring_up(self, host: str, wish: dict[str, Any]) -> HostHandle:
         """Make a host's container unless it is there, start it, and wait until its agent listens.
 
         Its time runs from when it is its turn: with many at once each of them would be late.
 
         :raises UnavailableError: it did not come up.
         """
+        config = docker_plan.joining(wish, await self.network())
         loop = asyncio.get_running_loop()
         try:
             async with self._daemon.starts:
@@ -114,10 +143,17 @@ class Launch:
         In one thread, which goes on to its end also when whoever asked was cancelled.
         """
         made = str(api.create_container_from_config(config, name)["Id"])
-        if self._folders.is_released(self._cluster):
+        if why := self._over():
             api.remove_container(made, force=True, v=True)
-            raise DaemonError(NOT_THERE, "it was released meanwhile")
+            raise DaemonError(NOT_THERE, why)
         return made
+
+    def _over(self) -> str:
+        """Say why nothing may begin in this cluster any more, "" where it may; of a disk that is away nobody knows."""
+        try:
+            return "it was released meanwhile" if self._folders.is_released(self._cluster) else ""
+        except OSError as problem:
+            return f"its folder cannot be looked at ({problem})"
 
     def _network_once(self, api: Any, wish: dict[str, Any], lock: Path) -> None:
         """Make a network unless there is one: an older daemon makes two of one name where it is asked twice at once."""
@@ -131,9 +167,9 @@ class Launch:
             made = api.create_network(
                 name, driver=wish["Driver"], internal=wish["Internal"], labels=wish["Labels"], check_duplicate=True
             )
-            if self._folders.is_released(self._cluster):
+            if why := self._over():
                 api.remove_network(made["Id"])
-                raise DaemonError(NOT_THERE, "it was released meanwhile")
+                raise DaemonError(NOT_THERE, why)
 
     async def _start(self, container: str) -> None:
         try:
@@ -209,6 +245,21 @@ def obituary(state: Mapping[str, Any]) -> str:
     if code in _KILLED:
         return f"its container was ended from outside, by docker {_KILLED[code]} or with its daemon."
     return f"its container ended with exit code {code}." if code else ""
+
+
+async def ends_of(daemon: Daemon, labels: Sequence[str]) -> dict[str, str]:
+    """Say of each host how its container ended, if it did: once it is removed nobody knows it.
+
+    :raises UnavailableError: the daemon does not say which containers there are.
+    """
+    found: dict[str, str] = {}
+    for row in await daemon.containers(*labels):
+        told = None
+        with suppress(UnavailableError):  # words for a sentence never hold up a release
+            told = None if row["State"] in ALIVE else await daemon.inspect(row["Id"])
+        if told is not None:
+            found[row["Labels"].get(docker_plan.HOST, "")] = obituary(told["State"])
+    return found
 
 
 @contextmanager

@@ -24,6 +24,8 @@ ROOM = "/run/smx"
 """Where the host's folder is in its container: a short path of ours, whatever the folder is called outside."""
 GIVEN = f"{ROOM}/given"
 ARCHIVE = "/run/smx.pyz"
+BRIDGE = "bridge"
+"""What Docker calls both its usual network and the kind of all of them."""
 _HOME = "/tmp"  # noqa: S108 - the container's own, the only place that each user of it can write to
 _DIGITS = 12
 _SMALLEST_SHM = 64 << 20
@@ -68,15 +70,27 @@ def labels(settings: Settings, cluster: str, host: str = "") -> dict[str, str]:
 
 
 def network(request: ClusterRequest, settings: Settings) -> dict[str, Any] | None:
-    """Say which network a cluster has of its own; None for one host, which has nobody to speak to."""
-    if len(request.hosts) == 1:
+    """Say which network a cluster has of its own; None for one host that may reach nobody."""
+    if _is_alone(request, settings):
         return None
     return {
         "Name": network_name(request.cluster),
-        "Driver": "bridge",
+        "Driver": BRIDGE,
         "Internal": settings.network_isolation,
         "Labels": labels(settings, request.cluster),
     }
+
+
+def _is_alone(request: ClusterRequest, settings: Settings) -> bool:
+    return settings.network_isolation and len(request.hosts) == 1
+
+
+def joining(container: dict[str, Any], network: str) -> dict[str, Any]:
+    """Give the request that makes a host in Docker's usual network, where the one of its cluster could not be made."""
+    if network != BRIDGE:
+        return container
+    config = {**container["HostConfig"], "NetworkMode": BRIDGE}
+    return {**container, "HostConfig": config, "NetworkingConfig": {"EndpointsConfig": {}}}
 
 
 def container(
@@ -97,7 +111,7 @@ def container(
         "Env": [f"{key}={value}" for key, value in {**settings.variables, **_identity(), name: mark}.items()],
         "Labels": labels(settings, request.cluster, plan.host),
         "HostConfig": _host_config(request, plan, folder, archive, settings),
-        "NetworkingConfig": {"EndpointsConfig": _endpoints(request, plan)},
+        "NetworkingConfig": {"EndpointsConfig": _endpoints(request, plan, settings)},
     }
 
 
@@ -106,25 +120,19 @@ def _identity() -> dict[str, str]:
     return {"HOME": _HOME, "USER": "smx", "LOGNAME": "smx"}
 
 
-def _endpoints(request: ClusterRequest, plan: HostPlan) -> dict[str, Any]:
-    return {} if len(request.hosts) == 1 else {network_name(request.cluster): {"Aliases": [plan.host]}}
-
-
-def _network_mode(request: ClusterRequest, settings: Settings) -> str:
-    if len(request.hosts) > 1:
-        return network_name(request.cluster)
-    return "none" if settings.network_isolation else "bridge"
+def _endpoints(request: ClusterRequest, plan: HostPlan, settings: Settings) -> dict[str, Any]:
+    return {} if _is_alone(request, settings) else {network_name(request.cluster): {"Aliases": [plan.host]}}
 
 
 def _host_config(
     request: ClusterRequest, plan: HostPlan, folder: HostFolder, archive: Path, settings: Settings
 ) -> dict[str, Any]:
-    mode = _network_mode(request, settings)
+    alone = _is_alone(request, settings)
     found: dict[str, Any] = {
         "Mounts": mounts(folder, archive),
         # A processing job's configuration has its variables, and with them its secrets.
         "Tmpfs": {f"{ML}/{name}": _IN_MEMORY for name in CONFIGS},
-        "NetworkMode": mode,
+        "NetworkMode": "none" if alone else network_name(request.cluster),
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
         "SecurityOpt": ["no-new-privileges"],
@@ -135,7 +143,7 @@ def _host_config(
         "ShmSize": max(_SMALLEST_SHM, plan.memory // 2 or _USUAL_SHM),
         "LogConfig": _LOG,
     }
-    if mode == "none":
+    if alone:
         found["ExtraHosts"] = [f"{plan.host}:127.0.0.1"]  # a container without a network does not know its own name
     if plan.memory:
         found |= {"Memory": plan.memory, "MemorySwap": plan.memory}
@@ -170,7 +178,7 @@ def host_json(request: ClusterRequest, plan: HostPlan, settings: Settings) -> di
     bound = {"cpu": plan.vcpus, "memory": plan.memory}
     limits = {"cpus": plan.vcpus, "memory": plan.memory, "whole": [name for name, size in bound.items() if size]}
     whole = description(request, plan, start_method="fork", isolate=False, grace=settings.grace, limits=limits)
-    alone = _network_mode(request, settings) == "none"
+    alone = _is_alone(request, settings)
     # Each host has a network of its own, in which the hosts' names lead to them and all ports are free.
     addresses = {host.host: "127.0.0.1" if alone else host.host for host in request.hosts}
     return whole | {"contained": True, "addresses": addresses, "port": PORT, "courier": ""}

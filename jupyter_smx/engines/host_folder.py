@@ -157,11 +157,13 @@ class HostFolder(Struct, frozen=True):
         self.path.mkdir(mode=_PRIVATE, exist_ok=True)
         return (self.path / "host.json").exists()
 
-    def describe(self, description: dict[str, object]) -> None:
-        """Write ``host.json`` as a whole. Blocks."""
+    def describe(self, description: dict[str, object], owner: tuple[int, int] | None = None) -> None:
+        """Write ``host.json`` as a whole, and as somebody else's where an ``owner`` is named. Blocks."""
         target = self.path / "host.json"
         temporary = self.path / f".host.json.{os.getpid()}-{os.urandom(4).hex()}"
         temporary.write_text(json.dumps(description, indent=1), encoding="utf-8")
+        if owner is not None:
+            os.chown(temporary, *owner)
         temporary.replace(target)
 
     def is_claimed(self) -> bool:

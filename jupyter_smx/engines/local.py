@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import time
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,6 +15,7 @@ from traitlets import Bool, Enum, Float, List, Unicode, default
 
 from jupyter_smx.engines import interpreter, local_probe, local_shell, pack, processes, request_check
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
+from jupyter_smx.engines.bring_up import collect
 from jupyter_smx.engines.cluster_folders import ClusterFolders
 from jupyter_smx.engines.host_folder import HostFolder, birth_of, data_of, description, hosts_of, readable
 from jupyter_smx.engines.local_limits import LocalLimits
@@ -106,24 +108,13 @@ class LocalEngine(Engine):
         """
         request_check.check_names(request)
         archive = await asyncio.to_thread(self._prepare, request)
-        # From the next line on something may cost, and whoever saved this handle can find and release it.
-        yield Handle(engine=self.name, cluster=request.cluster)
-        ready: dict[str, HostHandle] = {}
-        pending = {asyncio.create_task(self._bring_up(request, host.host, archive)) for host in request.hosts}
-        try:
-            while pending:
-                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                if errors := [error for task in done if (error := task.exception())]:
-                    raise errors[0]
-                ready |= {task.result().host: task.result() for task in done}
-                hosts = tuple(ready[host.host] for host in request.hosts if host.host in ready)
-                yield Handle(engine=self.name, cluster=request.cluster, hosts=hosts)
-        except UnavailableError:
-            await _give_up(pending)
-            await self.release(Handle(engine=self.name, cluster=request.cluster))
-            raise
-        finally:
-            await _give_up(pending)
+
+        async def bring_up(host: HostPlan) -> HostHandle:
+            return await self._bring_up(request, host.host, archive)
+
+        async with aclosing(collect(self, request, bring_up)) as handles:
+            async for handle in handles:
+                yield handle
 
     async def find(self, cluster: str) -> Handle | None:
         """Read from the disk which hosts a cluster has; None when it never was or was released.
@@ -133,12 +124,7 @@ class LocalEngine(Engine):
         try:
             return await asyncio.to_thread(self._find, cluster)
         except (OSError, msgspec.MsgspecError) as problem:
-            raise UnavailableError(
-                f"data_dir: the records of cluster {cluster!r} cannot be read ({problem}).",
-                field="data_dir",
-                value=self.data_dir,
-                transient=True,
-            ) from problem
+            raise self._folders.unreadable(cluster, problem) from problem
 
     async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
         """Compare each host's process id, start time and boot with the process table."""
@@ -301,7 +287,8 @@ class LocalEngine(Engine):
         return Observation.RUNNING if alive else Observation.GONE
 
     def _release(self, handle: Handle) -> None:
-        folders, _ = self._close(handle)  # during an outage what the handle names is ended all the same
+        # During an outage of the disk what the handle names is ended all the same.
+        folders, _ = self._folders.try_to_close(handle.cluster)
         births = readable(handle, folders)
         boot = processes.boot_id()
         roots = [(birth.pid, birth.start_time) for birth in births if birth.boot_id == boot]
@@ -322,34 +309,15 @@ class LocalEngine(Engine):
                 transient=True,
             )
         # Once more: until it was dead an agent may have made its folders anew where somebody had deleted them.
-        folders, away = self._close(handle)
-        if away:
-            raise UnavailableError(
-                f"data_dir: the release of cluster {handle.cluster} cannot be written down ({away}).",
-                field="data_dir",
-                value=self.data_dir,
-                cure="The release is tried again.",
-                transient=True,
-            )
+        folders, away = self._folders.try_to_close(handle.cluster)
+        if away is not None:
+            raise self._folders.not_closed(handle.cluster, away) from away
         names = {*(host.host for host in handle.hosts), *(folder.path.name for folder in folders)}
         groups = self._limits.remove(handle.cluster, names)
         for left_behind in filter(None, (groups, *(folder.sweep() for folder in folders))):
             self.log.warning("Cluster %s is released; %s", handle.cluster, left_behind)
 
-    def _close(self, handle: Handle) -> tuple[list[HostFolder], str]:
-        """Make sure that nothing can start in the cluster's folders any more; lists them, and says what went wrong."""
-        try:
-            return self._folders.close(handle.cluster), ""
-        except OSError as problem:
-            return [], str(problem)
-
     def _reap(self) -> None:
         for pid, child in list(self._children.items()):
             if child.poll() is not None:
                 self._children.pop(pid, None)
-
-
-async def _give_up(tasks: set[asyncio.Task[HostHandle]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

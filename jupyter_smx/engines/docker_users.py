@@ -1,0 +1,85 @@
+"""Who is who: as whom jobs run in containers, and whose that is on this machine's disks."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from traitlets import TraitError
+
+from jupyter_smx.engines.given import Reader
+from jupyter_smx.model.errors import RefusedError
+
+if TYPE_CHECKING:
+    from jupyter_smx.engines.docker_daemon import Daemon
+
+_ROOT, _SOMEBODY = "0:0", "1000:1000"
+_FORM = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
+
+
+def checked(user: str) -> str:
+    """Give a trait's value as it is when it is empty or two numbers.
+
+    :raises TraitError: it is neither.
+    """
+    if user and _FORM.fullmatch(user) is None:
+        raise TraitError(
+            f"DockerEngine.user: {user!r} is not uid:gid. Names mean nothing in another system's image, and Docker "
+            "takes a number without a group for the group of root. Give two numbers, as 1000:1000."
+        )
+    return user
+
+
+class Users:
+    """Who runs jobs in the containers of one daemon."""
+
+    def __init__(self, wish: str) -> None:
+        self._wish = wish
+        self._is_known = os.getuid() == 0
+        self._is_rootless = False
+
+    async def learn(self, daemon: Daemon) -> None:
+        """Find out once who is who: where the daemon has no rights of its own, root in a container is its user.
+
+        :raises RefusedError: the user that is configured cannot be had here.
+        :raises UnavailableError: the daemon does not answer.
+        """
+        if not self._is_known:
+            self._is_rootless = is_rootless(await daemon.info())
+            self._is_known = True
+        if self._wish and os.getuid() != 0 and self._wish != self._own():
+            raise RefusedError(
+                f"user: jobs cannot run as {self._wish} where this controller's user is {self._own()} in containers.",
+                field="user",
+                value=self._wish,
+                rule="A host's folder belongs to who runs in it, and only root can give a folder to somebody else.",
+                cure="Leave DockerEngine.user empty.",
+            )
+
+    def _own(self) -> str:
+        return _ROOT if self._is_rootless else f"{os.getuid()}:{os.getgid()}"
+
+    def name(self) -> str:
+        """Say who runs in a container, as ``uid:gid``."""
+        return self._wish or (_SOMEBODY if os.getuid() == 0 else self._own())
+
+    def reader(self) -> Reader:
+        """Say who that is outside of it."""
+        found = None if self._is_rootless else _FORM.fullmatch(self.name())
+        return Reader(int(found[1]), int(found[2])) if found else Reader()
+
+
+def is_rootless(info: dict[str, object]) -> bool:
+    """Say of what a daemon tells of itself whether it has no rights but those of the user who started it."""
+    return any("rootless" in option for option in _security(info))
+
+
+def maps_users(info: dict[str, object]) -> bool:
+    """Say whether a daemon that runs as root has other users on the disks than in its containers."""
+    return any("name=userns" in option for option in _security(info))
+
+
+def _security(info: dict[str, object]) -> list[str]:
+    told = info.get("SecurityOptions")
+    return [str(option) for option in told] if isinstance(told, list) else []

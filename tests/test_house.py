@@ -35,6 +35,7 @@ BORDERS = {
     "jupyter_smx/controller/app.py": "the administrator's configuration file is code",
     "jupyter_smx/controller/progress.py": "a log may say anything, and no verdict may hang on what reads it",
     "jupyter_smx/controller/service.py": "one bad record must not end all others' jobs",
+    "jupyter_smx/controller/unforeseen.py": "an engine or the system may raise anything, and no job may wait for ever",
     "jupyter_smx/engines/registry.py": "an engine is somebody else's code",
     "jupyter_smx/kernel/expression.py": "attributes and items of the user's objects",
     "jupyter_smx/kernel/handle.py": "the user's callbacks",

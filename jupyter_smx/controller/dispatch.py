@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from jupyter_smx.controller import sources
 from jupyter_smx.controller.fencing import FencedError, alone
 from jupyter_smx.controller.runspec import run_spec
+from jupyter_smx.controller.unforeseen import UnforeseenError, unforeseen
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.policy import reach, transitions
 from jupyter_smx.policy.hosts import named_hosts
@@ -40,6 +41,9 @@ class Crew(Protocol):
 
     def host_refused(self, job: Job, host: str, reason: str) -> None:
         """Learn that a host cannot have a job, and that asking again would be answered in the same way."""
+
+    def host_failed(self, job: Job, host: str, reason: str) -> None:
+        """Learn that a host cannot have a job, and that this is not the job's fault."""
 
     def step(self, job_id: str) -> None:
         """Look at a job."""
@@ -85,7 +89,8 @@ class Dispatcher:
             if before is not None:
                 await asyncio.wait({before})
             if self._crew.trail_of(job.id) is trail:
-                await self._bring_to_all(job, trail)
+                with unforeseen(_log, "Bringing what it needs to its hosts"):
+                    await self._bring_to_all(job, trail)
         except FencedError:
             self._crew.fenced()
             raise
@@ -97,8 +102,9 @@ class Dispatcher:
                 trail.not_before = self._books.steady() + AGAIN
                 self._say_that_it_waits(job)
                 return
+            end = self._crew.host_failed if isinstance(error, UnforeseenError) else self._crew.host_refused
             for host in trail.hosts:
-                self._crew.host_refused(job, host, str(error))
+                end(job, host, str(error))
         finally:
             trail.bringing = None
         if trail.places is not None and self._crew.trail_of(job.id) is trail:

@@ -10,16 +10,17 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jupyter_smx.controller.fencing import FencedError, RecordsError
+from jupyter_smx.controller.fencing import FencedError, RecordsError, alone
+from jupyter_smx.controller.unforeseen import unforeseen
 from jupyter_smx.engines.base import ClusterRequest, Engine, HostPlan, Observation
-from jupyter_smx.model.cluster import Cluster, ClusterState, Handle, Host
+from jupyter_smx.model.cluster import Cluster, ClusterState, Handle
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError, VersionMismatchError
 from jupyter_smx.model.status import Goal
 from jupyter_smx.policy import capacity
+from jupyter_smx.policy.greetings import hosts_of
 from jupyter_smx.policy.hosts import named_hosts
-from jupyter_smx.policy.learning import costs_of, worth_trying
+from jupyter_smx.policy.learning import worth_trying
 from jupyter_smx.policy.lifecycle import ClusterStep, Seen, next_cluster_step
-from jupyter_smx.policy.provenance import limits_of, machine_of
 from jupyter_smx.policy.silence import Silence, heard_nothing
 
 if TYPE_CHECKING:
@@ -142,7 +143,8 @@ class Fleet:
 
     async def _run(self, act: Callable[[Cluster], Coroutine[Any, Any, None]], cluster: Cluster, watch: _Watch) -> None:
         try:
-            await act(cluster)
+            with unforeseen(_log, f"What was being done for cluster {cluster.id}"):
+                await act(cluster)
             watch.failures = 0
         except FencedError:
             self._crew.fenced()
@@ -178,7 +180,10 @@ class Fleet:
         mine = [c for c in self._books.clusters.values() if c.key.engine == engine and c.state in settled]
         clusters = [cluster for cluster in mine if cluster.handle is not None]
         handles = [cluster.handle for cluster in clusters if cluster.handle is not None]
-        for cluster, seen in zip(clusters, await self._engine_of(engine).survey(handles), strict=True):
+        found: list[Observation] = []
+        with alone(_log, "The clusters of {} cannot be looked at", engine), unforeseen(_log, f"A look at {engine}"):
+            found = await self._engine_of(engine).survey(handles)
+        for cluster, seen in zip(clusters, found, strict=False):
             if seen is Observation.GONE and cluster.id in self._watches:
                 self._watches[cluster.id].gone = True
                 self.step(cluster.id)
@@ -238,7 +243,7 @@ class Fleet:
         else:
             # What an earlier controller began took longer, and nobody knows by how much.
             took = self._books.steady() - begun if first else None
-            hosts = _hosts(cluster, greetings)
+            hosts = hosts_of(cluster, greetings)
             ready = self._books.amend_cluster(
                 cluster.id, state=ClusterState.IN_USE, hosts=hosts, cold_start_seconds=took
             )
@@ -246,10 +251,11 @@ class Fleet:
                 self._crew.cluster_ready(ready, greetings)
 
     async def _collect_handles(self, engine: Engine, request: ClusterRequest) -> None:
-        async for handle in engine.acquire(request):
-            changed = self._books.clusters[request.cluster]
-            # On disk before anything more is done: from here on the cluster costs.
-            self._books.amend_cluster(changed.id, durable=True, handle=handle)
+        with unforeseen(_log, f"The launch of hosts by the engine {engine.name}"):
+            async for handle in engine.acquire(request):
+                changed = self._books.clusters[request.cluster]
+                # On disk before anything more is done: from here on the cluster costs.
+                self._books.amend_cluster(changed.id, durable=True, handle=handle)
 
     async def _give_up(self, cluster: Cluster, error: SmxError, *, launched: bool = True) -> None:
         now = self._books.clusters.get(cluster.id, cluster)
@@ -265,7 +271,8 @@ class Fleet:
         if cluster.handle is None:
             raise RefusedError(f"The engine {cluster.key.engine} gave no handle.", transient=True)
         engine = self._engine_of(cluster.key.engine)
-        return await self._agents.open(engine, cluster.handle, self._books.store.epoch)
+        with unforeseen(_log, f"The way to the hosts of the engine {engine.name}"):
+            return await self._agents.open(engine, cluster.handle, self._books.store.epoch)
 
     async def _connect(self, cluster: Cluster) -> None:
         if cluster.handle is None:
@@ -285,7 +292,7 @@ class Fleet:
             return
         changed = self._books.clusters.get(cluster.id)
         if changed is not None:
-            hosts = _hosts(changed, greetings)
+            hosts = hosts_of(changed, greetings)
             if hosts != changed.hosts:
                 # What they imported while nobody listened is warmth, too.
                 changed = self._books.amend_cluster(changed.id, hosts=hosts) or changed
@@ -373,27 +380,3 @@ class Fleet:
                 watch.action.cancel()
         for survey in self._surveys:
             survey.cancel()
-
-
-def _hosts(cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> tuple[Host, ...]:
-    rows = []
-    for host in named_hosts(cluster.key.instance_groups):
-        said = greetings[host.name]
-        isolation, preload = said.get("isolation", {}), said.get("preload", {})
-        rows.append(
-            Host(
-                name=host.name,
-                group=host.group,
-                instance_type=host.instance_type,
-                isolation=isolation.get("mode", ""),
-                isolation_reason=isolation.get("reason", ""),
-                limits=limits_of(said),
-                python_version=str(said.get("python", "")),
-                agent_version=str(said.get("version", "")),
-                preloaded=tuple(preload.get("loaded", ())),
-                preload_failures=dict(preload.get("failed", {})),
-                preload_costs=costs_of(preload),
-                machine=machine_of(said),
-            )
-        )
-    return tuple(rows)

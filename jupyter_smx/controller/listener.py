@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from jupyter_smx.controller.fencing import FencedError, RecordsError
 from jupyter_smx.controller.job_folder import StagingError
 from jupyter_smx.controller.trail import Trail
+from jupyter_smx.controller.unforeseen import UnforeseenError
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.status import ENDING, SecondaryStatus, message_of
-from jupyter_smx.policy import transitions
+from jupyter_smx.policy import retries, transitions
 from jupyter_smx.policy.hosts import named_hosts
 
 if TYPE_CHECKING:
@@ -126,8 +127,7 @@ class Listener(ABC):
         if job.goal in ENDING:
             self._finisher.stop_unstarted(replace(job, cluster="", lease=0))
         else:
-            whose = "CapacityError" if error.transient else "ClientError"
-            self._finisher.fail_unstarted([job], f"{whose}: {error}")
+            self._finisher.fail_unstarted([job], _reason(error))
         self._trails.pop(job.id, None)
         self.room_made()
 
@@ -138,15 +138,15 @@ class Listener(ABC):
     def environment_failed(self, jobs: Sequence[Job], error: SmxError) -> None:
         """End jobs whose requirements cannot be had."""
         # What sagemaker-training says where pip fails.
-        self._finisher.fail_unstarted(jobs, f"AlgorithmError: InstallRequirementsError: {error}")
+        pip = f"AlgorithmError: InstallRequirementsError: {error}"
+        self._finisher.fail_unstarted(jobs, _reason(error) if isinstance(error, UnforeseenError) else pip)
         for job in jobs:
             self._trails.pop(job.id, None)
         self.room_made()
 
     def image_refused(self, jobs: Sequence[Job], error: SmxError) -> None:
         """End jobs of whose image no hosts can be made."""
-        whose = "CapacityError" if error.transient else "ClientError"
-        self._finisher.fail_unstarted(jobs, f"{whose}: {error}")
+        self._finisher.fail_unstarted(jobs, _reason(error))
         for job in jobs:
             self._trails.pop(job.id, None)
         self.room_made()
@@ -274,3 +274,10 @@ class Listener(ABC):
         task = asyncio.create_task(coroutine, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _reason(error: SmxError) -> str:
+    """Say why a job could not begin, and by whose fault."""
+    if isinstance(error, UnforeseenError):
+        return f"{retries.OURS}: {error}"
+    return f"{'CapacityError' if error.transient else 'ClientError'}: {error}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec.structs import replace
 
 from jupyter_smx.controller.fencing import FencedError, alone
+from jupyter_smx.controller.unforeseen import unforeseen
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.model.image import Image
 from jupyter_smx.model.status import ENDING
@@ -140,7 +141,8 @@ class Preparation:
     async def _provide(self, name: str, build: _Build, job: Job) -> None:
         trouble, image = None, None
         try:
-            image = await self._obtain(job, build)
+            with unforeseen(_log, f"{_doing(job)} ({_wanted(job)})"):
+                image = await self._obtain(job, build)
         except SmxError as error:
             trouble = error
         finally:
@@ -289,6 +291,9 @@ def _doing(job: Job) -> str:
     return LOOKING if job.spec.image else BEGUN
 
 
+def _wanted(job: Job) -> str:
+    return job.spec.image or environment.words(environment.environment_of(job.spec))
+
+
 def _why(job: Job, step: str = "") -> Why:
-    words = job.spec.image or environment.words(environment.environment_of(job.spec))
-    return Why(start="none", sentence=f"{_doing(job)} ({words}){': ' if step else ''}{step}.")
+    return Why(start="none", sentence=f"{_doing(job)} ({_wanted(job)}){': ' if step else ''}{step}.")

@@ -296,6 +296,10 @@ class Reconciler(Listener):
         """End a job on a host that would refuse it for ever."""
         self._host_ended(job.id, host, {"cause": "refused", "failure": reason})
 
+    def host_failed(self, job: Job, host: str, reason: str) -> None:
+        """End a job on a host by a fault of ours."""
+        self._host_ended(job.id, host, {"cause": "host", "failure": reason})
+
     def _send_stop(self, job: Job) -> None:
         trail = self._trail(job)
         trail.stop_sent = True

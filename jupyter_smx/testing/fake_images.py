@@ -24,6 +24,7 @@ class FakeImages(FakeEngine):
     ``images`` has what each name means now, ``usual`` is the image of jobs that name none, ``made_of`` says of which
     image each cluster was made. ``brought`` are the paths that a host sees, by those of this machine. ``pin_seconds``
     and ``bring_seconds`` pass meanwhile; ``unreachable`` is how often a host cannot be reached before it can.
+    ``pin_error`` and ``bring_error`` are raised as they are, as by something that nobody foresaw.
     ``overlaps`` names hosts that were brought something while they were brought something else.
     """
 
@@ -38,6 +39,8 @@ class FakeImages(FakeEngine):
         self.asked_for: Counter[str] = Counter()
         self.pin_seconds = 0.0
         self.bring_seconds = 0.0
+        self.pin_error: Exception | None = None
+        self.bring_error: Exception | None = None
         self.unreachable = 0
         self.missing: set[str] = set()
         self.at_work: set[tuple[str, str]] = set()
@@ -54,6 +57,8 @@ class FakeImages(FakeEngine):
         if self.pin_seconds:
             say("3 of 5 layers")
             await asyncio.sleep(self.pin_seconds)
+        if self.pin_error is not None:
+            raise self.pin_error
         if image not in self.images:
             raise RefusedError(f"--image: there is no image {image!r}.", field="image", value=image, cure="Build it.")
         return self.images[image]
@@ -74,6 +79,8 @@ class FakeImages(FakeEngine):
             await asyncio.sleep(self.bring_seconds)
         finally:
             self.at_work.discard(key)
+        if self.bring_error is not None:
+            raise self.bring_error
         if self.unreachable:
             self.unreachable -= 1
             raise UnavailableError(f"{host} cannot be reached.", transient=True)

@@ -1,0 +1,40 @@
+"""The hosts of a cluster as their agents describe them when they greet. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.model.cluster import Host
+from jupyter_smx.policy.hosts import named_hosts
+from jupyter_smx.policy.learning import costs_of
+from jupyter_smx.policy.provenance import limits_of, machine_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jupyter_smx.model.cluster import Cluster
+
+
+def hosts_of(cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> tuple[Host, ...]:
+    """Give the hosts in the job's order; an older agent says less of itself."""
+    rows = []
+    for host in named_hosts(cluster.key.instance_groups):
+        said = greetings[host.name]
+        isolation, preload = said.get("isolation", {}), said.get("preload", {})
+        rows.append(
+            Host(
+                name=host.name,
+                group=host.group,
+                instance_type=host.instance_type,
+                isolation=isolation.get("mode", ""),
+                isolation_reason=isolation.get("reason", ""),
+                limits=limits_of(said),
+                python_version=str(said.get("python", "")),
+                agent_version=str(said.get("version", "")),
+                preloaded=tuple(preload.get("loaded", ())),
+                preload_failures=dict(preload.get("failed", {})),
+                preload_costs=costs_of(preload),
+                machine=machine_of(said),
+            )
+        )
+    return tuple(rows)

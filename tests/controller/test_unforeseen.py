@@ -1,0 +1,173 @@
+"""Whatever an engine or the system raises, no job waits for ever: it ends by our fault, says so, and leaves nothing."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jupyter_smx.controller import sources
+from jupyter_smx.model.channel import Channel
+from jupyter_smx.model.status import SecondaryStatus, Status
+from jupyter_smx.testing.fake_images import FakeImages
+from jupyter_smx.testing.fakes import Trouble
+from jupyter_smx.testing.simulation import Simulation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from jupyter_smx.engines.base import Observation
+    from jupyter_smx.testing.fake_world import FakeWorld
+
+START = 0.6
+RAW = [OSError(errno.ESTALE, "Stale file handle"), RuntimeError("a bug"), KeyError("bug"), TimeoutError()]
+"""What nobody raises on purpose."""
+IDS = ["the system", "a bug", "another", "without a word"]
+
+
+@pytest.fixture
+def far() -> Iterator[Simulation]:
+    with Simulation(engine=FakeImages) as simulation:
+        engine(simulation).usual = "train:1"
+        yield simulation
+
+
+def engine(sim: Simulation) -> FakeImages:
+    assert isinstance(sim.engine, FakeImages)
+    return sim.engine
+
+
+def ended(sim: Simulation, job: str, error: Exception) -> str:
+    """See that a job failed by our fault, that the log says where, and that no host is left; gives the reason."""
+    record = sim.job(job)
+    assert record.status() is Status.FAILED
+    assert record.failure_reason.startswith("InternalServerError: ")
+    assert type(error).__name__ in record.failure_reason
+    assert (str(error) or "without a word") in record.failure_reason
+    assert any("Traceback" in bug and type(error).__name__ in bug for bug in sim.bugs)
+    sim.bugs.clear()
+    sim.pass_time(60)
+    assert sim.world.living() == []
+    assert sim.world.starts == {}
+    assert sim.bugs == []
+    return record.failure_reason
+
+
+class Breaks(Trouble):
+    """Raises what is no answer, at one of the questions, while it lasts."""
+
+    def __init__(self, when: str, error: Exception) -> None:
+        self.when = when
+        self.error = error
+
+    def _at(self, when: str) -> None:
+        if when == self.when:
+            raise self.error
+
+    async def before_launch(self) -> None:
+        self._at("before the launch")
+
+    async def while_starting(self, world: FakeWorld, cluster: str) -> None:
+        del world, cluster
+        self._at("after the launch")
+
+    def connecting(self, host: str) -> None:
+        del host
+        self._at("at the connection")
+
+    def seen(self, found: Observation) -> Observation:
+        self._at("at a survey")
+        return found
+
+
+@pytest.mark.parametrize("error", RAW, ids=IDS)
+def test_an_image_that_cannot_even_be_asked_for_ends_the_job(far: Simulation, error: Exception) -> None:
+    engine(far).pin_error = error
+    job = far.submit(image="train:1")
+    far.pass_time(START)
+    assert "Looking at the image (train:1) broke off" in ended(far, job, error)
+    assert engine(far).asked_for["train:1"] == 1
+
+
+@pytest.mark.parametrize("error", RAW, ids=IDS)
+def test_what_cannot_be_brought_for_an_unknown_reason_ends_the_job(
+    far: Simulation, tmp_path: Path, error: Exception
+) -> None:
+    engine(far).bring_error = error
+    job = far.submit(channels=(Channel(name="x", source=str(tmp_path)),), keep_alive=600)
+    far.pass_time(START)
+    assert "Bringing what it needs to its hosts broke off" in ended(far, job, error)
+
+
+def test_sources_that_the_system_does_not_let_us_look_at_end_the_job(
+    far: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = RuntimeError("Symlink loop")
+
+    def look(_spec: object) -> None:
+        raise error
+
+    monkeypatch.setattr(sources, "look", look)
+    job = far.submit(channels=(Channel(name="x", source=str(tmp_path)),))
+    far.pass_time(START)
+    ended(far, job, error)
+
+
+@pytest.mark.parametrize(
+    ("when", "error"),
+    [
+        *((when, error) for when in ("before the launch", "after the launch") for error in RAW),
+        # There an error of the system's is foreseen: the host cannot be reached, and it is tried again.
+        *(("at the connection", error) for error in RAW if not isinstance(error, OSError)),
+    ],
+)
+def test_hosts_that_break_off_while_they_come_up_end_the_job_and_go(
+    sim: Simulation, when: str, error: Exception
+) -> None:
+    sim.troubled_by(Breaks(when, error))
+    job = sim.submit(keep_alive=600)
+    sim.pass_time(2)
+    ended(sim, job, error)
+
+
+def test_a_build_that_breaks_off_ends_the_job_by_our_fault_and_not_by_its_own(
+    sim: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = OSError(errno.EIO, "Input/output error")
+
+    async def build(*_words: object) -> None:
+        raise error
+
+    monkeypatch.setattr(sim.world.builder, "build", build)
+    job = sim.submit(requirements=("numpy",))
+    sim.pass_time(2)
+    ended(sim, job, error)
+
+
+def test_a_survey_that_breaks_off_loses_nobody_and_the_next_one_counts(sim: Simulation) -> None:
+    job = sim.submit()
+    sim.pass_time(START)
+    sim.troubled_by(Breaks("at a survey", RuntimeError("a bug")))
+    sim.pass_time(20)
+    assert sim.job(job).state is SecondaryStatus.TRAINING
+    assert all("A look at fake broke off" in bug for bug in sim.bugs)
+    assert len(sim.bugs) >= 3
+    sim.bugs.clear()
+    sim.troubled_by()
+    sim.kill_host(sim.hosts(job)[0])
+    sim.pass_time(20)
+    assert sim.job(job).status() is Status.FAILED
+
+
+def test_a_job_that_breaks_off_is_retried_where_it_asked_for_that(far: Simulation, tmp_path: Path) -> None:
+    engine(far).bring_error = RuntimeError("a bug")
+    job = far.submit(channels=(Channel(name="x", source=str(tmp_path)),), retries=1)
+    far.pass_time(START)
+    engine(far).bring_error = None
+    far.pass_time(30)
+    assert far.job(job).state is SecondaryStatus.TRAINING
+    assert far.job(job).attempt == 2
+    assert len(far.bugs) == 1
+    far.bugs.clear()

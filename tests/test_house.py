@@ -217,3 +217,12 @@ def test_the_page_knows_the_version_of_the_package() -> None:
     package = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))["version"]
     page = re.findall(r"VERSION = '(.+)'", (ROOT / "src" / "version.ts").read_text(encoding="utf-8"))
     assert page == [package]
+
+
+def test_every_part_of_an_engine_is_kept_from_the_parts_of_the_other() -> None:
+    """A new one is not seen by import-linter before it stands in both of its lists, as what imports and as what is."""
+    contracts = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    parts = [path for kind in ("docker", "local") for path in (ROOT / "jupyter_smx" / "engines").glob(f"{kind}*.py")]
+    assert len(parts) > 10
+    missing = [path.stem for path in parts if contracts.count(f'"jupyter_smx.engines.{path.stem}",') < 2]
+    assert missing == []

@@ -17,6 +17,7 @@ from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Obser
 from jupyter_smx.engines.bring_up import collect
 from jupyter_smx.engines.cluster_folders import ClusterFolders
 from jupyter_smx.engines.docker_daemon import Daemon, address
+from jupyter_smx.engines.docker_ground import Ground
 from jupyter_smx.engines.docker_image import Images, python_of
 from jupyter_smx.engines.docker_launch import ALIVE, Launch, ends_of, remove_all
 from jupyter_smx.launch import data_dir
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
     from jupyter_smx.engines.base import HostPlan
+    from jupyter_smx.engines.docker_image import Image
 
 _VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "TZ")
 
@@ -78,6 +80,7 @@ class DockerEngine(Engine):
         super().__init__(**traits)
         self._found: Daemon | None = None
         self._looked: Images | None = None
+        self._ground: Ground | None = None
         self._users = docker_users.Users(str(self.user))
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
@@ -109,8 +112,7 @@ class DockerEngine(Engine):
         """
         request_check.check_names(request)
         daemon = self._daemon()
-        await self._users.learn(daemon)
-        image = await self._images(daemon).look(request.image, lambda _words: None)
+        image = await self._look_at(request.image, lambda _words: None)
         request = replace(request, image=image.id)  # what was looked at, whatever its name means a moment later
         archive = await asyncio.to_thread(self._prepare, request)
         network = docker_plan.network(request, self._settings())
@@ -188,9 +190,7 @@ class DockerEngine(Engine):
         :raises RefusedError: it is not there, has no Python, or is made for another machine.
         :raises UnavailableError: the daemon does not answer.
         """
-        daemon = self._daemon()
-        await self._users.learn(daemon)
-        return (await self._images(daemon).look(image, say)).id
+        return (await self._look_at(image, say)).id
 
     async def bring(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Link or copy files and folders into the host's folder, where it may only read them."""
@@ -266,6 +266,18 @@ class DockerEngine(Engine):
             self._looked = Images(daemon, labels, self._users.name)
         return self._looked
 
+    async def _look_at(self, name: str, say: Callable[[str], None]) -> Image:
+        """See that hosts can be made of an image, and, once, that they can live here."""
+        daemon = self._daemon()
+        await self._users.learn(daemon)
+        images = self._images(daemon)
+        found = await images.look(name, say)
+        if self._ground is None:
+            labels = {docker_plan.OWNER: docker_plan.owner(self.data_dir)}
+            self._ground = Ground(daemon, self._folders, labels, self._users, images.under_way)
+        await self._ground.check(found)
+        return found
+
     def _settings(self) -> docker_plan.Settings:
         return docker_plan.Settings(
             data_dir=self.data_dir,
@@ -301,17 +313,13 @@ class DockerEngine(Engine):
         folder = self._folders.host(request.cluster, plan.host)
         if folder.make():
             return
-        reader, is_root = self._users.reader(), os.getuid() == 0
         for name in docker_plan.MOUNTED:
             (folder.path / name).mkdir(exist_ok=True)
             # Whatever umask this process has: somebody else runs in the container.
             (folder.path / name).chmod(docker_plan.mode_of(name))
-        owned = (folder.path, *map(folder.path.joinpath, docker_plan.OWNED))
-        for path in owned if is_root else ():
-            os.chown(path, reader.uid, reader.gid)
+        self._users.own(folder.path, *map(folder.path.joinpath, docker_plan.OWNED))
         # Last, as the sign that all else is done: whoever dies before it leaves the next one to do it again.
-        whose = (reader.uid, reader.gid) if is_root else None
-        folder.describe(docker_plan.host_json(request, plan, self._settings()), whose)
+        folder.describe(docker_plan.host_json(request, plan, self._settings()), self._users.own)
 
     def _look(self, handle: Handle, states: Mapping[str, str]) -> Observation:
         try:

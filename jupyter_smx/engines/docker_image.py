@@ -142,7 +142,7 @@ class Images:
         self.under_way.add(name)
         try:
             await self._daemon.ask(
-                lambda api: api.create_container_from_config(_probe(image, word, self._user(), self._labels), name)
+                lambda api: api.create_container_from_config(probe(image, word, self._user(), self._labels), name)
             )
             await self._daemon.ask(lambda api: api.start(name), _START_SECONDS)
             code = await self._ended(name)
@@ -175,7 +175,8 @@ class Images:
             return  # it was never made, or is being removed
 
 
-def _probe(image: str, word: str, user: str, labels: Mapping[str, str]) -> dict[str, Any]:
+def probe(image: str, word: str, user: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    """Give the request that makes a container of a moment, closed in as a host is."""
     return {
         "Image": image,
         "User": user,

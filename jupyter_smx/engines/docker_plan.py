@@ -164,11 +164,12 @@ def mode_of(name: str) -> int:
 def mounts(folder: HostFolder, archive: Path) -> list[dict[str, Any]]:
     """List what of this machine is seen in a container: folders of its own host, and our agent."""
     inside = {"": ROOM, "ml": ML, "tmp": "/tmp", "given": GIVEN}  # noqa: S108 - the container's own
-    found = [_bind(str(folder.path / name), target, closed=name == "given") for name, target in inside.items()]
-    return [*found, _bind(str(archive), ARCHIVE, closed=True)]
+    found = [bind(str(folder.path / name), target, closed=name == "given") for name, target in inside.items()]
+    return [*found, bind(str(archive), ARCHIVE, closed=True)]
 
 
-def _bind(source: str, target: str, *, closed: bool) -> dict[str, Any]:
+def bind(source: str, target: str, *, closed: bool) -> dict[str, Any]:
+    """Let a container see a file or folder of this machine."""
     found: dict[str, Any] = {"Type": "bind", "Source": source, "Target": target}
     return found | ({"ReadOnly": True} if closed else {})
 

@@ -12,6 +12,8 @@ from jupyter_smx.engines.given import Reader
 from jupyter_smx.model.errors import RefusedError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from jupyter_smx.engines.docker_daemon import Daemon
 
 _ROOT, _SOMEBODY = "0:0", "1000:1000"
@@ -63,6 +65,12 @@ class Users:
     def name(self) -> str:
         """Say who runs in a container, as ``uid:gid``."""
         return self._wish or (_SOMEBODY if os.getuid() == 0 else self._own())
+
+    def own(self, *paths: Path) -> None:
+        """Give files and folders to who runs in containers; only root can, and for others they have the right owner."""
+        reader = self.reader()
+        for path in paths if os.getuid() == 0 else ():
+            os.chown(path, reader.uid, reader.gid)
 
     def reader(self) -> Reader:
         """Say who that is outside of it."""

@@ -23,7 +23,7 @@ from jupyter_smx.model.cluster import HostHandle
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from jupyter_smx.engines.base import ClusterRequest, HostPlan
     from jupyter_smx.model.cluster import Handle
@@ -157,13 +157,12 @@ class HostFolder(Struct, frozen=True):
         self.path.mkdir(mode=_PRIVATE, exist_ok=True)
         return (self.path / "host.json").exists()
 
-    def describe(self, description: dict[str, object], owner: tuple[int, int] | None = None) -> None:
-        """Write ``host.json`` as a whole, and as somebody else's where an ``owner`` is named. Blocks."""
+    def describe(self, description: dict[str, object], own: Callable[[Path], None] = lambda _path: None) -> None:
+        """Write ``host.json`` as a whole; ``own`` gives it to who reads it before it has its name. Blocks."""
         target = self.path / "host.json"
         temporary = self.path / f".host.json.{os.getpid()}-{os.urandom(4).hex()}"
         temporary.write_text(json.dumps(description, indent=1), encoding="utf-8")
-        if owner is not None:
-            os.chown(temporary, *owner)
+        own(temporary)
         temporary.replace(target)
 
     def is_claimed(self) -> bool:

@@ -73,6 +73,9 @@ class Breaks(Trouble):
         del world, cluster
         self._at("after the launch")
 
+    def asked(self) -> None:
+        self._at("at every question")
+
     def connecting(self, host: str) -> None:
         del host
         self._at("at the connection")
@@ -171,3 +174,17 @@ def test_a_job_that_breaks_off_is_retried_where_it_asked_for_that(far: Simulatio
     assert far.job(job).attempt == 2
     assert len(far.bugs) == 1
     far.bugs.clear()
+
+
+def test_a_release_that_breaks_off_is_tried_again_with_pauses(sim: Simulation) -> None:
+    sim.finish(keep_alive=600)
+    sim.troubled_by(Breaks("at every question", RuntimeError("a bug")))
+    sim.call(lambda: sim.controller.desk.release(sim.pools()[0].id))
+    sim.pass_time(60)
+    assert 3 <= len(sim.bugs) <= 12
+    assert all("broke off" in bug for bug in sim.bugs)
+    assert len(sim.world.living()) == 1
+    sim.bugs.clear()
+    sim.troubled_by()
+    sim.pass_time(31)
+    assert sim.world.living() == []

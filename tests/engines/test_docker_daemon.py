@@ -142,7 +142,7 @@ async def test_hosts_that_start_leave_room_for_other_questions(
     request = ClusterRequest(
         cluster="c", hosts=tuple(plans), instance_groups=(InstanceGroup(instance_count=MANY),), python=""
     )
-    launch = Launch(daemon, ClusterFolders(tmp_path), request, 10.0)
+    launch = Launch(daemon, ClusterFolders(tmp_path), request, None, 10.0)
     starting = [asyncio.create_task(launch.bring_up(plan.host, {"Labels": {}})) for plan in plans]
     try:
         await asyncio.to_thread(begun.wait, 20)

@@ -81,16 +81,37 @@ def test_every_container_is_closed_in(count: int, vcpus: int, gpus: int, memory:
         json.dumps(whole)
 
 
-def test_one_host_has_no_network_of_its_own_and_several_have() -> None:
-    one, three = request_of(plans(1)), request_of(plans(3))
-    assert docker_plan.network(one, SETTINGS) is None
-    network = docker_plan.network(three, SETTINGS)
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("isolated", [False, True])
+def test_every_cluster_has_a_network_of_its_own_but_one_host_that_may_reach_nobody(
+    count: int, *, isolated: bool
+) -> None:
+    settings, request = replace(SETTINGS, network_isolation=isolated), request_of(plans(count))
+    network = docker_plan.network(request, settings)
+    if count == 1 and isolated:
+        assert network is None
+        assert asked(request, request.hosts[0], settings)["HostConfig"]["NetworkMode"] == "none"
+        return
     assert network is not None
-    for plan in three.hosts:
-        whole = asked(three, plan)
+    assert network["Internal"] is isolated
+    for plan in request.hosts:
+        whole = asked(request, plan, settings)
         assert whole["HostConfig"]["NetworkMode"] == network["Name"]
         assert whole["NetworkingConfig"]["EndpointsConfig"] == {network["Name"]: {"Aliases": [plan.host]}}
         assert whole["Hostname"] == plan.host
+        assert docker_plan.host_json(request, plan, settings)["addresses"] == {
+            other.host: other.host for other in request.hosts
+        }
+
+
+def test_who_joins_dockers_usual_network_is_closed_in_all_the_same() -> None:
+    [plan] = plans()
+    whole = asked(request_of([plan]), plan)
+    shared = docker_plan.joining(whole, docker_plan.BRIDGE)
+    assert docker_plan.joining(whole, whole["HostConfig"]["NetworkMode"]) == whole
+    assert shared["NetworkingConfig"] == {"EndpointsConfig": {}}
+    changed = {name for name in whole["HostConfig"] if shared["HostConfig"][name] != whole["HostConfig"][name]}
+    assert changed == {"NetworkMode"}
 
 
 def test_labels_and_names_do_not_tell_others_where_the_data_lies() -> None:

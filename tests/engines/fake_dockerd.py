@@ -1,0 +1,169 @@
+"""A Docker daemon of ours on a socket: it makes no containers, and does in their folders what a test says they do."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import socket
+import socketserver
+import struct
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+IMAGE = "sha256:" + "1" * 64
+
+
+class FakeDockerd(socketserver.ThreadingUnixStreamServer):
+    """Containers are what they were asked for, and how they are: ``{"config": …, "state": …, "said": …}``, by name.
+
+    ``live`` is what a container does when it is started. ``refuses`` has, by the beginning of what is asked for (as
+    ``POST /networks/create``), the number and the words of a no. ``asked`` is everything that was asked for.
+    """
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, path: Path, live: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__(os.fspath(path), _Answer)
+        self.url = f"unix://{path}"
+        self.live = live
+        self.refuses: dict[str, tuple[int, str]] = {}
+        self.info: dict[str, Any] = {"SecurityOptions": []}
+        self.containers: dict[str, dict[str, Any]] = {}
+        self.networks: dict[str, dict[str, Any]] = {}
+        self.asked: list[str] = []
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Keep quiet: who gave up does not hear the answer any more."""
+
+    def answer(self, what: str, body: dict[str, Any]) -> tuple[int, object]:
+        """Give the number and the body of an answer."""
+        plain = what.replace("/v1.41/", "/", 1)
+        self.asked.append(plain)
+        no = next((no for start, no in self.refuses.items() if what.startswith(start) or plain.startswith(start)), None)
+        if no is not None:
+            return no[0], {"message": no[1]}
+        way, _, path = plain.partition(" ")
+        path, _, query = path.partition("?")
+        kind, _, rest = path.strip("/").partition("/")
+        if kind == "images":
+            return 200, {"Id": IMAGE, "Os": "linux", "Architecture": "amd64"}
+        if kind in ("version", "info"):
+            return 200, {"ApiVersion": "1.41", "Arch": "amd64"} if kind == "version" else self.info
+        if kind == "networks":
+            return self._network(way, rest, body)
+        return self._container(way, rest, query, body)
+
+    def _network(self, way: str, name: str, body: dict[str, Any]) -> tuple[int, object]:
+        if way == "POST":
+            self.networks[body["Name"]] = {**body, "Id": body["Name"]}
+            return 201, {"Id": body["Name"]}
+        if way == "DELETE":
+            return (204, {}) if self.networks.pop(name, None) else (404, {"message": "no such network"})
+        return 200, [*self.networks.values()]
+
+    def _container(self, way: str, rest: str, query: str, body: dict[str, Any]) -> tuple[int, object]:
+        name, _, act = rest.partition("/")
+        if rest == "create":
+            made = unquote(query.partition("name=")[2])
+            self.containers[made] = {"config": body, "state": {"Status": "created"}, "said": ""}
+            return 201, {"Id": made}
+        if rest == "json":
+            return 200, [self._row(key) for key in self.containers]
+        if name not in self.containers:
+            return 404, {"message": "no such container"}
+        return self._one(f"{way} {act}".strip(), name)
+
+    def _one(self, what: str, name: str) -> tuple[int, object]:
+        one = self.containers[name]
+        if what == "DELETE":
+            del self.containers[name]
+        elif what == "POST start":
+            one["state"] = {"Status": "running"}
+            self.live(one)
+        elif what == "GET logs":
+            return 200, one["said"].encode()
+        elif what == "POST wait":
+            return 200, {"StatusCode": one["state"].get("ExitCode", 0)}
+        else:
+            config = {"Tty": False, "Labels": one["config"]["Labels"]}
+            return 200, {"Id": name, "State": one["state"], "Config": config}
+        return 204, {}
+
+    def _row(self, name: str) -> dict[str, Any]:
+        one = self.containers[name]
+        return {"Id": name, "Names": [f"/{name}"], "State": one["state"]["Status"], "Labels": one["config"]["Labels"]}
+
+
+class _Answer(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: FakeDockerd
+
+    def _take(self) -> None:
+        given = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        status, said = self.server.answer(f"{self.command} {self.path}", json.loads(given) if given else {})
+        is_log = isinstance(said, bytes)
+        data = struct.pack(">BxxxL", 1, len(said)) + said if is_log else json.dumps(said).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/octet-stream" if is_log else "application/json")
+        self.send_header("Content-Length", str(0 if status == 204 else len(data)))
+        self.end_headers()
+        if status != 204:
+            self.wfile.write(data)
+
+    do_GET = do_POST = do_DELETE = _take  # noqa: N815 - the names that the base class calls
+
+    def log_message(self, *_words: object) -> None:
+        return
+
+    def address_string(self) -> str:
+        return "a unix socket has none"
+
+
+@contextmanager
+def serving(path: Path, live: Callable[[dict[str, Any]], None]) -> Iterator[FakeDockerd]:
+    """Let such a daemon listen."""
+    server = FakeDockerd(path, live)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def room(container: dict[str, Any]) -> Path:
+    """Give the folder of this machine that a container would see as its own."""
+    [first, *_] = container["config"]["HostConfig"]["Mounts"]
+    return Path(first["Source"])
+
+
+def end(container: dict[str, Any], code: int, said: str = "") -> None:
+    """Let a container have ended."""
+    container["state"], container["said"] = {"Status": "exited", "ExitCode": code}, said
+
+
+def answer(container: dict[str, Any], *, token: str = "", listens: bool = True) -> None:
+    """Do what a container does that tries its folder, and sees it."""
+    folder = room(container)
+    token = token or (folder / "token").read_text()
+    if listens:
+        line = socket.socket(socket.AF_UNIX)
+        there = os.open(folder, os.O_PATH)
+        line.bind(f"/proc/self/fd/{there}/agent.sock")
+        os.close(there)
+        line.listen(1)
+        threading.Thread(target=_serve, args=(line, token), daemon=True).start()
+    (folder / "answer").write_text(token)
+
+
+def _serve(line: socket.socket, token: str) -> None:
+    with line, line.accept()[0] as visitor:
+        visitor.sendall(token.encode())

@@ -1,0 +1,138 @@
+"""Whether containers share folders, users and sockets with this machine is tried before any host is launched."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_dockerd import IMAGE, answer, end, room, serving
+
+from jupyter_smx.engines.cluster_folders import ClusterFolders
+from jupyter_smx.model.errors import RefusedError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fake_dockerd import FakeDockerd
+
+    from jupyter_smx.engines.docker_ground import Ground
+
+
+class World:
+    """A daemon, and what its containers do."""
+
+    def __init__(self, daemon: FakeDockerd, folder: Path) -> None:
+        self.daemon = daemon
+        self.folder = folder
+        self.under_way: set[str] = set()
+
+    def ground(self, seconds: float = 5.0) -> Ground:
+        from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
+        from jupyter_smx.engines.docker_ground import Ground  # noqa: PLC0415 - the same
+        from jupyter_smx.engines.docker_users import Users  # noqa: PLC0415 - beside it
+
+        folders, daemon = ClusterFolders(self.folder), Daemon(self.daemon.url, 5.0)
+        return Ground(daemon, folders, {"mine": "1"}, Users(""), self.under_way, seconds)
+
+    def is_clean(self) -> bool:
+        left = [*self.daemon.containers, *self.under_way, *(self.folder / "clusters").iterdir()]
+        return left == []
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with serving(tmp_path / "d.sock", answer) as daemon:
+        yield World(daemon, tmp_path / "it's\na folder")
+
+
+async def check(ground: Ground) -> None:
+    from jupyter_smx.engines.docker_image import Image  # noqa: PLC0415 - imports Docker's library
+
+    await ground.check(Image(IMAGE, "python3"))
+
+
+async def refused(world: World, ground: Ground) -> RefusedError:
+    with pytest.raises(RefusedError) as told:
+        await check(ground)
+    assert told.value.field == "docker_host"
+    assert told.value.value == world.daemon.url
+    assert told.value.rule
+    assert "DOCKER_HOST" in told.value.cure
+    assert world.is_clean()
+    return told.value
+
+
+async def test_it_is_tried_once_and_nothing_of_it_stays(world: World) -> None:
+    ground = world.ground()
+    await check(ground)
+    await check(ground)
+    assert sum("/containers/create" in one for one in world.daemon.asked) == 1
+    assert world.is_clean()
+
+
+async def test_it_is_tried_as_a_host_lives(world: World) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def live(container: dict[str, Any]) -> None:
+        seen.append(container["config"])
+        assert room(container).stat().st_mode & 0o777 == 0o700
+        assert {path.stat().st_uid for path in (room(container), room(container) / "token")} == {os.getuid() or 1000}
+        answer(container)
+
+    world.daemon.live = live
+    await check(world.ground())
+    [config] = seen
+    assert config["User"] == (f"{os.getuid()}:{os.getgid()}" if os.getuid() else "1000:1000")
+    assert config["HostConfig"]["CapDrop"] == ["ALL"]
+    assert config["HostConfig"]["ReadonlyRootfs"] is True
+    assert config["HostConfig"]["Mounts"][0]["Target"] == "/run/smx"
+    assert config["Labels"] == {"mine": "1", "jupyter-smx.probe": "1"}
+
+
+async def test_a_container_that_ends_says_why(world: World) -> None:
+    def live(container: dict[str, Any]) -> None:
+        end(container, 1, "PermissionError: [Errno 13] Permission denied: 'token'\n")
+
+    world.daemon.live = live
+    told = await refused(world, world.ground())
+    assert "(PermissionError: [Errno 13] Permission denied: 'token')" in told.message
+    assert "virtual" in told.cure
+
+
+async def test_a_daemon_that_maps_users_is_told_so(world: World) -> None:
+    world.daemon.live = lambda container: end(container, 1, "PermissionError")
+    world.daemon.info = {"SecurityOptions": ["name=seccomp,profile=default", "name=userns"]}
+    assert "userns-remap" in (await refused(world, world.ground())).cure
+
+
+async def test_a_folder_that_the_daemon_does_not_see_is_told_in_its_words(world: World) -> None:
+    world.daemon.refuses["POST /containers/create"] = (400, "bind source path does not exist: /somewhere")
+    assert "bind source path does not exist" in (await refused(world, world.ground())).message
+
+
+async def test_a_folder_of_the_same_name_elsewhere_is_not_ours(world: World) -> None:
+    world.daemon.live = lambda _container: None
+    assert "wrote nothing there within 0.1 s" in (await refused(world, world.ground(0.1))).message
+
+
+async def test_a_socket_that_nobody_can_reach_is_told(world: World) -> None:
+    world.daemon.live = lambda container: answer(container, listens=False)
+    assert "its socket cannot be reached" in (await refused(world, world.ground())).message
+
+
+async def test_a_socket_of_somebody_else_is_told(world: World) -> None:
+    world.daemon.live = lambda container: answer(container, token="another")  # noqa: S106 - no secret
+    assert "somebody else answers" in (await refused(world, world.ground())).message
+
+
+async def test_a_daemon_that_cannot_now_says_nothing_of_the_ground(world: World) -> None:
+    world.daemon.refuses["POST /containers/create"] = (503, "it is just starting")
+    ground = world.ground()
+    with pytest.raises(UnavailableError, match="it is just starting") as told:
+        await check(ground)
+    assert told.value.transient
+    assert world.is_clean()
+    world.daemon.refuses.clear()
+    await check(ground)

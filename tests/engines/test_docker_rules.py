@@ -1,0 +1,331 @@
+"""What the Docker engine does whatever its daemon says: at one of ours, which says what a test lets it say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import nobody
+import pytest
+from fake_dockerd import IMAGE, answer, end, room, serving
+from traitlets import TraitError
+
+from jupyter_smx.engines.base import ClusterRequest, HostPlan, Observation
+from jupyter_smx.engines.cluster_folders import ClusterFolders
+from jupyter_smx.model.cluster import Handle, HostHandle
+from jupyter_smx.model.errors import SmxError, UnavailableError
+from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterator
+    from pathlib import Path
+
+    from fake_dockerd import FakeDockerd
+
+    from jupyter_smx.engines.docker import DockerEngine
+
+NO_ROOM = "could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the network"
+
+
+def live(container: dict[str, Any]) -> None:
+    """Be what was asked for: a look at an image, one at the ground, or an agent that listens as soon as it starts."""
+    if "Mounts" not in container["config"]["HostConfig"]:
+        end(container, 0, "[3, 11]\n")
+    elif (room(container) / "token").exists():
+        answer(container)
+    else:
+        (room(container) / "agent.json").write_text("{}")
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDockerd]:
+    from jupyter_smx.engines.docker_image import Images  # noqa: PLC0415 - imports Docker's library
+
+    monkeypatch.setattr(Images, "known", {})
+    with serving(tmp_path / "d.sock", live) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def known(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the image and the ground have been looked at: what they are is tried elsewhere."""
+    from jupyter_smx.engines.docker_ground import Ground  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker_image import Image, Images  # noqa: PLC0415 - the same
+
+    del daemon
+
+    async def firm(_ground: object, _image: object) -> None:
+        return None
+
+    monkeypatch.setattr(Images, "known", {IMAGE: Image(IMAGE, "/opt/conda/bin/python")})
+    monkeypatch.setattr(Ground, "check", firm)
+
+
+def engine_at(daemon: FakeDockerd, folder: Path, **traits: Any) -> DockerEngine:
+    from jupyter_smx.engines.docker import DockerEngine  # noqa: PLC0415 - imports Docker's library
+
+    return DockerEngine(data_dir=os.fspath(folder), docker_host=daemon.url, **traits)
+
+
+def wanted(hosts: int = 1, image: str = "train:1") -> ClusterRequest:
+    plans = [HostPlan(host=f"algo-{n}", group=HOMOGENEOUS, instance_type="local", vcpus=1) for n in range(1, hosts + 1)]
+    groups = (InstanceGroup(instance_count=hosts),)
+    return ClusterRequest(cluster="c1", hosts=tuple(plans), instance_groups=groups, python="", image=image)
+
+
+async def up(engine: DockerEngine, request: ClusterRequest) -> Handle:
+    handle = Handle(engine="docker", cluster="")
+    async for handle in engine.acquire(request):  # noqa: B007 - the last one is wanted
+        pass
+    return handle
+
+
+async def end_of(question: Coroutine[Any, Any, Any]) -> BaseException | None:
+    [found] = await asyncio.gather(question, return_exceptions=True)
+    return found if isinstance(found, BaseException) else None
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        "GET /images",
+        "GET /version",
+        "GET /v1.41/version",
+        "GET /info",
+        "GET /containers",
+        "GET /networks",
+        "POST",
+        "DELETE",
+        "",
+    ],
+)
+@pytest.mark.parametrize("status", [403, 503])
+async def test_a_no_of_the_daemon_is_never_anything_but_an_error_of_ours(
+    daemon: FakeDockerd, tmp_path: Path, status: int, refused: str
+) -> None:
+    """A daemon that begins or ends says 503 to all, and a proxy that lets little through says 403."""
+    handle = Handle(engine="docker", cluster="c1", hosts=(HostHandle(host="algo-1", data={"container": "x"}),))
+    (tmp_path / "clusters" / "c1").mkdir(parents=True)
+    engine = engine_at(daemon, tmp_path, launch_timeout=0.3, release_timeout=0.3)
+    daemon.refuses = {refused: (status, "not today")}
+    ends = {
+        "pin": await end_of(engine.pin("train:1", lambda _words: None)),
+        "acquire": await end_of(up(engine, wanted())),
+        "find": await end_of(engine.find("c1")),
+        "release": await end_of(engine.release(handle)),
+        "doctor": await end_of(engine.doctor()),
+        "sweep": await end_of(engine.sweep([])),
+    }
+    assert await engine.survey([handle]) in ([Observation.UNKNOWN], [Observation.GONE])
+    raised = {name: error for name, error in ends.items() if error is not None}
+    assert {name: error for name, error in raised.items() if not isinstance(error, SmxError)} == {}
+    # The library asks for the version by itself, and tells the number of the answer.
+    assert [
+        error for error in raised.values() if "not today" not in str(error) and f"{status} " not in str(error)
+    ] == []
+    assert raised
+    if not refused:
+        assert {*raised} == {*ends}
+
+
+async def test_where_nothing_is_refused_hosts_come_up(daemon: FakeDockerd, tmp_path: Path) -> None:
+    engine = engine_at(daemon, tmp_path)
+    handle = await up(engine, wanted(2))
+    assert [host.host for host in handle.hosts] == ["algo-1", "algo-2"]
+    assert sorted(daemon.containers) == ["jupyter-smx-c1-algo-1", "jupyter-smx-c1-algo-2"]
+    assert sum("/containers/create" in one for one in daemon.asked) == 4, "two looks, once, and two hosts"
+    await engine.release(handle)
+
+
+@pytest.mark.usefixtures("known")
+async def test_hosts_are_made_of_what_was_looked_at_and_start_its_python(daemon: FakeDockerd, tmp_path: Path) -> None:
+    engine = engine_at(daemon, tmp_path)
+    await up(engine, wanted(image="train:1"))
+    [container] = daemon.containers.values()
+    assert container["config"]["Image"] == IMAGE
+    assert container["config"]["Entrypoint"][0] == "/opt/conda/bin/python"
+
+
+@pytest.mark.usefixtures("known")
+async def test_a_cluster_has_a_network_of_its_own_and_gives_it_back(daemon: FakeDockerd, tmp_path: Path) -> None:
+    engine = engine_at(daemon, tmp_path)
+    handle = await up(engine, wanted(3))
+    assert [*daemon.networks] == ["jupyter-smx-c1"]
+    assert len(handle.hosts) == 3
+    assert sum(one.startswith("POST /networks/create") for one in daemon.asked) == 1
+    joined = {one["config"]["HostConfig"]["NetworkMode"] for one in daemon.containers.values()}
+    assert joined == {"jupyter-smx-c1"}
+    await engine.release(handle)
+    assert (daemon.containers, daemon.networks) == ({}, {})
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize("words", [NO_ROOM, "all predefined address pools have been fully subnetted"])
+async def test_where_there_is_no_room_for_a_network_one_host_does_without_and_several_do_not(
+    daemon: FakeDockerd, tmp_path: Path, caplog: pytest.LogCaptureFixture, words: str
+) -> None:
+    daemon.refuses["POST /networks/create"] = (500, words)
+    engine = engine_at(daemon, tmp_path)
+    handle = await up(engine, wanted())
+    [container] = daemon.containers.values()
+    assert container["config"]["HostConfig"]["NetworkMode"] == "bridge"
+    assert container["config"]["NetworkingConfig"] == {"EndpointsConfig": {}}
+    assert words in caplog.text
+    await engine.release(handle)
+    with pytest.raises(UnavailableError, match="did not get its network") as told:
+        await up(engine_at(daemon, tmp_path / "other"), wanted(2))
+    assert "docker network prune" in told.value.cure
+    assert daemon.containers == {}
+
+
+@pytest.mark.usefixtures("known")
+async def test_another_no_to_a_network_is_no_reason_to_share_one(daemon: FakeDockerd, tmp_path: Path) -> None:
+    daemon.refuses["POST /networks/create"] = (403, "not today")
+    with pytest.raises(UnavailableError, match="did not get its network: not today"):
+        await up(engine_at(daemon, tmp_path), wanted())
+    assert daemon.containers == {}
+
+
+@pytest.mark.usefixtures("known")
+async def test_containers_end_although_the_data_folder_is_away(daemon: FakeDockerd, tmp_path: Path) -> None:
+    folder, away = tmp_path / "smx", tmp_path / "away"
+    engine = engine_at(daemon, folder)
+    handle = await up(engine, wanted(2))
+    folder.rename(away)
+    folder.touch()
+    with pytest.raises(UnavailableError, match="the release of cluster c1 cannot be written down") as told:
+        await engine.release(handle)
+    assert (told.value.field, told.value.transient) == ("data_dir", True)
+    assert (daemon.containers, daemon.networks) == ({}, {})
+    folder.unlink()
+    away.rename(folder)
+    await engine.release(handle)
+    assert ClusterFolders(folder).is_released("c1")
+    assert await engine.find("c1") is None
+
+
+@pytest.mark.usefixtures("known")
+async def test_a_container_that_nobody_can_look_at_holds_up_no_release(daemon: FakeDockerd, tmp_path: Path) -> None:
+    engine = engine_at(daemon, tmp_path)
+    handle = await up(engine, wanted(2))
+    for one in daemon.containers.values():
+        end(one, 4)
+    daemon.refuses["GET /containers/jupyter-smx-c1-algo-1/json"] = (500, "it is damaged")
+    await engine.release(handle)
+    assert daemon.containers == {}
+    assert [engine.obituary("c1", host) for host in ("algo-1", "algo-2")] == [
+        "",
+        "its container ended with exit code 4.",
+    ]
+
+
+@pytest.mark.usefixtures("known")
+async def test_what_is_made_while_nobody_can_see_whether_it_was_released_does_not_stay(
+    daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = engine_at(daemon, tmp_path)
+    is_released = ClusterFolders.is_released
+
+    def look(folders: ClusterFolders, cluster: str) -> bool:
+        if daemon.containers:
+            raise OSError(116, "Stale file handle")
+        return is_released(folders, cluster)
+
+    monkeypatch.setattr(ClusterFolders, "is_released", look)
+    with pytest.raises(UnavailableError, match="Stale file handle"):
+        await up(engine, wanted())
+    assert daemon.containers == {}
+
+
+@pytest.mark.usefixtures("known")
+async def test_who_dies_before_a_host_is_described_leaves_the_next_one_to_make_its_folder(
+    daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever came last: the sign that all is done is there only where all belongs to who runs in the container."""
+    from jupyter_smx.engines.docker_users import Users  # noqa: PLC0415 - beside the engine
+
+    class Killed(BaseException):
+        pass
+
+    own, folder = Users.own, tmp_path / "clusters" / "c1" / "algo-1"
+    for moment in range(1, 20):
+        left = moment
+
+        def dying(users: Users, *paths: Path) -> None:
+            nonlocal left
+            for path in paths:
+                left -= 1
+                if left == 0:
+                    raise Killed
+                own(users, path)
+
+        monkeypatch.setattr(Users, "own", dying)
+        engine = engine_at(daemon, tmp_path)
+        try:
+            engine._prepare(wanted(image=IMAGE))
+        except Killed:
+            assert not (folder / "host.json").exists()
+            continue
+        break
+    assert moment > 5, "each of its folders is one such moment"
+    uid = os.getuid() or 1000
+    owned = [folder, folder / "ml", folder / "tmp", folder / "ml" / "input", folder / "host.json"]
+    assert {path.stat().st_uid for path in owned} == {uid}
+
+
+@pytest.mark.parametrize("user", ["1000", "nobody", "1000:", ":5", "1:2:3", "-1:5", "1000:staff", " 1:1", "१:१"])
+def test_a_user_that_is_no_pair_of_numbers_is_refused_at_once(tmp_path: Path, user: str) -> None:
+    from jupyter_smx.engines.docker import DockerEngine  # noqa: PLC0415 - imports Docker's library
+
+    with pytest.raises(TraitError, match=r"DockerEngine\.user: .* is not uid:gid") as told:
+        DockerEngine(data_dir=os.fspath(tmp_path), user=user)
+    assert "1000:1000" in str(told.value)
+
+
+def test_a_user_that_is_one_is_taken(tmp_path: Path) -> None:
+    from jupyter_smx.engines.docker import DockerEngine  # noqa: PLC0415 - imports Docker's library
+
+    for user in ("", "0:0", "4321:1234"):
+        assert DockerEngine(data_dir=os.fspath(tmp_path), user=user).user == user
+
+
+LEARN = """
+import asyncio, json, sys
+from jupyter_smx.engines.docker_users import Users
+from jupyter_smx.model.errors import RefusedError
+
+class Daemon:
+    def __init__(self, options):
+        self.options = options
+    async def info(self):
+        return {"SecurityOptions": self.options}
+
+said = {}
+for user in ("", "4321:1234", "65534:65534", "0:0"):
+    for kind, options in (("usual", ["name=seccomp"]), ("rootless", ["name=seccomp", "name=rootless"])):
+        users = Users(user)
+        try:
+            asyncio.run(users.learn(Daemon(options)))
+            said[f"{user} {kind}"] = [users.name(), users.reader().uid]
+        except RefusedError as error:
+            said[f"{user} {kind}"] = error.field
+print(json.dumps(said))
+"""
+
+
+@pytest.mark.skipif(not nobody.interpreter(), reason="only root can try what others may")
+def test_who_is_not_root_runs_jobs_as_nobody_else() -> None:
+    found = json.loads(nobody.run(LEARN))
+    own = nobody.NOBODY
+    assert found == {
+        " usual": [f"{own}:{own}", own],
+        " rootless": ["0:0", -1],
+        "4321:1234 usual": "user",
+        "4321:1234 rootless": "user",
+        f"{own}:{own} usual": [f"{own}:{own}", own],
+        f"{own}:{own} rootless": "user",
+        "0:0 usual": "user",
+        "0:0 rootless": ["0:0", -1],
+    }

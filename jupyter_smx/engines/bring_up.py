@@ -9,7 +9,7 @@ from jupyter_smx.model.cluster import Handle
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
     from typing import Any
 
     from jupyter_smx.engines.base import ClusterRequest, Engine, HostPlan
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 async def collect(
     engine: Engine, request: ClusterRequest, bring_up: Callable[[HostPlan], Coroutine[Any, Any, HostHandle]]
-) -> AsyncIterator[Handle]:
+) -> AsyncGenerator[Handle, None]:
     """Yield an empty handle, and another one whenever one more host listens.
 
     The caller closes it (:func:`contextlib.aclosing`): whoever waits no more must leave nothing under way.

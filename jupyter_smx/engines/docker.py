@@ -17,11 +17,12 @@ from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Obser
 from jupyter_smx.engines.bring_up import collect
 from jupyter_smx.engines.cluster_folders import ClusterFolders
 from jupyter_smx.engines.docker_daemon import Daemon, address
+from jupyter_smx.engines.docker_folders import daemon_of, prepare
 from jupyter_smx.engines.docker_ground import Ground
 from jupyter_smx.engines.docker_image import Images, python_of
-from jupyter_smx.engines.docker_launch import ALIVE, Launch, ends_of, remove_all
+from jupyter_smx.engines.docker_launch import ALIVE, Launch, ends_of, handle_of, remove_all
 from jupyter_smx.launch import data_dir
-from jupyter_smx.model.cluster import Handle, HostHandle
+from jupyter_smx.model.cluster import Handle
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.engines.base import HostPlan
     from jupyter_smx.engines.docker_image import Image
+    from jupyter_smx.model.cluster import HostHandle
 
 _VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "TZ")
 
@@ -78,7 +80,8 @@ class DockerEngine(Engine):
 
     def __init__(self, **traits: object) -> None:
         super().__init__(**traits)
-        self._found: Daemon | None = None
+        self._url = ""
+        self._daemons: dict[str, Daemon] = {}
         self._looked: Images | None = None
         self._ground: Ground | None = None
         self._users = docker_users.Users(str(self.user))
@@ -112,10 +115,12 @@ class DockerEngine(Engine):
         """
         request_check.check_names(request)
         daemon = self._daemon()
+        await self._check_place(request.cluster, daemon)
         image = await self._look_at(request.image, lambda _words: None)
         request = replace(request, image=image.id)  # what was looked at, whatever its name means a moment later
-        archive = await asyncio.to_thread(self._prepare, request)
-        network = docker_plan.network(request, self._settings())
+        settings = self._settings()
+        archive = await asyncio.to_thread(prepare, self._folders, request, settings, self._users, daemon.url)
+        network = docker_plan.network(request, settings)
         launch = Launch(daemon, self._folders, request, network, float(self.launch_timeout))
 
         async def bring_up(host: HostPlan) -> HostHandle:
@@ -137,21 +142,17 @@ class DockerEngine(Engine):
             order = [folder.path.name for folder in await asyncio.to_thread(self._folders.hosts, cluster)]
         except OSError as problem:
             raise self._folders.unreadable(cluster, problem) from problem
-        rows = await self._daemon().containers(*self._labels(cluster))
+        daemon = self._at(await asyncio.to_thread(daemon_of, self._folders, cluster))
+        rows = await daemon.containers(*self._labels(cluster))
         found = {row["Labels"][docker_plan.HOST]: row["Id"] for row in rows if docker_plan.HOST in row["Labels"]}
-        hosts = tuple(HostHandle(host=host, data={"container": found[host]}) for host in order if host in found)
+        hosts = tuple(handle_of(host, found[host], daemon) for host in order if host in found)
         return Handle(engine=self.name, cluster=cluster, hosts=hosts)
 
     async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
         """Look at all containers of this data folder at once."""
-        if not handles:
-            return []
-        try:
-            rows = await self._daemon().containers(f"{docker_plan.OWNER}={docker_plan.owner(self.data_dir)}")
-        except (UnavailableError, RefusedError):  # it is away, or what is configured now is no daemon of this machine
-            return [Observation.UNKNOWN] * len(handles)
-        states = {row["Id"]: str(row["State"]) for row in rows}
-        return await asyncio.to_thread(lambda: [self._look(handle, states) for handle in handles])
+        urls = {_url_of(handle) for handle in handles}
+        told = dict(zip(urls, await asyncio.gather(*map(self._states, urls)), strict=True))
+        return await asyncio.to_thread(lambda: [self._look(handle, told[_url_of(handle)]) for handle in handles])
 
     async def release(self, handle: Handle) -> None:
         """Remove a cluster's containers with everything in them, and its network.
@@ -161,7 +162,7 @@ class DockerEngine(Engine):
         if not request_check.is_plain(handle.cluster):
             return
         # A release that has begun goes on to its end, even when the caller is cancelled.
-        await asyncio.shield(asyncio.ensure_future(self._release(handle.cluster)))
+        await asyncio.shield(asyncio.ensure_future(self._release(handle)))
 
     async def connect(self, handle: Handle, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to the agent's unix socket, which is in the folder that the host shares with us.
@@ -170,7 +171,7 @@ class DockerEngine(Engine):
         """
         streams = await self._folders.host(handle.cluster, host).dial()
         known = {one.host: str(one.data["container"]) for one in handle.hosts}
-        if host in known and await self._is_paused(known[host]):
+        if host in known and await self._is_paused(self._at(_url_of(handle)), known[host]):
             streams[1].close()
             raise UnavailableError(
                 f"Host {host} of cluster {handle.cluster} is paused.",
@@ -204,7 +205,7 @@ class DockerEngine(Engine):
             return None
         start = 'exec "$(command -v bash || command -v sh)"'
         enter = ["exec", "--interactive", "--tty", "--workdir=/opt/ml", known[host], "sh", "-c", start]
-        return ["docker", f"--host={self._daemon().url}", *enter]
+        return ["docker", f"--host={self._at(_url_of(handle)).url}", *enter]
 
     async def sweep(self, known: Collection[str]) -> list[str]:
         """Remove containers and networks of this data folder of whose cluster nobody has a record.
@@ -255,10 +256,38 @@ class DockerEngine(Engine):
         return ClusterFolders(self._root)
 
     def _daemon(self) -> Daemon:
-        """Find the daemon once: whoever chooses another context meanwhile has hosts at this one all the same."""
-        if self._found is None:
-            self._found = Daemon(address(str(self.docker_host), os.environ), float(self.call_timeout))
-        return self._found
+        """Find the daemon of new hosts, once: whoever chooses another context meanwhile has hosts here all the same."""
+        self._url = self._url or address(str(self.docker_host), os.environ)
+        return self._at(self._url)
+
+    def _at(self, url: str) -> Daemon:
+        """Give the daemon at which a host was made, which another controller may have chosen."""
+        if not url:
+            return self._daemon()
+        if url not in self._daemons:
+            self._daemons[url] = Daemon(url, float(self.call_timeout))
+        return self._daemons[url]
+
+    async def _check_place(self, cluster: str, daemon: Daemon) -> None:
+        """See that a launch which an earlier controller began goes on at the daemon where it began."""
+        begun = await asyncio.to_thread(daemon_of, self._folders, cluster)
+        if begun not in ("", daemon.url):
+            raise UnavailableError(
+                f"Cluster {cluster} was begun by Docker at {begun}, and this controller makes hosts at {daemon.url}.",
+                field="docker_host",
+                value=daemon.url,
+                rule="All hosts of a cluster are containers of one daemon.",
+                cure="What was begun there is removed, and other hosts are made here.",
+                transient=True,
+            )
+
+    async def _states(self, url: str) -> dict[str, str] | None:
+        """Ask a daemon for the states of all containers of this data folder; None where it does not say."""
+        try:
+            rows = await self._at(url).containers(f"{docker_plan.OWNER}={docker_plan.owner(self.data_dir)}")
+        except (UnavailableError, RefusedError):  # it is away, or what is configured now is no daemon of this machine
+            return None
+        return {row["Id"]: str(row["State"]) for row in rows}
 
     def _images(self, daemon: Daemon) -> Images:
         if self._looked is None:
@@ -295,33 +324,9 @@ class DockerEngine(Engine):
         folder = self._folders.host(request.cluster, plan.host)
         return docker_plan.container(request, plan, folder, archive, python, self._settings())
 
-    def _prepare(self, request: ClusterRequest) -> Path:
-        """Write all that agents will read. Launches nothing. Blocks."""
-        try:
-            if self._folders.is_released(request.cluster):
-                raise request_check.used_up(request.cluster)
-            self._folders.clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
-            archive = pack.place(self._root)
-            archive.chmod(0o644)
-            for plan in request.hosts:
-                self._describe(request, plan)
-        except OSError as problem:
-            raise request_check.not_writable(self._root, problem) from problem
-        return archive
-
-    def _describe(self, request: ClusterRequest, plan: HostPlan) -> None:
-        folder = self._folders.host(request.cluster, plan.host)
-        if folder.make():
-            return
-        for name in docker_plan.MOUNTED:
-            (folder.path / name).mkdir(exist_ok=True)
-            # Whatever umask this process has: somebody else runs in the container.
-            (folder.path / name).chmod(docker_plan.mode_of(name))
-        self._users.own(folder.path, *map(folder.path.joinpath, docker_plan.OWNED))
-        # Last, as the sign that all else is done: whoever dies before it leaves the next one to do it again.
-        folder.describe(docker_plan.host_json(request, plan, self._settings()), self._users.own)
-
-    def _look(self, handle: Handle, states: Mapping[str, str]) -> Observation:
+    def _look(self, handle: Handle, states: Mapping[str, str] | None) -> Observation:
+        if states is None:
+            return Observation.UNKNOWN
         try:
             folder = self._folders.existing(handle.cluster)
             if folder is None:
@@ -333,17 +338,19 @@ class DockerEngine(Engine):
         found = [states.get(str(host.data.get("container")), "") for host in handle.hosts]
         return Observation.RUNNING if found and all(state in ALIVE for state in found) else Observation.GONE
 
-    async def _is_paused(self, container: str) -> bool:
+    async def _is_paused(self, daemon: Daemon, container: str) -> bool:
         try:
-            found = await self._daemon().inspect(container)
+            found = await daemon.inspect(container)
         except UnavailableError:
             return False  # hosts outlive their daemon where it is told to let them, and our way to them is not its
         return bool(found and found["State"].get("Paused"))
 
-    async def _release(self, cluster: str) -> None:
+    async def _release(self, handle: Handle) -> None:
+        cluster = handle.cluster
+        url = _url_of(handle) or await asyncio.to_thread(daemon_of, self._folders, cluster)
+        daemon, labels = self._at(url), self._labels(cluster)
         # Containers cost and files do not: during an outage of the disk they are ended all the same.
         await asyncio.to_thread(self._folders.try_to_close, cluster)
-        daemon, labels = self._daemon(), self._labels(cluster)
         ends = await ends_of(daemon, labels)
         await remove_all(daemon, labels, float(self.release_timeout))
         await asyncio.to_thread(self._folders.write_obituaries, cluster, ends)
@@ -359,3 +366,8 @@ class DockerEngine(Engine):
 
 _LIMITS = (("MemoryLimit", "memory"), ("SwapLimit", "swap"), ("CpuCfsQuota", "CPU"), ("PidsLimit", "processes"))
 """What ``docker info`` says of limits, and in our words."""
+
+
+def _url_of(handle: Handle) -> str:
+    """Say at which daemon a cluster's containers are, "" where its record does not say."""
+    return next((str(host.data["daemon"]) for host in handle.hosts if "daemon" in host.data), "")

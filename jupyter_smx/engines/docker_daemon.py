@@ -173,7 +173,7 @@ class Daemon:
         filters = {"label": list(labels)}
         return await self._tell("list networks", lambda api: api.networks(filters=filters))
 
-    async def _tell(self, what: str, question: Callable[[Any], Any]) -> Any:
+    async def _tell(self, what: str, question: Callable[[Any], T]) -> T:
         """Ask what every daemon answers; one that says no is not itself now, or stands behind a proxy."""
         try:
             return await self.ask(question)

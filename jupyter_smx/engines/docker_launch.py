@@ -107,7 +107,7 @@ class Launch:
             raise await self._did_not_start(host, f"could not be started ({problem.words})") from problem
         except OSError as problem:
             raise await self._did_not_start(host, f"could not be started ({problem})") from problem
-        return HostHandle(host=host, data={"container": container})
+        return handle_of(host, container, self._daemon)
 
     async def _launch_or_join(self, host: str, config: dict[str, Any]) -> str:
         name = f"jupyter-smx-{self._cluster}-{host}"
@@ -218,6 +218,11 @@ class Launch:
         except (DaemonError, UnavailableError):
             return ""
         return " | ".join(line.strip() for line in said.decode(errors="replace").splitlines() if line.strip())
+
+
+def handle_of(host: str, container: str, daemon: Daemon) -> HostHandle:
+    """Give what finds a host again, also for a controller that makes its own hosts at another daemon."""
+    return HostHandle(host=host, data={"container": container, "daemon": daemon.url})
 
 
 def _listens(folder: HostFolder) -> bool:

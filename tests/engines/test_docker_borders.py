@@ -147,8 +147,8 @@ async def test_a_daemon_that_has_other_folders_is_refused_before_anything_is_lau
 async def test_a_daemon_that_maps_users_is_refused_before_anything_is_launched(
     covered: Callable[..., DockerHarness], tmp_path: Path
 ) -> None:
-    for path, whose in zip(SUBORDINATE, ("nobody", "nogroup"), strict=True):
-        (tmp_path / path.name).write_text(f"{whose}:200000:65536\n")
+    for path in SUBORDINATE:
+        (tmp_path / path.name).write_text("nobody:200000:65536\n")
     binds = {os.fspath(path): f"--bind '{tmp_path / path.name}'" for path in SUBORDINATE}
     told = await refusal(covered(binds, "--userns-remap=nobody:nogroup"))
     assert "Permission denied" in told.message

@@ -244,7 +244,8 @@ async def test_who_dies_before_a_host_is_described_leaves_the_next_one_to_make_i
     daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever came last: the sign that all is done is there only where all belongs to who runs in the container."""
-    from jupyter_smx.engines.docker_users import Users  # noqa: PLC0415 - beside the engine
+    from jupyter_smx.engines import docker_folders  # noqa: PLC0415 - beside the engine
+    from jupyter_smx.engines.docker_users import Users  # noqa: PLC0415 - the same
 
     class Killed(BaseException):
         pass
@@ -264,7 +265,9 @@ async def test_who_dies_before_a_host_is_described_leaves_the_next_one_to_make_i
         monkeypatch.setattr(Users, "own", dying)
         engine = engine_at(daemon, tmp_path)
         try:
-            engine._prepare(wanted(image=IMAGE))
+            docker_folders.prepare(
+                ClusterFolders(tmp_path), wanted(image=IMAGE), engine._settings(), engine._users, daemon.url
+            )
         except Killed:
             assert not (folder / "host.json").exists()
             continue
@@ -329,3 +332,48 @@ def test_who_is_not_root_runs_jobs_as_nobody_else() -> None:
         "0:0 usual": "user",
         "0:0 rootless": ["0:0", -1],
     }
+
+
+@pytest.mark.usefixtures("known")
+async def test_hosts_are_found_at_their_daemon_by_a_controller_that_uses_another(
+    daemon: FakeDockerd, tmp_path: Path
+) -> None:
+    """``docker context use``, or another shell: what lives at the one daemon is not gone because the other lacks it."""
+    handle = await up(engine_at(daemon, tmp_path), wanted(2))
+    with serving(tmp_path / "other.sock", live) as other:
+        later = engine_at(other, tmp_path)
+        assert await later.survey([handle]) == [Observation.RUNNING]
+        assert await later.find("c1") == handle
+        command = await later.shell(handle, "algo-1")
+        assert command is not None
+        assert f"--host={daemon.url}" in command
+        daemon.refuses[""] = (503, "not today")
+        assert await later.survey([handle]) == [Observation.UNKNOWN]
+        with pytest.raises(UnavailableError):
+            await later.release(handle)
+        daemon.refuses.clear()
+        # What a controller began at the one, another one does not go on with at the other.
+        with pytest.raises(UnavailableError, match="was begun by Docker at") as told:
+            await up(later, wanted(2))
+        assert told.value.transient
+        assert other.containers == {}
+        await later.release(Handle(engine="docker", cluster="c1"))
+        assert (daemon.containers, daemon.networks) == ({}, {})
+
+
+@pytest.mark.usefixtures("known")
+async def test_hosts_of_which_nobody_wrote_down_where_they_are_are_at_the_usual_daemon(
+    daemon: FakeDockerd, tmp_path: Path
+) -> None:
+    engine = engine_at(daemon, tmp_path)
+    handle = await up(engine, wanted())
+    (tmp_path / "clusters" / "c1" / "daemon").unlink()
+    old = Handle(
+        engine="docker",
+        cluster="c1",
+        hosts=tuple(HostHandle(host=one.host, data={"container": one.data["container"]}) for one in handle.hosts),
+    )
+    assert await engine.survey([old, handle]) == [Observation.RUNNING] * 2
+    assert await engine.find("c1") == handle
+    await engine.release(old)
+    assert daemon.containers == {}

@@ -1,0 +1,64 @@
+"""What lies on this machine for hosts in containers before there is any: their folders, and where they will be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.engines import docker_plan, pack, request_check
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from jupyter_smx.engines.base import ClusterRequest, HostPlan
+    from jupyter_smx.engines.cluster_folders import ClusterFolders
+    from jupyter_smx.engines.docker_users import Users
+
+_DAEMON = "daemon"
+"""File in a cluster's folder, where no job comes: the address of the daemon that has its containers."""
+
+
+def prepare(
+    folders: ClusterFolders, request: ClusterRequest, settings: docker_plan.Settings, users: Users, daemon: str
+) -> Path:
+    """Write all that agents will read, and where they will be found; gives the packed agent. Blocks.
+
+    :raises RefusedError: it cannot be written, or the cluster was released.
+    """
+    try:
+        if folders.is_released(request.cluster):
+            raise request_check.used_up(request.cluster)
+        folders.clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
+        archive = pack.place(folders.root)
+        archive.chmod(0o644)
+        cluster = folders.clusters / request.cluster
+        cluster.mkdir(mode=0o700, exist_ok=True)
+        if not (cluster / _DAEMON).exists():
+            (cluster / _DAEMON).write_text(daemon)
+        for plan in request.hosts:
+            _describe(folders, request, plan, settings, users)
+    except OSError as problem:
+        raise request_check.not_writable(folders.root, problem) from problem
+    return archive
+
+
+def daemon_of(folders: ClusterFolders, cluster: str) -> str:
+    """Give the address of the daemon that has a cluster's containers, "" where nobody knows. Blocks."""
+    try:
+        return (folders.clusters / cluster / _DAEMON).read_text()
+    except OSError:
+        return ""
+
+
+def _describe(
+    folders: ClusterFolders, request: ClusterRequest, plan: HostPlan, settings: docker_plan.Settings, users: Users
+) -> None:
+    folder = folders.host(request.cluster, plan.host)
+    if folder.make():
+        return
+    for name in docker_plan.MOUNTED:
+        (folder.path / name).mkdir(exist_ok=True)
+        # Whatever umask this process has: somebody else runs in the container.
+        (folder.path / name).chmod(docker_plan.mode_of(name))
+    users.own(folder.path, *map(folder.path.joinpath, docker_plan.OWNED))
+    # Last, as the sign that all else is done: whoever dies before it leaves the next one to do it again.
+    folder.describe(docker_plan.host_json(request, plan, settings), users.own)

@@ -59,7 +59,7 @@ def checkpoints(spec: Dict[str, Any]) -> str:
     return spec.get("checkpoint_local_path") or f"{ML}/checkpoints"
 
 
-def reach(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
+def seen_at(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
     """Give where the agent finds a path of the machine that the host's own folders hide from its jobs."""
     for prefix, real in hidden:
         if path == prefix or path.startswith(prefix + os.sep):
@@ -67,8 +67,8 @@ def reach(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
     return path
 
 
-def unreach(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
-    """Give the name that the machine has for what :func:`reach` found."""
+def named_outside(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
+    """Give the name that the machine has for what :func:`seen_at` found."""
     for prefix, real in hidden:
         if path.startswith(real + os.sep):
             return prefix + path[len(real) :]

@@ -106,18 +106,19 @@ def test_such_a_source_in_a_folder_that_jobs_cannot_see_is_copied(isolated: Agen
 
 
 @pytest.mark.parametrize("mode", ["File", "FastFile"])
+@pytest.mark.parametrize("name", ["x", "snapshot/x"], ids=["beside it", "in it"])
 def test_a_link_by_its_whole_path_into_such_a_folder_is_named_with_a_cure(
-    isolated: Agent, tmp_path: Path, mode: str
+    isolated: Agent, tmp_path: Path, mode: str, name: str
 ) -> None:
-    (tmp_path / "x").write_text("model")
     (tmp_path / "snapshot").mkdir()
+    (tmp_path / name).write_text("model")
     link = tmp_path / "snapshot" / "model.bin"
-    link.symlink_to(tmp_path / "x")
+    link.symlink_to(tmp_path / name)
     record = isolated.run(SEE, channels=channel(tmp_path / "snapshot", mode=mode))
     if isolated.json(f"import os, json; print(json.dumps(os.path.exists({str(tmp_path)!r})))"):
         assert record["exit_code"] == 0  # this machine's Python lies in /tmp, or what is /tmp here, so it is not hidden
     else:
-        assert f"channel train: '{link}' is a link to '{tmp_path}/x', which is not found" in record["failure"]
+        assert f"channel train: '{link}' is a link to '{tmp_path}/{name}', which is not found" in record["failure"]
         assert "Make the link a relative one" in record["failure"]
 
 

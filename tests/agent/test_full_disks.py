@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent.contract import disk
+from jupyter_smx.agent.system import disk
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:

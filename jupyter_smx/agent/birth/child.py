@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import belated, cell, imports, sourcedir
-from jupyter_smx.agent.contract import disk, distribution, entry, script, scriptmode, tfconfig
+from jupyter_smx.agent.contract import distribution, entry, script, scriptmode, tfconfig
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
 from jupyter_smx.agent.launchers import mpi, parameter_server, spark, torchrun
 from jupyter_smx.agent.place import Place, outputs
 from jupyter_smx.agent.refusal import RefusalError
-from jupyter_smx.agent.system import devices, environment, limits, process, threads
+from jupyter_smx.agent.system import devices, disk, environment, limits, process, threads
 from jupyter_smx.agent.system.environment import THREAD_VARIABLES
 
 if TYPE_CHECKING:

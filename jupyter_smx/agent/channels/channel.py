@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import math
 import os
@@ -13,7 +14,7 @@ from typing import Any, Callable, Container, Dict, List, NamedTuple, Set, Tuple
 
 from jupyter_smx.agent import outcome
 from jupyter_smx.agent.channels import links
-from jupyter_smx.agent.place import reach
+from jupyter_smx.agent.place import seen_at
 from jupyter_smx.agent.refusal import RefusalError
 from jupyter_smx.agent.stores import digest, fetch, object_mount, objects, store
 from jupyter_smx.agent.stores.listing import survey
@@ -101,13 +102,13 @@ def _copy(source: str, target: str) -> None:
     shutil.copystat(source, target)
 
 
-def _present(channel: Dict[str, Any], pairs: Pairs, folder: str, *, link: bool) -> None:
+def _present(pairs: Pairs, folder: str, *, link: bool) -> None:
     os.makedirs(folder, exist_ok=True)
     for name, source in pairs:
         target = os.path.join(folder, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         if not os.path.exists(source):
-            raise ChannelError(f"channel {channel['name']}: {source!r} is not there any more.")
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
         if link:
             os.symlink(os.path.abspath(source), target)
         else:
@@ -182,7 +183,7 @@ def stage(
         whole, moved = _reachable(channel, hidden)
         folder = folders[channel["name"]]
         try:
-            _WAYS[_way(whole, world, moved=moved)](staged, whole, folder, world)
+            _WAYS[_way(whole, world, hidden, moved=moved)](staged, whole, folder, world)
         except FileNotFoundError as error:
             raise ChannelError(f"channel {channel['name']}: {links.lost(str(error.filename), hidden)}") from error
     return staged.answer()
@@ -206,7 +207,7 @@ def _present_copy(staged: Staged, channel: Dict[str, Any], folder: str, _world: 
     pairs = part(entries(channel), channel.get("share") or ALL)
     # Looked at before they are copied: what changes meanwhile is another file than the one that is remembered.
     sources = _sources(pairs)
-    _present(channel, pairs, folder, link=False)
+    _present(pairs, folder, link=False)
     staged.learn(*digest.of_channel(channel["name"], folder, sources, staged.limit, staged.known))
 
 
@@ -301,9 +302,9 @@ def _present_links(staged: Staged, channel: Dict[str, Any], folder: str, world: 
     pairs = part(entries(channel), channel.get("share") or ALL)
     staged.lazy.append(channel["name"])
     if world.sealed and all(path.startswith(world.sealed + os.sep) for _name, path in pairs):
-        _present(channel, links.each_file(pairs, folder), folder, link=True)
+        _present(links.each_file(pairs, folder), folder, link=True)
         return
-    _present(channel, pairs, folder, link=True)
+    _present(pairs, folder, link=True)
     why = world.reason or "links in it lead out of it"
     staged.notes.append(
         f"channel {channel['name']}: FastFile is made of links here, so nothing keeps the job from writing to "
@@ -361,11 +362,11 @@ def _sources(pairs: Pairs) -> Dict[str, digest.File]:
 
 def _reachable(channel: Dict[str, Any], hidden: Tuple[Tuple[str, str], ...]) -> Tuple[Dict[str, Any], bool]:
     source = channel.get("source") or ""
-    found = reach(source, hidden)
+    found = seen_at(source, hidden)
     return dict(channel, source=found), found != source
 
 
-def _way(channel: Dict[str, Any], world: World, *, moved: bool) -> str:
+def _way(channel: Dict[str, Any], world: World, hidden: Tuple[Tuple[str, str], ...], *, moved: bool) -> str:
     """Choose how a channel is presented; what jobs cannot see (``moved``) cannot be linked to."""
     listed = channel.get("data_type") == "ManifestFile"
     if listed or objects.is_url(channel["source"]):
@@ -373,7 +374,7 @@ def _way(channel: Dict[str, Any], world: World, *, moved: bool) -> str:
             return "manifest" if listed else "mount"
         return "objects"
     if channel.get("mode") == "FastFile":
-        if world.shown and not links.lead_out(channel["source"]):
+        if world.shown and not links.lead_out(channel["source"], hidden):
             return "view"
         if not moved:
             return "links"

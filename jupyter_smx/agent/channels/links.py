@@ -6,7 +6,7 @@ import itertools
 import os
 from typing import List, Tuple
 
-from jupyter_smx.agent.place import reach, unreach
+from jupyter_smx.agent.place import named_outside, seen_at
 
 _LOOKED_AT = 1_000
 """Entries of a folder that are looked at: the first of its links tell what the others are like."""
@@ -14,9 +14,9 @@ _LOOKED_AT = 1_000
 
 def lost(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
     """Say why a file of a channel is not found, by the name that it has for the user."""
-    named = unreach(path, hidden)
+    named = named_outside(path, hidden)
     link = os.readlink(path) if os.path.islink(path) else ""
-    if not os.path.exists(reach(link, hidden)):
+    if not os.path.exists(seen_at(link, hidden)):
         return f"{named!r} is not there any more."
     return (
         f"{named!r} is a link to {link!r}, which is not found on this host: its jobs have a folder of their own there. "
@@ -24,14 +24,21 @@ def lost(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
     )
 
 
-def lead_out(source: str) -> bool:
-    """Say whether a folder has links that lead out of it, and so would lead nowhere where it is shown; a quick look."""
+def lead_out(source: str, hidden: Tuple[Tuple[str, str], ...]) -> bool:
+    """Say whether a folder has links that lead out of it, and so would lead nowhere where it is shown; a quick look.
+
+    A link by a whole path that jobs cannot see does so, also where it means the folder itself.
+    """
     if not os.path.isdir(source):
         return False
     real = _real(source) + os.sep
     with os.scandir(source) as found:
-        links = (entry for entry in itertools.islice(found, _LOOKED_AT) if entry.is_symlink())
-        return any(not _real(entry.path).startswith(real) for entry in links)
+        links = (entry.path for entry in itertools.islice(found, _LOOKED_AT) if entry.is_symlink())
+        return any(_is_hidden(os.readlink(link), hidden) or not _real(link).startswith(real) for link in links)
+
+
+def _is_hidden(path: str, hidden: Tuple[Tuple[str, str], ...]) -> bool:
+    return seen_at(path, hidden) != path
 
 
 def _real(path: str) -> str:

@@ -18,10 +18,9 @@ from importlib.machinery import SourceFileLoader
 from typing import IO, Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent import outcome, variables
-from jupyter_smx.agent.contract import disk
 from jupyter_smx.agent.refusal import RefusalError
 from jupyter_smx.agent.stores import digest
-from jupyter_smx.agent.system import memory, process
+from jupyter_smx.agent.system import disk, memory, process
 
 _LIMIT = 64 * 1024
 _MESSAGE_LIMIT = 4096

@@ -16,7 +16,7 @@ from jupyter_smx.agent.birth.nursery import Nursery
 from jupyter_smx.agent.channels import channel
 from jupyter_smx.agent.code import sourcedir
 from jupyter_smx.agent.code.packages import Packages
-from jupyter_smx.agent.contract import disk, service
+from jupyter_smx.agent.contract import service
 from jupyter_smx.agent.hosts import hostconfig
 from jupyter_smx.agent.hosts.deadline import Deadline
 from jupyter_smx.agent.hosts.logwatch import LogWatch
@@ -25,7 +25,7 @@ from jupyter_smx.agent.hosts.work import Ended
 from jupyter_smx.agent.place import ML, Place
 from jupyter_smx.agent.stores import fetch
 from jupyter_smx.agent.stores.store import Store
-from jupyter_smx.agent.system import clean, environment, limits, machine, process, shortcut
+from jupyter_smx.agent.system import clean, disk, environment, limits, machine, process, shortcut
 from jupyter_smx.agent.system.errand import Errand
 from jupyter_smx.agent.system.loop import Loop
 from jupyter_smx.agent.system.mounts import Mounts

@@ -7,7 +7,7 @@ import os
 import re
 from typing import Any, Dict, Optional, Tuple
 
-from jupyter_smx.agent.contract import disk
+from jupyter_smx.agent.system import disk
 from jupyter_smx.agent.wire import MAX_BODY
 
 RECORD = "end.json"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 from jupyter_smx.agent.channels import checkpoint
 from jupyter_smx.agent.channels.object_store import store_of
 from jupyter_smx.agent.jobs import keeper
-from jupyter_smx.agent.place import reach
+from jupyter_smx.agent.place import seen_at
 from jupyter_smx.agent.stores import looking
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def of(host: Host, job: str, spec: Dict[str, Any], outputs: List[Tuple[str, str]
     ml, writer, means = host.folder.ml, f"{job}-{host.config.host}", host.means(spec["environment"])
 
     def store(name: str) -> Optional[checkpoint.Store]:
-        place = reach(places[name], host.hidden)
+        place = seen_at(places[name], host.hidden)
         return store_of(place, f"{writer}-{name}", means, what=f"output {name}", is_ours=False)
 
     return Continuous(

@@ -12,7 +12,7 @@ from jupyter_smx.agent import wire
 from jupyter_smx.agent.birth import child
 from jupyter_smx.agent.channels import archive
 from jupyter_smx.agent.code import packages, sourcedir
-from jupyter_smx.agent.contract import disk, failure, script
+from jupyter_smx.agent.contract import failure, script
 from jupyter_smx.agent.gauges import sampler
 from jupyter_smx.agent.hosts import spool
 from jupyter_smx.agent.hosts.stop import Stop
@@ -20,7 +20,7 @@ from jupyter_smx.agent.jobs import continuous, keeper
 from jupyter_smx.agent.jobs.inputs import Inputs
 from jupyter_smx.agent.jobs.surely import surely
 from jupyter_smx.agent.place import outputs
-from jupyter_smx.agent.system import clean, memory, process
+from jupyter_smx.agent.system import clean, disk, memory, process
 from jupyter_smx.agent.system.errand import Errand
 
 if TYPE_CHECKING:

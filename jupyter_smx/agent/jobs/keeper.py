@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent.channels.checkpoint import Known, Mirror, Store
 from jupyter_smx.agent.channels.object_store import store_of
-from jupyter_smx.agent.place import checkpoints, reach
+from jupyter_smx.agent.place import checkpoints, seen_at
 from jupyter_smx.agent.system import errand
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Keeper:
 
 def of(host: Host, job: str, spec: Dict[str, Any]) -> Keeper:
     """Take the place where the checkpoints of a job are kept, if it has one."""
-    place, writer = reach(spec["checkpoint"], host.hidden), f"{job}-{host.config.host}"
+    place, writer = seen_at(spec["checkpoint"], host.hidden), f"{job}-{host.config.host}"
     store = store_of(place, writer, host.means(spec["environment"]), what=Keeper.what)
     # By the name that this host has for it, also where jobs have another one.
     folder = host.place._replace(base=host.folder.ml).real(checkpoints(spec), "checkpoint_local_path")

@@ -56,13 +56,20 @@ def cause_told(goal: Goal) -> str:
 def goal_at_end(job: Job, ends: Sequence[HostEnd]) -> Goal:
     """Say what was wished of a job when its code ended, by its records alone: no controller may have lived then.
 
-    Who was told ended by the wish, whatever the clocks say; and an end without a time says nothing of when it was.
+    Who was told by the wish ended by it, whatever the clocks say; and an end without a time says nothing of when it was.
     """
     exits = [end.exited_at for end in ends if end.exited_at is not None]
     unknown = not exits or len(exits) < len(ends)
-    if unknown or job.goal is Goal.RUN or any(end.cause == cause_told(job.goal) for end in ends):
+    if unknown or job.goal is Goal.RUN or _were_told(job.goal, ends):
         return job.goal
     return Goal.RUN if max(exits) < _wished_at(job) else job.goal
+
+
+def _were_told(goal: Goal, ends: Sequence[HostEnd]) -> bool:
+    """Say whether hosts were surely told because of the wish: where another one failed they are told the same."""
+    told = any(end.cause == cause_told(goal) for end in ends)
+    failed = any(not (end.was_told() or end.ended_well()) for end in ends)
+    return told and not (failed and cause_told(goal) == cause_told(Goal.RUN))
 
 
 def _wished_at(job: Job) -> float:

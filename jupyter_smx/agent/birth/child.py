@@ -377,7 +377,7 @@ class _Job:
 
 def live(sock: socket.socket, cradle: Cradle) -> None:
     """Be a parked child and then a job; never returns."""
-    code = BROKEN
+    code, born = BROKEN, os.getpid()
     try:
         prepare(cradle)
         try:
@@ -385,8 +385,9 @@ def live(sock: socket.socket, cradle: Cradle) -> None:
         except (EOFError, OSError):
             os._exit(0)
         code = _Job(sock, message, cradle).run()
-        with contextlib.suppress(OSError):
-            sock.send(ENDING)
+        if os.getpid() == born:  # a script that was forked beside what serves it is not all of the job
+            with contextlib.suppress(OSError):
+                sock.send(ENDING)
     except BaseException:  # noqa: BLE001 - border: whatever happens, this process must not go on as a second zygote
         traceback.print_exc()
         cell.flush()

@@ -56,7 +56,7 @@ def cause_told(goal: Goal) -> str:
 def goal_at_end(job: Job, ends: Sequence[HostEnd]) -> Goal:
     """Say what was wished of a job when its code ended, by its records alone: no controller may have lived then.
 
-    Who was told by the wish ended by it, whatever the clocks say; and an end without a time says nothing of when it was.
+    Who was told by the wish ended by it, whatever the clocks say; and an end without a time does not say when it was.
     """
     exits = [end.exited_at for end in ends if end.exited_at is not None]
     unknown = not exits or len(exits) < len(ends)

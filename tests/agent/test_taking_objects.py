@@ -16,7 +16,7 @@ import pytest
 
 import jupyter_smx.agent
 from jupyter_smx.agent.channels import channel
-from jupyter_smx.agent.stores import digest, fetch
+from jupyter_smx.agent.stores import digest, fetch, object_mount
 from jupyter_smx.agent.stores.listing import Item, Listing
 from jupyter_smx.agent.stores.store import Store, Taken
 
@@ -35,6 +35,7 @@ class Host:
         self.folder = folder
         self.known: digest.Known = {}
         self.jobs = 0
+        self.shown = ""
 
     def stage(self, sources: Iterable[str], environment: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:
         """Stage channels called a, b, c … as the next job; gives what it was told, and ``seen`` in each."""
@@ -42,7 +43,7 @@ class Host:
         channels = [{"name": chr(97 + n), "source": source, **fields} for n, source in enumerate(sources)]
         folders = {one["name"]: str(self.folder / f"job-{self.jobs}" / one["name"]) for one in channels}
         means = fetch.Means((sys.executable,), ENTRY, environment)
-        world = channel.World(str(self.folder / "inputs"), means=means)
+        world = channel.World(str(self.folder / "inputs"), self.shown, means=means)
         told = channel.stage(channels, folders, (), 1 << 30, self.known, world)
         digest.keep(self.known, told["fresh"])
         return {**told, "seen": {name: contents(Path(path)) for name, path in folders.items()}}
@@ -85,6 +86,20 @@ def test_more_objects_than_a_host_remembers_are_fetched_once_all_the_same(
     before, after = ([one["sha256"] for one in seen["inputs"]] for seen in (told[0], changed))
     assert (before[0] == after[0], before[1] == after[1]) == (True, False)
     assert len(full.got()) == 5
+
+
+def test_where_the_machine_has_no_fuse_the_objects_are_brought_and_the_record_says_why(
+    host: Host, full: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.shown = str(host.folder / "shown")
+    monkeypatch.setattr(object_mount, "find_rclone", lambda _pythons: "rclone")
+    monkeypatch.setattr(object_mount, "DEVICE", str(host.folder / "fuse"))
+    told = host.stage(CHANNELS[:1], full.environment, mode="FastFile")
+    assert told["seen"] == {"a": EVERYTHING["a"]}
+    assert told["mounts"] == []
+    why = f"{host.folder}/fuse is not there or may not be opened"
+    (note,) = told["notes"]
+    assert note.startswith(f"channel a: FastFile cannot mount s3://bucket/d/ here ({why}), so it was brought as a")
 
 
 def test_two_channels_of_a_job_fetch_what_is_in_both_once(host: Host, full: Bucket) -> None:

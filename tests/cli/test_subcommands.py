@@ -64,12 +64,13 @@ def test_an_input_goes_in_by_a_path_from_here(terminal: Terminal) -> None:
 
 @pytest.mark.parametrize("kind", ["train", "process"])
 def test_a_script_keeps_its_name_as_on_sagemaker(terminal: Terminal, kind: str) -> None:
-    told = "[sys.argv, os.path.basename(__file__), os.environ.get('SM_USER_ENTRY_POINT')]"
+    told = "[sys.argv, os.path.basename(__file__), os.environ.get('SM_USER_ENTRY_POINT'), BASE]"
+    told = told.replace("BASE", "os.environ.get('SAGEMAKER_BASE_DIR', '/opt/ml')")
     script = terminal.script("fit-digits.py", f"import json, os, sys\nprint(json.dumps({told}))\n")
     found = json.loads(terminal.run("run", script, *KEEP, "--kind", kind, "--hp", "a=1").stdout)
     name = "fit-digits.py" if kind == "train" else None
-    assert found == [[found[0][0], "-a", "1"], "fit-digits.py", name]
-    assert found[0][0].rpartition("/")[2] == "fit-digits.py"
+    started = "fit-digits.py" if kind == "train" else f"{found[3]}/processing/input/code/fit-digits.py"
+    assert found[:3] == [[started, "-a", "1"], "fit-digits.py", name]
 
 
 @pytest.mark.parametrize(
@@ -101,6 +102,21 @@ def test_no_document_has_the_value_of_a_secret(terminal: Terminal) -> None:
     assert json.loads(done.stdout)["spec"]["environment"] == {"HF_TOKEN": "", "TOKENIZERS": "1"}
     assert "7" in done.stderr.split(), "the job has it"
     assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_nor_has_that_of_a_job_that_is_interrupted_stopped_or_run_again(terminal: Terminal) -> None:
+    script = terminal.script("hides.py", "import signal\nprint('begun', flush=True)\nsignal.pause()\n")
+    name = terminal.document("run", script, *KEEP, "--spot", "--env", "HF_TOKEN=hunter2", "--detach")["name"]
+    client = standby.client()
+    client.wait(name, 30, "first_line")
+    said = [terminal.document(word, name) for word in ("interrupt", "stop")]
+    said.append(terminal.document("rerun", name, "--detach"))
+    terminal.document("stop", said[-1]["name"])
+    assert [one["spec"]["environment"] for one in said] == [{"HF_TOKEN": ""}] * 3
+    assert "hunter2" not in json.dumps(said)
+    assert client.job(name).spec.environment == {"HF_TOKEN": "hunter2"}
+    assert {client.wait(one["name"], 30).status().value for one in said} == {"Stopped"}
+    client.close()
 
 
 def test_ctrl_c_leaves_the_job_running_and_a_stopped_job_has_its_code(terminal: Terminal) -> None:

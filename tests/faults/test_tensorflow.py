@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -112,6 +113,11 @@ def said(ran: Ran, host: str) -> list[Any]:
     return [json.loads(line[5:]) for line in log(ran, host).splitlines() if line.startswith("told ")]
 
 
+def samples(ran: Ran, host: str) -> tuple[float, ...]:
+    (found,) = ran.world.client.usage(ran.id, host).hosts
+    return found.at or (0.0,)
+
+
 def task(kind: str, index: int) -> dict[str, Any]:
     return {"index": index, "type": kind}
 
@@ -148,11 +154,45 @@ else:
 """
     ran = start(ASK + MEET + lead)
     eventually_blocking(lambda: said(ran, "algo-2") == [["done"]], "the worker's script has ended", within=30.0)
+    ended = time.time()
+    eventually_blocking(lambda: samples(ran, "algo-2")[-1] > ended + 1, "its server is still measured", within=30.0)
     assert not is_final(ran.job().state)
     gate.touch()
     job = ran.wait()
     assert job.state.value == "Completed", (job.failure_reason, log(ran, "algo-1"), log(ran, "algo-2"))
     assert said(ran, "algo-1") == [["1"]]
+
+
+def test_the_leading_script_may_end_first_and_no_worker_hangs_on_it(start: Start, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    work = f"""
+if found["task"]["type"] == "worker":
+    say("on")
+    while not os.path.exists({str(gate)!r}):
+        time.sleep(0.02)
+    say(ask(found["cluster"]["ps"][1], 0)[0])
+else:
+    say("done")
+"""
+    ran = start(ASK + MEET + work)
+    eventually_blocking(lambda: [said(ran, host) for host in BOTH] == [[["done"]], [["on"]]], "one is on", within=30.0)
+    ran.until(lambda job: [end.host for end in job.hosts] == ["algo-1"], "the leading host has ended")
+    gate.touch()
+    job = ran.wait()
+    assert job.state.value == "Completed", (job.failure_reason, log(ran, "algo-1"), log(ran, "algo-2"))
+    assert said(ran, "algo-2")[1:] == [["1"]], "its own server was there"
+
+
+def test_the_next_job_on_the_same_hosts_has_servers_at_the_same_ports(start: Start) -> None:
+    script = REACH + 'say(found["cluster"])\n'
+    first = start(script, keep_alive=600)
+    before = first.wait()
+    second = start(script, keep_alive=0)
+    after = second.wait()
+    assert (before.state.value, after.state.value) == ("Completed", "Completed"), after.failure_reason
+    assert before.cluster == after.cluster
+    assert said(second, "algo-1") == said(first, "algo-1")
+    assert [end.left_behind for end in (*before.hosts, *after.hosts)] == [()] * 4
 
 
 def test_a_script_that_is_stopped_still_has_its_server_while_it_tidies_up(start: Start) -> None:
@@ -198,6 +238,15 @@ def test_a_server_that_cannot_begin_ends_the_script_and_says_why(start: Start) -
     assert "ended before the script (ValueError: no such port). Its log says more." in job.failure_reason
     assert "The parameter server of algo-" in job.failure_reason
     assert [end.left_behind for end in job.hosts] == [(), ()], "the script was told, and is gone"
+
+
+def test_a_server_that_is_killed_ends_the_script_and_memory_is_named(start: Start) -> None:
+    killed = TENSORFLOW.replace("while True:", "import signal\n        while not os.kill(os.getpid(), signal.SIGKILL):")
+    ran = start("import signal\nprint('waits', flush=True)\nsignal.pause()\n", killed)
+    job = ran.wait()
+    assert job.state.value == "Failed"
+    assert "ended before the script (killed by signal 9, which is what happens where memory" in job.failure_reason
+    assert [end.left_behind for end in job.hosts] == [(), ()]
 
 
 def test_a_job_without_tensorflow_says_so(shared: World) -> None:

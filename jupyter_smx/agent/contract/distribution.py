@@ -14,11 +14,12 @@ from jupyter_smx.agent.contract.script import is_driven
 if TYPE_CHECKING:
     from jupyter_smx.agent.place import Place
 
+_MIRRORS = "sagemaker_multi_worker_mirrored_strategy_enabled"
 RUNNERS = (
     ("sagemaker_torch_distributed_enabled", "torchrun"),
     ("sagemaker_parameter_server_enabled", tfconfig.PARAMETER_SERVER),
     ("sagemaker_mpi_enabled", "mpi"),
-    ("sagemaker_multi_worker_mirrored_strategy_enabled", tfconfig.MIRRORED),
+    (_MIRRORS, tfconfig.MIRRORED),
 )
 """Hyperparameters of the SDK's, and what each lets SageMaker's images start; the first that is set counts."""
 _OF_RANKS = (
@@ -177,6 +178,16 @@ def _driven_mpi_words(found: Distribution, place: Place, environment: Iterable[s
     return said + [word for name in handed for word in ("-x", name)]
 
 
+def _strategy(spec: Dict[str, Any], found: Optional[Distribution]) -> str:
+    """Name the strategy of TensorFlow's, "" where there is none; mirrors are told of each other beside mpirun, too."""
+    if found is None or found.driven:
+        return ""
+    if found.runner in tfconfig.STRATEGIES:
+        return found.runner
+    _own, framework = split(spec.get("hyperparameters") or {})
+    return tfconfig.MIRRORED if framework.get(_MIRRORS) else ""
+
+
 def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
     """Give the variables by which the processes of several hosts find each other; those of the wish win.
 
@@ -193,8 +204,9 @@ def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
         master = toolkit.master(toolkit.distribution_groups(framework, place), place)
         ours.update(MASTER_ADDR=place.reach(master), MASTER_PORT=str(place.port))
         ours.update(NCCL_SOCKET_IFNAME=place.interface, GLOO_SOCKET_IFNAME=place.interface)
-    if found is not None and found.runner in tfconfig.STRATEGIES:
-        ours["TF_CONFIG"] = json.dumps(tfconfig.of_script(found.runner, found.hosts, place))
+    strategy = _strategy(spec, found)
+    if found is not None and strategy:
+        ours["TF_CONFIG"] = json.dumps(tfconfig.of_script(strategy, found.hosts, place))
     if found is not None and found.runner == "torchrun":
         ours.update(NCCL_PROTO="simple")
         if found.processes > 1:

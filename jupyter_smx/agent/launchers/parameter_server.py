@@ -123,23 +123,28 @@ class _Server:
     def __init__(self, pid: int, said: int) -> None:
         self._pid = pid
         self._said = said
-        self._gone = False
+        self._status: Optional[int] = None
 
     def is_gone(self) -> bool:
         """Say whether it has ended by itself."""
-        self._gone = self._gone or os.waitpid(self._pid, os.WNOHANG)[0] != 0
-        return self._gone
+        if self._status is None:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            self._status = status if pid else None
+        return self._status is not None
 
     def why(self) -> str:
-        """Give what it raised, in brackets."""
+        """Give what it raised, or what killed it, in brackets."""
+        if self._status is not None and os.WIFSIGNALED(self._status):
+            number = os.WTERMSIG(self._status)
+            memory = ", which is what happens where memory runs out" if number == signal.SIGKILL else ""
+            return f" (killed by signal {number}{memory})"
         return os.read(self._said, 4 * _LONGEST).decode(errors="replace")
 
     def end(self) -> None:
         """End it."""
         if not self.is_gone():
             os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
-            self._gone = True
+            self._status = os.waitpid(self._pid, 0)[1]
 
 
 def _watch(hosts: List[str], place: Place, news: News, server: _Server, script: int) -> NoReturn:

@@ -117,7 +117,7 @@ class Desk:
         admission.check(spec, limits, self._engines)
         capabilities = self._engine_of(spec.engine).capabilities
         images.check(spec, images=capabilities.images)
-        environment.check(spec, builds=capabilities.environments)
+        environment.check(spec, builds=capabilities.environments or capabilities.images)
         shared = capabilities.shared_folder and capabilities.same_paths
         checkpoints.check(spec, shared_folder=shared)
         continuous.check(spec, shared_folder=shared)

@@ -195,7 +195,7 @@ class Preparation:
         self._crew.environment_ready()
 
     def _needed(self) -> list[ReuseKey]:
-        wanted = [self._key(job) for job in self._books.jobs.values() if job.spec.requirements]
+        wanted = [self._key(job) for job in self._books.jobs.values() if environment.environment_of(job.spec)]
         return [*wanted, *(cluster.key for cluster in self._books.clusters.values())]
 
     def drop(self, job_id: str) -> None:
@@ -243,7 +243,7 @@ class Preparation:
 
     def used(self, job: Job) -> None:
         """Remember that a job's environment is needed now, where it wants one."""
-        if job.spec.requirements:
+        if environment.environment_of(job.spec):
             self._environments.used(self._key(job))
 
     def _key(self, job: Job) -> ReuseKey:
@@ -284,7 +284,7 @@ def _named(jobs: Sequence[Job]) -> str:
 
 
 def _wants(job: Job) -> bool:
-    return bool(job.spec.requirements) or bool(job.spec.image and job.image is None)
+    return job.image is None if job.spec.image else bool(job.spec.requirements)
 
 
 def _doing(job: Job) -> str:

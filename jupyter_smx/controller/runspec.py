@@ -50,6 +50,8 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
             for one in spec.outputs
         ],
         "role": spec.role,
+        "image": spec.image,
+        "requirements": list(spec.requirements) if spec.image else [],
         "send": None if spec.send is None else _send(spec.send),
         "shared": None if spec.shared is None else _send(spec.shared),
         "source_dir": None if spec.source_dir is None else to_builtins(spec.source_dir),

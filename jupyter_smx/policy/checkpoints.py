@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 _ML = "/opt/ml"
 _TAKEN = tuple(
-    f"{_ML}/{name}" for name in ("code", "config", "input", "model", "output/data", "processing", "sagemaker")
+    f"{_ML}/{name}"
+    for name in ("code", "config", "input", "model", "output/data", "output/intermediate", "processing", "sagemaker")
 )
 """Folders that a job finds filled, or that are emptied when it ends."""
 _OF_HOSTS = (_ML, "/dev/shm")  # noqa: S108 - no file is made there

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model.errors import ValidationError
@@ -11,15 +12,49 @@ if TYPE_CHECKING:
     from jupyter_smx.model.channel import Output
     from jupyter_smx.model.spec import JobSpec
 
+_PLACE = "sagemaker_s3_output"
+"""Hyperparameter of sagemaker-training: where its images bring that folder."""
+
 
 def check(spec: JobSpec, *, shared_folder: bool) -> None:
     """Refuse what nobody could bring there before the end.
 
-    :raises ValidationError: names the output.
+    :raises ValidationError: names the output, or the hyperparameter.
     """
     for output in spec.outputs:
         if output.mode == "Continuous":
             _check(output, spec, shared_folder=shared_folder)
+    _check_intermediate(spec, shared_folder=shared_folder)
+
+
+def _intermediate(spec: JobSpec) -> str:
+    """Give the place for what is written to ``/opt/ml/output/intermediate``, "" where there is none."""
+    if spec.kind != "train" or spec.contract != "v2":
+        return ""
+    text = spec.hyperparameters.get(_PLACE, "")
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = text
+    return found if isinstance(found, str) and not found.startswith("file:") else ""
+
+
+def _check_intermediate(spec: JobSpec, *, shared_folder: bool) -> None:
+    place = _intermediate(spec)
+    rule = urls.why_not(place) if urls.is_url(place) else ""
+    if place and not urls.is_url(place):
+        if not place.startswith("/"):
+            rule = "Files of a job that runs are brought to a URL, or to a folder that is named by its whole path."
+        elif not shared_folder:
+            rule = f"Hosts of the engine {spec.engine} share no folder with this machine."
+    if rule:
+        raise ValidationError(
+            f"--hp {_PLACE}: nothing of /opt/ml/output/intermediate can be brought to {place!r}.",
+            field="hyperparameters",
+            value=place,
+            rule=rule,
+            cure="Name a folder of an object store, as s3://BUCKET/FOLDER.",
+        )
 
 
 def _check(output: Output, spec: JobSpec, *, shared_folder: bool) -> None:

@@ -46,7 +46,7 @@ UV_KNOWS = frozenset(
 def check(spec: JobSpec, *, builds: bool) -> None:
     """Let the requirements of a wish pass, or say what is wrong with them.
 
-    ``builds`` says whether the engine's hosts can run what is built on the controller's machine.
+    ``builds`` says whether the engine's hosts can run what is built on the controller's machine, or build themselves.
 
     :raises ValidationError: a line that is none, too much of it, or an engine that has no use for it.
     """
@@ -77,8 +77,11 @@ def check(spec: JobSpec, *, builds: bool) -> None:
 
 
 def environment_of(spec: JobSpec) -> PythonEnvironment | None:
-    """Take the environment out of a wish, in its normal form; None where the interpreter alone is wanted."""
-    if not spec.requirements:
+    """Take the environment out of a wish, in its normal form; None where the interpreter alone is wanted.
+
+    Hosts that are made of an image have none: there each job installs what it requires, for itself.
+    """
+    if spec.image or not spec.requirements:
         return None
     lines = normalised(spec.requirements)
     return PythonEnvironment(requirements=lines, only=spec.requirements_only, python_version=spec.python_version)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from posixpath import normpath
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 MAX_NAME = 255
 """Letters of SageMaker's ``TrainingImage`` and ``ImageUri``."""
 _NAME = re.compile(rf"[^\s\0-\x1f\x7f-][^\s\0-\x1f\x7f]{{0,{MAX_NAME - 1}}}")
+
+_PATH = re.compile(r"(?:^|\s|=)(?:file:(?://)?)?(/[^\s;\[]+)")
+"""A path of the submitter's machine in a line of requirements, where such paths are absolute."""
 
 
 def completed(spec: JobSpec, usual: str) -> JobSpec:
@@ -43,22 +47,30 @@ def check(spec: JobSpec, *, images: bool) -> None:
             cure="For example --image python:3.11-slim.",
         )
     _check_name(spec.image)
-    if spec.requirements:
-        raise ValidationError(
-            "--requirements: they cannot be had in an image.",
-            field="requirements",
-            value=spec.requirements[0],
-            rule=f"What a job on the engine {spec.engine} imports is what its image holds.",
-            cure="Install them when the image is built; --requirements none leaves the file in --source-dir alone.",
-        )
+    _check_requirements(spec)
     if spec.python_named:
         raise ValidationError(
             f"--python: {spec.python} is an interpreter of this machine.",
             field="python",
             value=spec.python,
             rule=f"A job on the engine {spec.engine} runs the Python of its image.",
-            cure="Leave it out, and name an image that has the Python you want.",
+            cure="Leave it out, and name an image that has the Python you want; --requirements adds packages to it.",
         )
+
+
+def _check_requirements(spec: JobSpec) -> None:
+    """Refuse files of this machine among what is required, but for those that come with the code."""
+    folder = spec.source_dir.folder if spec.source_dir else ""
+    for line in spec.requirements:
+        for path in _PATH.findall(line.partition(" # content ")[0]):
+            if not folder or not f"{normpath(path)}/".startswith(f"{folder}/"):
+                raise ValidationError(
+                    f"--requirements: hosts of the engine {spec.engine} do not see {path}.",
+                    field="requirements",
+                    value=line,
+                    rule="There pip reads package indexes, and what lies in --source-dir.",
+                    cure="Put it into --source-dir, or install it when the image is built.",
+                )
 
 
 def _check_none(spec: JobSpec) -> None:

@@ -49,6 +49,7 @@ found = {
     "code": [os.getcwd(), __file__, *folder("/opt/ml/code")],
     "model": folder("/opt/ml/model"),
     "output/data": folder("/opt/ml/output/data"),
+    "output/intermediate": folder("/opt/ml/output/intermediate"),
     "output": folder("/opt/ml/output"),
     "checkpoints": [text("/opt/ml/checkpoints/last"), *folder("/opt/ml/checkpoints")],
     "sagemaker/warmpoolcache": folder("/opt/ml/sagemaker/warmpoolcache"),
@@ -101,7 +102,8 @@ ROWS = {
     "code": ["/opt/ml/code", "/opt/ml/code/train.py", "can be written", ["train.py"]],
     "model": EMPTY,
     "output/data": EMPTY,
-    "output": ["can be written", ["data"]],
+    "output/intermediate": EMPTY,
+    "output": ["can be written", ["data", "intermediate"]],
     "checkpoints": ["step 3", "can be written", ["last"]],
     "sagemaker/warmpoolcache": EMPTY,
     "/tmp": ["can be written", "0o1777"],  # noqa: S108 - the folder of the contract

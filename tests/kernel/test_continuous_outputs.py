@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
 import jupyter_smx as smx
 from jupyter_smx.kernel import fields
@@ -131,6 +132,73 @@ def test_files_are_at_a_url_while_the_job_runs_and_what_it_deletes_stays(
     gate.touch()
     job.result(60)
     assert brought() == {**wanted, "rows.csv": "rows.csv, and the last"}
+
+
+INTERMEDIATE = """
+import os, time
+out = os.environ["SM_OUTPUT_INTERMEDIATE_DIR"]
+os.makedirs(out + "/deep")
+for name in ("step-1", "gone", "deep/step-2"):
+    with open(f"{out}/{name}", "w") as file:
+        file.write(name)
+while not os.path.exists(GATE):
+    time.sleep(0.01)
+os.unlink(out + "/gone")
+"""
+
+
+@pytest.mark.parametrize("kind", ["folder", "url"])
+def test_what_a_training_job_calls_intermediate_is_brought_while_it_runs(
+    notebook: Any, tmp_path: Path, bucket: Bucket, kind: str
+) -> None:
+    del notebook  # gives the session
+    gate = tmp_path / "gate"
+    place = "s3://bucket/runs" if kind == "url" else str(tmp_path / "runs")
+    job = smx.train(
+        INTERMEDIATE.replace("GATE", repr(str(gate))),
+        hyperparameters={"sagemaker_s3_output": place},
+        environment=bucket.environment if kind == "url" else {},
+    )
+    there = (bucket.folder if kind == "url" else tmp_path) / "runs" / job.name / "output" / "intermediate"
+    wanted = {"step-1": "step-1", "gone": "gone", "deep/step-2": "deep/step-2"}
+
+    def brought() -> dict[str, str]:
+        found = {}
+        for path in there.rglob("*"):
+            with suppress(FileNotFoundError):  # the server's own, until an object is whole
+                if path.is_file():
+                    found[os.path.relpath(path, there)] = path.read_text()
+        return found
+
+    eventually_blocking(lambda: brought() == wanted, "files of a job that runs", within=60)
+    assert not job.done()
+    gate.touch()
+    job.result(60)
+    assert brought() == wanted, "what it deletes stays, as with the toolkit"
+    assert job.record.hosts[0].errors == ()
+
+
+@pytest.mark.parametrize(
+    ("place", "shared", "sentence"),
+    [
+        ("s3://bucket/x", False, ""),
+        ('"s3://bucket/x"', False, ""),
+        ("file:///x", False, ""),
+        ("7", False, ""),
+        ("/home/me/x", True, ""),
+        ("/home/me/x", False, "share no folder with this machine"),
+        ("runs", True, "named by its whole path"),
+        ("https://example.org/x", True, "The web can be read"),
+    ],
+)
+def test_where_it_cannot_be_brought_is_refused(place: str, shared: bool, sentence: str) -> None:
+    spec = JobSpec(kind="train", source="pass", hyperparameters={"sagemaker_s3_output": place})
+    if not sentence:
+        continuous.check(spec, shared_folder=shared)
+        return
+    with pytest.raises(ValidationError, match=f"--hp sagemaker_s3_output: nothing of .*{sentence}"):
+        continuous.check(spec, shared_folder=shared)
+    continuous.check(JobSpec(**{**asdict(spec), "kind": "process"}), shared_folder=shared)
 
 
 def test_an_output_that_leads_out_of_the_job_brings_nothing(notebook: Any, tmp_path: Path) -> None:

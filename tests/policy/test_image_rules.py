@@ -8,14 +8,28 @@ import pytest
 from draws import a_spec
 
 from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.source import SourceDir
 from jupyter_smx.policy import images
 
+CODE = SourceDir(folder="/code", path="/kept/code.tar.gz", sha256="", files=1, size=1)
 WITH = {"engine": "ships", "image": "train:1", "python": ""}
 
 
 @pytest.mark.parametrize("image", ["train:1", "127.0.0.1:5000/a/b@sha256:" + "0" * 64, "a" * 255, "größe"])
 def test_an_engine_that_has_images_takes_any_name_of_one(image: str) -> None:
     images.check(a_spec(**WITH | {"image": image}), images=True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("numpy", "numpy>=1; python_version > '3'", "--index-url https://host/simple", "-e git+https://host/a/b"),
+        *("-c a<2", "/code/wheels/a.whl # content /x", "-e /code # content 1", "a @ file:///code/a.whl"),
+        "--find-links /code/w",
+    ],
+)
+def test_an_engine_that_has_images_takes_requirements_and_files_that_come_with_the_code(line: str) -> None:
+    images.check(a_spec(**WITH, requirements=(line,), source_dir=CODE), images=True)
 
 
 def test_an_engine_without_images_takes_a_job_without_one() -> None:
@@ -32,7 +46,11 @@ def test_an_engine_without_images_takes_a_job_without_one() -> None:
         (WITH | {"image": "a\0b"}, True, "image", "cannot name an image"),
         (WITH | {"image": "--privileged"}, True, "image", "'--privileged' cannot name an image"),
         (WITH | {"image": "a" * 256}, True, "image", "cannot name an image"),
-        (WITH | {"requirements": ("numpy",)}, True, "requirements", "cannot be had in an image.*--requirements none"),
+        (WITH | {"requirements": ("/home/me/a.whl",)}, True, "requirements", "do not see /home/me/a.whl.*--source-dir"),
+        (WITH | {"requirements": ("a @ file:///x/a.whl",)}, True, "requirements", "do not see /x/a.whl"),
+        (WITH | {"requirements": ("-e /x/a[b] # content 1",)}, True, "requirements", "do not see /x/a[.]"),
+        (WITH | {"requirements": ("--find-links=/x",), "source_dir": CODE}, True, "requirements", "do not see /x[.]"),
+        (WITH | {"requirements": ("/code/../x",), "source_dir": CODE}, True, "requirements", "do not see /code/../x"),
         (WITH | {"python": "/py", "python_named": True}, True, "python", "/py is an interpreter of this machine"),
     ],
 )

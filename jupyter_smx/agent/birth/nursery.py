@@ -11,7 +11,7 @@ import sys
 from typing import Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.birth import child
+from jupyter_smx.agent.birth import running
 from jupyter_smx.agent.birth.demand import QUIET, Demand
 from jupyter_smx.agent.birth.offspring import SIGHT, Child, Zygote
 from jupyter_smx.agent.birth.preload import Preload
@@ -362,7 +362,7 @@ class Nursery:
             for frame in wire.Decoder().feed(data[:size]):
                 self._on_imported(one, frame.header)
             return True
-        size = child.FIRST_LINE.size if tag == child.FIRST_LINE_TAG else 1
+        size = running.FIRST_LINE.size if tag == running.FIRST_LINE_TAG else 1
         if len(data) < size:
             return False
         one.buffer = data[size:]

@@ -135,11 +135,17 @@ def install(folder: str, target: str) -> None:
             _call([*program, *missing])
     else:
         _call([*program, folder])  # nothing here can read what it needs
-    sys.path.insert(_behind(sys.path, folder), target)
+    put_on_path(folder, [target], os.path.join(target, "bin"))
+
+
+def put_on_path(code: str, folders: List[str], programs: str) -> None:
+    """Let this process and what it starts find packages, behind those in the folder ``code``, and their programs."""
     known = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    known.insert(_behind(known, folder), target)
+    for path in (sys.path, known):
+        at = _behind(path, code)
+        path[at:at] = folders
     os.environ["PYTHONPATH"] = os.pathsep.join(known)
-    os.environ["PATH"] = os.pathsep.join([os.path.join(target, "bin"), os.environ.get("PATH", os.defpath)])
+    os.environ["PATH"] = os.pathsep.join([programs, os.environ.get("PATH", os.defpath)])
 
 
 def say(sentence: str) -> None:

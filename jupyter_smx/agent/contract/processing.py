@@ -81,7 +81,7 @@ def _job_config(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
         "ProcessingJobArn": service.arn(spec, place),
         "ProcessingJobName": spec["name"],
         "AppSpecification": {
-            "ImageUri": "",
+            "ImageUri": spec["image"],
             "ContainerEntrypoint": _entrypoint(spec, place),
             "ContainerArguments": words or None,
         },

@@ -68,6 +68,8 @@ def complete(spec: Dict[str, Any]) -> Dict[str, Any]:
         "entry_point": "",
         "arguments": [],
         "role": "",
+        "image": "",
+        "requirements": [],
         "script": "",
         "folder": "",
     }

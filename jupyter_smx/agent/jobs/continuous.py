@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent.channels import checkpoint
 from jupyter_smx.agent.channels.object_store import store_of
+from jupyter_smx.agent.contract import intermediate
 from jupyter_smx.agent.jobs import keeper
 from jupyter_smx.agent.place import seen_at
 from jupyter_smx.agent.stores import looking
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.system.loop import Loop
 
 MODE = "Continuous"
+_INTERMEDIATE = "intermediate"
+"""What it is called in sentences; a training job has no Continuous outputs besides, so no other one is called so."""
 
 
 class _Mirror(checkpoint.Mirror):
@@ -92,6 +95,8 @@ def of(host: Host, job: str, spec: Dict[str, Any], outputs: List[Tuple[str, str]
         place = seen_at(places[name], host.hidden)
         return store_of(place, f"{writer}-{name}", means, what=f"output {name}", is_ours=False)
 
-    return Continuous(
-        [_Keeper(host.loop, store(name), folder, name=name, ml=ml) for name, folder in outputs if places.get(name)]
-    )
+    there = [(name, folder) for name, folder in outputs if places.get(name)]
+    if intermediate.destination(spec):
+        places[_INTERMEDIATE] = intermediate.destination(spec)
+        there.append((_INTERMEDIATE, os.path.join(ml, intermediate.FOLDER)))
+    return Continuous([_Keeper(host.loop, store(name), folder, name=name, ml=ml) for name, folder in there])

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.birth import child
+from jupyter_smx.agent.birth import running
 from jupyter_smx.agent.channels import archive
 from jupyter_smx.agent.code import packages, sourcedir
 from jupyter_smx.agent.contract import failure, script
@@ -162,12 +162,12 @@ class Job:
     # News of the child
 
     def _heard(self, tag: int, data: bytes) -> None:
-        if tag == child.FIRST_LINE_TAG:
-            _tag, awake, first_line = child.FIRST_LINE.unpack(data)
+        if tag == running.FIRST_LINE_TAG:
+            _tag, awake, first_line = running.FIRST_LINE.unpack(data)
             self.at.update(awake=awake, first_line=first_line)
             moments = {name: self.at[name] for name in ("received", "awake", "first_line")}
             self.tell("first_line", at=moments)
-        elif data == child.ENDING:
+        elif data == running.ENDING:
             self._reported = True
             self.host.nursery.park_the_first()
             self._sampler.finish()
@@ -254,7 +254,7 @@ class Job:
         self._grew()
         report = spool.read_json(self.host.spool.path(self.id, spool.REPORT))
         self.report = dict(report or {}, **{name: value for name, value in self.report.items() if value})
-        if report is None and self.at["awake"] is None and self.status == child.BROKEN << 8:
+        if report is None and self.at["awake"] is None and self.status == running.BROKEN << 8:
             why = disk.which_is_full(self.host.disks(self.id)) or "Its log says why."
             self.report["refused"] = f"host: the job's process could not make itself ready. {why}"
         if report is None and self._reported:

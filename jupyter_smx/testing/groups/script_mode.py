@@ -43,7 +43,10 @@ print(json.dumps([machine, network, there[1]]))
 """
 """Says where the first host listens, having done so."""
 LEADER = ("master_addr", "master_port")
-FOLDERS = ("code", "input", "input/config", "input/data", "model", "output", "output/data", "checkpoints")
+FOLDERS = (
+    *("code", "input", "input/config", "input/data", "model", "output", "output/data", "output/intermediate"),
+    "checkpoints",
+)
 
 JSON_VARIABLES = (
     "HOSTS CURRENT_INSTANCE_GROUP_HOSTS INSTANCE_GROUPS INSTANCE_GROUPS_DICT DISTRIBUTION_INSTANCE_GROUPS IS_HETERO "

@@ -1,0 +1,54 @@
+"""A job's process that goes on in an interpreter of its own, where its host has imported what is another one by now.
+
+It stays the same process, with its socket, its log, its variables and its working folder; what a host had imported for
+it is lost, and only that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import tempfile
+from typing import Any, Dict, List, NoReturn
+
+from jupyter_smx.agent.birth import trial
+from jupyter_smx.agent.code import cell
+from jupyter_smx.agent.system import process
+
+_PATH = "PYTHONPATH"
+
+
+def become(sock: socket.socket, state: Dict[str, Any]) -> NoReturn:
+    """Begin anew, with a state of JSON's types that :func:`resume` gives back.
+
+    :raises OSError: the disk is full.
+    """
+    environment = dict(os.environ)
+    # Files of the user's may have the names of modules that our own start needs.
+    told = dict(state, path=sys.path, python_path=environment.pop(_PATH, None))
+    with tempfile.TemporaryFile("w+") as file:
+        json.dump(told, file)
+        file.seek(0)
+        for number in (sock.fileno(), file.fileno()):
+            os.set_inheritable(number, True)
+        cell.flush()
+        words = [sys.executable, process.entry(), "reborn", str(sock.fileno()), str(file.fileno())]
+        os.execve(sys.executable, words, environment)  # noqa: S606 - the same program
+
+
+def resume(words: List[str]) -> int:
+    """Be what :func:`become` began: ``words`` are the numbers of the socket and of the state's file."""
+    from jupyter_smx.agent.birth import running  # noqa: PLC0415 - which needs the function above
+
+    sock = socket.socket(fileno=int(words[0]))
+    os.set_inheritable(sock.fileno(), False)
+    with open(int(words[1]), encoding="utf-8") as file:
+        state: Dict[str, Any] = json.load(file)
+    trial.import_all([])
+    sys.path[:] = state["path"]
+    if state["python_path"] is not None:
+        os.environ[_PATH] = state["python_path"]
+    running.live_again(sock, state)
+    return 1

@@ -1,0 +1,137 @@
+"""What a job requires where its Python is an image's: installed before its script, in a folder of the job's own.
+
+SageMaker's toolkit installs into the image, which nobody uses twice. Here the next job may have the same host, so the
+image stays as it is: pip works in a virtual environment of the job's that looks through to the packages of the image,
+and what they do not satisfy lies before them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import site
+import subprocess
+import sys
+from collections import deque
+from typing import TYPE_CHECKING, Any, Deque, Dict, List
+
+from jupyter_smx.agent.code import imports, sourcedir
+from jupyter_smx.agent.contract import entry
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.place import Place
+
+FOLDER = "requirements"
+"""Below ``/opt/ml``, where the host removes it after the job."""
+_CONSTRAINT = "-c "
+_CACHE = ("sagemaker", "warmpoolcache", "pip")
+_OVERLAY = "_jupyter_smx_image.pth"
+_LAST = 40
+"""Lines of pip's that are looked at where it fails."""
+_UNREACHED = re.compile(
+    r"failed to establish a new connection|name resolution|network is unreachable|connection (refused|timed out)"
+    r"|read timed out|proxyerror",
+    re.IGNORECASE,
+)
+_CUT_OFF = (
+    "This host reaches no package index: install what the job needs when the image is built, or name an index that "
+    "hosts reach with --env PIP_INDEX_URL=…"
+)
+
+
+def install(spec: Dict[str, Any], place: Place, code: str) -> bool:
+    """Install what a job requires, if anything; then it is on the path, behind the folders of its ``code``.
+
+    True where this process has imported a module already of which the job has another one now.
+
+    :raises InstallError: that failed; the text is what sagemaker-training calls it, and a sentence.
+    """
+    lines = [_moved(line, spec["folder"], code) for line in spec["requirements"]]
+    if not lines:
+        return False
+    if importlib.util.find_spec("pip") is None:
+        raise entry.InstallError(
+            f"InstallRequirementsError: {sys.executable} in the image has no pip, so nothing can be installed. "
+            "Take an image with pip, or install what the job needs when the image is built."
+        )
+    home = place.path(FOLDER)
+    entry.say(f"what the job requires is installed into {home}, for this job alone.")
+    packages = _make(home)
+    cache = ["--cache-dir", place.path(*_CACHE)] if spec["warm_pool"] else ["--no-cache-dir"]
+    pip = [os.path.join(home, "bin", "python"), "-I", "-m", "pip", "install", "--no-input", "--progress-bar", "off"]
+    _call([*pip, "--disable-pip-version-check", *cache, *_written(home, lines)], code)
+    added = _appear(packages)
+    entry.put_on_path(code, added, os.path.join(home, "bin"))
+    return any(_is_another(name, added) for folder in added for name in sourcedir.own_modules(folder))
+
+
+def _moved(line: str, theirs: str, code: str) -> str:
+    """Name a file of the submitter's folder of code as it is called here."""
+    return re.sub(re.escape(theirs) + r"(?=/|\s|\[|$)", lambda _: code, line) if len(theirs) > 1 else line
+
+
+def _make(home: str) -> str:
+    """Make the virtual environment, without the package that makes one, which some images lack; gives its packages."""
+    version = "python{}.{}".format(*sys.version_info)
+    packages = os.path.join(home, "lib", version, "site-packages")
+    for folder in (packages, os.path.join(home, "bin")):
+        os.makedirs(folder)
+    base: str = getattr(sys, "_base_executable", None) or sys.executable
+    os.symlink(sys.executable, os.path.join(home, "bin", "python"))
+    os.symlink("python", os.path.join(home, "bin", "python3"))
+    with open(os.path.join(home, "pyvenv.cfg"), "w", encoding="utf-8") as file:
+        file.write(f"home = {os.path.dirname(os.path.realpath(base))}\ninclude-system-site-packages = false\n")
+    seen = [path for path in sys.path if path.rstrip("/").endswith(("site-packages", "dist-packages"))]
+    with open(os.path.join(packages, _OVERLAY), "w", encoding="utf-8") as file:
+        file.writelines(f"import site; site.addsitedir({path!r})\n" for path in seen)
+    return packages
+
+
+def _written(home: str, lines: List[str]) -> List[str]:
+    """Write the lines where pip reads them, constraints into a file of their own; gives its words for them."""
+    words: List[str] = []
+    for option, name, constrains in (("-r", "requirements.txt", False), ("-c", "constraints.txt", True)):
+        mine = [line[len(_CONSTRAINT) * constrains :] for line in lines if line.startswith(_CONSTRAINT) is constrains]
+        if mine:
+            path = os.path.join(home, name)
+            with open(path, "w", encoding="utf-8") as file:
+                file.writelines(f"{line}\n" for line in mine)
+            words += [option, path]
+    return words
+
+
+def _call(words: List[str], folder: str) -> None:
+    """Run pip in the folder of the code, as SageMaker does, with what it says in the log."""
+    last: Deque[str] = deque(maxlen=_LAST)
+    with subprocess.Popen(
+        words,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as pip:
+        for line in pip.stdout or ():
+            last.append(line)
+            sys.stdout.write(line)
+            sys.stdout.flush()
+    if pip.returncode:
+        why = _CUT_OFF if _UNREACHED.search("".join(last)) else "The log says why."
+        raise entry.InstallError(f"InstallRequirementsError: pip ended with exit code {pip.returncode}. {why}")
+
+
+def _appear(packages: str) -> List[str]:
+    """Give what Python's path has for a folder of packages: itself, and what files in it add."""
+    before = list(sys.path)
+    try:
+        site.addsitedir(packages)
+        return [path for path in sys.path if path not in before]
+    finally:
+        sys.path[:] = before
+
+
+def _is_another(name: str, folders: List[str]) -> bool:
+    module = sys.modules.get(name)
+    return module is not None and imports.folder_of(name, getattr(module, "__spec__", None)) not in folders

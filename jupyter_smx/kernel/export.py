@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, to_builtins
 
+from jupyter_smx.kernel import model_trainer
 from jupyter_smx.kernel.payload import contents
 from jupyter_smx.kernel.rerun import kept_source
 from jupyter_smx.kernel.sagemaker_call import decoded, program, words_of
@@ -106,10 +107,19 @@ class _Export:
         requirements = self._requirements()
         self._json("hyperparameters.json", decoded(self._job.spec.of_sdk_2()))
         self._json("job.json", _description(self._job))
+        if _is_driven(self._job):
+            self._for_drivers(started, requirements)
         needs = bool(requirements) and not (self._code / REQUIREMENTS).exists()
         alone = alone and started == script
         self._text("sagemaker_job.py", program(self._job, started, alone=alone, requirements=needs))
         self._text("README.md", _readme(self._job, self._by_hand(started), self._notes))
+
+    def _for_drivers(self, script: str, requirements: list[str]) -> None:
+        """Write the call of SDK 3, whose drivers look for what is required beside the script."""
+        there = self._code / REQUIREMENTS
+        if requirements and not there.exists():
+            shutil.copyfile(self._folder / REQUIREMENTS, there)
+        self._text(model_trainer.NAME, model_trainer.trainer(self._job, script, requirements=there.exists()))
 
     def _text(self, name: str, text: str) -> None:
         (self._folder / name).write_text(text, encoding="utf-8")
@@ -218,6 +228,10 @@ def _canonical(line: str) -> str:
     return re.sub(r"[-_.]+", "-", found[0]).lower() if found else line
 
 
+def _is_driven(job: Job) -> bool:
+    return job.spec.kind == "train" and job.spec.contract == "v3"
+
+
 def _description(job: Job) -> dict[str, Any]:
     """Describe what went in and came out, and on what it ran."""
     spec = job.spec
@@ -242,7 +256,7 @@ def _description(job: Job) -> dict[str, Any]:
 
 
 def _readme(job: Job, by_hand: str, notes: list[str]) -> str:
-    spec = job.spec
+    spec, driven = job.spec, _is_driven(job)
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(job.created_at))
     inputs = [
         f"- `{channel.name}`: {channel.source}, in the job `{input_folder(spec.kind, channel.name, channel.path)}`"
@@ -265,6 +279,7 @@ def _readme(job: Job, by_hand: str, notes: list[str]) -> str:
             "| `hyperparameters.json` | its hyperparameters |",
             "| `job.json` | inputs, outputs, environment and hosts |",
             "| `sagemaker_job.py` | the same job on Amazon SageMaker: set three names at its top, then run it |",
+            *(["| `model_trainer.py` | the same by SageMaker's Python SDK 3, with its drivers |"] if driven else []),
             "",
             "To run it by hand, where its inputs are in place:",
             "",

@@ -36,10 +36,10 @@ Arguments = list[tuple[str, str]]
 _BESIDE_SPARK = ("submit_py_files", '[shutil.make_archive(CODE, "zip", CODE)]')
 """What lies beside a script, as the workers of Spark find it."""
 
-_HEAD = '''\
+HEAD = '''\
 """{title}
 
-Made by jupyter_smx from the job {name}. It needs `pip install "sagemaker>=2,<3"` and AWS credentials.
+Made by jupyter_smx from the job {name}. It needs `pip install "sagemaker{versions}"` and AWS credentials.
 """
 
 {imports}
@@ -54,7 +54,7 @@ HERE = Path(__file__).resolve().parent
 CODE = str(HERE / "code")
 '''
 
-_UPLOAD = '''
+UPLOAD = '''
 
 def uploaded(session: Session, channel: str, source: str) -> str:
     """Copy a file, a folder or what a pattern finds to the bucket, and give where it is there."""
@@ -68,7 +68,7 @@ def uploaded(session: Session, channel: str, source: str) -> str:
     return f"s3://{BUCKET}/{key}"
 '''
 
-_MAIN = """
+MAIN = """
 
 def main() -> None:
     if not (ROLE and BUCKET and IMAGE_URI):
@@ -91,40 +91,53 @@ def program(job: Job, script: str, *, alone: bool, requirements: bool) -> str:
     training = spec.kind == "train"
     body = _training(spec, script, requirements=requirements) if training else _processing(spec, script, alone=alone)
     classes = _training_imports(spec) if training else _processing_imports(spec, alone=alone)
-    uploads = any(not channel.source.startswith("s3://") and "://" not in channel.source for channel in spec.channels)
+    uploads = has_uploads(spec)
     zips = _is_for_spark(spec) and not alone
     used = {"glob": uploads, "json": training, "shutil": zips}
     plain = [*(f"import {name}" for name, is_used in used.items() if is_used), "from pathlib import Path"]
     kind = "training" if training else "processing"
-    text = _HEAD.format(
+    text = HEAD.format(
+        versions=">=2,<3",
         title=f"The {kind} job {spec.base_name} as a call of the SageMaker Python SDK.",
         name=job.name,
-        prefix=_q(job.name),
-        image=_q(spec.image),
+        prefix=quoted(job.name),
+        image=quoted(spec.image),
         imports="\n".join([*plain, "", *classes]),
     )
-    if _is_here(spec):
-        text += f'INSTANCE_TYPE = "{STAND_IN}"  # the job ran on the machine of its notebook\n'
-    return text + (_UPLOAD if uploads else "") + _MAIN.format(body=body)
+    return whole(spec, text, body)
 
 
-def _q(value: object) -> str:
+def whole(spec: JobSpec, head: str, body: str) -> str:
+    """Put a program together: its head, what it needs for the job, and what it does."""
+    if is_here(spec):
+        head += f'INSTANCE_TYPE = "{STAND_IN}"  # the job ran on the machine of its notebook\n'
+    return head + (UPLOAD if has_uploads(spec) else "") + MAIN.format(body=body)
+
+
+def has_uploads(spec: JobSpec) -> bool:
+    """Say whether inputs have to be copied to the bucket."""
+    return any("://" not in channel.source for channel in spec.channels)
+
+
+def quoted(value: object) -> str:
     """Write texts, lists and dicts of them as Python; JSON's form of them is the one with double quotes."""
     return json.dumps(value, ensure_ascii=False)
 
 
-def _is_here(spec: JobSpec) -> bool:
+def is_here(spec: JobSpec) -> bool:
+    """Say whether hosts are this machine, which is no instance type."""
     return any(group.instance_type == "local" for group in spec.instance_groups)
 
 
-def _type(name: str) -> str:
-    return "INSTANCE_TYPE" if name == "local" else _q(name)
+def type_of(name: str) -> str:
+    """Write an instance type."""
+    return "INSTANCE_TYPE" if name == "local" else quoted(name)
 
 
 def _training_imports(spec: JobSpec) -> list[str]:
     found = ["from sagemaker import Session", "from sagemaker.estimator import Estimator"]
     found += ["from sagemaker.inputs import TrainingInput"] if spec.channels else []
-    return found + (["from sagemaker.instance_group import InstanceGroup"] if _is_heterogeneous(spec) else [])
+    return found + (["from sagemaker.instance_group import InstanceGroup"] if is_heterogeneous(spec) else [])
 
 
 def _is_for_spark(spec: JobSpec) -> bool:
@@ -143,7 +156,8 @@ def _processing_imports(spec: JobSpec, *, alone: bool) -> list[str]:
     return found if alone else [*found, "from sagemaker.sklearn.estimator import SKLearn"]
 
 
-def _is_heterogeneous(spec: JobSpec) -> bool:
+def is_heterogeneous(spec: JobSpec) -> bool:
+    """Say whether a job has instance groups."""
     return len(spec.instance_groups) > 1 or spec.instance_groups[0].name != HOMOGENEOUS
 
 
@@ -152,78 +166,81 @@ def _training(spec: JobSpec, script: str, *, requirements: bool) -> str:
         ("image_uri", "IMAGE_URI"),
         ("role", "ROLE"),
         ("sagemaker_session", "session"),
-        ("base_job_name", _q(spec.base_name)),
+        ("base_job_name", quoted(spec.base_name)),
         ("source_dir", "CODE"),
-        ("entry_point", _q(script)),
+        ("entry_point", quoted(script)),
         *([("dependencies", '[str(HERE / "requirements.txt")]')] if requirements else []),
         *_training_hosts(spec),
         ("max_run", str(spec.max_run)),
         *([("max_retry_attempts", str(spec.retries))] if spec.retries else []),
         *([("use_spot_instances", "True"), ("max_wait", str(spec.max_wait or spec.max_run))] if spec.spot else []),
-        *([("checkpoint_s3_uri", _checkpoint_uri(spec.checkpoint))] if spec.checkpoint else []),
-        *([("checkpoint_local_path", _q(spec.checkpoint_local_path))] if spec.checkpoint_local_path else []),
+        *([("checkpoint_s3_uri", checkpoint_uri(spec.checkpoint))] if spec.checkpoint else []),
+        *([("checkpoint_local_path", quoted(spec.checkpoint_local_path))] if spec.checkpoint_local_path else []),
         *([("disable_output_compression", "True")] if spec.disable_output_compression else []),
         ("hyperparameters", 'json.loads((HERE / "hyperparameters.json").read_text(encoding="utf-8"))'),
-        *([("environment", _variables(spec.environment, 2))] if spec.environment else []),
+        *([("environment", variables_of(spec.environment, 2))] if spec.environment else []),
         *_metrics(spec),
         ("output_path", 'f"s3://{BUCKET}/{PREFIX}/output"'),
     ]
-    lines = [_call("estimator = Estimator", estimator)]
-    inputs = [f"            {_q(channel.name)}: {_training_input(channel)},\n" for channel in spec.channels]
+    lines = [call_of("estimator = Estimator", estimator)]
+    inputs = [f"            {quoted(channel.name)}: {_training_input(channel)},\n" for channel in spec.channels]
     fit = "".join(["\n        {\n", *inputs, "        }\n    "]) if inputs else ""
     return "\n".join([*lines, f"    estimator.fit({fit})"])
 
 
-def _checkpoint_uri(place: str) -> str:
-    return _q(place) if place.startswith("s3://") else 'f"s3://{BUCKET}/{PREFIX}/checkpoints"'
+def checkpoint_uri(place: str) -> str:
+    """Write where checkpoints are kept."""
+    return quoted(place) if place.startswith("s3://") else 'f"s3://{BUCKET}/{PREFIX}/checkpoints"'
 
 
 def _training_hosts(spec: JobSpec) -> Arguments:
-    if _is_heterogeneous(spec):
+    if is_heterogeneous(spec):
         groups = "".join(
-            f"            InstanceGroup({_q(g.name)}, {_type(g.instance_type)}, {g.instance_count}),{_helps(g)}\n"
+            f"            InstanceGroup({quoted(g.name)}, {type_of(g.instance_type)}, {g.instance_count}),{helps(g)}\n"
             for g in spec.instance_groups
         )
         return [("instance_groups", f"[\n{groups}        ]")]
     only = spec.instance_groups[0]
-    found = [("instance_type", _type(only.instance_type)), ("instance_count", str(only.instance_count))]
+    found = [("instance_type", type_of(only.instance_type)), ("instance_count", str(only.instance_count))]
     if spec.keep_alive:
         found.append(("keep_alive_period_in_seconds", str(min(spec.keep_alive, LONGEST_KEEP_ALIVE))))
     return found
 
 
-def _helps(group: InstanceGroup) -> str:
+def helps(group: InstanceGroup) -> str:
+    """Write what is to be said behind a group that helps another one."""
     if not group.until:
         return ""
     return f"  # SageMaker ends no helpers: its script has to end when {group.until} is done"
 
 
 def _metrics(spec: JobSpec) -> Arguments:
-    rows = [_q({"Name": name, "Regex": regex}) for name, regex in spec.metrics.items()]
-    return _rows("metric_definitions", rows)
+    found = [quoted({"Name": name, "Regex": regex}) for name, regex in spec.metrics.items()]
+    return rows("metric_definitions", found)
 
 
 def _training_input(channel: Channel) -> str:
-    words = [_uri(channel)]
+    words = [uri_of(channel)]
     if channel.content_type:
-        words.append(f"content_type={_q(channel.content_type)}")
+        words.append(f"content_type={quoted(channel.content_type)}")
     if channel.distribution != "FullyReplicated":
-        words.append(f"distribution={_q(channel.distribution)}")
+        words.append(f"distribution={quoted(channel.distribution)}")
     if channel.mode != "File":
-        words.append(f"input_mode={_q(channel.mode)}")
+        words.append(f"input_mode={quoted(channel.mode)}")
     if channel.groups:
-        words.append(f"instance_groups={_q(channel.groups)}")
+        words.append(f"instance_groups={quoted(channel.groups)}")
     if channel.data_type != "S3Prefix":
-        words.append(f"s3_data_type={_q(channel.data_type)}")
+        words.append(f"s3_data_type={quoted(channel.data_type)}")
     return f"TrainingInput({', '.join(words)})"
 
 
-def _uri(channel: Channel) -> str:
+def uri_of(channel: Channel) -> str:
+    """Write where the data of a channel is, having copied there what is on this machine."""
     if channel.source.startswith("s3://"):
-        return _q(channel.source)
+        return quoted(channel.source)
     if "://" in channel.source:  # nothing of ours can copy it there
         return f'f"s3://{{BUCKET}}/{{PREFIX}}/input/{channel.name}"'
-    return f"uploaded(session, {_q(channel.name)}, {_q(channel.source)})"
+    return f"uploaded(session, {quoted(channel.name)}, {quoted(channel.source)})"
 
 
 def _processing(spec: JobSpec, script: str, *, alone: bool) -> str:
@@ -231,26 +248,26 @@ def _processing(spec: JobSpec, script: str, *, alone: bool) -> str:
     processor: Arguments = [
         *([] if alone or spark else [("estimator_cls", "SKLearn"), ("framework_version", '"1.2-1"')]),
         ("image_uri", "IMAGE_URI"),
-        *([] if spark else [("command", _q(interpreter_of(spec) or ["/bin/sh"]))]),
+        *([] if spark else [("command", quoted(interpreter_of(spec) or ["/bin/sh"]))]),
         ("role", "ROLE"),
         ("sagemaker_session", "session"),
-        ("base_job_name", _q(spec.base_name)),
-        ("instance_type", _type(groups[0].instance_type)),
+        ("base_job_name", quoted(spec.base_name)),
+        ("instance_type", type_of(groups[0].instance_type)),
         ("instance_count", str(spec.instance_count())),
         ("max_runtime_in_seconds", str(min(spec.max_run, LONGEST_PROCESSING))),
-        *([("env", _variables(spec.environment, 2))] if spec.environment else []),
+        *([("env", variables_of(spec.environment, 2))] if spec.environment else []),
     ]
     words = words_of(spec)
-    path = f'str(HERE / "code" / {_q(script)})'
+    path = f'str(HERE / "code" / {quoted(script)})'
     run: Arguments = [
-        *([("submit_app", path)] if spark else [("code", path if alone else _q(script))]),
+        *([("submit_app", path)] if spark else [("code", path if alone else quoted(script))]),
         *([] if alone else [_BESIDE_SPARK if spark else ("source_dir", "CODE")]),
-        *_rows("inputs", (_processing_input(channel) for channel in spec.channels)),
-        *_rows("outputs", (_processing_output(output) for output in spec.outputs)),
-        *([("arguments", _q(words))] if words else []),
+        *rows("inputs", (_processing_input(channel) for channel in spec.channels)),
+        *rows("outputs", (_processing_output(output) for output in spec.outputs)),
+        *([("arguments", quoted(words))] if words else []),
     ]
     name = "PySparkProcessor" if spark else "ScriptProcessor" if alone else "FrameworkProcessor"
-    return "\n".join([_call(f"processor = {name}", processor), _call("processor.run", run)])
+    return "\n".join([call_of(f"processor = {name}", processor), call_of("processor.run", run)])
 
 
 def interpreter_of(spec: JobSpec) -> list[str]:
@@ -267,44 +284,51 @@ def interpreter_of(spec: JobSpec) -> list[str]:
     return ["/bin/sh"] if spec.entry_point.endswith(".sh") else []
 
 
-def _rows(name: str, rows: Iterable[str]) -> Arguments:
-    found = "".join(f"            {row},\n" for row in rows)
+def rows(name: str, each: Iterable[str]) -> Arguments:
+    """Write an argument that is a list, one row of it on a line; of an empty one nothing."""
+    found = "".join(f"            {row},\n" for row in each)
     return [(name, f"[\n{found}        ]")] if found else []
 
 
 def _processing_input(channel: Channel) -> str:
     words = [
-        f"source={_uri(channel)}",
-        f"destination={_q(input_folder('process', channel.name, channel.path))}",
-        f"input_name={_q(channel.name)}",
+        f"source={uri_of(channel)}",
+        f"destination={quoted(input_folder('process', channel.name, channel.path))}",
+        f"input_name={quoted(channel.name)}",
     ]
     if channel.distribution != "FullyReplicated":
-        words.append(f"s3_data_distribution_type={_q(channel.distribution)}")
+        words.append(f"s3_data_distribution_type={quoted(channel.distribution)}")
     if channel.data_type != "S3Prefix":
-        words.append(f"s3_data_type={_q(channel.data_type)}")
+        words.append(f"s3_data_type={quoted(channel.data_type)}")
     return f"ProcessingInput({', '.join(words)})"
 
 
 def _processing_output(output: Output) -> str:
     where = output.path if output.path.startswith("/") else f"/opt/ml/{output.path}"
     goal = f'f"s3://{{BUCKET}}/{{PREFIX}}/output/{output.name}"'
-    upload = "" if output.mode == "EndOfJob" else f", s3_upload_mode={_q(output.mode)}"
-    return f"ProcessingOutput(source={_q(where)}, output_name={_q(output.name)}, destination={goal}{upload})"
+    upload = "" if output.mode == "EndOfJob" else f", s3_upload_mode={quoted(output.mode)}"
+    return f"ProcessingOutput(source={quoted(where)}, output_name={quoted(output.name)}, destination={goal}{upload})"
 
 
-def _call(name: str, arguments: Arguments) -> str:
+def call_of(name: str, arguments: Arguments) -> str:
+    """Write a call, one argument on a line."""
     lines = "".join(f"        {word}={value},\n" for word, value in arguments)
     return f"    {name}(\n{lines}    )"
 
 
-def _variables(value: dict[str, str], depth: int) -> str:
+def variables_of(value: dict[str, str], depth: int) -> str:
+    """Write variables as a dict, one on a line; those of secrets are empty."""
     indent = "    " * depth
-    rows = "".join(f"{indent}    {_variable(name, text)}\n" for name, text in value.items())
-    return f"{{\n{rows}{indent}}}"
+    found = "".join(f"{indent}    {_variable(name, text)}\n" for name, text in value.items())
+    return f"{{\n{found}{indent}}}"
 
 
 def _variable(name: str, text: str) -> str:
-    return f'{_q(name)}: "",  # a secret, which is not exported' if is_secret(name) else f"{_q(name)}: {_q(text)},"
+    return (
+        f'{quoted(name)}: "",  # a secret, which is not exported'
+        if is_secret(name)
+        else f"{quoted(name)}: {quoted(text)},"
+    )
 
 
 def decoded(hyperparameters: dict[str, str]) -> dict[str, Any]:

@@ -43,7 +43,8 @@ def refused_there(spec: JobSpec) -> Iterator[str]:
     if spec.contract == "v3":
         yield (
             "It ran by the contract of SDK 3 (`--contract v3`); `sagemaker_job.py` is a call of SDK 2, by which the "
-            "script gets other words, variables and folders. `ModelTrainer` of SDK 3 shows it the same."
+            "script gets other words, variables and folders. `model_trainer.py`, a call of SDK 3's `ModelTrainer`, "
+            "shows it the same."
         )
 
 

@@ -70,6 +70,7 @@ def spec(source: str, **changes: Any) -> dict[str, Any]:
         "python_version": "",
         "submitted_at": time.time(),
         "imports": [],
+        "requirements": [],
     }
     unknown = changes.keys() - whole.keys()
     if unknown:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 TOOLKIT = "sagemaker-training==5.1.4"
 DRIVERS = "sagemaker-train==1.27.0"
+CORE = "sagemaker-core==2.27.0"
 TENSORFLOW = "sagemaker-tensorflow-training==20.5.0"
 # What importing the toolkit's environment and running ``train`` need, and nothing of what only its encoders do.
 NEEDS = [
@@ -102,14 +103,18 @@ class RealPackages:
         else:
             self._do([sys.executable, "-m", "venv", folder])
             command = [str(self.python), "-m", "pip", "install", "-q"]
-        self._do([*command, "--no-deps", TOOLKIT, DRIVERS, TENSORFLOW, *NEEDS])
+        self._do([*command, "--no-deps", TOOLKIT, DRIVERS, CORE, TENSORFLOW, *NEEDS])
 
     def _do(self, command: list[str]) -> None:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=MINUTES)
 
     def drivers(self) -> Path:
         """Give the folder of SDK 3's drivers."""
-        return next((self.home / "venv" / "lib").glob("python*/site-packages/sagemaker/train")).resolve()
+        return self.sdk() / "train"
+
+    def sdk(self) -> Path:
+        """Give the folder of SDK 3's packages."""
+        return next((self.home / "venv" / "lib").glob("python*/site-packages/sagemaker")).resolve()
 
     def environment(self) -> dict[str, str]:
         """Give the variables that a container has by itself."""

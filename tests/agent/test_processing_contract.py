@@ -110,6 +110,11 @@ def test_there_are_two_files_and_no_field_more() -> None:
     assert len(found["config/processingjobconfig.json"]) == 9
 
 
+def test_a_job_of_an_image_finds_its_name_there() -> None:
+    found = configs(image="train:1")["config/processingjobconfig.json"]
+    assert found["AppSpecification"]["ImageUri"] == "train:1"
+
+
 @pytest.mark.parametrize(
     ("changes", "entrypoint", "arguments"),
     [

@@ -66,8 +66,52 @@ PARAMETERS = {
 }
 """Names of the parameters in sagemaker 2.257.7, as ``inspect.signature`` gives them; ``**kwargs`` is none of them."""
 
+OF_SDK_3 = {
+    "ModelTrainer": (
+        "training_mode sagemaker_session role base_job_name input_s3_key_prefix source_code distributed compute "
+        "networking stopping_condition training_image training_image_config algorithm_name output_data_config "
+        "input_data_config checkpoint_config training_input_mode environment hyperparameters tags "
+        "local_container_root model_package_config"
+    ),
+    "ModelTrainer.train": "input_data_config wait logs dry_run",
+    "ModelTrainer.with_retry_strategy": "retry_strategy",
+    "ModelTrainer.with_metric_definitions": "metric_definitions",
+    "Torchrun": "process_count_per_node smp",
+    "MPI": "process_count_per_node mpi_additional_options",
+    "SourceCode": "source_dir requirements entry_script command ignore_patterns",
+    "Compute": (
+        "instance_type instance_count volume_size_in_gb volume_kms_key_id keep_alive_period_in_seconds "
+        "instance_groups training_plan_arn enable_managed_spot_training"
+    ),
+    "StoppingCondition": "max_runtime_in_seconds max_wait_time_in_seconds max_pending_time_in_seconds",
+    "OutputDataConfig": "s3_output_path kms_key_id compression_type",
+    "CheckpointConfig": "s3_uri local_path",
+    "RetryStrategy": "maximum_retry_attempts",
+    "MetricDefinition": "name regex",
+    "InputData": "channel_name data_source content_type",
+    "Channel": "channel_name data_source content_type compression_type record_wrapper_type input_mode shuffle_config",
+    "DataSource": "s3_data_source file_system_data_source",
+    "S3DataSource": (
+        "s3_data_type s3_uri s3_data_distribution_type attribute_names instance_group_names model_access_config "
+        "hub_access_config"
+    ),
+}
+"""The same of sagemaker-train 1.27.0 and sagemaker-core 2.27.0; ``test_real_model_trainer`` looks into these."""
+PARAMETERS |= OF_SDK_3
+
+_CONFIGS = (
+    *("CheckpointConfig", "Channel", "Compute", "DataSource", "InputData", "InstanceGroup", "MetricDefinition"),
+    *("OutputDataConfig", "RetryStrategy", "S3DataSource", "SourceCode", "StoppingCondition"),
+)
 PLACES = {
     "sagemaker": ("Session",),
+    "sagemaker.core": (),
+    "sagemaker.core.helper": (),
+    "sagemaker.core.helper.session_helper": ("Session",),
+    "sagemaker.core.training": (),
+    "sagemaker.core.training.configs": _CONFIGS,
+    "sagemaker.train": ("ModelTrainer",),
+    "sagemaker.train.distributed": ("Torchrun", "MPI"),
     "sagemaker.estimator": ("Estimator",),
     "sagemaker.processing": ("ScriptProcessor", "FrameworkProcessor", "ProcessingInput", "ProcessingOutput"),
     "sagemaker.spark": (),

@@ -39,14 +39,14 @@ def job(**fields: Any) -> Job:
     return Job(id="a" * 12, name="digits-aaaaaa", spec=JobSpec(**spec), created_at=1e9, ended_at=1e9 + 5)
 
 
-def run(folder: Path, patch: pytest.MonkeyPatch) -> Recorder:
+def run(folder: Path, patch: pytest.MonkeyPatch, name: str = "sagemaker_job.py") -> Recorder:
     """Run the program as its user would, with the three names set."""
-    text = (folder / "sagemaker_job.py").read_text()
+    text = (folder / name).read_text()
     for placeholder, value in SET.items():
         assert text.count(f"{placeholder}  #") == 1
         text = text.replace(placeholder, value)
     recorder = install(patch)
-    path = str(folder / "sagemaker_job.py")
+    path = str(folder / name)
     exec(compile(text, path, "exec"), {"__name__": "__main__", "__file__": path})  # noqa: S102 - what it is for
     return recorder
 

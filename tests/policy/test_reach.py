@@ -49,6 +49,13 @@ def wishes(draw: st.DrawFn) -> tuple[Any, tuple[Here, ...]]:
     return a_spec(channels=tuple(channels), **packed), tuple(here)
 
 
+@pytest.mark.parametrize(("image", "required"), [("train:1", ["numpy<2"]), ("", [])])
+def test_a_host_of_an_image_is_told_of_it_and_installs_what_is_required_itself(image: str, required: list[str]) -> None:
+    spec = a_spec(image=image, requirements=("numpy<2",))
+    told = run_spec(a_job(spec=spec), named_hosts(spec.instance_groups)[0], 10.0, 0)
+    assert (told["image"], told["requirements"]) == (image, required)
+
+
 @given(wishes())
 def test_a_host_is_told_where_it_finds_everything_and_nothing_else_of_its_job_changes(
     wish: tuple[Any, tuple[Here, ...]],

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from msgspec.structs import replace
 
 from jupyter_smx.model.instance import InstanceGroup
@@ -47,6 +50,17 @@ FOLDERS = (
     *("code", "input", "input/config", "input/data", "model", "output", "output/data", "output/intermediate"),
     "checkpoints",
 )
+
+WRITTEN_OUT = """
+import json, os
+with open("/opt/ml/input/config/resourceconfig.json") as file:
+    host = json.load(file)["current_host"]
+with open("/opt/ml/model/x", "w") as file:
+    file.write(host)
+print(json.dumps([host, os.environ["SM_MODEL_DIR"], os.environ.get("SAGEMAKER_BASE_DIR")]))
+"""
+"""A script like many: it asks for no variable where SageMaker has a fixed path."""
+HAVE_A_WORLD = ("namespace", "container")
 
 JSON_VARIABLES = (
     "HOSTS CURRENT_INSTANCE_GROUP_HOSTS INSTANCE_GROUPS INSTANCE_GROUPS_DICT DISTRIBUTION_INSTANCE_GROUPS IS_HETERO "
@@ -105,6 +119,22 @@ class ScriptModeGroup:
         assert {name: seen["variables"][name] for name in PATHS} == {
             name: f"{seen['base']}/{folder}" for name, folder in PATHS.items()
         }
+
+    async def test_paths_that_a_script_spells_out_are_the_jobs_own(self, harness: Harness) -> None:
+        handle = await harness.up(harness.request(2))
+        for host in ("algo-1", "algo-2"):
+            async with AgentClient(harness.engine, handle, host) as agent:
+                mode = agent.greeting["isolation"]["mode"]
+                if mode not in HAVE_A_WORLD:
+                    pytest.skip(f"jobs have no /opt/ml of their own here: {agent.greeting['isolation']['reason']}")
+                done = await agent.do(WRITTEN_OUT)
+                assert last_json(done) == [host, "/opt/ml/model", None]
+                (kept,) = done.record["artifacts"]
+                archive = await agent.read(done.record["job"], "artifacts/" + kept["name"])
+            with tarfile.open(fileobj=io.BytesIO(archive)) as members:
+                written = members.extractfile("x")
+                assert written is not None
+                assert written.read() == host.encode()
 
     async def test_hyperparameters_are_words_and_variables_as_the_toolkit_writes_them(self, harness: Harness) -> None:
         given = {name: sent for name, (sent, _word, _variable) in HYPERPARAMETERS.items()}

@@ -10,10 +10,12 @@ import io
 import json
 import os
 import platform
+import subprocess
 import sys
 import sysconfig
 import tarfile
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -96,6 +98,7 @@ class Image(NamedTuple):
 
 PYTHON = Image("latest", "has this machine's Python and some programs", ("programs", "python"), {"Cmd": ["python3"]})
 OTHER = Image("other", "has the same, and is another image", ("programs", "python"), {"Cmd": ["python3"]})
+PIP = Image("pip", "has the same and this environment's pip", ("programs", "python", "pip"), {"Cmd": ["python3"]})
 NO_PYTHON = Image("no-python", "has a shell and no Python", ("programs",), {"Cmd": ["sh"]})
 EMPTY = Image("empty", "has no program at all", ("nothing",), {"Cmd": ["none"]})
 OLD_PYTHON = Image("old-python", "has a Python that says that it is 3.6", ("programs", "python", "old"))
@@ -116,7 +119,7 @@ ODD = Image(
         "Healthcheck": {"Test": ["CMD", "false"], "Interval": 1_000_000_000},
     },
 )
-IMAGES = (PYTHON, OTHER, NO_PYTHON, EMPTY, OLD_PYTHON, SILENT, FOREIGN, ODD)
+IMAGES = (PYTHON, OTHER, PIP, NO_PYTHON, EMPTY, OLD_PYTHON, SILENT, FOREIGN, ODD)
 
 
 def architecture() -> str:
@@ -130,6 +133,7 @@ def layers() -> dict[str, Layer]:
         "nothing": _base(),
         "programs": _programs(),
         "python": _python(),
+        "pip": _pip(),
         "old": _old_python(),
         "silent": _silent(),
         "elsewhere": _elsewhere(),
@@ -217,6 +221,18 @@ def _python() -> Layer:
     for kind in ("stdlib", "platstdlib"):
         layer.tree(Path(sysconfig.get_path(kind, vars={"platbase": sys.base_exec_prefix})), _LEFT_OUT)
     layer.libraries()
+    return layer
+
+
+def _pip() -> Layer:
+    """Put pip where the interpreter looks for packages; an environment without pip has none to give."""
+    layer, spec = _base(), find_spec("pip")
+    command = [os.fspath(_interpreter()), "-I", "-c", "import site; print(site.getsitepackages()[0])"]
+    site = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        for path in Path(place).rglob("*"):
+            if path.is_file() and path.suffix != ".pyc":
+                layer.file(f"{site}/pip/{path.relative_to(place).as_posix()}", path)
     return layer
 
 

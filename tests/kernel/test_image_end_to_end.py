@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,13 +14,14 @@ from jupyter_smx.kernel import standby
 from jupyter_smx.kernel.failures import JobFailed
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.testing import docker_images
+from jupyter_smx.testing.wheels import write_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.testing.docker_fixtures import Docker
 
-IMAGE, OTHER = docker_images.PYTHON.name, docker_images.OTHER.name
+IMAGE, OTHER, PIP = docker_images.PYTHON.name, docker_images.OTHER.name, docker_images.PIP.name
 READ = """\
 import os, helper
 def read(channel):
@@ -96,6 +98,26 @@ def test_a_cell_has_its_variables_code_and_inputs_in_a_container_and_the_next_on
     assert [(one.field, one.wanted, one.found) for one in why.differences] == [("image", OTHER, IMAGE)]
     assert space["image"] == "other"
     run(notebook, "%smx release " + space["second"].record.why.pool)
+
+
+@pytest.mark.usefixtures("docker")
+@pytest.mark.skipif(find_spec("pip") is None, reason="the image is made of this environment's pip, and it has none")
+def test_requirements_beside_the_script_are_installed_for_each_job_alone(notebook: Any, project: Path) -> None:
+    for version in ("1.0", "2.0"):
+        write_wheel(project / "src" / "wheels", "alpha", version)
+    see = "import importlib.util\nfound = importlib.util.find_spec('alpha') and __import__('alpha').version\n"
+    wish = f"%%train --engine docker --image {PIP} -k 5m --as job --wait --source-dir src --receive found"
+    for version in ("1.0", "2.0"):
+        text = f"--no-index\n--find-links wheels\nalpha=={version}\n"
+        (project / "src" / "requirements.txt").write_text(text)
+        run(notebook, f"{wish}\n{see}")
+        assert notebook.user_ns["found"] == version
+    assert notebook.user_ns["job"].record.why.start == "warm"
+    run(notebook, f"{wish} --requirements none\n{see}")
+    assert notebook.user_ns["found"] is None, "nothing is left of the jobs before"
+    run(notebook, "%smx release " + notebook.user_ns["job"].record.why.pool)
+    with pytest.raises(JobFailed, match=r"InstallRequirementsError: .* has no pip"):
+        run(notebook, f"{wish.replace(PIP, IMAGE).replace('-k 5m', '-k 0')}\n{see}")
 
 
 @pytest.mark.usefixtures("docker")

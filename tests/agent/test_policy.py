@@ -287,7 +287,7 @@ def test_the_active_environment_of_a_job_is_the_one_of_its_python(tmp_path: Path
 def test_what_is_renewed_and_what_is_kept() -> None:
     assert keeps("sagemaker") == ["warmpoolcache"]
     assert keeps("model") == []
-    assert keeps("output") == ["data"]
+    assert keeps("output") == ["data", "intermediate"]
     assert "sagemaker/warmpoolcache" not in RENEWED
     assert {name.rpartition("/")[0] for name in SKELETON if "/" in name} <= set(RENEWED)
 

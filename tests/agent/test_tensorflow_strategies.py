@@ -9,6 +9,7 @@ import pytest
 
 from jupyter_smx.agent.contract import command, distribution, scriptmode, tfconfig
 from jupyter_smx.agent.place import Place
+from jupyter_smx.model import distribution as model
 
 SERVERS = {"sagemaker_parameter_server_enabled": "true"}
 MIRRORED = {"sagemaker_multi_worker_mirrored_strategy_enabled": "true"}
@@ -123,3 +124,8 @@ def test_the_server_of_a_host_is_where_its_peers_look_for_it() -> None:
         assert address == f"algo-2:{tfconfig.served(place)}"
         (leader,) = told(wish(SERVERS), place)["cluster"]["master"]
         assert leader == f"algo-1:{tfconfig.leader(HOSTS, place)}"
+
+
+def test_strategies_of_tensorflow_are_the_same_on_both_sides_of_the_wire() -> None:
+    once = {name for name, runner in model.RUNNERS.items() if model.Distribution(runner=runner).runs_once()}
+    assert once == set(tfconfig.STRATEGIES)

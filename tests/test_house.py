@@ -21,7 +21,7 @@ BROAD = {"Exception", "BaseException"}
 
 BORDERS = {
     "jupyter_smx/agent/code/cell.py": "the user's code, its exceptions, its hooks, and what pickles it",
-    "jupyter_smx/agent/birth/child.py": "a forked process must not go on as a second zygote",
+    "jupyter_smx/agent/birth/running.py": "a forked process must not go on as a second zygote",
     "jupyter_smx/agent/stores/courier.py": "a library for a store may raise anything, and each is an answer",
     "jupyter_smx/agent/system/errand.py": "a forked process must not go on as a second agent",
     "jupyter_smx/agent/jobs/job.py": "whatever a job left behind or wrote about itself, its record must come",

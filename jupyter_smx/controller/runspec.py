@@ -50,8 +50,7 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
             for one in spec.outputs
         ],
         "role": spec.role,
-        "image": spec.image,
-        "requirements": list(spec.requirements) if spec.image else [],
+        **_of_image(spec),
         "send": None if spec.send is None else _send(spec.send),
         "shared": None if spec.shared is None else _send(spec.shared),
         "source_dir": None if spec.source_dir is None else to_builtins(spec.source_dir),
@@ -72,6 +71,11 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
         "imports": list(spec.imports),
         "gpus": list(gpus),
     }
+
+
+def _of_image(spec: JobSpec) -> dict[str, Any]:
+    """Name the image of a job's hosts, and what they install beside it; elsewhere that is an environment's matter."""
+    return {"image": spec.image, "requirements": list(spec.requirements) if spec.image else []}
 
 
 def _checkpoints(spec: JobSpec) -> dict[str, str]:

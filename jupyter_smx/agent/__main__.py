@@ -39,9 +39,9 @@ def main(arguments: Optional[List[str]] = None) -> None:
 
         sys.exit(zygote.spawned(words[1:]))
     if words[:1] == ["reborn"]:
-        from jupyter_smx.agent.birth import reborn  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent.birth import running  # noqa: PLC0415 - each process loads what it needs
 
-        sys.exit(reborn.resume(words[1:]))
+        running.live_again(words[1:])
     if words[:1] == ["reach"] and len(words) > 3:  # noqa: PLR2004 - a folder, a host and what is run there
         from jupyter_smx.agent.launchers import mpi  # noqa: PLC0415 - each process loads what it needs
 

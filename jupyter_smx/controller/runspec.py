@@ -45,10 +45,7 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
             for channel in spec.channels
             if has_channel(host, channel)
         ],
-        "outputs": [
-            {"name": one.name, "path": one.path, "destination": one.destination, "mode": one.mode}
-            for one in spec.outputs
-        ],
+        "outputs": _outputs(spec),
         "role": spec.role,
         **_of_image(spec),
         "send": None if spec.send is None else _send(spec.send),
@@ -76,6 +73,10 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
 def _of_image(spec: JobSpec) -> dict[str, Any]:
     """Name the image of a job's hosts, and what they install beside it; elsewhere that is an environment's matter."""
     return {"image": spec.image, "requirements": list(spec.requirements) if spec.image else []}
+
+
+def _outputs(spec: JobSpec) -> list[dict[str, str]]:
+    return [{"name": o.name, "path": o.path, "destination": o.destination, "mode": o.mode} for o in spec.outputs]
 
 
 def _checkpoints(spec: JobSpec) -> dict[str, str]:

@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 import tempfile
-from typing import Any, Dict, List, NoReturn
+from typing import Any, Dict, List, NoReturn, Tuple
 
 from jupyter_smx.agent.birth import trial
 from jupyter_smx.agent.code import cell
@@ -21,7 +21,7 @@ _PATH = "PYTHONPATH"
 
 
 def become(sock: socket.socket, state: Dict[str, Any]) -> NoReturn:
-    """Begin anew, with a state of JSON's types that :func:`resume` gives back.
+    """Begin anew, with a state of JSON's types that :func:`recall` gives back.
 
     :raises OSError: the disk is full.
     """
@@ -38,10 +38,8 @@ def become(sock: socket.socket, state: Dict[str, Any]) -> NoReturn:
         os.execve(sys.executable, words, environment)  # noqa: S606 - the same program
 
 
-def resume(words: List[str]) -> int:
-    """Be what :func:`become` began: ``words`` are the numbers of the socket and of the state's file."""
-    from jupyter_smx.agent.birth import running  # noqa: PLC0415 - which needs the function above
-
+def recall(words: List[str]) -> Tuple[socket.socket, Dict[str, Any]]:
+    """Be what :func:`become` began: ``words`` are the numbers of the socket and of the state's file; gives both."""
     sock = socket.socket(fileno=int(words[0]))
     os.set_inheritable(sock.fileno(), False)
     with open(int(words[1]), encoding="utf-8") as file:
@@ -50,5 +48,4 @@ def resume(words: List[str]) -> int:
     sys.path[:] = state["path"]
     if state["python_path"] is not None:
         os.environ[_PATH] = state["python_path"]
-    running.live_again(sock, state)
-    return 1
+    return sock, state

@@ -307,8 +307,9 @@ def to_the_end(sock: socket.socket, live: Callable[[], int]) -> NoReturn:
         os._exit(code)
 
 
-def live_again(sock: socket.socket, state: Dict[str, Any]) -> None:
-    """Go on where :meth:`Job.make_ready` began anew; never returns."""
+def live_again(words: List[str]) -> NoReturn:
+    """Go on where :meth:`Job.make_ready` began anew."""
+    sock, state = reborn.recall(words)
 
     def begin() -> int:
         show_lines(os.dup(1))

@@ -62,6 +62,14 @@ def test_the_next_job_of_the_image_starts_warm_under_whatever_name(ships: Simula
     assert ships.job(second).state is SecondaryStatus.TRAINING
 
 
+def test_what_a_job_requires_is_its_own_matter_there_and_nothing_is_built_here(ships: Simulation) -> None:
+    ships.finish(image="train:1", requirements=("numpy",), keep_alive=600)
+    second = ships.submit(image="train:1", requirements=("pandas",), keep_alive=600)
+    assert ships.why(second).start == "warm"
+    assert ships.job(second).state is SecondaryStatus.TRAINING
+    assert not ships.world.builder.begun
+
+
 def test_another_image_starts_cold_and_why_names_both(ships: Simulation) -> None:
     first = ships.finish(image="train:1", keep_alive=600)
     second = ships.submit(image="train:2")

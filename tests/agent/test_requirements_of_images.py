@@ -116,7 +116,7 @@ def test_files_of_the_folder_of_code_are_found_where_that_is_on_the_host(agent: 
     ("index", "said"),
     [
         ({"PIP_NO_INDEX": "1"}, "pip ended with exit code 1. The log says why."),
-        ({"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "0"}, "This host reaches no package index: "),
+        ({"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "1"}, "This host reaches no package index: "),
     ],
 )
 def test_what_cannot_be_installed_is_the_jobs_failure_as_sagemaker_names_it(

@@ -104,14 +104,14 @@ def test_no_document_has_the_value_of_a_secret(terminal: Terminal) -> None:
     assert "hunter2" not in done.stdout + done.stderr
 
 
-def test_nor_has_that_of_a_job_that_is_interrupted_stopped_or_run_again(terminal: Terminal) -> None:
-    script = terminal.script("hides.py", "import signal\nprint('begun', flush=True)\nsignal.pause()\n")
-    name = terminal.document("run", script, *KEEP, "--spot", "--env", "HF_TOKEN=hunter2", "--detach")["name"]
+def test_nor_has_that_of_a_job_that_is_interrupted_stopped_or_run_again(alone: Terminal) -> None:
+    script = alone.script("hides.py", "import signal\nprint('begun', flush=True)\nsignal.pause()\n")
+    name = alone.document("run", script, *KEEP, "--spot", "--env", "HF_TOKEN=hunter2", "--detach")["name"]
     client = standby.client()
     client.wait(name, 30, "first_line")
-    said = [terminal.document(word, name) for word in ("interrupt", "stop")]
-    said.append(terminal.document("rerun", name, "--detach"))
-    terminal.document("stop", said[-1]["name"])
+    said = [alone.document(word, name) for word in ("interrupt", "stop")]
+    said.append(alone.document("rerun", name, "--detach"))
+    alone.document("stop", said[-1]["name"])
     assert [one["spec"]["environment"] for one in said] == [{"HF_TOKEN": ""}] * 3
     assert "hunter2" not in json.dumps(said)
     assert client.job(name).spec.environment == {"HF_TOKEN": "hunter2"}

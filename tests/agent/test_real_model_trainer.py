@@ -6,6 +6,7 @@ The SDK needs hundreds of megabytes to be imported, so it is read: classes, what
 from __future__ import annotations
 
 import ast
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -58,22 +59,27 @@ class Sdk:
             self._trees[module] = ast.parse(file.read_text())
         return self._trees[module]
 
-    def class_of(self, module: str, name: str) -> tuple[str, ast.ClassDef]:
-        """Find a class where a module has it, or where that imports it from; also what it imports when it is asked."""
-        tree = self.tree(module)
+    def class_of(self, module: str, name: str, above: tuple[str, ...] = ()) -> tuple[str, ast.ClassDef]:
+        """Find a class where a module has it, or where that imports it from; also what it imports when it is asked.
+
+        :raises LookupError: it is nowhere; modules import all of each other in circles.
+        """
+        if module in above:
+            raise LookupError(f"{module} has no {name} of its own")
+        tree, above = self.tree(module), (*above, module)
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and node.name == name:
                 return module, node
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("sagemaker."):
                 for one in node.names:
-                    if (one.asname or one.name) == name or (one.name == "*" and self._has(node.module, name)):
-                        return self.class_of(node.module, name if one.name == "*" else one.name)
+                    if (one.asname or one.name) == name or (one.name == "*" and self._has(node.module, name, above)):
+                        return self.class_of(node.module, name if one.name == "*" else one.name, above)
         raise LookupError(f"{module} has no {name}")
 
-    def _has(self, module: str, name: str) -> bool:
+    def _has(self, module: str, name: str, above: tuple[str, ...]) -> bool:
         try:
-            self.class_of(module, name)
+            self.class_of(module, name, above)
         except (LookupError, OSError):
             return False
         return True
@@ -87,10 +93,10 @@ class Sdk:
         own = {ast.unparse(node.target) for node in found.body if isinstance(node, ast.AnnAssign)}
         for base in found.bases:
             parts = ast.unparse(base).split(".")
-            try:
-                own |= self.fields("sagemaker.core.shapes" if len(parts) > 1 else where, parts[-1])
-            except LookupError:  # of pydantic or Python
+            if parts[-1] == "BaseModel":  # pydantic's, also where they call something of theirs so
                 continue
+            with suppress(LookupError):  # of Python
+                own |= self.fields("sagemaker.core.shapes" if len(parts) > 1 else where, parts[-1])
         return own
 
     def methods(self, module: str, name: str) -> dict[str, set[str]]:

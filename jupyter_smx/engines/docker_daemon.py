@@ -113,6 +113,18 @@ class Daemon:
         except asyncio.TimeoutError:
             raise self._away(f"it said nothing for {limit:g} s") from None
 
+    async def insist(self, question: Callable[[Any], T]) -> T:
+        """Put a question that makes something, and hear the answer also when nobody waits for it any more.
+
+        Whoever is cancelled can remove what was made: before the answer there may be nothing yet, and then there is.
+        """
+        asking = asyncio.ensure_future(self.ask(question))
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            await asyncio.gather(asking, return_exceptions=True)
+            raise
+
     async def glance(self, path: str) -> dict[str, Any]:
         """Ask for what the daemon tells at once, without a thread: two changes of threads take as long as the answer.
 

@@ -116,7 +116,7 @@ class Ground:
         config["Entrypoint"] = [image.python, "-I", "-c", _TRY, token]
         config["HostConfig"]["Mounts"] = [docker_plan.bind(str(room.path), docker_plan.ROOM, closed=False)]
         try:
-            await self._daemon.ask(lambda api: api.create_container_from_config(config, name))
+            await self._daemon.insist(lambda api: api.create_container_from_config(config, name))
             await self._daemon.ask(lambda api: api.start(name), self._seconds)
         except DaemonError as problem:
             if not any(sign in problem.words.lower() for sign in ("mount", "bind")):

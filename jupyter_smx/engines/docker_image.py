@@ -141,7 +141,7 @@ class Images:
         name = f"jupyter-smx-probe-{secrets.token_hex(6)}"
         self.under_way.add(name)
         try:
-            await self._daemon.ask(
+            await self._daemon.insist(
                 lambda api: api.create_container_from_config(probe(image, word, self._user(), self._labels), name)
             )
             await self._daemon.ask(lambda api: api.start(name), _START_SECONDS)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -136,3 +138,41 @@ async def test_a_daemon_that_cannot_now_says_nothing_of_the_ground(world: World)
     assert world.is_clean()
     world.daemon.refuses.clear()
     await check(ground)
+
+
+@pytest.mark.parametrize("what", ["ground", "image"])
+async def test_who_gives_up_while_the_container_is_made_leaves_none(
+    world: World, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """It is there only after whoever wanted it was cancelled."""
+    from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker_image import Images  # noqa: PLC0415 - the same
+
+    monkeypatch.setattr(Images, "known", {})
+    asked, go, made, too_early = (threading.Event() for _ in range(4))
+    answer_to = world.daemon.answer
+
+    def slow(question: str, body: dict[str, Any]) -> tuple[int, object]:
+        if "/containers/create" in question:
+            asked.set()
+            go.wait(20)
+        elif question.startswith("DELETE"):
+            too_early.set()
+        found = answer_to(question, body)
+        if "/containers/create" in question:
+            made.set()
+        return found
+
+    monkeypatch.setattr(world.daemon, "answer", slow)
+    images = Images(Daemon(world.daemon.url, 5.0), {}, lambda: "1:1")
+    look = images.look("train:1", lambda _words: None) if what == "image" else check(world.ground())
+    looking = asyncio.create_task(look)  # type: ignore[arg-type]  # either of two coroutines
+    await asyncio.to_thread(asked.wait, 20)
+    looking.cancel()
+    await asyncio.to_thread(too_early.wait, 0.3)
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await looking
+    assert await asyncio.to_thread(made.wait, 20)
+    assert world.daemon.containers == {}
+    assert world.under_way == images.under_way == set()

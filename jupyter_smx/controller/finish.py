@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from jupyter_smx.controller import staging
 from jupyter_smx.controller.gauge import Told
 from jupyter_smx.controller.staging import Left
+from jupyter_smx.engines import foreign
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.status import SecondaryStatus
@@ -288,7 +289,8 @@ class Finisher:
         if folder is None:
             return True, None
         # A log is there from the moment in which a process has the job; before that, inputs are copied.
-        return (folder / "log").exists(), staging.read_record(folder)
+        ran = not foreign.is_certainly_not_there(*staging.spooled(folder, "log"))
+        return ran, staging.read_record(folder)
 
     def adopt_deadline(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
         """Believe the agents when an idle pool has less time left than is written here: they end by their own clock."""

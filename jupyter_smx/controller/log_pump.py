@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from jupyter_smx.agent.wire import MAX_BODY
 from jupyter_smx.controller.job_folder import FULL, JobFolder, StagingError
+from jupyter_smx.controller.staging import spooled
+from jupyter_smx.engines import foreign
 from jupyter_smx.model.errors import SmxError, UnavailableError
 
 if TYPE_CHECKING:
@@ -79,14 +83,13 @@ class LogPump:
         :raises StagingError: the disk here is full.
         """
         key = _key(job, host)
-        left = None if remains is None else remains / self._name
-        left = left if left is not None and left.is_file() else None
-        total = total if left is None else max(total, left.stat().st_size)
+        left = None if remains is None else _bytes_left(remains, self._name)
+        total = max(total, left or 0)
         self._wanted[key] = max(total, self._wanted.get(key, 0))
         while (before := self.size(job.id, host, job.attempt)) < total:
             await self._rest(key, patient=left is None)
-            if left is not None:
-                await _end_of(self._start(job, host, lambda offset: _read(left, offset)))
+            if remains is not None and left is not None:
+                await _end_of(self._start(job, host, partial(_read, remains, self._name)))
             elif stream is not None:
                 await _end_of(self._start(job, host, lambda offset: self._ask(job, host, stream, offset)))
             if self.size(job.id, host, job.attempt) == before:
@@ -191,12 +194,22 @@ async def _end_of(puller: asyncio.Task[None]) -> None:
     puller.result()
 
 
-async def _read(path: Path, offset: int) -> bytes:
+def _bytes_left(remains: Path, name: str) -> int | None:
+    """Count the bytes of what a host left on a disk of ours; None where there is no such file."""
+    try:
+        with foreign.found(*spooled(remains, name)) as log:
+            return log.size()
+    except OSError:
+        return None
+
+
+async def _read(remains: Path, name: str, offset: int) -> bytes:
     # Lets others run between two pieces of a long log.
     await asyncio.sleep(0)
-    with path.open("rb", buffering=0) as log:
-        log.seek(offset)
-        return log.read(PIECE)
+    with suppress(OSError), foreign.found(*spooled(remains, name)) as log:
+        log.file.seek(offset)
+        return log.file.read(PIECE)
+    return b""  # as of a log that ends there: what was left is not there any more
 
 
 def _full(path: Path, error: OSError) -> StagingError:

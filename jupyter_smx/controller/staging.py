@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tarfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from jupyter_smx.agent.wire import MAX_BODY
 from jupyter_smx.controller import delivery
 from jupyter_smx.controller.archives import merge
 from jupyter_smx.controller.job_folder import JobFolder, StagingError, or_say, whole_file
+from jupyter_smx.engines import foreign
 from jupyter_smx.model.channel import Artifact
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.policy.urls import is_url
@@ -36,6 +37,8 @@ PIECE = MAX_BODY
 RESULT = "result.pkl"
 ARCHIVES = {"model": "model.tar.gz", "data": "output.tar.gz"}
 """What ``--output`` of a training job calls its two folders, and the archives that they become."""
+LONGEST_RECORD = 64 << 20
+"""Bytes of an end record, which names every file of every output."""
 UNUSED_PAYLOAD_AGE = 86_400.0
 """Seconds after which variables that no live job needs are deleted."""
 
@@ -112,10 +115,8 @@ class Staging:
     async def _fetch(self, left: Left, artifact: Mapping[str, Any], job: Job, into: Path) -> None:
         name, where, size = _inside(artifact["name"]), _inside(artifact["path"]), int(artifact["size"])
         target = into / name
-        source = None if left.remains is None else left.remains / where
-        if source is not None and source.is_file():
-            await asyncio.to_thread(_link_or_copy, source, target)
-        elif left.stream is not None:
+        is_here = left.remains is not None and await asyncio.to_thread(_take, left.remains, str(where), target)
+        if not is_here and left.stream is not None:
             await _download(left.stream, job, str(where), target)
         found = target.stat().st_size if target.exists() else 0
         if found != size:
@@ -124,11 +125,16 @@ class Staging:
             )
 
 
+def spooled(remains: Path, name: str) -> tuple[Path, str]:
+    """Say what to open for a file that an agent left in a job's folder: a job may have replaced that, and the spool."""
+    return remains.parent, f"{remains.name}/{name}"
+
+
 def read_record(remains: Path) -> dict[str, Any] | None:
     """Read the end record that an agent left in a job's spool folder; None when there is none that is whole."""
     try:
-        record = json.loads((remains / "end.json").read_bytes())
-    except (OSError, ValueError):
+        record = json.loads(foreign.read(*spooled(remains, "end.json"), LONGEST_RECORD))
+    except (OSError, ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
 
@@ -146,7 +152,7 @@ def delete_unused_payloads(payloads: Path, needed: Iterable[str], now: float) ->
 
 def _inside(name: object) -> PurePosixPath:
     path = PurePosixPath(str(name))
-    if path.is_absolute() or not path.parts or ".." in path.parts:
+    if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in str(name):
         raise StagingError(f"The agent names a file {name!r} that would lie outside the job's folder.", value=name)
     return path
 
@@ -155,8 +161,21 @@ def _natural(host: str) -> list[int | str]:
     return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", host)]
 
 
+def _take(remains: Path, name: str, target: Path) -> bool:
+    """Bring a file home from what a host left on a disk of ours; False where there is no such file."""
+    with ExitStack() as stack:
+        try:
+            source = stack.enter_context(foreign.found(*spooled(remains, name)))
+        except OSError:
+            return False
+        part = stack.enter_context(whole_file(target))
+        part.unlink(missing_ok=True)
+        # The spool's name for it is deleted soon, so a second name is as good as a move; a crash between is harmless.
+        source.put(part)
+    return True
+
+
 def _link_or_copy(source: Path, target: Path) -> None:
-    # The spool's name for it is deleted soon, so a second name is as good as a move, and a crash between is harmless.
     with whole_file(target) as part:
         part.unlink(missing_ok=True)
         try:

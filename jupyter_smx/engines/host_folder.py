@@ -7,8 +7,10 @@ import json
 import os
 import shutil
 import socket
+import stat
 import sys
-from contextlib import contextmanager, suppress
+import time
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ from msgspec import Struct
 
 from jupyter_smx.agent.system import shortcut
 from jupyter_smx.agent.wire import PROTOCOL
-from jupyter_smx.engines import control_group, processes
+from jupyter_smx.engines import control_group, file_lock, foreign, processes
 from jupyter_smx.engines.addresses import addresses, port_of
 from jupyter_smx.model.cluster import HostHandle
 from jupyter_smx.model.errors import UnavailableError
@@ -34,6 +36,9 @@ MARK = "JUPYTER_SMX_HOST"
 RELEASED = "released"
 """File in a cluster's folder: the cluster was given back, its id is never used again."""
 
+GIVEN_LOCK = "given.lock"
+"""File in a cluster's folder: held by whoever brings something to its hosts, or takes all of that away."""
+
 SOCKET_LIMIT = 100
 """Bytes of a path; Linux takes 107 and macOS 103."""
 
@@ -42,6 +47,10 @@ _PRIVATE = 0o700
 _NEVER = -1
 """A start time that no process has."""
 _REMOVED = ("ml", "tmp", "slots", "trash", "code", "inputs", "given")
+_PATIENCE = 10.0
+"""Seconds for which a release waits for a copy that goes on; it ends at its next piece."""
+_LONGEST = 1 << 20
+"""Bytes of a file in which an agent, or we, say something short."""
 _LOG_TAIL = 4096
 _LOG_LINES = 5
 
@@ -110,16 +119,17 @@ class HostFolder(Struct, frozen=True):
 
     @contextmanager
     def socket_address(self) -> Iterator[str]:
-        """Give a name of the socket that fits into a socket address, valid inside the ``with``.
+        """Give a name of the socket that fits into a socket address and leads nowhere else, valid inside the ``with``.
 
-        :raises OSError: the folder is not there.
+        :raises OSError: there is none.
         """
-        if self._is_short() or not _LINUX:
+        if not _LINUX:
             yield os.fspath(self.socket)
             return
-        descriptor = os.open(self.path, os.O_PATH | os.O_DIRECTORY)
+        # A job may have put a link in its place: connecting to a link itself is refused.
+        descriptor = os.open(self.socket, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            yield f"/proc/self/fd/{descriptor}/{self.socket.name}"
+            yield f"/proc/self/fd/{descriptor}"
         finally:
             os.close(descriptor)
 
@@ -158,12 +168,17 @@ class HostFolder(Struct, frozen=True):
         return (self.path / "host.json").exists()
 
     def describe(self, description: dict[str, object], own: Callable[[Path], None] = lambda _path: None) -> None:
-        """Write ``host.json`` as a whole; ``own`` gives it to who reads it before it has its name. Blocks."""
-        target = self.path / "host.json"
-        temporary = self.path / f".host.json.{os.getpid()}-{os.urandom(4).hex()}"
-        temporary.write_text(json.dumps(description, indent=1), encoding="utf-8")
-        own(temporary)
-        temporary.replace(target)
+        """Write ``host.json``, and before it a copy for ourselves where no job comes, each as a whole. Blocks.
+
+        ``own`` gives it to who reads it before it has its name.
+        """
+        text = json.dumps(description, indent=1)
+        _write_whole(self._described, text, lambda _path: None)
+        _write_whole(self.path / "host.json", text, own)
+
+    @property
+    def _described(self) -> Path:
+        return _description_of(self.path.parent, self.path.name)
 
     def is_claimed(self) -> bool:
         """Say whether an agent, or a release, has taken the folder for good."""
@@ -171,20 +186,25 @@ class HostFolder(Struct, frozen=True):
 
     def claim(self) -> None:
         """Take the folder so that no agent can start here from now on; quiet when it is taken."""
-        try:
-            os.close(os.open(self.path / "claim", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except FileExistsError:
-            return
+        with suppress(FileExistsError):
+            try:
+                self._take()
+            except PermissionError:
+                self.path.chmod(_PRIVATE)  # a job may have taken the right away
+                self._take()
+
+    def _take(self) -> None:
+        os.close(os.open(self.path / "claim", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
     def birth(self) -> Birth | None:
         """Read who the agent is, None while there was none.
 
         :raises OSError: the folder cannot be read, which says nothing about the agent.
         """
-        path = self.path / "agent.json"
         try:
-            birth = msgspec.json.decode(path.read_bytes(), type=Birth)
-            return birth if birth.start_time and birth.boot_id else completed(birth, path.stat().st_mtime)
+            birth = msgspec.json.decode(foreign.read(self.path, "agent.json", _LONGEST), type=Birth)
+            known = birth.start_time and birth.boot_id
+            return birth if known else completed(birth, (self.path / "agent.json").lstat().st_mtime)
         except FileNotFoundError:
             return None
 
@@ -198,17 +218,17 @@ class HostFolder(Struct, frozen=True):
     def last_words(self) -> str:
         """Give the last lines of ``agent.log`` for the sentence that says why an agent did not start."""
         try:
-            with self.log.open("rb") as log:
-                log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_TAIL))
-                text = log.read().decode(errors="replace")
+            with foreign.found(self.path, self.log.name) as log:
+                log.file.seek(max(0, log.size() - _LOG_TAIL))
+                text = log.file.read(_LOG_TAIL).decode(errors="replace")
         except OSError:
             return ""
         return " | ".join([line.strip() for line in text.splitlines() if line.strip()][-_LOG_LINES:])
 
     def control_groups(self) -> list[str]:
-        """Give the folders of the control groups of its jobs, as ``host.json`` has them."""
+        """Give the folders of the control groups of its jobs, as it was described."""
         try:
-            groups = json.loads((self.path / "host.json").read_bytes())["limits"]["groups"]
+            groups = json.loads(self._described.read_bytes())["limits"]["groups"]
             return [str(folder) for folder in groups.values()]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return []  # it was never described, or by a version that made none
@@ -218,7 +238,8 @@ class HostFolder(Struct, frozen=True):
 
         What cannot be removed costs room on a disk and nothing else: a sentence names it.
         """
-        left = [*filter(None, (_try_to_remove(path) for path in (self.socket, *map(self.path.joinpath, _REMOVED))))]
+        with self._nothing_is_brought():
+            left = [*filter(None, (_try_to_remove(path) for path in (self.socket, *map(self.path.joinpath, _REMOVED))))]
         try:
             shortcut.remove(os.fspath(self.path))
         except OSError as problem:
@@ -226,10 +247,27 @@ class HostFolder(Struct, frozen=True):
         files = f"files of {self.path} could not be removed: {', '.join(left)}" if left else ""
         return "; ".join(filter(None, (files, control_group.remove(self.control_groups()))))
 
+    @contextmanager
+    def _nothing_is_brought(self) -> Iterator[None]:
+        """Wait until a copy to this cluster has seen that it is released; not for ever, it may hang on a dead disk."""
+        lock, end = self.path.parent / GIVEN_LOCK, time.monotonic() + _PATIENCE
+        with ExitStack() as stack:
+            with suppress(OSError):
+                if lock.exists():
+                    stack.enter_context(file_lock.held(lock, lambda: time.monotonic() > end))
+            yield
+
 
 def _words(problem: Exception) -> str:
     """Give the system's words without a path: jobs show them in lists."""
     return problem.strerror or str(problem) if isinstance(problem, OSError) else str(problem)
+
+
+def _write_whole(target: Path, text: str, own: Callable[[Path], None]) -> None:
+    temporary = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}")
+    temporary.write_text(text, encoding="utf-8")
+    own(temporary)
+    temporary.replace(target)
 
 
 def _try_to_remove(path: Path) -> str:
@@ -245,10 +283,10 @@ def _remove_tree(path: Path) -> None:
 
     :raises OSError: something in it belongs to somebody else.
     """
-    if path.is_symlink() or path.is_file() or path.is_socket():
-        path.unlink()
-        return
     try:
+        if not stat.S_ISDIR(path.lstat().st_mode):
+            path.unlink()
+            return
         shutil.rmtree(path)
     except FileNotFoundError:
         return
@@ -264,16 +302,23 @@ def _remove_tree(path: Path) -> None:
 def hosts_of(cluster: Path) -> list[str]:
     """List the hosts that a cluster's folder describes, in the job's order.
 
+    What a job could have written says nothing here: a release must come to its end whatever jobs did.
+
     :raises OSError: the folder cannot be read.
     """
     found = sorted(entry.name for entry in os.scandir(cluster) if entry.is_dir(follow_symlinks=False))
     for name in found:
         try:
-            order = json.loads((cluster / name / "host.json").read_text(encoding="utf-8"))["hosts"]
+            order = [str(host) for host in json.loads(_description_of(cluster, name).read_bytes())["hosts"]]
         except (FileNotFoundError, ValueError, KeyError, TypeError):
-            continue  # without an order the names alone do: a release must not fail for a torn file
+            continue  # without an order the names alone do
         return [host for host in order if host in found] + [host for host in found if host not in order]
     return found
+
+
+def _description_of(cluster: Path, host: str) -> Path:
+    """Name the copy of a host's ``host.json`` that its jobs do not see."""
+    return cluster / f"{host}.json"
 
 
 def description(

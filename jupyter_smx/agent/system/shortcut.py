@@ -18,6 +18,7 @@ ENOUGH = 60
 PLACES = ("/tmp", "/var/tmp")  # noqa: S108 - a link under a name of chance, in a folder that protects what one made
 RECORD = "shortcut"
 """File in the host's folder: where the link is, for whoever ends a host that was killed."""
+_LONGEST = 256
 _NAME = re.compile(r"smx-[0-9a-f]{8}")
 
 
@@ -74,12 +75,23 @@ def remove(root: str, name: str = "") -> None:
     record = os.path.join(root, RECORD)
     with contextlib.suppress(FileNotFoundError):
         if not name:
-            with open(record, encoding="utf-8", errors="replace") as file:
-                name = file.read()
+            name = _written(record)
         place, _, last = name.rpartition(os.sep)
         if place in PLACES and _NAME.fullmatch(last) and _leads_here(name, root):
             os.unlink(name)
         os.unlink(record)
+
+
+def _written(record: str) -> str:
+    """Read a file that a job may have put something else in the place of: a link, or a pipe that nobody writes to."""
+    if os.path.islink(record):
+        return ""
+    descriptor = os.open(record, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        return os.read(descriptor, _LONGEST).decode("utf-8", "replace") if is_file else ""
+    finally:
+        os.close(descriptor)
 
 
 def _leads_here(name: str, root: str) -> bool:

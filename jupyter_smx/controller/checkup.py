@@ -20,8 +20,8 @@ async def examine(engine_of: Callable[[str], Engine], engine: str) -> dict[str, 
         return {"trouble": str(error)}
 
 
-async def sweep(engine_of: Callable[[str], Engine], engine: str, known: Collection[str]) -> list[str]:
-    """Name what an engine ended of clusters that are none of those ``known``, or say why it could not."""
+async def sweep(engine_of: Callable[[str], Engine], engine: str, known: Callable[[], Collection[str]]) -> list[str]:
+    """Name what an engine ended of clusters that are none of those that ``known`` gives, or say why it could not."""
     try:
         return await engine_of(engine).sweep(known)
     except (SmxError, OSError) as error:

@@ -381,8 +381,10 @@ class Desk:
 
     async def fix(self) -> dict[str, list[str]]:
         """Let every engine end what nobody has a record of; gives what was ended, or why nothing was, by engine."""
-        known = [*self._books.clusters]
-        found = {name: await checkup.sweep(self._engine_of, name, known) for name in sorted(self._engines)}
+        found = {
+            name: await checkup.sweep(self._engine_of, name, lambda: [*self._books.clusters])
+            for name in sorted(self._engines)
+        }
         return {name: ended for name, ended in found.items() if ended}
 
 

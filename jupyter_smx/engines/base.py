@@ -1,5 +1,8 @@
 """The engine port: five answers, declared capabilities, and a printable plan.
 
+``acquire``, ``find``, ``survey``, ``release`` and ``connect`` are the five, and with ``plan`` all that an engine must
+have. Whatever else may be asked has an answer by default, which is right for an engine without that capability.
+
 A new engine is one file with one subclass of :class:`Engine`, one entry point in the group
 ``jupyter_smx.engines``, and a ten-line test that runs :mod:`jupyter_smx.testing.contract`. No engine polls, sleeps,
 retries, keeps state, or knows what a job is.
@@ -100,7 +103,7 @@ class Engine(LoggingConfigurable):
 
     @abstractmethod
     def plan(self, request: ClusterRequest) -> dict[str, object]:
-        """Give the printable request that :meth:`acquire` would send; pure."""
+        """Give the printable request that :meth:`acquire` would send; asks nobody and changes nothing."""
 
     @abstractmethod
     def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle]:
@@ -176,10 +179,11 @@ class Engine(LoggingConfigurable):
         del cluster, host
         return ""
 
-    async def sweep(self, known: Collection[str]) -> list[str]:
+    async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
         """End what this controller's clusters left and of which nobody has a record; names what was ended.
 
-        ``known`` are the clusters that live: whatever else carries this controller's mark is an orphan.
+        ``known`` gives the clusters that live: whatever else carries this controller's mark is an orphan. It is asked
+        after each look at what there is, since a cluster may be born meanwhile, and is known before it is there.
 
         :raises UnavailableError: the engine cannot be reached now.
         """

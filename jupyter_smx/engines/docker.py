@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import replace
 from traitlets import Bool, Float, Int, List, Unicode, default, validate
 
-from jupyter_smx.engines import docker_plan, docker_users, given, pack, request_check
+from jupyter_smx.engines import docker_plan, docker_users, pack, request_check
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.bring_up import collect
 from jupyter_smx.engines.cluster_folders import ClusterFolders
@@ -21,6 +21,7 @@ from jupyter_smx.engines.docker_folders import daemon_of, prepare
 from jupyter_smx.engines.docker_ground import Ground
 from jupyter_smx.engines.docker_image import Images, python_of
 from jupyter_smx.engines.docker_launch import ALIVE, Launch, ends_of, handle_of, remove_all
+from jupyter_smx.engines.given import Carrier
 from jupyter_smx.launch import data_dir
 from jupyter_smx.model.cluster import Handle
 from jupyter_smx.model.errors import RefusedError, UnavailableError
@@ -84,6 +85,7 @@ class DockerEngine(Engine):
         self._daemons: dict[str, Daemon] = {}
         self._looked: Images | None = None
         self._ground: Ground | None = None
+        self._carrier = Carrier()
         self._users = docker_users.Users(str(self.user))
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
@@ -196,7 +198,7 @@ class DockerEngine(Engine):
     async def bring(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Link or copy files and folders into the host's folder, where it may only read them."""
         folder = self._folders.host(handle.cluster, host)
-        return await asyncio.to_thread(given.bring, folder, sources, docker_plan.GIVEN, self._users.reader())
+        return await self._carrier.bring(folder, sources, docker_plan.GIVEN, self._users.reader())
 
     async def shell(self, handle: Handle, host: str) -> list[str] | None:
         """Start a shell in the container, by Docker's own command."""
@@ -207,17 +209,18 @@ class DockerEngine(Engine):
         enter = ["exec", "--interactive", "--tty", "--workdir=/opt/ml", known[host], "sh", "-c", start]
         return ["docker", f"--host={self._at(_url_of(handle)).url}", *enter]
 
-    async def sweep(self, known: Collection[str]) -> list[str]:
+    async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
         """Remove containers and networks of this data folder of whose cluster nobody has a record.
 
         :raises UnavailableError: the daemon does not answer.
         """
-        alive, mine = {*known}, f"{docker_plan.OWNER}={docker_plan.owner(self.data_dir)}"
-        # Those that look at an image now have no cluster, and are removed by whoever made them.
-        looking = {f"/{name}" for images in ((self._looked,) if self._looked else ()) for name in images.under_way}
+        mine = f"{docker_plan.OWNER}={docker_plan.owner(self.data_dir)}"
 
         def spare(row: dict[str, Any]) -> bool:
-            is_alive = (row.get("Labels") or {}).get(docker_plan.CLUSTER) in alive
+            # Asked after the look at the daemon: whoever makes a container has written its cluster down before. Those
+            # that look at an image have none, and are removed by whoever made them.
+            looking = {f"/{name}" for name in self._looked.under_way} if self._looked is not None else set()
+            is_alive = (row.get("Labels") or {}).get(docker_plan.CLUSTER) in known()
             return is_alive or not looking.isdisjoint(row.get("Names") or ())
 
         return await remove_all(self._daemon(), [mine], float(self.release_timeout), spare)

@@ -19,6 +19,7 @@ from jupyter_smx.policy import price
 from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -261,9 +262,13 @@ async def test_what_nobody_has_a_record_of_is_ended_and_what_lives_is_spared(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[list[str]] = []
+    born = a_cluster(2, state=ClusterState.PROVISIONING)
 
-    async def sweep(known: list[str]) -> list[str]:
-        asked.append(list(known))
+    async def sweep(known: Callable[[], list[str]]) -> list[str]:
+        asked.append(known())
+        await asyncio.sleep(0)
+        world.books.save(clusters=[replace(born, key=replace(born.key, engine="fake"))])
+        asked.append(known())
         return ["an orphan"]
 
     monkeypatch.setattr(world.engine, "sweep", sweep, raising=False)
@@ -271,11 +276,11 @@ async def test_what_nobody_has_a_record_of_is_ended_and_what_lives_is_spared(
     world.books.save(clusters=[replace(pool, key=replace(pool.key, engine="fake"))])
     answer = await world.ask("POST", "/v1/doctor")
     assert (answer.status, answer.json()) == (200, {"fake": ["an orphan"]})
-    assert asked == [[pool.id]]
+    assert asked == [[pool.id], [pool.id, born.id]]
 
 
 async def test_an_engine_that_cannot_sweep_says_why(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def sweep(_known: list[str]) -> None:
+    async def sweep(_known: object) -> None:
         raise UnavailableError("no way in")
 
     monkeypatch.setattr(world.engine, "sweep", sweep, raising=False)

@@ -285,7 +285,7 @@ async def test_what_nobody_has_a_record_of_is_swept_and_nothing_else(harness: Do
     images = engine._looked  # what it would be in the middle of a look
     assert images is not None
     images.under_way.add("jupyter-smx-probe-living")
-    removed = await engine.sweep([alive.cluster])
+    removed = await engine.sweep(lambda: [alive.cluster])
     assert sorted(removed) == [
         *(f"jupyter-smx-{orphan.cluster}-algo-{number}" for number in (1, 2)),
         "jupyter-smx-probe-dead",
@@ -296,6 +296,19 @@ async def test_what_nobody_has_a_record_of_is_swept_and_nothing_else(harness: Do
     assert harness.hosts_alive(alive.cluster) == {"algo-1"}
     assert stranger in harness.ask("ps", "-aq", "--no-trunc")
     docker.remove(stranger)
+
+
+async def test_what_is_born_while_nobodys_is_swept_is_known_by_then_and_lives(harness: DockerHarness) -> None:
+    orphan = await harness.up()
+    known: list[str] = []
+    engine, request = harness.reborn(), harness.request(2)
+    with harness.door.holding(b"/containers/json") as looks:
+        sweep = asyncio.create_task(engine.sweep(lambda: known))
+        assert await asyncio.to_thread(looks.wait, 20)
+        known.append(request.cluster)  # as a controller does before it launches anything
+        handle = await harness.up(request)
+    assert await sweep == [f"jupyter-smx-{orphan.cluster}-algo-1"]
+    assert harness.hosts_alive(handle.cluster) == {"algo-1", "algo-2"}
 
 
 async def test_a_host_whose_controller_is_gone_ends_its_container_at_its_deadline(harness: DockerHarness) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
 
@@ -107,6 +108,28 @@ def test_an_unknown_record_makes_everything_anew(host: HostFolder, tree: Path) -
     given.record(host).write_text("{torn")
     [there] = bring(host, tree)
     assert (there / "inner" / "a b.csv").read_text() == "1,2"
+
+
+def test_no_number_is_ever_used_twice(host: HostFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(given, "KEPT", 0)
+    seen: list[str] = []
+    for turn in range(12):
+        source = tmp_path / f"source-{turn % 3}"
+        source.write_text(str(turn))
+        [there] = bring(host, source)
+        assert there.read_text() == str(turn)
+        seen.append(there.parent.name)
+        if turn % 4 == 3:
+            given.record(host).unlink()
+    assert len({*seen}) == len(seen)
+    assert os.listdir(host.path / "given") == [seen[-1]]  # noqa: PTH208 - of one name
+
+
+def test_what_an_earlier_version_wrote_down_is_known(host: HostFolder, tree: Path) -> None:
+    [there] = bring(host, tree)
+    [row] = json.loads(given.record(host).read_text())["items"]
+    given.record(host).write_text(json.dumps([row[:3]]))
+    assert bring(host, tree) == [there]
 
 
 def test_the_oldest_go_when_there_are_many_and_never_those_that_are_needed(host: HostFolder, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -31,6 +32,8 @@ _log = logging.getLogger(__name__)
 
 AGAIN = 1.0
 """Seconds until a host that could not be reached is brought the same once more."""
+_LOOKERS = 2
+"""Threads that look at what a job's sources are."""
 
 
 class Crew(Protocol):
@@ -63,6 +66,7 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self._last: dict[str, asyncio.Task[None]] = {}
         """What was begun last for each cluster and is not done."""
+        self._lookers = ThreadPoolExecutor(_LOOKERS, thread_name_prefix="look")
 
     def sees_all(self, job: Job) -> bool:
         """Say whether the hosts of a job see all that it needs, so that nothing has to be brought."""
@@ -124,9 +128,10 @@ class Dispatcher:
             return
         here: tuple[reach.Here, ...] = ()
         if any(map(reach.is_here, spec.channels)):
-            # A pattern may stand for many files on a slow disk.
-            here = await asyncio.to_thread(sources.look, spec)
-        hosts = named_hosts(spec.instance_groups)
+            # A pattern may stand for many files on a slow disk, which holds up nobody who has other work for threads.
+            here = await asyncio.get_running_loop().run_in_executor(self._lookers, sources.look, spec)
+        # Under one that has the job already nothing may change: a controller before this one had brought it there.
+        hosts = [host for host in named_hosts(spec.instance_groups) if host.name not in trail.dispatched]
         found = await asyncio.gather(
             *(self._bring_to(job, handle, host, here) for host in hosts), return_exceptions=True
         )
@@ -186,3 +191,4 @@ class Dispatcher:
         """End what is under way; the next controller begins it anew."""
         for task in self._tasks:
             task.cancel()
+        self._lookers.shutdown(wait=False, cancel_futures=True)

@@ -27,7 +27,7 @@ class Trail:
     here: tuple[Here, ...] = ()
     """Its sources on the controller's machine, as they were when its hosts were brought them."""
     places: dict[str, Mapping[str, str]] | None = None
-    """Where each host finds what it was brought, by its path here; None until all hosts have it."""
+    """Where each host finds what it was brought, by its path here; None until all hosts have it that lack the job."""
     bringing: asyncio.Task[None] | None = None
     dispatched: set[str] = field(default_factory=set)
     stop_sent: bool = False
@@ -92,8 +92,12 @@ class Trail:
             lost=self.lost,
             ran=self.ran,
             prepared=prepared,
-            brought=sees_here or self.places is not None,
+            brought=sees_here or self._is_brought(),
         )
+
+    def _is_brought(self) -> bool:
+        """Say whether each host has the job, or what it needs for it."""
+        return self.places is not None and self.dispatched.union(self.places).issuperset(self.hosts)
 
 
 def _text(said: str) -> str:

@@ -25,7 +25,8 @@ class FakeImages(FakeEngine):
     image each cluster was made. ``brought`` are the paths that a host sees, by those of this machine. ``pin_seconds``
     and ``bring_seconds`` pass meanwhile; ``unreachable`` is how often a host cannot be reached before it can.
     ``pin_error`` and ``bring_error`` are raised as they are, as by something that nobody foresaw.
-    ``overlaps`` names hosts that were brought something while they were brought something else.
+    ``overlaps`` names hosts that were brought something while they were brought something else, ``disturbed`` those
+    that were while a job was on them.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(shared_folder=True, bounded_by_machine=True, images=True)
@@ -45,6 +46,7 @@ class FakeImages(FakeEngine):
         self.missing: set[str] = set()
         self.at_work: set[tuple[str, str]] = set()
         self.overlaps: list[tuple[str, str]] = []
+        self.disturbed: list[tuple[str, str]] = []
 
     def usual_image(self) -> str:
         """Name the image of jobs that name none."""
@@ -75,6 +77,7 @@ class FakeImages(FakeEngine):
         key = (handle.cluster, host)
         self.overlaps += [key] if key in self.at_work else []
         self.at_work.add(key)
+        self.disturbed += [key] if (at := self.world.hosts.get(key)) is not None and at.running() is not None else []
         try:
             await asyncio.sleep(self.bring_seconds)
         finally:

@@ -77,6 +77,7 @@ class FarHistories(Histories):
             sent = [run.spec["send"]["path"] for run in host.runs.values() if run.spec["send"]]
             assert seen.issuperset(sent), (sent, seen)
         assert not self.images.overlaps
+        assert not self.images.disturbed
 
     @invariant()
     def jobs_run_the_image_on_their_record(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -174,6 +175,45 @@ def test_a_controller_that_dies_meanwhile_leaves_the_next_one_to_bring_it(far: S
     far.pass_time(15)
     assert far.job(job).state is SecondaryStatus.TRAINING
     assert sum(far.world.starts.values()) == 1
+
+
+def test_nothing_changes_under_a_host_that_has_the_job_already(far: Simulation, data: Path) -> None:
+    job = far.new_id()
+    groups = (InstanceGroup(instance_count=2),)
+    wish = far.spec(channels=channels(data), instance_groups=groups)
+    far.call(lambda: far.controller.desk.submit(job, wish))
+    far.pass_time(START)
+    far.kill_controller()
+    cluster = far.hosts(job)[0].cluster
+    # What a controller leaves that dies between the one host and the other.
+    second = far.world.hosts[cluster, "algo-2"]
+    second.runs.pop(job).drop_timers()
+    before = {**engine(far).brought.pop((cluster, "algo-1"))}
+    del engine(far).brought[cluster, "algo-2"]
+    far.restart()
+    far.pass_time(START)
+    assert job in second.runs
+    assert before
+    assert [*engine(far).brought] == [(cluster, "algo-2")]
+    assert engine(far).disturbed == []
+    assert far.world.starts[job, "algo-1"] == 1
+    assert far.job(job).state is SecondaryStatus.TRAINING
+
+
+def test_looking_for_sources_takes_no_thread_that_anybody_else_needs(
+    far: Simulation, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: list[str] = []
+    real = sources.look
+
+    def look(spec: Any) -> Any:
+        names.append(threading.current_thread().name)
+        return real(spec)
+
+    monkeypatch.setattr(sources, "look", look)
+    far.submit(channels=channels(data))
+    far.pass_time(START)
+    assert [name.partition("_")[0] for name in names] == ["look"]
 
 
 def test_a_host_that_cannot_be_reached_is_brought_it_later(far: Simulation, data: Path) -> None:

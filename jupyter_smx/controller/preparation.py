@@ -69,7 +69,8 @@ class Preparation:
     """The jobs that wait for an environment or an image; a job is on record as building from its first step here on.
 
     Hosts of an image run what is in it, so no job waits for both. What the name of an image means may change at any
-    time: the engine is asked for each job, and what it said then is on the job's record for all its attempts.
+    time: the engine is asked for each job as soon as it is there, also if it comes after others, and what it said then
+    is on the job's record for all its attempts. An environment is built when its turn comes.
 
     All tasks of an array want the same one, and there may be ten thousand of them: whatever happens to an
     environment is one write for all who wait for it.
@@ -120,7 +121,10 @@ class Preparation:
     def _lacks(self, job: Job, name: str) -> bool:
         if not _wants(job) or job.cluster or job.goal in ENDING or environment.is_building(job.timings):
             return False
-        return self._name(job) == name and self._books.line.order(job).lets_begin()
+        return self._name(job) == name and (bool(job.spec.image) or self._may_begin(job))
+
+    def _may_begin(self, job: Job) -> bool:
+        return self._books.line.order(job).lets_begin()
 
     def _write_down(self, jobs: Iterable[Job]) -> list[Job]:
         now = self._books.clock()
@@ -188,7 +192,7 @@ class Preparation:
 
     def _ready(self, jobs: Sequence[Job], one: Job, image: Image | None) -> None:
         now = self._books.clock()
-        self._books.save(jobs=[_built(job, now, image) for job in jobs])
+        self._books.save(jobs=[_built(job, now, image, held=not self._may_begin(job)) for job in jobs])
         if image is None:
             self._environments.used(self._key(one))
             self._environments.prune(self._needed())
@@ -272,11 +276,12 @@ def _begun(job: Job, now: float) -> Job:
     return transitions.remark(begun, f"{_doing(job)}.")
 
 
-def _built(job: Job, now: float, image: Image | None) -> Job:
+def _built(job: Job, now: float, image: Image | None, *, held: bool) -> Job:
     took = max(0.0, now - job.timings.get(environment.BUILDING, now))
     built = replace(job, timings={**job.timings, environment.BUILT: now}, image=image)
     what = "environment" if image is None else "image"
-    return transitions.remark(built, f"The {what} is ready after {took:.1f} s; waiting for room on the engine.")
+    whom = "the jobs that it comes after" if held else "room on the engine"
+    return transitions.remark(built, f"The {what} is ready after {took:.1f} s; waiting for {whom}.")
 
 
 def _named(jobs: Sequence[Job]) -> str:

@@ -215,6 +215,7 @@ class Reconciler(Listener):
             self._finisher.stop_unstarted(job, order.reason)
         else:
             self._finisher.fail_unstarted([job], order.reason)
+        self.preparation.drop(job.id)
         self._trails.pop(job.id, None)
 
     def _place(self, job: Job) -> None:

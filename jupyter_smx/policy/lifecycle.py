@@ -79,7 +79,7 @@ def next_job_step(job: Job, cluster: Cluster | None, progress: Progress, order: 
     if is_final(job.state):
         return JobStep.NOTHING
     if cluster is None:
-        return JobStep.STOP_UNSTARTED if job.goal in ENDING else _next_in_line(order, progress)
+        return JobStep.STOP_UNSTARTED if job.goal in ENDING else _next_in_line(job, progress, order)
     if progress.hosts and progress.ended == progress.hosts:
         return JobStep.FINISH
     if progress.lost:
@@ -89,10 +89,11 @@ def next_job_step(job: Job, cluster: Cluster | None, progress: Progress, order: 
     return _next_on_hosts(job, progress)
 
 
-def _next_in_line(order: Order, progress: Progress) -> JobStep:
+def _next_in_line(job: Job, progress: Progress, order: Order) -> JobStep:
     if order.verdict is not None:
         return JobStep.END_UNRUN
-    if not order.lets_begin():
+    # What the name of an image means is asked when a job is handed in, and not when others let it begin.
+    if not order.lets_begin() and (progress.prepared or not job.spec.image):
         return JobStep.HOLD
     return JobStep.PLACE if progress.prepared else JobStep.PREPARE
 

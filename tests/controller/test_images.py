@@ -96,6 +96,62 @@ def test_every_attempt_runs_the_image_of_the_first(ships: Simulation) -> None:
     assert set(engine(ships).made_of.values()) == {"sha256:11"}
 
 
+def test_a_job_that_comes_after_others_runs_what_the_name_meant_when_it_was_handed_in(ships: Simulation) -> None:
+    first = ships.submit(image="train:2")
+    job = ships.submit(image="train:1", after=(first,))
+    ships.pass_time(START)
+    record = ships.job(job)
+    assert record.image == Image(name="", id="sha256:11")
+    said = record.transitions[-1].status_message
+    assert said == "The image is ready after 0.0 s; waiting for the jobs that it comes after."
+    assert ships.why(job).sentence == f"Queued. It waits for {ships.job(first).name}."
+    engine(ships).images["train:1"] = "sha256:12"
+    ships.end_job(first)
+    ships.pass_time(START)
+    assert ships.job(job).state is SecondaryStatus.TRAINING
+    assert engine(ships).made_of[ships.job(job).cluster] == "sha256:11"
+
+
+def test_a_job_that_comes_after_others_hears_at_once_that_there_is_no_such_image(ships: Simulation) -> None:
+    first = ships.submit(image="train:2")
+    job = ships.submit(image="gone:1", after=(first,))
+    ships.pass_time(START)
+    assert ships.job(job).failure_reason == "ClientError: --image: there is no image 'gone:1'. Build it."
+    assert ships.job(first).state is SecondaryStatus.TRAINING
+
+
+def test_an_image_is_looked_for_no_more_when_the_jobs_before_did_not_complete(ships: Simulation) -> None:
+    first = ships.submit(image="train:2")
+    ships.pass_time(START)
+    engine(ships).pin_seconds = 1e6
+    job = ships.submit(image="train:1", after=(first,))
+    assert message(ships, job).startswith("Looking at the image")
+    ships.end_job(first, exit_code=1)
+    ships.pass_time(START)
+    assert ships.job(job).status() is Status.FAILED
+    now = ships.loop.now
+    ships.run(ships.controller.reconciler.preparation.settle())
+    assert ships.loop.now == now
+
+
+def test_tasks_that_come_after_others_share_one_look_too(ships: Simulation) -> None:
+    first = ships.submit(image="train:2")
+    ships.pass_time(START)
+    engine(ships).pin_seconds, before = 1.0, ships.controller.store.writes
+    ships.submit_array(20, image="train:1", after=(first,))
+    assert ships.controller.store.writes - before == 2, (
+        "one for the array, one for all that begin to wait for the image"
+    )
+    ships.pass_time(2)
+    assert engine(ships).asked_for["train:1"] == 1
+    ships.restart()
+    ships.pass_time(START)
+    ships.end_job(first)
+    ships.pass_time(START)
+    assert engine(ships).asked_for["train:1"] == 1
+    assert len(ships.world.began) > 1
+
+
 def test_while_an_image_is_brought_the_job_says_how_far_it_is_and_others_pass(ships: Simulation) -> None:
     engine(ships).pin_seconds = 5.0
     job = ships.submit(image="train:1")

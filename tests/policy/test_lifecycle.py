@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from draws import NOW, a_cluster, a_job
+from draws import NOW, a_cluster, a_job, a_spec
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from jupyter_smx.policy.lifecycle import (
     next_cluster_step,
     next_job_step,
 )
+from jupyter_smx.policy.order import Order
 
 TRUTH = (False, True)
 
@@ -78,6 +79,32 @@ def test_a_job_is_given_to_hosts_only_when_they_can_reach_what_it_needs() -> Non
     assert (False, JobStep.DISPATCH) not in steps
     assert (True, JobStep.BRING) not in steps
     assert {(True, JobStep.DISPATCH), (False, JobStep.BRING)} <= {*steps}
+
+
+@pytest.mark.parametrize(
+    ("image", "waits", "prepared", "step"),
+    [
+        ("train:1", True, False, JobStep.PREPARE),
+        ("train:1", True, True, JobStep.HOLD),
+        ("train:1", False, False, JobStep.PREPARE),
+        ("train:1", False, True, JobStep.PLACE),
+        ("", True, False, JobStep.HOLD),
+        ("", True, True, JobStep.HOLD),
+        ("", False, False, JobStep.PREPARE),
+        ("", False, True, JobStep.PLACE),
+    ],
+)
+def test_an_image_is_settled_before_a_job_waits_for_others_and_an_environment_is_built_after(
+    image: str, waits: bool, prepared: bool, step: JobStep
+) -> None:
+    job = a_job(spec=a_spec(image=image))
+    order = Order(waits_for=("first",) if waits else ())
+    assert next_job_step(job, None, Progress(prepared=prepared), order) is step
+    ended = replace(order, verdict=SecondaryStatus.FAILED)
+    assert next_job_step(job, None, Progress(prepared=prepared), ended) is JobStep.END_UNRUN
+    assert next_job_step(replace(job, goal=Goal.STOP), None, Progress(prepared=prepared), order) is (
+        JobStep.STOP_UNSTARTED
+    )
 
 
 def test_code_that_may_have_begun_is_never_begun_again() -> None:

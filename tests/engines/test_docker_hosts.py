@@ -213,7 +213,7 @@ async def test_inputs_are_there_and_only_a_copy_can_be_written_to(
     assert "nothing keeps the job from writing" not in json.dumps(outcome.record)
 
 
-async def test_an_image_of_another_user_keeps_the_controllers(harness: DockerHarness) -> None:
+async def test_jobs_run_as_the_user_that_the_administrator_names(harness: DockerHarness) -> None:
     harness.traits["user"] = "4321:1234"
     engine = harness.reborn()
     async with AgentClient(engine, await harness.up(engine=engine)) as agent:

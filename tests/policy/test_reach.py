@@ -64,13 +64,13 @@ def test_a_host_is_told_where_it_finds_everything_and_nothing_else_of_its_job_ch
     told = run_spec(a_job(spec=spec), named_hosts(spec.instance_groups)[0], 10.0, 0)
     needs = reach.needs(spec, here)
     assert len(needs) == len(set(needs))
-    moved = reach.moved(told, here, {path: f"/given/{number}" for number, path in enumerate(needs)})
+    back = {f"/given/{number}/": path for number, path in enumerate(needs)}
+    moved = reach.moved(told, here, {path: place for place, path in back.items()})
     read = [one["path"] for one in (moved["send"], moved["shared"], moved["source_dir"]) if one]
     for channel in moved["channels"]:
         read += [path for _, path in channel["entries"]] if "entries" in channel else [channel["source"]]
     assert not [path for path in read if path.startswith(OURS)]
     # Each finds what it was: put back by what was brought, it is what it was before.
-    back = {f"/given/{number}": path for number, path in enumerate(needs)}
     text = json.dumps(moved)
     for place in back:
         assert place in text

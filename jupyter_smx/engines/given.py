@@ -135,6 +135,7 @@ class _Given:
         self.go_on()
         self._disk = self._rooms.stat().st_dev
         self._known, following = _read(self._record)
+        self._before = [*self._known.items()]
         # No number is used twice, also where nothing is known any more of what lies there.
         used = (*self._numbers(), *(item.number for item in self._known.values()))
         self._following = max(following, 1 + max(used, default=0))
@@ -293,7 +294,9 @@ class _Given:
         return [int(room.name) for room in self._rooms.iterdir() if room.name.isdecimal()]
 
     def write_down(self) -> None:
-        """Remember what is there."""
+        """Remember what is there, where that is another than before."""
+        if self._before == [*self._known.items()]:
+            return
         rows = [[source, item.stamp, item.number, item.copied] for source, item in self._known.items()]
         temporary = self._record.with_suffix(".part")
         temporary.write_text(json.dumps({"next": self._following, "items": rows}), encoding="utf-8")

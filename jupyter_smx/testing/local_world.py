@@ -123,7 +123,7 @@ class LocalHarness(Harness):
         known = {path.name for path in (self.folder / "clusters").glob("*")}
         known |= {seen.host().partition("/")[0] for seen in side_doors.processes() if prefix in seen.command}
         await asyncio.gather(*(engine.release(Handle(engine="local", cluster=cluster)) for cluster in known - {""}))
-        for host in self.folder.glob("forgotten-*/*"):
+        for host in filter(Path.is_dir, self.folder.glob("forgotten-*/*")):
             shortcut.remove(os.fspath(host))  # nobody finds it any more
 
 

@@ -116,7 +116,7 @@ async def test_a_no_of_the_daemon_is_never_anything_but_an_error_of_ours(
         "find": await end_of(engine.find("c1")),
         "release": await end_of(engine.release(handle)),
         "doctor": await end_of(engine.doctor()),
-        "sweep": await end_of(engine.sweep([])),
+        "sweep": await end_of(engine.sweep(list)),
     }
     assert await engine.survey([handle]) in ([Observation.UNKNOWN], [Observation.GONE])
     raised = {name: error for name, error in ends.items() if error is not None}

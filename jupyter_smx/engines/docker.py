@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import replace
 from traitlets import Bool, Float, Int, List, Unicode, default, validate
 
-from jupyter_smx.engines import docker_plan, docker_users, pack, request_check
+from jupyter_smx.engines import docker_kind, docker_plan, docker_users, pack, request_check
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.bring_up import collect
 from jupyter_smx.engines.cluster_folders import ClusterFolders
@@ -119,6 +119,7 @@ class DockerEngine(Engine):
         daemon = self._daemon()
         await self._check_place(request.cluster, daemon)
         image = await self._look_at(request.image, lambda _words: None)
+        docker_kind.check_request(self._users.kind, request)
         request = replace(request, image=image.id)  # what was looked at, whatever its name means a moment later
         settings = self._settings()
         archive = await asyncio.to_thread(prepare, self._folders, request, settings, self._users, daemon.url)
@@ -201,13 +202,13 @@ class DockerEngine(Engine):
         return await self._carrier.bring(folder, sources, docker_plan.GIVEN, self._users.reader())
 
     async def shell(self, handle: Handle, host: str) -> list[str] | None:
-        """Start a shell in the container, by Docker's own command."""
+        """Start a shell in the container, by Docker's own command, or Podman's where there is only that one."""
         known = {one.host: str(one.data["container"]) for one in handle.hosts}
         if host not in known:
             return None
         start = 'exec "$(command -v bash || command -v sh)"'
         enter = ["exec", "--interactive", "--tty", "--workdir=/opt/ml", known[host], "sh", "-c", start]
-        return ["docker", f"--host={self._at(_url_of(handle)).url}", *enter]
+        return [*docker_kind.program(self._at(_url_of(handle)).url), *enter]
 
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
         """Remove containers and networks of this data folder of whose cluster nobody has a record.
@@ -230,17 +231,18 @@ class DockerEngine(Engine):
         daemon = self._daemon()
         info = await daemon.info()
         await self._users.learn(daemon)
+        kind = self._users.kind
         facts: dict[str, object] = {
             "daemon": daemon.url,
+            "kind": kind.words(),
             "version": info.get("ServerVersion", ""),
             "image": self.image or "each job names its own",
             "user_of_jobs": self._users.name(),
             "network": "none but the other hosts'" if self.network_isolation else "reaches the outside",
             "control_groups": f"version {info.get('CgroupVersion') or 1}",
-            "warm_pools_survive_a_restart_of_the_daemon": bool(info.get("LiveRestoreEnabled")),
+            "warm_pools_survive_a_restart_of_the_daemon": bool(info.get("LiveRestoreEnabled") or kind.podman),
         }
-        missing = [word for name, word in _LIMITS if not info.get(name, True)]
-        return facts | ({"not_limited_here": ", ".join(missing)} if missing else {})
+        return facts | ({"not_limited_here": kind.lacks()} if kind.unlimited else {})
 
     def remains(self, cluster: str, host: str) -> Path:
         """Give the folder with a host's spool; it is read without the agent."""
@@ -302,6 +304,7 @@ class DockerEngine(Engine):
         """See that hosts can be made of an image, and, once, that they can live here."""
         daemon = self._daemon()
         await self._users.learn(daemon)
+        docker_kind.check(self._users.kind, daemon.url, self.data_dir, os.getuid())
         images = self._images(daemon)
         found = await images.look(name, say)
         if self._ground is None:
@@ -318,6 +321,7 @@ class DockerEngine(Engine):
             pids=int(self.pids_limit),
             grace=float(self.grace),
             variables={name: os.environ[name] for name in self.variables if name in os.environ},
+            kind=self._users.kind,
         )
 
     def _labels(self, cluster: str) -> list[str]:
@@ -365,10 +369,6 @@ class DockerEngine(Engine):
             left = await asyncio.to_thread(folder.sweep)
             if left:
                 self.log.warning("Cluster %s is released; %s", cluster, left)
-
-
-_LIMITS = (("MemoryLimit", "memory"), ("SwapLimit", "swap"), ("CpuCfsQuota", "CPU"), ("PidsLimit", "processes"))
-"""What ``docker info`` says of limits, and in our words."""
 
 
 def _url_of(handle: Handle) -> str:

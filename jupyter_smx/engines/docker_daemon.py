@@ -11,7 +11,6 @@ import http.client
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import docker
@@ -37,6 +36,8 @@ _STARTS = 8
 _LONGEST = 120
 """Seconds after which a thread gives up; whoever asked gave up before."""
 NOT_THERE, CONFLICT, UNCHANGED = 404, 409, 304
+_TAKEN = "that name is already in use"
+_ENDING = "container state improper"
 
 
 class DaemonError(Exception):
@@ -51,7 +52,7 @@ class DaemonError(Exception):
 def address(wish: str, environ: Mapping[str, str]) -> str:
     """Say where the daemon is: as configured, as ``DOCKER_HOST`` or Docker's context says, else where it usually is.
 
-    Without any of these a rootless daemon of this user is taken where there is no other.
+    Without any of these a rootless daemon of this user is taken where there is no other, else Podman's socket.
 
     :raises RefusedError: it is not on this machine.
     """
@@ -80,9 +81,15 @@ def _of_context(environ: Mapping[str, str]) -> str:
 
 
 def _usual(environ: Mapping[str, str]) -> str:
-    rootless = Path(environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}", "docker.sock")
-    has_own = not Path(_USUAL.removeprefix(_UNIX)).exists() and rootless.exists()
-    return f"{_UNIX}{rootless}" if has_own else _USUAL
+    own = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+    places = (
+        _USUAL,
+        f"{_UNIX}{own}/docker.sock",
+        f"{_UNIX}{own}/podman/podman.sock",
+        f"{_UNIX}/run/podman/podman.sock",
+    )
+    # Root's may lie where nobody else may look, which is no error.
+    return next((place for place in places if os.access(place.removeprefix(_UNIX), os.F_OK)), _USUAL)
 
 
 class Daemon:
@@ -202,7 +209,9 @@ class Daemon:
                 self._client = docker.APIClient(base_url=self.url, timeout=_LONGEST)
             return question(self._client)
         except errors.APIError as problem:
-            raise DaemonError(problem.status_code or 0, str(problem.explanation or problem)) from problem
+            words = str(problem.explanation or problem)
+            # Podman before 6 has one number for all that it cannot do.
+            raise DaemonError(CONFLICT if _TAKEN in words else problem.status_code or 0, words) from problem
         except (errors.DockerException, RequestException, OSError) as problem:
             raise self._away(_innermost(problem)) from problem
 
@@ -217,6 +226,17 @@ class Daemon:
             cure=cure,
             transient=True,
         )
+
+
+def remove(api: Any, container: str) -> None:
+    """Remove a container, running or not; Podman takes none that ends at this very moment, and does a moment later."""
+    try:
+        api.remove_container(container, force=True, v=True)
+    except errors.APIError as problem:
+        if _ENDING not in str(problem.explanation):
+            raise
+        api.wait(container, timeout=_LONGEST)
+        api.remove_container(container, force=True, v=True)
 
 
 async def _get(socket: str, path: str) -> tuple[int, bytes]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jupyter_smx.engines import docker_plan
-from jupyter_smx.engines.docker_daemon import CONFLICT, NOT_THERE, DaemonError
+from jupyter_smx.engines.docker_daemon import CONFLICT, NOT_THERE, DaemonError, remove
 from jupyter_smx.engines.docker_image import probe
 from jupyter_smx.engines.docker_users import maps_users
 from jupyter_smx.engines.request_check import not_writable
@@ -164,7 +164,7 @@ class Ground:
 
     async def _remove(self, name: str) -> None:
         try:
-            await self._daemon.ask(lambda api: api.remove_container(name, force=True, v=True), self._seconds)
+            await self._daemon.ask(lambda api: remove(api, name), self._seconds)
         except DaemonError as problem:
             if problem.status not in (NOT_THERE, CONFLICT):  # somebody else removes it, or has
                 raise self._daemon.trouble("remove a container", problem) from problem

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from jupyter_smx.engines.docker_daemon import NOT_THERE, DaemonError
+from jupyter_smx.engines.docker_daemon import NOT_THERE, DaemonError, remove
 from jupyter_smx.interpreter import OLDEST
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
@@ -150,7 +150,8 @@ class Images:
                 return code, ""
             said = await self._daemon.ask(lambda api: api.logs(name, stdout=True, stderr=True, tail=5))
         except DaemonError as problem:
-            if any(sign in problem.words.lower() for sign in _NO_PROGRAM):
+            # Of what a daemon may not do itself it says the same, and names no program.
+            if word in problem.words and any(sign in problem.words.lower() for sign in _NO_PROGRAM):
                 return NOT_THERE, ""
             return problem.status, problem.words
         finally:
@@ -170,7 +171,7 @@ class Images:
 
     async def _remove(self, name: str) -> None:
         try:
-            await self._daemon.ask(lambda api: api.remove_container(name, force=True, v=True), _SECONDS)
+            await self._daemon.ask(lambda api: remove(api, name), _SECONDS)
         except DaemonError:
             return  # it was never made, or is being removed
 

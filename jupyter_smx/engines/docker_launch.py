@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.engines import docker_plan
-from jupyter_smx.engines.docker_daemon import CONFLICT, NOT_THERE, UNCHANGED, DaemonError
+from jupyter_smx.engines.docker_daemon import CONFLICT, NOT_THERE, UNCHANGED, DaemonError, remove
 from jupyter_smx.model.cluster import HostHandle
 from jupyter_smx.model.errors import UnavailableError
 
@@ -144,7 +144,7 @@ class Launch:
         """
         made = str(api.create_container_from_config(config, name)["Id"])
         if why := self._over():
-            api.remove_container(made, force=True, v=True)
+            remove(api, made)
             raise DaemonError(NOT_THERE, why)
         return made
 
@@ -296,7 +296,7 @@ async def remove_all(
 
 async def _remove_container(daemon: Daemon, container: str, seconds: float) -> None:
     try:
-        await daemon.ask(lambda api: api.remove_container(container, force=True, v=True), seconds)
+        await daemon.ask(lambda api: remove(api, container), seconds)
     except DaemonError as problem:
         if problem.status == NOT_THERE:
             return

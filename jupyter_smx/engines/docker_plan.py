@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from jupyter_smx.agent.place import ML, PORT
 from jupyter_smx.agent.system.folder import CONFIGS
+from jupyter_smx.engines.docker_kind import Kind
 from jupyter_smx.engines.host_folder import MARK, description
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     pids: int
     grace: float
     variables: Mapping[str, str]
+    kind: Kind = Kind()
 
 
 def owner(data_dir: str) -> str:
@@ -138,19 +140,22 @@ def _host_config(
         "SecurityOpt": ["no-new-privileges"],
         "Init": True,
         "IpcMode": "private",
-        "NanoCpus": plan.vcpus * 10**9,
-        "PidsLimit": settings.pids,
+        **_limits(plan, settings),
         "ShmSize": max(_SMALLEST_SHM, plan.memory // 2 or _USUAL_SHM),
         "LogConfig": _LOG,
     }
     if alone:
         found["ExtraHosts"] = [f"{plan.host}:127.0.0.1"]  # a container without a network does not know its own name
-    if plan.memory:
-        found |= {"Memory": plan.memory, "MemorySwap": plan.memory}
     if plan.gpus:
-        # All of them: which ones a job has is decided for each job, and told to it as on this machine itself.
-        found["DeviceRequests"] = [{"Driver": "", "Count": -1, "Capabilities": [["gpu"]]}]
+        found["DeviceRequests"] = [settings.kind.gpus()]
     return found
+
+
+def _limits(plan: HostPlan, settings: Settings) -> dict[str, Any]:
+    """Ask for no limit that the daemon cannot set: some refuse the container then, others say nothing."""
+    memory = {"Memory": plan.memory, "MemorySwap": plan.memory} if plan.memory else {}
+    wish = {"cpu": {"NanoCpus": plan.vcpus * 10**9}, "memory": memory, "pids": {"PidsLimit": settings.pids}}
+    return {name: size for what, asked in wish.items() if settings.kind.limits(what) for name, size in asked.items()}
 
 
 def mode_of(name: str) -> int:
@@ -177,9 +182,13 @@ def bind(source: str, target: str, *, closed: bool) -> dict[str, Any]:
 def host_json(request: ClusterRequest, plan: HostPlan, settings: Settings) -> dict[str, object]:
     """Say to an agent in a container which host it is."""
     bound = {"cpu": plan.vcpus, "memory": plan.memory}
-    limits = {"cpus": plan.vcpus, "memory": plan.memory, "whole": [name for name, size in bound.items() if size]}
-    whole = description(request, plan, start_method="fork", isolate=False, grace=settings.grace, limits=limits)
+    wanted = [name for name, size in bound.items() if size]
+    whole = [name for name in wanted if settings.kind.limits(name)]
+    limits = {"cpus": plan.vcpus, "memory": plan.memory, "whole": whole}
+    if whole != wanted:
+        limits["reason"] = settings.kind.reason
+    told = description(request, plan, start_method="fork", isolate=False, grace=settings.grace, limits=limits)
     alone = _is_alone(request, settings)
     # Each host has a network of its own, in which the hosts' names lead to them and all ports are free.
     addresses = {host.host: "127.0.0.1" if alone else host.host for host in request.hosts}
-    return whole | {"contained": True, "addresses": addresses, "port": PORT, "courier": ""}
+    return told | {"contained": True, "addresses": addresses, "port": PORT, "courier": ""}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from traitlets import TraitError
 
+from jupyter_smx.engines import docker_kind
 from jupyter_smx.engines.given import Reader
 from jupyter_smx.model.errors import RefusedError
 
@@ -38,8 +39,9 @@ class Users:
 
     def __init__(self, wish: str) -> None:
         self._wish = wish
-        self._is_known = os.getuid() == 0
-        self._is_rootless = False
+        self.kind = docker_kind.Kind()
+        """What the daemon is; of Docker's usual kind until it was asked."""
+        self._is_known = False
 
     async def learn(self, daemon: Daemon) -> None:
         """Find out once who is who: where the daemon has no rights of its own, root in a container is its user.
@@ -48,7 +50,7 @@ class Users:
         :raises UnavailableError: the daemon does not answer.
         """
         if not self._is_known:
-            self._is_rootless = is_rootless(await daemon.info())
+            self.kind = docker_kind.read(await daemon.info())
             self._is_known = True
         if self._wish and os.getuid() != 0 and self._wish != self._own():
             raise RefusedError(
@@ -60,7 +62,7 @@ class Users:
             )
 
     def _own(self) -> str:
-        return _ROOT if self._is_rootless else f"{os.getuid()}:{os.getgid()}"
+        return _ROOT if self.kind.is_rootless else f"{os.getuid()}:{os.getgid()}"
 
     def name(self) -> str:
         """Say who runs in a container, as ``uid:gid``."""
@@ -74,20 +76,10 @@ class Users:
 
     def reader(self) -> Reader:
         """Say who that is outside of it."""
-        found = None if self._is_rootless else _FORM.fullmatch(self.name())
+        found = None if self.kind.is_rootless else _FORM.fullmatch(self.name())
         return Reader(int(found[1]), int(found[2])) if found else Reader()
-
-
-def is_rootless(info: dict[str, object]) -> bool:
-    """Say of what a daemon tells of itself whether it has no rights but those of the user who started it."""
-    return any("rootless" in option for option in _security(info))
 
 
 def maps_users(info: dict[str, object]) -> bool:
     """Say whether a daemon that runs as root has other users on the disks than in its containers."""
-    return any("name=userns" in option for option in _security(info))
-
-
-def _security(info: dict[str, object]) -> list[str]:
-    told = info.get("SecurityOptions")
-    return [str(option) for option in told] if isinstance(told, list) else []
+    return any("name=userns" in option for option in docker_kind.security(info))

@@ -17,7 +17,7 @@ import tarfile
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from jupyter_smx.testing.docker_layer import Layer
 
@@ -149,7 +149,11 @@ def load(client: DockerClient, images: Sequence[Image] = IMAGES) -> list[str]:
         with tempfile.TemporaryFile() as archive:
             _write(archive, wanted, parts, keys)
             archive.seek(0)
-            client.images.load(archive)
+            # Podman names all of them in one line, which the library takes for one name; and its types lack this call.
+            api: Any = client.api
+            for row in api.load_image(archive):
+                if "errorDetail" in row:
+                    raise RuntimeError(row["errorDetail"])
         client.images.prune({"dangling": True, "label": KEY})  # those that had the names before
     return [image.name for image in wanted]
 

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 RUN = "JUPYTER_SMX_TEST_RUN"
 _COSTLY = ("ml", "tmp", "slots", "trash", "code", "agent.sock", "shortcut", "given")
-_INIT = "/sbin/docker-init"
+_INITS = ("/sbin/docker-init", "/run/podman-init", "/dev/init")
+"""Process 1 of a container, of Docker and of two ages of Podman."""
 _OURS = ("JUPYTER_SMX_HOST", "HOME", "USER", "LOGNAME", RUN)
 _CONFIG = ("Image", "Hostname", "User", "Entrypoint", "Cmd", "WorkingDir", "StopSignal", "Healthcheck")
 _HOST_CONFIG = (
@@ -174,7 +175,9 @@ class DockerHarness(Harness):
         """Find the agents among the processes of this machine, by host: what the init of a container started."""
         found: dict[str, int] = {}
         for seen in side_doors.of_cluster(cluster):
-            if _INIT in side_doors.arguments(_parent(seen.pid))[:1] and "serve" in side_doors.arguments(seen.pid):
+            if set(side_doors.arguments(_parent(seen.pid))[:1]) & {*_INITS} and "serve" in side_doors.arguments(
+                seen.pid
+            ):
                 found[seen.host().partition("/")[2]] = seen.pid
         return found
 

@@ -60,7 +60,8 @@ class Answer(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.answer({"message": "not today"}, 500)
+        taken = "container create: that name is already in use"
+        self.answer({"message": taken if self.path.endswith("name=taken") else "not today"}, 500)
 
     def answer(self, body: object, status: int = 200) -> None:
         self.server.hold(self.path)
@@ -213,6 +214,19 @@ async def test_a_no_is_told_from_silence_also_without_a_thread(
     with pytest.raises(UnavailableError, match=rf"said nothing for {LIMIT:g} s"):
         await daemon.glance("/images/silent/json")
     go.set()
+
+
+async def test_a_name_that_is_taken_is_a_conflict_by_whichever_number(
+    serve: Callable[[Callable[[str], None]], Daemon],
+) -> None:
+    """Podman 4 and 5 say 500 where Docker says 409."""
+    from jupyter_smx.engines.docker_daemon import CONFLICT, DaemonError  # noqa: PLC0415 - imports Docker's library
+
+    daemon = serve(lambda _path: None)
+    for name, status in (("taken", CONFLICT), ("free", 500)):
+        with pytest.raises(DaemonError) as told:
+            await daemon.ask(lambda api, name=name: api.create_container_from_config({}, name))
+        assert told.value.status == status
 
 
 @pytest.mark.parametrize(

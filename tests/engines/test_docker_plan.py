@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from jupyter_smx.engines import docker_plan
+from jupyter_smx.engines import docker_daemon, docker_plan
 from jupyter_smx.engines.base import ClusterRequest, HostPlan
 from jupyter_smx.engines.docker_daemon import address
 from jupyter_smx.engines.docker_plan import Settings
@@ -138,6 +138,21 @@ def test_a_daemon_elsewhere_is_refused(where: str) -> None:
 def test_what_is_configured_goes_before_the_environment() -> None:
     assert address("unix:///a.sock", {"DOCKER_HOST": "unix:///b.sock"}) == "unix:///a.sock"
     assert address("", {"DOCKER_HOST": "unix:///b.sock"}) == "unix:///b.sock"
+
+
+def test_where_nothing_is_said_the_nearest_socket_that_is_there_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    usual = f"unix://{tmp_path}/docker.sock"
+    monkeypatch.setattr(docker_daemon, "_USUAL", usual)
+    closed = tmp_path / ("x" * 300)  # to root as to others what a folder is that one may not look into
+    assert address("", {"XDG_RUNTIME_DIR": str(closed)}) == usual
+    places = [tmp_path / "own" / "podman" / "podman.sock", tmp_path / "own" / "docker.sock", tmp_path / "docker.sock"]
+    for place in places:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+        assert address("", {"XDG_RUNTIME_DIR": str(tmp_path / "own")}) == f"unix://{place}"
 
 
 def test_the_context_in_use_says_where_the_daemon_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

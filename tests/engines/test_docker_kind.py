@@ -1,0 +1,131 @@
+"""What daemons say of themselves, as they were recorded, and what follows for hosts. No daemon is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jupyter_smx.agent.system import limits
+from jupyter_smx.engines import docker_kind, docker_plan
+from jupyter_smx.engines.base import ClusterRequest, HostPlan
+from jupyter_smx.engines.docker_plan import Settings
+from jupyter_smx.engines.host_folder import HostFolder
+from jupyter_smx.model.errors import RefusedError
+from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
+
+if TYPE_CHECKING:
+    from jupyter_smx.engines.docker_kind import Kind
+
+ALL = {"MemoryLimit": True, "SwapLimit": True, "CpuCfsQuota": True, "PidsLimit": True}
+NONE = dict.fromkeys(ALL, False)
+DOCKER = {"ServerVersion": "20.10.24+dfsg1", "SecurityOptions": ["name=seccomp,profile=default"], "CgroupVersion": "1"}
+ROOTLESS = {**DOCKER, "SecurityOptions": ["name=seccomp,profile=default", "name=rootless"]}
+PODMAN = {
+    "ServerVersion": "4.3.1",
+    "BuildahVersion": "1.28.2",
+    "SecurityOptions": ["name=seccomp,profile=default"],
+    "CgroupVersion": "1",
+    "CgroupDriver": "cgroupfs",
+    "Rootless": False,
+}
+OTHERS = {**PODMAN, "Rootless": True}
+EVERY = ("memory", "swap", "cpu", "pids")
+
+
+@pytest.mark.parametrize(
+    ("info", "name", "unlimited"),
+    [
+        ({**DOCKER, **ALL}, "Docker", ()),
+        ({**DOCKER, **ALL, "SwapLimit": False}, "Docker", ("swap",)),
+        ({**DOCKER, **NONE, "CgroupVersion": "2"}, "Docker", EVERY),
+        ({**ROOTLESS, **NONE}, "Docker, without root's rights", EVERY),
+        ({**ROOTLESS, **ALL, "CgroupVersion": "2", "CpuCfsQuota": False}, "Docker, without root's rights", ("cpu",)),
+        ({**PODMAN, **ALL}, "Podman 4.3.1", ()),
+        ({**OTHERS, **ALL}, "Podman 4.3.1, without root's rights", EVERY),
+        ({**OTHERS, **ALL, "CgroupVersion": "2"}, "Podman 4.3.1, without root's rights", EVERY),
+        ({**OTHERS, **ALL, "CgroupVersion": "2", "CgroupDriver": "systemd"}, "Podman 4.3.1, without root's rights", ()),
+    ],
+)
+def test_a_daemon_is_known_by_what_it_says(info: dict[str, Any], name: str, unlimited: tuple[str, ...]) -> None:
+    kind = docker_kind.read(info)
+    assert (kind.words(), kind.unlimited) == (name, unlimited)
+
+
+def request_of(**changes: Any) -> ClusterRequest:
+    plan = HostPlan(host="algo-1", **{"vcpus": 2, "instance_type": "lab", "group": HOMOGENEOUS, **changes})
+    groups = (InstanceGroup(instance_count=1),)
+    return ClusterRequest(cluster="c" * 12, hosts=(plan,), instance_groups=groups, python="", image="sha256:1")
+
+
+def settings_of(kind: Kind) -> Settings:
+    whole = {"data_dir": "/home/me", "user": "1:1", "network_isolation": False, "pids": 99, "grace": 1.0}
+    return Settings(**whole, variables={}, kind=kind)  # type: ignore[arg-type] - of as many types
+
+
+def host_config(request: ClusterRequest, kind: Kind) -> dict[str, Any]:
+    folder, settings = HostFolder(Path("/home/me/clusters/c/algo-1")), settings_of(kind)
+    whole = docker_plan.container(request, request.hosts[0], folder, Path("/a.pyz"), "python3", settings)
+    found: dict[str, Any] = whole["HostConfig"]
+    return found
+
+
+@pytest.mark.parametrize("missing", [(), ("cpu",), ("memory", "swap"), EVERY])
+def test_a_limit_that_cannot_be_set_is_not_asked_for_and_the_job_is_told(missing: tuple[str, ...]) -> None:
+    info = {**DOCKER, "CgroupVersion": "2"} | {
+        field: word not in missing for field, word in zip(ALL, EVERY, strict=True)
+    }
+    kind, request = docker_kind.read(info), request_of(memory=1 << 30)
+    config = host_config(request, kind)
+    assert ("NanoCpus" in config) == ("cpu" not in missing)
+    assert ("Memory" in config) == ("MemorySwap" in config) == ("memory" not in missing)
+    assert ("PidsLimit" in config) == ("pids" not in missing)
+    told: Any = docker_plan.host_json(request, request.hosts[0], settings_of(kind))["limits"]
+    known = limits.take(told, "lab")
+    limits.take({}, "")
+    free = " and ".join(word for name, word in (("cpu", "CPU"), ("memory", "memory")) if name in missing)
+    said = f"{free} of jobs have no limit here: the daemon has no control group for that (version 2)."
+    assert known.note() == (said if free else "")
+
+
+def test_what_nobody_asked_to_be_limited_is_no_news() -> None:
+    kind = docker_kind.read({**DOCKER, **ALL, "SwapLimit": False})
+    request = request_of(memory=0)
+    told: Any = docker_plan.host_json(request, request.hosts[0], settings_of(kind))["limits"]
+    assert told == {"cpus": 2, "memory": 0, "whole": ["cpu"]}
+
+
+def test_a_daemon_of_a_user_is_refused_to_a_controller_of_root() -> None:
+    kind = docker_kind.read({**ROOTLESS, **NONE})
+    docker_kind.check(kind, "unix:///run/user/1000/docker.sock", "/home/me", 1000)
+    with pytest.raises(RefusedError, match="without root's rights, and the controller is root") as told:
+        docker_kind.check(kind, "unix:///run/user/1000/docker.sock", "/root", 0)
+    assert (told.value.field, told.value.value) == ("docker_host", "unix:///run/user/1000/docker.sock")
+    assert told.value.cure
+
+
+@pytest.mark.parametrize("path", ["/home/a,b", '/home/"me"', "/home/a\nb"])
+def test_a_path_that_podman_takes_apart_is_refused(path: str) -> None:
+    docker_kind.check(docker_kind.read({**DOCKER, **ALL}), "unix:///x", path, 0)
+    kind = docker_kind.read({**PODMAN, **ALL})
+    docker_kind.check(kind, "unix:///x", "/home/it's $(me) & 日本: 100 %s", 0)
+    with pytest.raises(RefusedError, match="Podman cannot mount") as told:
+        docker_kind.check(kind, "unix:///x", path, 0)
+    assert (told.value.field, told.value.value) == ("data_dir", path)
+
+
+@pytest.mark.parametrize(
+    ("version", "gives"), [("4.9.3", False), ("5.3.2", False), ("5.4.0", True), ("6.0.0-dev", True), ("", False)]
+)
+def test_podman_gives_gpus_by_cdi_or_refuses_them(version: str, *, gives: bool) -> None:
+    kind, request = docker_kind.read({**PODMAN, **ALL, "ServerVersion": version}), request_of(gpus=1)
+    docker_kind.check_request(kind, request_of())
+    if gives:
+        docker_kind.check_request(kind, request)
+        asked = host_config(request, kind)["DeviceRequests"]
+        assert asked == [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=all"]}]
+        return
+    with pytest.raises(RefusedError, match="gives containers no GPU") as told:
+        docker_kind.check_request(kind, request)
+    assert (told.value.field, told.value.value) == ("instance_type", "lab")

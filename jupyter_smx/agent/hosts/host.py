@@ -20,6 +20,7 @@ from jupyter_smx.agent.contract import service
 from jupyter_smx.agent.hosts import hostconfig
 from jupyter_smx.agent.hosts.deadline import Deadline
 from jupyter_smx.agent.hosts.logwatch import LogWatch
+from jupyter_smx.agent.hosts.pause import Pause
 from jupyter_smx.agent.hosts.spool import Spool
 from jupyter_smx.agent.hosts.work import Ended
 from jupyter_smx.agent.place import ML, Place
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.system.folder import HostFolder
     from jupyter_smx.agent.system.loop import Timer
 
-_IDLE_BEFORE_SWEEPING = 0.2
 _FORGOTTEN = 64
 
 Listener = Callable[[Dict[str, Any]], None]
@@ -107,6 +107,7 @@ class Host:
         self.highest_lease = 0
         self.spoilt = ""
         self._tidying = False
+        self._pause = Pause(self.loop, self._empty_trash)
         self.ending = False
         self._deadline_timer: Optional[Timer] = None
         self._certificate = clean.certify(self.folder, private=self.is_private())
@@ -211,7 +212,7 @@ class Host:
         if self.spoilt:
             self.end(self.spoilt, code=4)
             return
-        self.loop.later(_IDLE_BEFORE_SWEEPING, self._empty_trash)
+        self._pause.soon()
 
     def _trim_inputs(self, job: Work) -> None:
         if job.spec["channels"]:
@@ -225,10 +226,12 @@ class Host:
 
     def _empty_trash(self) -> None:
         if self.current is not None:
-            return
+            return  # its end is the next occasion
         if self._tidying:  # two at one copy would spoil it
-            self.loop.later(_IDLE_BEFORE_SWEEPING, self._empty_trash)
-        elif self._has_trash():
+            self._pause.soon()
+            return
+        self._pause.used()
+        if self._has_trash():
             self._tidying = True
             Errand(self.loop, self._tidy, self._tidied)
 
@@ -250,7 +253,7 @@ class Host:
         self.forgotten.append(name)
         with contextlib.suppress(FileNotFoundError):
             os.rename(self.spool.path(name), os.path.join(self.folder.trash, f"forgotten-{name}"))
-        self.loop.later(_IDLE_BEFORE_SWEEPING, self._empty_trash)
+        self._pause.soon()
 
     # The end
 

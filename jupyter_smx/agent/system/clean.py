@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import shutil
+import stat
 from typing import Dict, List, NamedTuple, Set
 
 from jupyter_smx.agent.system import process
@@ -16,6 +17,9 @@ _IPC_RMID = 0
 _SYSV = (("shm", "shmctl", 2), ("msg", "msgctl", 2), ("sem", "semctl", 3))
 _SYSV_NUMBER = {"shm": "shmid", "msg": "msqid", "sem": "semid"}
 _NAMED = 5
+_OWN = sorted({*RENEWED, *SKELETON})
+"""Folders of ``/opt/ml`` that stay from job to job, outer ones first."""
+_PLACES = [(name, keeps(name)) for name in RENEWED]
 _OPEN = 0o755
 
 
@@ -38,11 +42,7 @@ def _own_files(folder: str) -> Set[str]:
 
 
 def _sysv_rows(kind: str) -> List[Dict[str, str]]:
-    try:
-        with open(f"/proc/sysvipc/{kind}", encoding="ascii") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return []
+    lines = process.read(f"/proc/sysvipc/{kind}").splitlines()
     names = lines[0].split() if lines else []
     return [
         dict(zip(names, line.split()))  # noqa: B905 - strict is of Python 3.10
@@ -188,17 +188,26 @@ def _move(source: str, target: str) -> None:
     remove(source)
 
 
-def _reclaim(folder: HostFolder, trash: str) -> None:
+def _reclaim(folder: HostFolder, trash: str) -> bool:
     """Give the folders of the host their permissions back, and move away what stands in the place of one.
 
-    Outer ones come first: through a link in the place of one everything inside it would be somebody else's.
+    Outer ones come first: through a link in the place of one everything inside it would be somebody else's. True
+    where nothing is missing.
     """
-    own = [os.path.normpath(os.path.join(folder.ml, name)) for name in sorted({*RENEWED, *SKELETON})]
+    is_whole = True
+    own = [os.path.normpath(os.path.join(folder.ml, name)) for name in _OWN]
     for path in [*own, folder.tmp]:
-        if is_folder(path):
-            os.chmod(path, TMP_MODE if path == folder.tmp else _OPEN)
-        elif os.path.lexists(path):
+        try:
+            found = os.lstat(path).st_mode
+        except OSError:
+            is_whole = False
+            continue
+        if not stat.S_ISDIR(found):
+            is_whole = False
             _move(path, os.path.join(trash, "in-place-of-" + os.path.relpath(path, folder.root).replace(os.sep, "-")))
+        elif stat.S_IMODE(found) != (mode := TMP_MODE if path == folder.tmp else _OPEN):
+            os.chmod(path, mode)
+    return is_whole
 
 
 def renew(folder: HostFolder, batch: str) -> None:
@@ -208,22 +217,20 @@ def renew(folder: HostFolder, batch: str) -> None:
     """
     trash = os.path.join(folder.trash, batch)
     with contextlib.suppress(OSError):  # without room for a name everything is deleted at once
-        os.makedirs(trash, exist_ok=True)
-    _reclaim(folder, trash)
+        os.mkdir(trash)
+    is_whole = _reclaim(folder, trash)
     count = 0
-    places = [(os.path.join(folder.ml, name), keeps(name)) for name in RENEWED] + [(folder.tmp, [])]
-    for place, kept in places:
-        if not os.path.isdir(place):
-            continue
-        for name in os.listdir(place):
-            path = os.path.join(place, name)
-            if name not in kept or not is_folder(path):
-                count += 1
-                _move(path, os.path.join(trash, str(count)))
+    for place, kept in [*((os.path.join(folder.ml, name), kept) for name, kept in _PLACES), (folder.tmp, ())]:
+        with contextlib.suppress(FileNotFoundError):
+            for name in os.listdir(place):
+                if name not in kept:
+                    count += 1
+                    _move(os.path.join(place, name), os.path.join(trash, str(count)))
     for place in filter(is_folder, folder.apart):  # a job may have moved away what one lies in
         for name in os.listdir(place):
             remove(os.path.join(place, name))
-    folder.make_what_jobs_use()
+    if not is_whole:
+        folder.make_what_jobs_use()
 
 
 def empty_trash(folder: HostFolder) -> Dict[str, object]:

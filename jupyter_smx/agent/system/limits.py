@@ -13,6 +13,8 @@ import os
 import time
 from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
+from jupyter_smx.agent.system import process
+
 _PATIENCE = 1.0
 """Seconds; the kernel may still count a process that has ended."""
 _PAUSE = 0.005
@@ -84,8 +86,7 @@ class Joining:
     def _join(self) -> None:
         try:
             for path in self._files:
-                with open(path, "w", encoding="ascii") as file:
-                    file.write("0")
+                process.say(path, "0")
         except OSError as error:
             self._reason = f"{error.filename or path}: {error.strerror}"
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 from typing import Dict, List, Optional, Tuple
@@ -77,9 +78,10 @@ def oom_kills(root: str = "/") -> int:
 
     Each is counted by the group that it was in, and an operator may have put all processes of a host into another one.
     """
-    counts = [count for count in map(_kills, _groups(root)) if count is not None]
+    known = (count for count in map(_kills, _groups(root)) if count is not None)
+    counts = list(itertools.islice(known, 1 + ("memory" in limits.current().groups)))
     if counts:
-        return sum(counts[: 1 + ("memory" in limits.current().groups)])
+        return sum(counts)
     return _pairs(process.read(os.path.join(root, "proc/vmstat"))).get("oom_kill", 0)
 
 

@@ -64,7 +64,10 @@ class Client:
 
     def frame(self, op: str, **fields: Any) -> wire.Frame:
         """Ask and give the answer, whatever it is."""
-        number = self.send(op, **fields)
+        return self.answer(self.send(op, **fields))
+
+    def answer(self, number: int) -> wire.Frame:
+        """Wait for the answer to a question."""
         while True:
             frame = wire.receive(self.socket)
             if frame.header.get("re") == number:

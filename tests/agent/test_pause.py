@@ -32,9 +32,14 @@ class Loop:
                 timer.call()
 
 
-def a_pause(loop: Loop) -> tuple[Pause, list[float]]:
+def a_pause(loop: Loop, *, is_urgent: bool = False) -> tuple[Pause, list[float]]:
     used: list[float] = []
-    pause = Pause(loop, lambda: (used.append(loop.now), pause.used())[0], lambda: loop.now)
+
+    def tidy() -> None:
+        used.append(loop.now)
+        pause.used()
+
+    pause = Pause(loop, tidy, lambda: is_urgent, lambda: loop.now)
     return pause, used
 
 
@@ -62,11 +67,20 @@ def test_jobs_without_a_pause_put_it_off_for_five_seconds_and_no_longer() -> Non
 
 
 def test_a_pause_that_a_job_took_comes_again_after_that_job() -> None:
-    loop, used = Loop(), []
-    pause = Pause(loop, lambda: used.append(loop.now), lambda: loop.now)
+    loop = Loop()
+    pause, used = a_pause(loop)
     pause.soon()
     loop.go_on(0.2)
     loop.go_on(60.0)
     pause.soon()
     loop.go_on(0.2)
     assert len(used) == 2
+
+
+def test_where_there_is_hardly_room_it_comes_at_once() -> None:
+    loop = Loop()
+    pause, used = a_pause(loop, is_urgent=True)
+    for _ in range(3):
+        pause.soon()
+        loop.go_on(0.0)
+    assert len(used) == 3

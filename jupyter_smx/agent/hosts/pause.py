@@ -19,11 +19,21 @@ class _Loop(Protocol):
 
 
 class Pause:
-    """Calls ``tidy`` once nothing was left for a while; where that is no moment for it, it asks again by `soon`."""
+    """Calls ``tidy`` once nothing was left for a while; where that is no moment for it, it asks again by `soon`.
 
-    def __init__(self, loop: _Loop, tidy: Callback, clock: Callable[[], float] = time.monotonic) -> None:
+    Where ``is_urgent``, as there is hardly room for the next job, it does not wait.
+    """
+
+    def __init__(
+        self,
+        loop: _Loop,
+        tidy: Callback,
+        is_urgent: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._loop = loop
         self._tidy = tidy
+        self._is_urgent = is_urgent
         self._clock = clock
         self._timer: Optional[Timer] = None
         self._left_since: Optional[float] = None
@@ -33,11 +43,12 @@ class Pause:
         now = self._clock()
         if self._left_since is None:
             self._left_since = now
+        is_urgent = self._is_urgent()
         if self._timer is not None:
-            if now - self._left_since > _LONGEST:
+            if not is_urgent and now - self._left_since > _LONGEST:
                 return
             self._timer.cancel()
-        self._timer = self._loop.later(_PAUSE, self._over)
+        self._timer = self._loop.later(0.0 if is_urgent else _PAUSE, self._over)
 
     def _over(self) -> None:
         self._timer = None

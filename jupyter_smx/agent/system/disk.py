@@ -18,6 +18,8 @@ Places = Sequence[Tuple[str, str]]
 
 _LITTLE = 1 << 16
 """Bytes; less than that is no room."""
+_LARGE, _MANY = 1 << 30, 100_000
+"""Bytes, and files, that a job may well leave."""
 _SHM = "/dev/shm"  # noqa: S108 - POSIX shared memory, which is as small as a disk can be
 _RESERVE = ".reserve"
 _RESERVED = 1 << 18
@@ -46,6 +48,15 @@ def _state(path: str) -> Optional[Tuple[int, str]]:
     if room.f_files and not room.f_favail:
         return device, f"it holds {room.f_files} files and takes no more"
     return device, ""
+
+
+def is_scarce(path: str) -> bool:
+    """Say whether there is so little room that what a job left has to go before the next one comes."""
+    try:
+        room = os.statvfs(path)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < _LARGE or (room.f_files > 0 and room.f_favail < _MANY)
 
 
 def which_is_full(where: Places) -> str:

@@ -303,7 +303,7 @@ async def test_what_is_born_while_nobodys_is_swept_is_known_by_then_and_lives(ha
     known: list[str] = []
     engine, request = harness.reborn(), harness.request(2)
     with harness.door.holding(b"/containers/json") as looks:
-        sweep = asyncio.create_task(engine.sweep(lambda: known))
+        sweep = asyncio.create_task(engine.sweep(lambda: [*known]))
         assert await asyncio.to_thread(looks.wait, 20)
         known.append(request.cluster)  # as a controller does before it launches anything
         handle = await harness.up(request)

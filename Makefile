@@ -76,6 +76,8 @@ docker.io: $(STAMP)
 	@$(VENV)/bin/python -m jupyter_smx.testing.dockerd find >/dev/null || command -v dockerd >/dev/null || { \
 	  test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && \
 	  apt-get update -q && RUNLEVEL=1 apt-get install -y -q --no-install-recommends docker.io; } || true
+	@command -v docker-registry >/dev/null || { test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && \
+	  apt-get update -q && RUNLEVEL=1 apt-get install -y -q --no-install-recommends docker-registry; } || true
 
 dockerd: docker.io ## start a Docker daemon of this checkout's own, if none answers; as root
 	@$(VENV)/bin/python -m jupyter_smx.testing.dockerd start

@@ -362,6 +362,7 @@ export interface Usage {
 export interface Image {
   name: string;
   id: string;
+  digest: string;
 }
 /**
  * What lists and events show of a pool. ``expires_at`` is seconds since the epoch, None while in use.
@@ -589,7 +590,8 @@ export interface InstanceGroup {
  * A job; changed only by ``msgspec.structs.replace``. Times are seconds since the epoch.
  *
  * ``timings`` are moments on the way to the first line of user code, seconds since the epoch by the clock of whoever
- * saw them: ``magic, accepted, building, built, committed, sent, received, awake, first_line, exited, ended, final``.
+ * saw them: ``magic, accepted, building, pulling, pulled, built, committed, sent, received, awake, first_line, exited,
+ * ended, final``.
  *
  * This interface was referenced by `Wire`'s JSON-Schema
  * via the `definition` "Job".

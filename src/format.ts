@@ -152,7 +152,7 @@ const DIGITS = 12;
  * What hosts are made of, as `train:1 (3fa85f645717)`: of the name what follows its registry, and the first digits of the
  * id as soon as that is known. Empty where they are made of no image, and where an older server says nothing of it.
  */
-export function imageWords(image: Image | null | undefined): string {
+export function imageWords(image: Pick<Image, 'name' | 'id'> | null | undefined): string {
   if (!image) {
     return '';
   }

@@ -262,14 +262,19 @@ function lastCreated(a: JobSummary, b: JobSummary): number {
 /** Steps in which hosts work for a job; a run begins, and is counted and paid for, with the first of them. */
 export const AT_WORK: readonly string[] = ['Downloading', 'Training'];
 
+/** Whether hosts work for a job; who downloads the image of hosts that are to be has none yet. */
+function isAtWork(job: JobSummary): boolean {
+  return AT_WORK.includes(job.secondary_status) && job.start !== 'none';
+}
+
 /** Whether the spot hosts of a job can be taken away now. */
 export function canBeInterrupted(job: JobSummary): boolean {
-  return job.spot && AT_WORK.includes(job.secondary_status);
+  return job.spot && isAtWork(job);
 }
 
 /** Whether hosts work for a job now, or are warm after it; the server knows of some more at its end. */
 export function hasHosts(job: JobSummary): boolean {
-  return AT_WORK.includes(job.secondary_status) || job.warm_pool_status === 'Available';
+  return isAtWork(job) || job.warm_pool_status === 'Available';
 }
 
 /** Whether the hosts of a pool are there. */

@@ -22,7 +22,7 @@ RUN = "JUPYTER_SMX_TEST_RUN"
 
 
 pytest.register_assert_rewrite("jupyter_smx.testing.groups")
-pytest_plugins = ("jupyter_smx.testing.docker_fixtures",)
+pytest_plugins = ("jupyter_smx.testing.docker_fixtures", "jupyter_smx.testing.registry")
 
 
 def pytest_configure() -> None:

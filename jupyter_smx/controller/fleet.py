@@ -210,7 +210,7 @@ class Fleet:
             hosts=tuple(hosts),
             instance_groups=groups,
             python=self._python_of(key_groups.key),
-            image=key_groups.key.image.id if key_groups.key.image else "",
+            image=key_groups.key.image.reference() if key_groups.key.image else "",
             preload=worth_trying(preload, limits.preload_never),
             preload_memory=limits.preload_memory_mib,
             input_hash_limit=limits.input_hash_limit_mib,

@@ -10,19 +10,19 @@ from msgspec.structs import replace
 
 from jupyter_smx.controller.fencing import FencedError, alone
 from jupyter_smx.controller.unforeseen import unforeseen
-from jupyter_smx.model.errors import SmxError
-from jupyter_smx.model.image import Image
+from jupyter_smx.model.errors import RefusedError, SmxError
 from jupyter_smx.model.status import ENDING
 from jupyter_smx.model.why import Why
-from jupyter_smx.policy import environment, reuse, transitions
+from jupyter_smx.policy import downloads, environment, reuse, transitions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from jupyter_smx.controller.books import Books
     from jupyter_smx.controller.environments import Environments
-    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.engines.base import Engine, Step
     from jupyter_smx.model.cluster import ReuseKey
+    from jupyter_smx.model.image import Image
     from jupyter_smx.model.job import Job
 
 _log = logging.getLogger(__name__)
@@ -50,14 +50,31 @@ class Crew(Protocol):
 class _Build:
     """An environment or an image under way, the ids of the jobs that wait for it, and how far it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self.jobs: dict[str, None] = {}
         self.step = ""
+        self.moments: dict[str, float] = {}
+        """When the download of an image began, and when it was over."""
         self.task: asyncio.Task[None] | None = None
+        self._clock = clock
 
     def say(self, step: str) -> None:
         """Learn how far it is."""
         self.step = step
+
+    def hear(self, step: Step) -> None:
+        """Learn how far it is to an image."""
+        self.step = step.words
+        if step.downloads:
+            self.moments.setdefault(downloads.PULLING, self._clock())
+            self.moments.pop(downloads.PULLED, None)
+        elif self.moments:
+            self.moments.setdefault(downloads.PULLED, self._clock())
+
+    @property
+    def downloads(self) -> bool:
+        """Say whether an image is downloaded now."""
+        return downloads.PULLING in self.moments and downloads.PULLED not in self.moments
 
     def cancel(self) -> None:
         """Want it no more."""
@@ -136,7 +153,7 @@ class Preparation:
         name = self._waits[job.id] = self._name(job)
         build = self._builds.get(name)
         if build is None:
-            build = self._builds[name] = _Build()
+            build = self._builds[name] = _Build(self._books.clock)
             build.task = asyncio.create_task(self._provide(name, build, job), name=f"prepare {name}")
             self._tasks.add(build.task)
             build.task.add_done_callback(self._tasks.discard)
@@ -167,7 +184,15 @@ class Preparation:
         if not spec.image:
             await self._environments.provide(self._key(job), build.say)
             return None
-        return Image(name=spec.image, id=await self._engine_of(spec.engine).pin(spec.image, build.say))
+        return await self._find(self._engine_of(spec.engine), spec.image, build)
+
+    async def _find(self, engine: Engine, name: str, build: _Build) -> Image:
+        """Ask for an image, and again after a while where its registry is away."""
+        for seconds in downloads.PAUSES:
+            found = await _try_to_find(engine, name, build, seconds)
+            if found is not None:
+                return found
+        return await engine.pin(name, build.hear)
 
     def _forget(self, name: str) -> None:
         for job_id in self._builds.pop(name).jobs:
@@ -178,7 +203,7 @@ class Preparation:
         if not jobs:
             return
         if trouble is None:
-            self._ready(jobs, one, image)
+            self._ready(jobs, one, image, build)
         elif one.spec.image:
             _log.warning("The image of %s: %s", _named(jobs), trouble)
             self._crew.image_refused(jobs, trouble)
@@ -190,9 +215,10 @@ class Preparation:
         found = (self._books.jobs.get(job_id) for job_id in build.jobs)
         return [job for job in found if job is not None]
 
-    def _ready(self, jobs: Sequence[Job], one: Job, image: Image | None) -> None:
+    def _ready(self, jobs: Sequence[Job], one: Job, image: Image | None, build: _Build) -> None:
         now = self._books.clock()
-        self._books.save(jobs=[_built(job, now, image, held=not self._may_begin(job)) for job in jobs])
+        built = [_built(job, now, image, build.moments, held=not self._may_begin(job)) for job in jobs]
+        self._books.save(jobs=built)
         if image is None:
             self._environments.used(self._key(one))
             self._environments.prune(self._needed())
@@ -228,9 +254,15 @@ class Preparation:
         for job in self._waiting(build):
             speakers.setdefault(job.spec.array.id if job.spec.array else job.id, job)
         for job in speakers.values():
-            said = transitions.remark(job, f"{_doing(job)}: {build.step}.")
+            said = self._said(job, build)
             if said is not job:
                 yield replace(said, why=_why(said, build.step))
+
+    def _said(self, job: Job, build: _Build) -> Job:
+        if not build.downloads:
+            return transitions.remark(job, f"{_doing(job)}: {build.step}.")
+        said = transitions.fetch(job, f"{downloads.doing(job.spec.image)}: {build.step}.", self._books.clock())
+        return said if said is job else replace(said, timings={**build.moments, **said.timings})
 
     def _tell(self, jobs: Sequence[Job]) -> None:
         # A full disk, say: how far a build is need not be known, and nobody else may suffer for it.
@@ -240,7 +272,7 @@ class Preparation:
     def note(self, job: Job) -> str:
         """Say for ``why`` where a job's environment comes from, or of what its hosts are made."""
         if job.image is not None:
-            return f"Its hosts are made of the image {job.image.words()}."
+            return downloads.note(job.image, job.timings)
         if not job.spec.requirements:
             return ""
         return environment.note(job, ready=self._environments.is_ready(self._key(job)))
@@ -270,18 +302,35 @@ class Preparation:
             task.cancel()
 
 
+async def _try_to_find(engine: Engine, name: str, build: _Build, seconds: float) -> Image | None:
+    """Ask for an image; None where it may be asked for again after so many ``seconds``, which were waited."""
+    try:
+        return await engine.pin(name, build.hear)
+    except SmxError as error:
+        # A daemon that goes away in the middle of a download comes back as a registry does.
+        if not error.transient or not (isinstance(error, RefusedError) or build.downloads):
+            raise
+        build.say(downloads.again(error, seconds))
+    await asyncio.sleep(seconds)
+    return None
+
+
 def _begun(job: Job, now: float) -> Job:
     timings = {name: at for name, at in job.timings.items() if name != environment.BUILT}
     begun = replace(job, timings={**timings, environment.BUILDING: now}, why=_why(job))
     return transitions.remark(begun, f"{_doing(job)}.")
 
 
-def _built(job: Job, now: float, image: Image | None, *, held: bool) -> Job:
+def _built(job: Job, now: float, image: Image | None, moments: Mapping[str, float], *, held: bool) -> Job:
     took = max(0.0, now - job.timings.get(environment.BUILDING, now))
-    built = replace(job, timings={**job.timings, environment.BUILT: now}, image=image)
+    # A download that an earlier controller began has its beginning on record.
+    timings = {**moments, **job.timings, environment.BUILT: now}
+    if downloads.PULLING in moments:
+        timings[downloads.PULLED] = moments.get(downloads.PULLED, now)
+    built = replace(job, timings=timings, image=image)
     what = "environment" if image is None else "image"
     whom = "the jobs that it comes after" if held else "room on the engine"
-    return transitions.remark(built, f"The {what} is ready after {took:.1f} s; waiting for {whom}.")
+    return transitions.fetched(built, f"The {what} is ready after {took:.1f} s; waiting for {whom}.", now)
 
 
 def _named(jobs: Sequence[Job]) -> str:
@@ -301,4 +350,6 @@ def _wanted(job: Job) -> str:
 
 
 def _why(job: Job, step: str = "") -> Why:
+    if transitions.is_fetching(job):
+        return Why(start="none", sentence=transitions.remark_of(job))
     return Why(start="none", sentence=f"{_doing(job)} ({_wanted(job)}){': ' if step else ''}{step}.")

@@ -18,6 +18,7 @@ from msgspec import Struct
 from traitlets import Float
 from traitlets.config import LoggingConfigurable
 
+from jupyter_smx.model.image import Image
 from jupyter_smx.model.instance import InstanceGroup
 
 if TYPE_CHECKING:
@@ -86,6 +87,13 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
     """What the hosts are made of, where the engine has images; names one that is there, best by its id."""
 
 
+class Step(Struct, frozen=True):
+    """How far it is to an image, in few words; ``downloads`` says that it comes from elsewhere, which may take long."""
+
+    words: str = ""
+    downloads: bool = False
+
+
 class Engine(LoggingConfigurable):
     """A country with a name, options (traits with help), capabilities and five answers."""
 
@@ -138,17 +146,25 @@ class Engine(LoggingConfigurable):
         """Name the image of jobs that name none; "" where each has to name its own, or hosts are made of none."""
         return ""
 
-    async def pin(self, image: str, say: Callable[[str], None]) -> str:
+    async def pin(self, image: str, say: Callable[[Step], None]) -> Image:
         """Find the image that a job names, and bring it here where it is not; gives the id that never means another.
 
         Asked once for each job, so that a name which means another image since then is noticed. ``say`` gets how far
-        it is, in few words. Cancelled when nobody wants it any more.
+        it is. Cancelled when nobody wants it any more.
 
         :raises RefusedError: there is no such image, or hosts cannot be made of it; says which field and the cure.
+            A ``transient`` one is asked for again, as where a registry is away.
         :raises UnavailableError: nobody can be asked now.
         """
         del say
-        return image
+        return Image(name=image, id=image)
+
+    async def glimpse(self, image: str) -> Image | None:
+        """Find an image as :meth:`pin` does, and bring nothing here; None where it would be brought first.
+
+        :raises RefusedError, UnavailableError: as :meth:`pin`.
+        """
+        return await self.pin(image, lambda _step: None)
 
     async def bring(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Put files and folders of the controller's machine within reach of a host, where it may only read them.

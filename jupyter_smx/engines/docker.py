@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
-from traitlets import Bool, Float, Int, List, Unicode, default, validate
+from traitlets import Bool, Enum, Float, Int, List, Unicode, default, validate
 
 from jupyter_smx.engines import docker_kind, docker_plan, docker_users, pack, request_check
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
@@ -21,16 +21,18 @@ from jupyter_smx.engines.docker_folders import daemon_of, prepare
 from jupyter_smx.engines.docker_ground import Ground
 from jupyter_smx.engines.docker_image import Images, python_of
 from jupyter_smx.engines.docker_launch import ALIVE, Launch, ends_of, handle_of, remove_all
+from jupyter_smx.engines.docker_pull import Pulls
 from jupyter_smx.engines.given import Carrier
 from jupyter_smx.launch import data_dir
 from jupyter_smx.model.cluster import Handle
 from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.model.image import Image
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
-    from jupyter_smx.engines.base import HostPlan
-    from jupyter_smx.engines.docker_image import Image
+    from jupyter_smx.engines.base import HostPlan, Step
+    from jupyter_smx.engines.docker_image import Image as Looked
     from jupyter_smx.model.cluster import HostHandle
 
 _VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "TZ")
@@ -52,6 +54,15 @@ class DockerEngine(Engine):
         "or the usual socket."
     ).tag(config=True)
     image = Unicode(help="Image of jobs that name none.").tag(config=True)
+    pull = Enum(
+        ["missing", "never", "always"],
+        "missing",
+        help="When the image of a job is downloaded from its registry: where the daemon has none of that name, never, "
+        "or for each job, so that a name means what it means there.",
+    ).tag(config=True)
+    pull_timeout = Float(
+        300.0, min=1.0, help="Seconds for which a download may say nothing until it counts as broken off."
+    ).tag(config=True)
     user = Unicode(
         help="Who runs jobs in containers, as ``uid:gid``; empty means this user, and 1000:1000 where that is root."
     ).tag(config=True)
@@ -118,7 +129,7 @@ class DockerEngine(Engine):
         request_check.check_names(request)
         daemon = self._daemon()
         await self._check_place(request.cluster, daemon)
-        image = await self._look_at(request.image, lambda _words: None)
+        image = await self._fit(await (await self._looker()).look(request.image, lambda _step: None))
         docker_kind.check_request(self._users.kind, request)
         request = replace(request, image=image.id)  # what was looked at, whatever its name means a moment later
         settings = self._settings()
@@ -188,13 +199,23 @@ class DockerEngine(Engine):
         """Name the image of jobs that name none."""
         return str(self.image)
 
-    async def pin(self, image: str, say: Callable[[str], None]) -> str:
-        """Give the id of an image that the daemon has and of which hosts can be made.
+    async def pin(self, image: str, say: Callable[[Step], None]) -> Image:
+        """Find an image of which hosts can be made, and download it first where ``pull`` says so.
 
-        :raises RefusedError: it is not there, has no Python, or is made for another machine.
+        :raises RefusedError: it cannot be had, has no Python, or is made for another machine; transient where its
+            registry is away.
         :raises UnavailableError: the daemon does not answer.
         """
-        return (await self._look_at(image, say)).id
+        found = await self._fit(await (await self._looker()).obtain(image, say))
+        return Image(name=image, id=found.id, digest=found.digest)
+
+    async def glimpse(self, image: str) -> Image | None:
+        """Find an image of which hosts can be made; None where it would be downloaded.
+
+        :raises RefusedError, UnavailableError: as :meth:`pin`.
+        """
+        found = await (await self._looker()).glimpse(image)
+        return None if found is None else Image(name=image, id=(await self._fit(found)).id, digest=found.digest)
 
     async def bring(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Link or copy files and folders into the host's folder, where it may only read them."""
@@ -237,6 +258,7 @@ class DockerEngine(Engine):
             "kind": kind.words(),
             "version": info.get("ServerVersion", ""),
             "image": self.image or "each job names its own",
+            "downloads_images": self.pull,
             "user_of_jobs": self._users.name(),
             "network": "none but the other hosts'" if self.network_isolation else "reaches the outside",
             "control_groups": f"version {info.get('CgroupVersion') or 1}",
@@ -294,22 +316,23 @@ class DockerEngine(Engine):
             return None
         return {row["Id"]: str(row["State"]) for row in rows}
 
-    def _images(self, daemon: Daemon) -> Images:
-        if self._looked is None:
-            labels = {docker_plan.OWNER: docker_plan.owner(self.data_dir)}
-            self._looked = Images(daemon, labels, self._users.name)
-        return self._looked
-
-    async def _look_at(self, name: str, say: Callable[[str], None]) -> Image:
-        """See that hosts can be made of an image, and, once, that they can live here."""
+    async def _looker(self) -> Images:
+        """Give what looks at images, once it is known who is who."""
         daemon = self._daemon()
         await self._users.learn(daemon)
         docker_kind.check(self._users.kind, daemon.url, self.data_dir, os.getuid())
-        images = self._images(daemon)
-        found = await images.look(name, say)
+        if self._looked is None:
+            labels = {docker_plan.OWNER: docker_plan.owner(self.data_dir)}
+            pulls = Pulls(daemon.url, self.pull, float(self.pull_timeout))
+            self._looked = Images(daemon, labels, self._users.name, pulls=pulls)
+        return self._looked
+
+    async def _fit(self, found: Looked) -> Looked:
+        """See, once, that hosts of an image can live here."""
         if self._ground is None:
             labels = {docker_plan.OWNER: docker_plan.owner(self.data_dir)}
-            self._ground = Ground(daemon, self._folders, labels, self._users, images.under_way)
+            under_way = (await self._looker()).under_way
+            self._ground = Ground(self._daemon(), self._folders, labels, self._users, under_way)
         await self._ground.check(found)
         return found
 

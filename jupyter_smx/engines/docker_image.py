@@ -10,6 +10,8 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from jupyter_smx.engines import docker_registry
+from jupyter_smx.engines.base import Step
 from jupyter_smx.engines.docker_daemon import NOT_THERE, DaemonError, remove
 from jupyter_smx.interpreter import OLDEST
 from jupyter_smx.model.errors import RefusedError, UnavailableError
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from jupyter_smx.engines.docker_daemon import Daemon
+    from jupyter_smx.engines.docker_pull import Pulls
 
 PROBE = "jupyter-smx.probe"
 """Label of a container that only looks at an image."""
@@ -37,11 +40,16 @@ _NO_SUCH = (NOT_THERE, 400, 301)
 _NO_PROGRAM = ("no such file", "executable file not found", "not a directory", "permission denied")
 
 
+class NotHereError(RefusedError):
+    """The daemon has no image of that name."""
+
+
 class Image(Struct, frozen=True):
-    """An image by its id, and the word by which its Python is started."""
+    """An image by its id, the word by which its Python is started, and what the registry that it came from calls it."""
 
     id: str
     python: str
+    digest: str = ""
 
 
 class Images:
@@ -50,9 +58,16 @@ class Images:
     known: ClassVar[dict[str, Image]] = {}
 
     def __init__(
-        self, daemon: Daemon, labels: Mapping[str, str], user: Callable[[], str], seconds: float = _SECONDS
+        self,
+        daemon: Daemon,
+        labels: Mapping[str, str],
+        user: Callable[[], str],
+        seconds: float = _SECONDS,
+        *,
+        pulls: Pulls | None = None,
     ) -> None:
         self._daemon = daemon
+        self._pulls = pulls
         self._labels = dict(labels)
         self._user = user
         self._seconds = seconds
@@ -60,8 +75,40 @@ class Images:
         self.under_way: set[str] = set()
         """Names of the containers that look at an image now."""
 
-    async def look(self, name: str, say: Callable[[str], None]) -> Image:
-        """Find an image by its name or id, and see that hosts can be made of it.
+    async def obtain(self, name: str, say: Callable[[Step], None]) -> Image:
+        """Find an image as :meth:`look` does; one that is not there is downloaded first, where that may be.
+
+        :raises RefusedError: it cannot be had, or hosts cannot be made of it; transient where its registry is away.
+        :raises UnavailableError: the daemon does not answer.
+        """
+        pulls = self._pulls
+        if pulls is None or not name:
+            return await self.look(name, say)
+        if pulls.is_due(name):
+            await pulls.fetch(name, say)
+        try:
+            return await self.look(name, say)
+        except NotHereError:
+            if not pulls.may_have(name):
+                raise
+        await pulls.fetch(name, say)
+        return await self.look(name, say)
+
+    async def glimpse(self, name: str) -> Image | None:
+        """Find an image as :meth:`look` does; None where it would be downloaded first.
+
+        :raises RefusedError: it is not there and may not be downloaded, or hosts cannot be made of it.
+        :raises UnavailableError: the daemon does not answer.
+        """
+        try:
+            return await self.look(name, lambda _step: None)
+        except NotHereError:
+            if self._pulls is None or not self._pulls.may_have(name):
+                raise
+            return None
+
+    async def look(self, name: str, say: Callable[[Step], None]) -> Image:
+        """Find an image that is there by its name or id, and see that hosts can be made of it.
 
         :raises RefusedError: it is not there, or hosts cannot be made of it.
         :raises UnavailableError: the daemon does not answer.
@@ -74,23 +121,23 @@ class Images:
                 cure="Name one with --image, or let the administrator set DockerEngine.image.",
             )
         try:
-            told = await self._daemon.glance(f"/images/{quote(name, safe='/:')}/json")
+            told = await self._daemon.glance(f"/images/{quote(name, safe='/:@')}/json")
         except DaemonError as problem:
             raise self._not_there(name, problem) from problem
         found = self.known.get(told["Id"])
         if found is None:
             await self._check_machine(name, told)
-            say("Looking for Python in the image")
+            say(Step("Looking for Python in the image"))
             found = Image(told["Id"], await self._find_python(name, told["Id"]))
             self.known[found.id] = found
-        return found
+        return Image(found.id, found.python, docker_registry.digest_of(name, told.get("RepoDigests")))
 
     def _not_there(self, name: str, problem: DaemonError) -> RefusedError | UnavailableError:
         if problem.status not in _NO_SUCH:
             return self._daemon.trouble("look at an image", problem)
         # That there is none is said by a number; a name that none can have is explained in words.
         words = "" if problem.status == NOT_THERE else f" ({problem.words})"
-        return RefusedError(
+        return (NotHereError if problem.status == NOT_THERE else RefusedError)(
             f"image: {name!r} is not an image of Docker at {self._daemon.url}{words}.",
             field="image",
             value=name,

@@ -16,6 +16,8 @@ class Image(Struct, frozen=True, kw_only=True, eq=False):
 
     name: str
     id: str
+    digest: str = ""
+    """Where a registry has it, as ``train@sha256:…``, which gives the same image everywhere; "" where none is known."""
 
     def __eq__(self, other: object) -> bool:
         """Compare what they are, not what they are called."""
@@ -25,7 +27,15 @@ class Image(Struct, frozen=True, kw_only=True, eq=False):
         """Hash what it is."""
         return hash(self.id)
 
+    def reference(self) -> str:
+        """Give what an engine is asked for: the id, or the name of one that is not here yet."""
+        return self.id or self.name
+
     def words(self) -> str:
         """Say which it is, as ``train:1 (3fa85f645717)``; an id that is its own name, or not known yet, is not said."""
         digits = self.id.rpartition(":")[2][:_DIGITS]
         return self.name if self.id in {"", self.name} else f"{self.name} ({digits})"
+
+    def whole(self) -> str:
+        """Say which it is on the record, and where it can be had: ``train:1 (3fa85f645717), train@sha256:…``."""
+        return f"{self.words()}, {self.digest}" if self.digest and self.digest != self.name else self.words()

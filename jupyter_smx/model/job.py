@@ -128,7 +128,8 @@ class Job(Struct, frozen=True, kw_only=True):
     """A job; changed only by ``msgspec.structs.replace``. Times are seconds since the epoch.
 
     ``timings`` are moments on the way to the first line of user code, seconds since the epoch by the clock of whoever
-    saw them: ``magic, accepted, building, built, committed, sent, received, awake, first_line, exited, ended, final``.
+    saw them: ``magic, accepted, building, pulling, pulled, built, committed, sent, received, awake, first_line, exited,
+    ended, final``.
     """
 
     id: str
@@ -209,7 +210,10 @@ def rows_of_this_attempt(job: Job) -> tuple[Transition, ...]:
 
 def attempt_began(job: Job) -> float | None:
     """Find when the hosts of the attempt at hand began to work for the job; None where nobody heard of that."""
-    return next((row.start_time for row in rows_of_this_attempt(job) if row.status in AT_WORK), None)
+    rows = rows_of_this_attempt(job)
+    if not rows or rows[0].status is not SecondaryStatus.STARTING:
+        return None  # what is downloaded before there are hosts is their image
+    return next((row.start_time for row in rows if row.status in AT_WORK), None)
 
 
 class JobSummary(Struct, frozen=True, kw_only=True):

@@ -112,7 +112,7 @@ class Provenance(Struct, frozen=True, kw_only=True):
 
     code_sha256: str
     image: str = ""
-    """Name and id of the image that its hosts were made of, "" where they were made of none."""
+    """Name, id and digest of the image that its hosts were made of, "" where they were made of none."""
     python: str = ""
     """Path of the interpreter."""
     python_version: str = ""

@@ -20,6 +20,7 @@ from jupyter_smx.model import duration
 from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.errors import ResourceInUseError, ValidationError
 from jupyter_smx.model.status import AT_WORK, Goal
+from jupyter_smx.policy.transitions import is_fetching
 
 if TYPE_CHECKING:
     from jupyter_smx.model.cluster import Cluster
@@ -98,6 +99,8 @@ def check_interruption(job: Job, cluster: Cluster | None, *, is_ending: bool = F
 def _where(job: Job, cluster: Cluster | None, *, is_ending: bool) -> str:
     if is_ending:
         return "ending"
+    if is_fetching(job):
+        return "waiting for its image"
     return "waiting for other hosts" if job.state in AT_WORK and not _has_hosts(cluster) else job.state.value
 
 

@@ -50,6 +50,31 @@ def _not_before(job: Job, now: float) -> float:
     return max([now, *(row.start_time for row in job.transitions[-1:]), job.started_at or now])
 
 
+def fetch(job: Job, message: str, now: float) -> Job:
+    """Say of a job without hosts how far the download of its image is; nobody pays for that, and nothing runs yet."""
+    if job.state is SecondaryStatus.DOWNLOADING:
+        return remark(job, message)
+    return _stands(job, SecondaryStatus.DOWNLOADING, message, now)
+
+
+def fetched(job: Job, message: str, now: float) -> Job:
+    """Put a job whose image is here to where it waits for hosts, as those are that needed no download."""
+    if job.state is not SecondaryStatus.DOWNLOADING:
+        return remark(job, message)
+    return _stands(job, SecondaryStatus.PENDING, message, now)
+
+
+def is_fetching(job: Job) -> bool:
+    """Say whether a job's image is downloaded now, before it has hosts."""
+    return job.state is SecondaryStatus.DOWNLOADING and not job.cluster
+
+
+def _stands(job: Job, state: SecondaryStatus, message: str, now: float) -> Job:
+    now = _not_before(job, now)
+    entry = Transition(status=state, start_time=now, status_message=message)
+    return replace(job, state=state, transitions=(*_closed(job.transitions, now), entry), modified_at=now)
+
+
 def remark(job: Job, message: str) -> Job:
     """Say something else of the step that a job is in; the same record when that is said already."""
     if not job.transitions or job.transitions[-1].status_message == message:

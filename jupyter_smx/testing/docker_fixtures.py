@@ -59,7 +59,8 @@ class Docker:
             self.client.api.remove_volume(key, force=True)
 
 
-def _missing(why: str) -> NoReturn:
+def missing(why: str) -> NoReturn:
+    """Skip a test that needs what is not there; in CI it is no excuse."""
     needed = os.environ.get("CI") and sys.platform == "linux"
     raise (pytest.fail if needed else pytest.skip).Exception(f"This needs a Docker daemon. {why}")
 
@@ -81,7 +82,7 @@ def docker_daemon() -> Iterator[Docker]:
     if not host:
         why = dockerd.hindrance()
         if why:
-            _missing(why)
+            missing(why)
         own.start(tied=True)
     try:
         found = connect(host or own.host, ours=ours)
@@ -111,7 +112,7 @@ def own_dockerd() -> Iterator[Dockerd]:
     """Give a daemon that only this test has, and may stop, kill and start again; ``connect`` gives its images."""
     why = dockerd.hindrance()
     if why:
-        _missing(why)
+        missing(why)
     daemon = Dockerd(dockerd.place() / "second", apart=True)
     daemon.start(tied=True)
     try:

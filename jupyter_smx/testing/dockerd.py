@@ -75,7 +75,7 @@ class Dockerd:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={"PATH": _path(), "HOME": os.fspath(self.folder)},
+                env={"PATH": path(), "HOME": os.fspath(self.folder)},
                 start_new_session=True,
             )
         with contextlib.suppress(AssertionError):
@@ -171,17 +171,18 @@ def hindrance() -> str:
         return "Docker's daemon is started by these tests on Linux only."
     if os.geteuid():
         return "Only root can start Docker's daemon here. Start this machine's own; DOCKER_HOST says where it answers."
-    if shutil.which("dockerd", path=_path()) is None:
+    if shutil.which("dockerd", path=path()) is None:
         return "There is no dockerd: `make dockerd` installs Debian's docker.io."
     return ""
 
 
-def _path() -> str:
+def path() -> str:
+    """Give where programs are looked for: what root has is not on everybody's path."""
     return f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def _program(name: str) -> str:
-    return shutil.which(name, path=_path()) or name
+    return shutil.which(name, path=path()) or name
 
 
 def _ended(pid: int, number: signal.Signals, *, within: float) -> bool:

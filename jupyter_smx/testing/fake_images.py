@@ -6,8 +6,9 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, ClassVar
 
-from jupyter_smx.engines.base import Capabilities
+from jupyter_smx.engines.base import Capabilities, Step
 from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.model.image import Image
 from jupyter_smx.testing.fakes import FakeEngine
 
 if TYPE_CHECKING:
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
 class FakeImages(FakeEngine):
     """Hosts of images; side doors say which images there are, what was brought where, and how often it was asked.
 
-    ``images`` has what each name means now, ``usual`` is the image of jobs that name none, ``made_of`` says of which
-    image each cluster was made. ``brought`` are the paths that a host sees, by those of this machine. ``pin_seconds``
-    and ``bring_seconds`` pass meanwhile; ``unreachable`` is how often a host cannot be reached before it can.
-    ``pin_error`` and ``bring_error`` are raised as they are, as by something that nobody foresaw.
+    ``images`` has what each name means now, ``digests`` what a registry calls it, ``remote`` are those that are
+    downloaded first, ``registry_away`` is how often theirs does not answer. ``usual`` is the image of jobs that name
+    none, ``made_of`` says of which image each cluster was made. ``brought`` are the paths that a host sees, by those of
+    this machine. ``pin_seconds`` and ``bring_seconds`` pass meanwhile; ``unreachable`` is how often a host cannot be
+    reached before it can. ``pin_error`` and ``bring_error`` are raised as they are, as what nobody foresaw is.
     ``overlaps`` names hosts that were brought something while they were brought something else, ``disturbed`` those
     that were while a job was on them.
     """
@@ -38,6 +40,9 @@ class FakeImages(FakeEngine):
         self.made_of: dict[str, str] = {}
         self.brought: dict[tuple[str, str], dict[str, str]] = {}
         self.asked_for: Counter[str] = Counter()
+        self.digests: dict[str, str] = {}
+        self.remote: set[str] = set()
+        self.registry_away = 0
         self.pin_seconds = 0.0
         self.bring_seconds = 0.0
         self.pin_error: Exception | None = None
@@ -52,18 +57,28 @@ class FakeImages(FakeEngine):
         """Name the image of jobs that name none."""
         return self.usual
 
-    async def pin(self, image: str, say: Callable[[str], None]) -> str:
-        """Give what a name means now."""
+    async def pin(self, image: str, say: Callable[[Step], None]) -> Image:
+        """Give what a name means now, after it was downloaded where it is ``remote``."""
         self._asked()
         self.asked_for[image] += 1
+        if self.registry_away:
+            self.registry_away -= 1
+            raise RefusedError(f"The registry of {image} is away.", field="image", value=image, transient=True)
         if self.pin_seconds:
-            say("3 of 5 layers")
+            say(Step("3 of 5 layers", downloads=image in self.remote))
             await asyncio.sleep(self.pin_seconds)
         if self.pin_error is not None:
             raise self.pin_error
+        if image in self.remote:
+            self.remote.discard(image)
+            say(Step("Looking for Python in the image"))
         if image not in self.images:
             raise RefusedError(f"--image: there is no image {image!r}.", field="image", value=image, cure="Build it.")
-        return self.images[image]
+        return Image(name=image, id=self.images[image], digest=self.digests.get(image, ""))
+
+    async def glimpse(self, image: str) -> Image | None:
+        """Give what a name means now, where it needs no download."""
+        return None if image in self.remote else await super().glimpse(image)
 
     async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle]:
         """Launch the hosts, of what they are to be made of."""

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
 from jupyter_smx.model.channel import Payload
+from jupyter_smx.model.job import attempt_began
+from jupyter_smx.policy.transitions import is_fetching
 from jupyter_smx.testing.fake_host import Script
 from jupyter_smx.testing.fake_images import FakeImages
 from jupyter_smx.testing.machine import KEEP_ALIVES, Histories
@@ -57,6 +59,12 @@ class FarHistories(Histories):
         self.images.images["train:1"] = f"sha256:{number}"
         self.images.pin_seconds = seconds
 
+    @rule(name=st.sampled_from(["train:1", "train:2", "gone:1"]), away=st.sampled_from([0, 0, 2, 9]))
+    def an_image_is_only_in_its_registry(self, name: str, away: int) -> None:
+        """The next job of it has it downloaded, as soon as the registry answers."""
+        self.images.remote.add(name)
+        self.images.registry_away = away
+
     @rule(seconds=st.sampled_from([0.0, 0.0, 2.0, 40.0]), unreachable=st.sampled_from([0, 0, 1, 3]))
     def ways_get_slow(self, seconds: float, unreachable: int) -> None:
         """What is brought takes a while, or cannot be brought at first."""
@@ -78,6 +86,17 @@ class FarHistories(Histories):
             assert seen.issuperset(sent), (sent, seen)
         assert not self.images.overlaps
         assert not self.images.disturbed
+
+    @invariant()
+    def nobody_pays_for_a_download(self) -> None:
+        """A job that is Downloading without hosts has not begun, and stands in no line."""
+        if not self.alive():
+            return
+        for job in self.sim.controller.books.jobs.values():
+            if is_fetching(job):
+                assert job.image is None
+                assert (job.counted_from, attempt_began(job)) == (None, None)
+                assert self.sim.controller.books.summary(job).queue_position is None
 
     @invariant()
     def jobs_run_the_image_on_their_record(self) -> None:

@@ -36,7 +36,12 @@ PATIENCE = 200
 
 
 def is_news(old: tuple[int, SecondaryStatus], new: tuple[int, SecondaryStatus]) -> bool:
-    """Say whether (attempt, step) ``new`` is later than ``old``: a new attempt begins anew, and no verdict changes."""
+    """Say whether (attempt, step) ``new`` is later than ``old``: a new attempt begins anew, and no verdict changes.
+
+    Only where an image was downloaded a job waits again.
+    """
+    if (old[1], new[1]) == (SecondaryStatus.DOWNLOADING, SecondaryStatus.PENDING):
+        return old[0] == new[0]
     return may_become(old[1], new[1]) if new[0] == old[0] else new[0] > old[0] and not is_final(old[1])
 
 

@@ -66,6 +66,7 @@ describe('a spot job', () => {
 describe('a shell', () => {
   it.each([
     [job(0, { secondary_status: 'Downloading' }), true],
+    [job(0, { secondary_status: 'Downloading', start: 'none' }), false],
     [job(0), true],
     [job(0, { secondary_status: 'Pending' }), false],
     [job(0, { secondary_status: 'Starting' }), false],

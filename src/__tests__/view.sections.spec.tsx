@@ -225,7 +225,7 @@ describe('the environment of a job', () => {
 
   it('names the image, and what that name meant', async () => {
     const spec = { ...SPEC, image: 'train:1' };
-    const image = { name: 'train:1', id: 'sha256:11' };
+    const image = { name: 'train:1', id: 'sha256:11', digest: 'train@sha256:22' };
     const jobs = [record({ spec }), record({ spec, image }), record()];
     const found = await Promise.all(
       jobs.map(async job => {
@@ -235,6 +235,8 @@ describe('the environment of a job', () => {
       })
     );
     expect(found).toEqual(['train:1', 'train:1 (sha256:11)', undefined]);
+    const node = await drawn(<Environment job={record({ spec, image })} trans={trans} />);
+    expect(node.textContent).toContain('Image in its registrytrain@sha256:22');
   });
 
   it('says when it will be known, and how hosts were kept apart', async () => {

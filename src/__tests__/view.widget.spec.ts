@@ -218,7 +218,7 @@ describe('the view of a job', () => {
 
   it('says what is done before the code runs, and what its hosts are made of', async () => {
     const head = (): string => view.node.querySelector('.jp-smx-view-head')?.textContent ?? '';
-    const image = { name: 'hub/train:1', id: '' };
+    const image = { name: 'hub/train:1', id: '', digest: '' };
     const looking = { secondary_status: 'Pending', start: 'none', message: 'Looking.' } as const;
     model.become(listed(NOTHING, [job(0, { ...looking, image })], [], 2).state);
     await rendered();

@@ -69,6 +69,7 @@ function Wish({ job, trans }: IEnvironmentProps): JSX.Element {
           [trans.__('Maximum wait time'), seconds(spec.max_wait)],
           [trans.__('Checkpoints'), spec.checkpoint && <Mono>{spec.checkpoint}</Mono>],
           [trans.__('Image'), spec.image && <Mono>{imageWords(job)}</Mono>],
+          [trans.__('Image in its registry'), job.image?.digest && <Mono>{job.image.digest}</Mono>],
           [
             trans.__('Checkpoints in the job'),
             spec.checkpoint_local_path && <Mono>{spec.checkpoint_local_path}</Mono>

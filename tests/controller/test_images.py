@@ -51,6 +51,8 @@ def test_hosts_are_made_of_what_the_name_means_and_the_job_says_which_image_that
     assert "Its hosts are made of the image train:1 (11)." in ships.why(job).notes
     assert record.provenance is not None
     assert record.provenance.image == "train:1 (11)"
+    assert "pulling" not in record.timings
+    assert SecondaryStatus.DOWNLOADING not in {row.status for row in record.transitions}
     assert (record.spec.python, record.spec.python_version) == ("", "")
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from jupyter_smx.engines.base import Step
     from jupyter_smx.testing.docker_fixtures import Docker
     from jupyter_smx.testing.docker_world import DockerHarness
     from jupyter_smx.testing.dockerd import Dockerd
@@ -72,13 +73,14 @@ async def test_an_image_is_pinned_by_its_id_and_looked_at_once(
     from jupyter_smx.engines.docker_image import Images  # noqa: PLC0415 - imports Docker's library
 
     monkeypatch.setattr(Images, "known", {})
-    said: list[str] = []
-    ids = {name: await harness.engine.pin(name, said.append) for name in ("jupyter-smx-test", "jupyter-smx-test:other")}
+    said: list[Step] = []
+    names = ("jupyter-smx-test", "jupyter-smx-test:other")
+    ids = {name: (await harness.engine.pin(name, said.append)).id for name in names}
     assert ids["jupyter-smx-test"] == harness.image
     assert ids["jupyter-smx-test:other"] != harness.image
     assert all(found.startswith("sha256:") for found in ids.values())
     assert len(said) == 2
-    assert await harness.engine.pin("jupyter-smx-test:latest", said.append) == harness.image
+    assert (await harness.engine.pin("jupyter-smx-test:latest", said.append)).id == harness.image
     assert len(said) == 2
 
 
@@ -109,7 +111,7 @@ async def test_a_look_at_an_image_is_bounded(harness: DockerHarness, monkeypatch
 
 async def test_an_image_with_ideas_of_its_own_is_a_host_like_any_other(harness: DockerHarness) -> None:
     image = await harness.engine.pin(docker_images.ODD.name, lambda _words: None)
-    handle = await harness.up(replace(harness.request(), image=image))
+    handle = await harness.up(replace(harness.request(), image=image.id))
     async with AgentClient(harness.engine, handle) as agent:
         outcome = await agent.do("import os; print(os.environ['TEST_IMAGE'], os.getcwd())")
     assert outcome.text == "odd /opt/ml/code\n"

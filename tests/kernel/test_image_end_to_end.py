@@ -14,12 +14,14 @@ from jupyter_smx.kernel import standby
 from jupyter_smx.kernel.failures import JobFailed
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.testing import docker_images
+from jupyter_smx.testing.eventually import eventually_blocking
 from jupyter_smx.testing.wheels import write_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.testing.docker_fixtures import Docker
+    from jupyter_smx.testing.registry import Registry
 
 IMAGE, OTHER, PIP = docker_images.PYTHON.name, docker_images.OTHER.name, docker_images.PIP.name
 READ = """\
@@ -136,3 +138,30 @@ def test_what_no_image_can_have_is_refused_before_there_is_a_job(notebook: Any) 
     ):
         with pytest.raises(ValidationError, match=words):
             run(notebook, f"%%train --engine docker {option}\npass")
+
+
+def test_an_image_of_a_registry_is_downloaded_while_the_job_says_so_and_why_says_how_long_that_took(
+    registry: Registry, notebook: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SMX_WAIT", "0")
+    there = registry.publish("team/cell:1", 3_000_000)
+    image, space = f"{registry.host}/team/cell:1", notebook.user_ns
+    with registry.gate.still_after(1_500_000):
+        for name in ("one", "two"):
+            run(notebook, f"%%train --engine docker --image {image} --as {name}\nprint('ran')")
+        eventually_blocking(
+            lambda: space["one"].record.transitions[-1].status_message.endswith(" of 3.0 MB."), within=60
+        )
+        record = space["one"].record
+        assert record.state.value == "Downloading"
+        assert record.transitions[-1].status_message.startswith(
+            f"Downloading the image {image}: 2 of 3 layers (2 were here), "
+        )
+        assert record.why.sentence == record.transitions[-1].status_message
+    for name in ("one", "two"):
+        record = space[name].wait().record
+        assert [row.status.value for row in record.transitions][:4] == ["Pending", "Downloading", "Pending", "Starting"]
+        assert record.image.id == there
+        assert record.image.digest.startswith(f"{registry.host}/team/cell@sha256:")
+        assert record.image.digest in record.provenance.image
+        assert any(f"of the image {image} (" in note and "which was downloaded in" in note for note in record.why.notes)

@@ -187,6 +187,10 @@ class Registry:
         """Give the registry of the same images that asks who comes."""
         return f"{_HOST}:{self._closed}"
 
+    def hosts(self) -> tuple[str, ...]:
+        """Give how names of its images begin; others may have registries at the same daemon."""
+        return tuple(f"{_HOST}:{port}/" for port in (self.gate.port, self._open, self._closed))
+
     def _start(self, name: str, more: dict[str, Any]) -> int:
         port = in_network_of(self._pid, _free_port)
         file = self._folder / f"{name}.yml"
@@ -282,4 +286,4 @@ def registry(_registry: Registry) -> Iterator[Registry]:
     yield _registry
     _registry.gate.open()
     after = {tag for image in client.images.list() for tag in (*image.tags, *(image.attrs.get("RepoDigests") or ()))}
-    _registry.forget(*(name for name in after - before if name.startswith(_HOST)))
+    _registry.forget(*(name for name in after - before if name.startswith(_registry.hosts())))

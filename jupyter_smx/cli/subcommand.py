@@ -39,8 +39,9 @@ class Subcommand(Struct, frozen=True):
 def document(job: Job) -> dict[str, Any]:
     """Give the JSON of one job: its record, with the two statuses that follow from it, as the controller's API says.
 
-    It ends in logs of other programs, so variables whose names are those of secrets have no values there.
+    It ends in logs of other programs, so variables whose names are those of secrets have no values there, and URLs no
+    passwords.
     """
-    record: dict[str, Any] = to_builtins(job)
+    record: dict[str, Any] = secret.shown_record(to_builtins(job))
     record["spec"]["environment"] = secret.without(job.spec.environment)
     return record | {"status": job.status().value, "secondary_status": job.state.value}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.model import secret
 from jupyter_smx.model.job import HostEnd, RemoteException
 from jupyter_smx.policy.hosts import excused, to_drain
 from jupyter_smx.policy.lifecycle import Progress
@@ -101,8 +102,8 @@ class Trail:
 
 
 def _text(said: str) -> str:
-    """Give text that can be written: a name of a file that is no UTF-8 comes as half characters."""
-    return said.encode("utf-8", "backslashreplace").decode()
+    """Give text that can be written and shown: a name of a file that is no UTF-8 comes as half characters."""
+    return secret.shown(said.encode("utf-8", "backslashreplace").decode())
 
 
 def host_end(host: str, record: dict[str, Any] | None, obituary: str = "") -> HostEnd:

@@ -235,6 +235,7 @@ def _is_driven(job: Job) -> bool:
 def _description(job: Job) -> dict[str, Any]:
     """Describe what went in and came out, and on what it ran."""
     spec = job.spec
+    shown = secret.shown_record(to_builtins(job))["spec"]
     return {
         "name": job.name,
         "kind": spec.kind,
@@ -242,11 +243,11 @@ def _description(job: Job) -> dict[str, Any]:
         "instance_groups": to_builtins(spec.instance_groups),
         "keep_alive": spec.keep_alive,
         "max_run": spec.max_run,
-        "image": job.image.whole() if job.image else spec.image,
+        "image": job.image.words() if job.image else spec.image,
         "environment": secret.without(spec.environment),
         "python_version": spec.python_version,
-        "inputs": to_builtins(spec.channels),
-        "outputs": to_builtins(spec.outputs),
+        "inputs": shown["channels"],
+        "outputs": shown["outputs"],
         "files": [{"name": artifact.name, "path": artifact.path, "size": artifact.size} for artifact in job.artifacts],
         "variables_sent": {
             name: size for sent in (spec.shared, spec.send) if sent for name, size in sent.sizes.items()
@@ -259,7 +260,8 @@ def _readme(job: Job, by_hand: str, notes: list[str]) -> str:
     spec, driven = job.spec, _is_driven(job)
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(job.created_at))
     inputs = [
-        f"- `{channel.name}`: {channel.source}, in the job `{input_folder(spec.kind, channel.name, channel.path)}`"
+        f"- `{channel.name}`: {secret.shown(channel.source)}, "
+        f"in the job `{input_folder(spec.kind, channel.name, channel.path)}`"
         for channel in spec.channels
     ]
     there = [f"- {sentence}" for sentence in refused_there(spec)]

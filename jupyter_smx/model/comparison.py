@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from jupyter_smx.model import duration
-from jupyter_smx.model.secret import is_secret
+from jupyter_smx.model.secret import is_secret, shown
 from jupyter_smx.model.status import is_final
 from jupyter_smx.model.words import listed
 
@@ -57,7 +57,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 
 def compare(before: Job, after: Job) -> Comparison:
-    """Say in what two jobs differ; values of environment variables that look like secrets are left out."""
+    """Say in what two jobs differ; what is secret in variables and URLs is left out."""
     code = tuple(_code(before, after))
     changes = tuple(_changes(before, after))
     return Comparison(
@@ -126,7 +126,7 @@ def _wish(job: Job) -> Facts:
             "maximum run time": duration.words(spec.max_run),
             **({"maximum wait time": duration.words(spec.max_wait)} if spec.max_wait else {}),
             **({"managed spot": "yes"} if spec.spot else {}),
-            **({"checkpoints": spec.checkpoint} if spec.checkpoint else {}),
+            **({"checkpoints": shown(spec.checkpoint)} if spec.checkpoint else {}),
             **({"checkpoints in the job": spec.checkpoint_local_path} if spec.checkpoint_local_path else {}),
             **({"model": "without compression"} if spec.disable_output_compression else {}),
             "entry point": spec.entry_point,
@@ -156,7 +156,7 @@ def _files(job: Job) -> Facts:
 
 
 def _inputs(job: Job) -> Facts:
-    facts = {f"{one.name} from": f"{one.source} ({one.mode}, {one.distribution})" for one in job.spec.channels}
+    facts = {f"{one.name} from": f"{shown(one.source)} ({one.mode}, {one.distribution})" for one in job.spec.channels}
     return facts | {_channel(one): _digest(one) for one in (job.provenance.inputs if job.provenance else ())}
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 
+from jupyter_smx.model import secret
 from jupyter_smx.model.words import shown
 
 if TYPE_CHECKING:
@@ -63,10 +64,11 @@ class SmxError(Exception):
         cure: str = "",
         transient: bool = False,
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        # An error ends in notebooks, records and logs of others.
+        self.message = secret.shown(message)
+        super().__init__(self.message)
         self.field = field
-        self.value = value if isinstance(value, str) else text_of(value)
+        self.value = secret.shown(value if isinstance(value, str) else text_of(value))
         self.rule = rule
         self.cure = cure
         self.transient = transient

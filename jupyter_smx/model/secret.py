@@ -1,17 +1,24 @@
-"""Variables whose values are nobody's business, told by their names: the page has the same pattern."""
+"""What is nobody's business: values of variables, told by their names as the page tells them, and parts of URLs."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 PATTERN = re.compile(
     r"TOKEN(?!IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|PRIVATE|API_?KEY|CONNECTION_?STRING|(^|_)(KEY|SAS)(_|$)",
     re.IGNORECASE,
 )
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S*")
+_PASSWORD = re.compile(r"(://[^/?#\s:@]*):[^/?#\s]*@")
+"""A user and a password; the last @ before the path ends it, as Python's own reading of URLs has it."""
+_WORD = re.compile(r"([?&;])([^=&;#\s]+)=[^&;#\s]+")
+_SIGNATURES = ("sig", "signature")
+"""What the last part of a word is called by which a URL is signed; to have the URL is to have the right then."""
 
 
 def is_secret(name: str) -> bool:
@@ -22,3 +29,30 @@ def is_secret(name: str) -> bool:
 def without(variables: Mapping[str, str]) -> dict[str, str]:
     """Give variables as they may leave this machine: secrets have their names only."""
     return {name: "" if is_secret(name) else value for name, value in variables.items()}
+
+
+def shown(text: str) -> str:
+    """Give a URL, or a sentence with some, as people may see it: without passwords, signatures and tokens."""
+    if "://" not in text:
+        return text
+    return _URL.sub(lambda found: _WORD.sub(_word, _PASSWORD.sub(r"\1:…@", found[0])), text)
+
+
+def _word(found: re.Match[str]) -> str:
+    name = found[2].lower().replace("-", "_")
+    hides = is_secret(name) or name.rpartition("_")[2] in _SIGNATURES
+    return f"{found[1]}{found[2]}=…" if hides else found[0]
+
+
+def shown_record(record: dict[str, Any]) -> dict[str, Any]:
+    """Give the JSON of a job's record as people may see it: of where it reads and writes all but what opens it.
+
+    Sentences in it were made without.
+    """
+    spec = record["spec"]
+    places: list[tuple[str, Callable[[Any], Any]]] = [
+        ("checkpoint", shown),
+        ("channels", lambda rows: [{**row, "source": shown(row["source"])} for row in rows]),
+        ("outputs", lambda rows: [{**row, "destination": shown(row["destination"])} for row in rows]),
+    ]
+    return {**record, "spec": {**spec, **{name: show(spec[name]) for name, show in places if spec.get(name)}}}

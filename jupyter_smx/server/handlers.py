@@ -27,6 +27,7 @@ from jupyter_smx.model.errors import (
 )
 from jupyter_smx.model.event import Changes
 from jupyter_smx.model.job import Job
+from jupyter_smx.server import records
 from jupyter_smx.server.artifacts import Passage, file_name
 from jupyter_smx.server.connection import NoControllerError
 from jupyter_smx.server.places import Shown, paths_of, places_of
@@ -165,7 +166,8 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
         if answer.code == HTTPStatus.NO_CONTENT:
             self.finish()
         else:
-            self.finish(answer.body, set_content_type=_JSON if is_error else content_type)
+            kind = _JSON if is_error else content_type
+            self.finish(records.shown(answer.body) if kind == _JSON else answer.body, set_content_type=kind)
 
     def pass_headers(self, headers: HTTPHeaders) -> None:
         """Hand on the cursor; everything else that the controller says about itself stays here."""

@@ -19,6 +19,14 @@ def test_names_that_are_no_utf_8_can_be_written_down() -> None:
     assert end.exception.message == "a\\udc80b"
 
 
+def test_what_opens_a_url_is_in_no_sentence_of_a_host() -> None:
+    said = "channel a: sftp://me:hunter2@host/x cannot be reached (no)."
+    error = {"type": "OSError", "message": said, "traceback": said, "line": 1}
+    end = host_end("algo-1", {"failure": said, "reason": said, "errors": [said], "exception": error})
+    assert "hunter2" not in str(end)
+    assert end.errors == ("channel a: sftp://me:…@host/x cannot be reached (no).",)
+
+
 def test_a_lost_host_is_told_with_the_words_of_its_engine_where_it_has_any() -> None:
     assert host_end("algo-1", None).failure == "Host algo-1 was lost while the job ran."
     told = host_end("algo-1", None, "its container ended with exit code 4.").failure

@@ -1,14 +1,16 @@
-"""What an export keeps to itself: the values of variables that sound like secrets."""
+"""What an export keeps to itself: the values of variables that sound like secrets, and what opens URLs."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_export import job, run
 
 from jupyter_smx.kernel.export import export
+from jupyter_smx.model.channel import Channel, Output
 
 
 @pytest.mark.parametrize("kind", ["train", "process"])
@@ -35,3 +37,17 @@ def test_checkpoints_go_where_they_went_if_sagemaker_can_go_there(
     assert (asked["checkpoint_s3_uri"], asked["checkpoint_local_path"]) == (uri, "/opt/ml/mine")
     export(job(checkpoint=place), tmp_path / "usual")
     assert "checkpoint_local_path" not in run(tmp_path / "usual", monkeypatch).of("Estimator")
+
+
+@pytest.mark.parametrize("kind", ["train", "process"])
+def test_what_opens_a_url_is_in_no_file_of_an_export_and_where_it_leads_is(tmp_path: Path, kind: str) -> None:
+    url = "sftp://me:hunter2@host/data"
+    fields: dict[str, Any] = {"channels": (Channel(name="a", source=url),), "checkpoint": url}
+    if kind == "process":
+        fields["outputs"] = (Output(name="b", path="b", destination=url),)
+    made = export(job(kind=kind, **fields), tmp_path / "out")
+    assert not [name for name in made.files if b"hunter2" in Path(made.folder, name).read_bytes()]
+    told = json.loads(Path(made.folder, "job.json").read_text())
+    places = [told["inputs"][0]["source"], *(one["destination"] for one in told["outputs"])]
+    assert places == ["sftp://me:…@host/data"] * len(places)
+    assert "sftp://me:…@host/data, in the job" in Path(made.folder, "README.md").read_text()

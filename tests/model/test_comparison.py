@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 from jupyter_smx.model import secret
+from jupyter_smx.model.channel import Channel
+from jupyter_smx.model.comparison import compare
+from jupyter_smx.model.job import Job
+from jupyter_smx.model.spec import JobSpec
 
 VIEW = Path(__file__).parents[2] / "src" / "view" / "environment.tsx"
 
@@ -36,3 +40,17 @@ def test_what_sounds_like_a_secret_keeps_its_value_to_itself(name: str) -> None:
 )
 def test_what_does_not_is_told(name: str) -> None:
     assert secret.without({name: "x"}) == {name: "x"}
+
+
+def test_what_opens_a_url_is_in_no_comparison_and_is_no_difference() -> None:
+    def job(name: str, password: str, folder: str) -> Job:
+        url = f"sftp://me:{password}@host/{folder}"
+        channel = Channel(name="train", source=url)
+        return Job(id=name, name=name, spec=JobSpec(kind="train", source="", channels=(channel,), checkpoint=url))
+
+    assert compare(job("a", "hunter2", "x"), job("b", "hunter3", "x")).changes == ()
+    changes = compare(job("a", "hunter2", "x"), job("b", "hunter2", "y")).changes
+    assert {(one.name, one.after) for one in changes} == {
+        ("checkpoints", "sftp://me:…@host/y"),
+        ("train from", "sftp://me:…@host/y (File, FullyReplicated)"),
+    }

@@ -63,6 +63,23 @@ async def test_lists_come_back_as_the_controller_wrote_them(jp_fetch: Any, contr
     assert [found["state"] for found in pools] == ["Available"]
 
 
+@pytest.mark.parametrize(("verb", "path"), [("GET", ""), ("POST", "/stop"), ("POST", "/rerun")])
+async def test_a_record_has_no_password_of_a_url_and_is_whole_otherwise(
+    jp_fetch: Any, controller: FakeController, verb: str, path: str
+) -> None:
+    url = "sftp://me:hunter2@host/x"
+    spec: dict[str, Any] = {"source": f"open({url!r})", "checkpoint": url, "channels": [{"name": "a", "source": url}]}
+    record = {"id": "a", "spec": spec, "cost": 0.1, "failure_reason": "no", "outputs": [], "at": 1763800000.123456}
+    controller.answer(verb, f"/v1/jobs/a{path}", 200, json.dumps(record).encode())
+    body = None if verb == "GET" else '{"id": "b"}'
+    answer = await jp_fetch("jupyter-smx", f"jobs/a{path}", method=verb, body=body)
+    shown = "sftp://me:…@host/x"
+    assert json.loads(answer.body) == {
+        **record,
+        "spec": {**spec, "checkpoint": shown, "channels": [{"name": "a", "source": shown}]},
+    }
+
+
 async def test_a_submission_is_201_and_a_deletion_has_no_body(jp_fetch: Any, controller: FakeController) -> None:
     submitted = await jp_fetch("jupyter-smx", "jobs", method="POST", body='{"id": "abc", "spec": {}}')
     controller.answer("DELETE", "/v1/jobs/abc", 204)

@@ -27,6 +27,7 @@ BORDERS = {
     "jupyter_smx/agent/jobs/job.py": "whatever a job left behind or wrote about itself, its record must come",
     "jupyter_smx/agent/system/loop.py": "one job's trouble must not end the host",
     "jupyter_smx/agent/stores/putting.py": "a library for a store may raise anything, each an outcome of one file",
+    "jupyter_smx/agent/stores/servers.py": "a library for a store may raise anything, and another way may be open",
     "jupyter_smx/agent/stores/tries.py": "a library for a store may raise anything, and some of it may pass",
     "jupyter_smx/agent/jobs/surely.py": "whatever goes wrong in a step of a job, its end must come",
     "jupyter_smx/agent/launchers/parameter_server.py": "TensorFlow's own code, in a forked process that must not go on",

@@ -10,6 +10,7 @@ from asyncio.subprocess import PIPE
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.agent.stores import filesystems
 from jupyter_smx.agent.stores.courier_environment import courier_environment
 from jupyter_smx.controller.job_folder import StagingError
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COURIER = (sys.executable, "-m", "jupyter_smx.agent", "courier")
-INSTALL = "pip install 'jupyter-smx[storage]'"
 
 
 async def deliver(pairs: Sequence[tuple[Path, str]], environment: Mapping[str, str], kept: Path) -> None:
@@ -40,7 +40,7 @@ async def deliver(pairs: Sequence[tuple[Path, str]], environment: Mapping[str, s
         f"--output: {said}",
         field="output",
         value=pairs[0][1],
-        cure=f"{f'{INSTALL} there. ' if lacks else ''}The files are in {kept}.",
+        cure=f"{f'pip install {filesystems.packages(pairs[0][1])} there. ' if lacks else ''}The files are in {kept}.",
     )
 
 

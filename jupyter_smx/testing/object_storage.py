@@ -18,8 +18,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.testing.eventually import eventually_blocking
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -170,46 +168,6 @@ def _port(pipe: IO[str]) -> int:
         assert line, said
         said += line
     return int(found[1])
-
-
-def _listens(address: str) -> bool:
-    host, _, port = address.partition(":")
-    with contextlib.suppress(ConnectionRefusedError), socket.create_connection((host, int(port))):
-        return True
-    return False
-
-
-class Ftp:
-    """An FTP server over a folder."""
-
-    def __init__(self, folder: Path, address: str) -> None:
-        self.folder = folder
-        self.address = address
-
-    def put(self, name: str, content: str) -> None:
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
-
-
-@pytest.fixture
-def ftp(tmp_path: Path) -> Iterator[Ftp]:
-    """Give an FTP server over an empty folder."""
-    needs_storage()
-    folder = tmp_path / "ftp"
-    folder.mkdir()
-    with socket.create_server(("127.0.0.1", 0)) as free:  # it does not say which port it took where it may choose
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    words = ["serve", "ftp", "--addr", address, "--config", os.devnull, "--dir-cache-time", "0s", str(folder)]
-    server = subprocess.Popen([rclone(), *words], stderr=subprocess.PIPE, text=True)
-    assert server.stderr is not None
-    assert "Serving FTP" in server.stderr.readline()
-    eventually_blocking(lambda: _listens(address), "it says so before it listens")
-    try:
-        yield Ftp(folder, f"ftp://{address}")
-    finally:
-        server.terminate()
-        server.communicate()
 
 
 class Web:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from far_side import agent, far_folder, host_folder, isolated, start_agent, wait_until
 from real_toolkit import real_packages, toolkit
 
+from jupyter_smx.testing.file_servers import ftp, server, sftp
 from jupyter_smx.testing.google_storage import google
-from jupyter_smx.testing.object_storage import bucket, ftp, web
+from jupyter_smx.testing.object_storage import bucket, web
 
 __all__ = [
     "agent",
@@ -17,6 +18,8 @@ __all__ = [
     "host_folder",
     "isolated",
     "real_packages",
+    "server",
+    "sftp",
     "start_agent",
     "toolkit",
     "wait_until",

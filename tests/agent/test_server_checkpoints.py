@@ -1,4 +1,4 @@
-"""Checkpoints on a server of files: a real FTP server, where a file is seen while it is written and a folder is one."""
+"""Checkpoints on real servers of files, where a file is seen while it is written and a folder is one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 from jupyter_smx.agent import outcome
 from jupyter_smx.agent.channels import checkpoint, object_store
 from jupyter_smx.agent.stores import looking, putting
+from jupyter_smx.testing.file_servers import DirectCourier
 from jupyter_smx.testing.object_storage import needs_storage
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from far_side import Agent
 
-    from jupyter_smx.testing.object_storage import Ftp
+    from jupyter_smx.testing.file_servers import Files
 
 WRITER = "job-algo-1"
 LONG_AGO = 1_000.0
@@ -35,12 +36,12 @@ COUNTS = (
 )
 
 
-def kept(ftp: Ftp) -> dict[str, str]:
+def kept(ftp: Files) -> dict[str, str]:
     top = ftp.folder / "kept"
     return {path.relative_to(top).as_posix(): path.read_text() for path in sorted(top.rglob("*")) if path.is_file()}
 
 
-def place(ftp: Ftp) -> str:
+def place(ftp: Files) -> str:
     return f"{ftp.address}/kept"
 
 
@@ -51,15 +52,15 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_job_finds_what_the_one_before_it_left(agent: Agent, ftp: Ftp) -> None:
+def test_a_job_finds_what_the_one_before_it_left(agent: Agent, server: Files) -> None:
     for expected in range(3):
-        record = agent.run(COUNTS, checkpoint=place(ftp))
+        record = agent.run(COUNTS, checkpoint=place(server))
         assert (record["text"], record["errors"], record["notes"]) == (f"{expected}\n", [], [])
-    assert kept(ftp) == {"deep/count": "3"}
+    assert kept(server) == {"deep/count": "3"}
 
 
 def test_a_line_that_is_cut_in_the_middle_leaves_the_last_whole_one(
-    ftp: Ftp, model: Path, monkeypatch: pytest.MonkeyPatch
+    ftp: Files, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ftp.put("kept/model.pt", "the last whole one")
     real = ftplib.FTP.storbinary
@@ -88,7 +89,7 @@ def test_a_line_that_is_cut_in_the_middle_leaves_the_last_whole_one(
 
 
 def test_of_a_file_that_changes_while_it_is_read_nothing_is_seen(
-    ftp: Ftp, model: Path, monkeypatch: pytest.MonkeyPatch
+    ftp: Files, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ftp.put("kept/deep/model.pt", "the last whole one")
     real = ftplib.FTP.storbinary
@@ -105,21 +106,23 @@ def test_of_a_file_that_changes_while_it_is_read_nothing_is_seen(
     assert kept(ftp) == {"deep/model.pt": "the last whole one"}
 
 
-def test_what_a_host_was_writing_when_it_was_killed_is_not_restored_and_goes_with_its_next_attempt(ftp: Ftp) -> None:
+def test_what_a_host_was_writing_when_it_was_killed_is_not_restored_and_goes_with_its_next_attempt(
+    server: Files,
+) -> None:
     left = {f"kept/deep/{looking.PART}{writer}-0123456789abcdef": "half" for writer in (WRITER, "other-algo-1")}
     for name, text in {"kept/deep/whole": "1", **left}.items():
-        ftp.put(name, text)
-    (row,) = putting.names(place(ftp), WRITER)["rows"]
+        server.put(name, text)
+    (row,) = putting.names(place(server), WRITER)["rows"]
     assert row[0] == "deep/whole"
-    assert kept(ftp) == {"deep/whole": "1", f"deep/{looking.PART}other-algo-1-0123456789abcdef": "half"}
+    assert kept(server) == {"deep/whole": "1", f"deep/{looking.PART}other-algo-1-0123456789abcdef": "half"}
 
 
-def test_a_place_that_is_not_there_yet_is_empty(ftp: Ftp) -> None:
-    assert putting.names(f"{place(ftp)}/deep") == {"rows": []}
+def test_a_place_that_is_not_there_yet_is_empty(server: Files) -> None:
+    assert putting.names(f"{place(server)}/deep") == {"rows": []}
 
 
 def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(
-    ftp: Ftp, monkeypatch: pytest.MonkeyPatch
+    ftp: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("kept/a", "kept/deep/b"):
         ftp.put(name, "1")
@@ -139,7 +142,7 @@ def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(
 
 
 def test_a_connection_that_the_server_has_ended_is_followed_by_another_one(
-    ftp: Ftp, model: Path, monkeypatch: pytest.MonkeyPatch
+    ftp: Files, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ftp.put("kept/a", "1")
     lines: list[ftplib.FTP] = []
@@ -213,7 +216,7 @@ def test_what_ssh_does_not_know_it_is_not_told(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("connections", [0, 1, 2])
 def test_a_server_that_takes_few_connections_gets_all_by_them(
-    ftp: Ftp, model: Path, monkeypatch: pytest.MonkeyPatch, connections: int
+    ftp: Files, model: Path, monkeypatch: pytest.MonkeyPatch, connections: int
 ) -> None:
     left = list(range(connections))
     real = ftplib.FTP.connect
@@ -240,32 +243,19 @@ def test_a_place_of_no_kind_that_fsspec_knows_is_refused(model: Path) -> None:
     assert "fsspec knows no 'nosuch'" in said
 
 
-class Direct:
-    """A courier that is no process of its own."""
-
-    def __init__(self, *_words: object) -> None:
-        pass
-
-    def ask(self, _url: str, do: str, **words: Any) -> Any:
-        return getattr(putting, do)(**words)
-
-    def close(self) -> None:
-        pass
-
-
 def test_a_file_becomes_a_folder_and_a_folder_becomes_a_file(
-    ftp: Ftp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(object_store.fetch, "Courier", Direct)
+    monkeypatch.setattr(object_store.fetch, "Courier", DirectCourier)
     here = tmp_path / "checkpoints"
     (here / "b" / "deep").mkdir(parents=True)
     (here / "a").write_text("file")
     (here / "b" / "deep" / "c").write_text("inner")
-    store = object_store.store_of(place(ftp), WRITER, object_store.fetch.Means(), what="checkpoint")
+    store = object_store.store_of(place(server), WRITER, object_store.fetch.Means(), what="checkpoint")
     assert store is not None
     mirror = checkpoint.Mirror(str(here), store)
     mirror.keep(LONG_AGO, everything=True)
-    assert (kept(ftp), mirror.errors) == ({"a": "file", "b/deep/c": "inner"}, {})
+    assert (kept(server), mirror.errors) == ({"a": "file", "b/deep/c": "inner"}, {})
     (here / "a").unlink()
     (here / "a").mkdir()
     (here / "a" / "inner").write_text("now inside")
@@ -275,11 +265,11 @@ def test_a_file_becomes_a_folder_and_a_folder_becomes_a_file(
     (here / "b").write_text("now a file")
     for _look in range(2):
         mirror.keep(LONG_AGO, everything=True)
-    assert (kept(ftp), mirror.errors) == ({"a/inner": "now inside", "b": "now a file"}, {})
+    assert (kept(server), mirror.errors) == ({"a/inner": "now inside", "b": "now a file"}, {})
 
 
 def test_outputs_of_many_files_make_the_folder_that_is_missing_once(
-    ftp: Ftp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ftp: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server refuses to make what another connection has just made, and that is no refusal of the files."""
     names = [f"{number}.csv" for number in range(24)]

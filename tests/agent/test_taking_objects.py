@@ -23,7 +23,8 @@ from jupyter_smx.agent.stores.store import Store, Taken
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from jupyter_smx.testing.object_storage import Bucket, Ftp, Web
+    from jupyter_smx.testing.file_servers import Files
+    from jupyter_smx.testing.object_storage import Bucket, Web
 
 ENTRY = str(Path(jupyter_smx.agent.__file__).parent)
 
@@ -288,16 +289,16 @@ def test_what_earlier_jobs_left_gives_way_where_there_is_no_room(tmp_path: Path,
     assert left.exists() != is_made
 
 
-def test_folders_of_a_server_of_files_are_channels(host: Host, ftp: Ftp) -> None:
+def test_folders_of_a_server_of_files_are_channels(host: Host, server: Files) -> None:
     for name in ("d/train/a", "d/train/sub/b", "d/trainX", "d/test"):
-        ftp.put(name, name)
-    assert host.stage([f"{ftp.address}/d/tr", f"{ftp.address}/d/train/"])["seen"] == {
+        server.put(name, name)
+    assert host.stage([f"{server.address}/d/tr", f"{server.address}/d/train/"])["seen"] == {
         "a": {"train/a": "d/train/a", "train/sub/b": "d/train/sub/b", "trainX": "d/trainX"},
         "b": {"a": "d/train/a", "sub/b": "d/train/sub/b"},
     }
-    assert host.stage([ftp.address])["seen"]["a"]["d/test"] == "d/test"
+    assert host.stage([server.address])["seen"]["a"]["d/test"] == "d/test"
     with pytest.raises(fetch.FetchError, match="no object begins with"):
-        host.stage([f"{ftp.address}/d/nothing"])
+        host.stage([f"{server.address}/d/nothing"])
 
 
 INDEX = """<a href="?C=N;O=D">Name</a> <a href="/d/?C=S">Size</a> <a href="../">up</a> <a href="a%20b.csv">a b.csv</a>

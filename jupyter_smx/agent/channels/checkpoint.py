@@ -27,6 +27,8 @@ SETTLED = 1.0
 TOO_LONG = 30.0
 """Seconds after which a file that never settles, as a log does not, is kept as it is."""
 _NOTES = 5
+_TRIES = 3
+"""How often a folder is made that another host takes away before the file is in it."""
 
 Known = Dict[str, List[int]]
 Row = Tuple[str, str, Optional[looking.Stamp]]
@@ -57,6 +59,13 @@ class Store(Protocol):
     def forget(self, names: List[str]) -> List[Outcome]:
         """Delete files there."""
 
+    def sweep(self) -> None:
+        """Delete what this writer was writing aside when it was killed, as far as that goes."""
+
+
+class _LostError(OSError):
+    """Something of the place is not there, whatever is done; the file that is to be kept is."""
+
 
 class FolderStore:
     """A folder as the place of checkpoints.
@@ -80,8 +89,7 @@ class FolderStore:
         """
         try:
             os.makedirs(self._root, exist_ok=True)
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._part)  # what an attempt of this job was writing here when it was killed
+            self.sweep()
             found, closed = looking.look(self._root)
         except OSError as error:
             raise CheckpointError(f"checkpoint: {self._root} cannot be used ({error.strerror}).") from None
@@ -92,6 +100,11 @@ class FolderStore:
     def bring(self, rows: List[Tuple[str, str]]) -> List[bool]:
         """Copy files from there; False of one that another host, which runs already, deleted meanwhile."""
         return [self._came(name, path) for name, path in rows]
+
+    def sweep(self) -> None:
+        """Delete what an attempt of this job was writing here when it was killed."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._part)
 
     def _came(self, name: str, path: str) -> bool:
         try:
@@ -105,7 +118,13 @@ class FolderStore:
         return [outcome.of(partial(self._keep_one, *row)) for row in rows]
 
     def _keep_one(self, path: str, name: str, stamp: Optional[looking.Stamp]) -> bool:
-        return self.put(path, name, lambda: stamp is None or looking.stamp(path) == stamp)
+        try:
+            return self.put(path, name, lambda: stamp is None or looking.stamp(path) == stamp)
+        except FileNotFoundError as error:
+            if not os.path.exists(path):
+                raise
+            # Only of a file that is gone here nothing is to be said.
+            raise _LostError(error.errno, error.strerror, error.filename) from error
 
     def forget(self, names: List[str]) -> List[Outcome]:
         """Delete files there, one after the other."""
@@ -118,7 +137,8 @@ class FolderStore:
     def put(self, path: str, name: str, is_same: Callable[[], bool]) -> bool:
         """Put a file there, whole or not at all; False where it changed meanwhile."""
         target = os.path.join(self._root, name)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # as below
+            os.makedirs(os.path.dirname(target), exist_ok=True)
         try:
             return self._put_aside(path, target, is_same)
         except OSError:
@@ -136,6 +156,12 @@ class FolderStore:
             if not self._is_ours:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
             shutil.rmtree(target)  # a folder here became a file
+        for _try in range(_TRIES):
+            # Whoever leaves the folder empty takes it away, and the copy above may have taken its time.
+            with contextlib.suppress(FileNotFoundError):
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                os.replace(self._part, target)
+                return True
         os.replace(self._part, target)
         return True
 
@@ -246,20 +272,21 @@ class Mirror:
         """Keep files; one that never rests also where it changes meanwhile, when it counts as what it was before."""
         stamps: Dict[str, looking.Stamp] = {}
         for name in names:
-            with contextlib.suppress(OSError):  # the job removed it; the next look sees that
+            with contextlib.suppress(OSError):  # the job removed it, or gave it another name; the next look sees that
                 stamps[name] = looking.stamp(os.path.join(self._folder, name))
+        is_whole = len(stamps) == len(names)
         rows: List[Row] = [
             (os.path.join(self._folder, name), name, None if self._is_restless(name, now) else stamp)
             for name, stamp in stamps.items()
         ]
-        is_whole = True
         for name, found in zip(stamps, self._store.keep(rows) if rows else []):  # noqa: B905 - Python 3.10
             if found.how == outcome.DONE:
                 self._known[name] = stamps[name]
                 self._unsettled.pop(name, None)
             else:
                 self._say(name, found)
-                is_whole = is_whole and found.how in (outcome.GONE, outcome.FULL)
+                # Of one that is gone the job may have made another one since, which the next look finds.
+                is_whole = is_whole and found.how == outcome.FULL
         return is_whole
 
     def _say(self, name: str, found: Outcome) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import time
@@ -67,6 +68,12 @@ class ObjectStore:
             raise CheckpointError(f"{self._what}: {answer['away']}")
         self._changed = dict(answer["rows"])
         return usable(list(self._changed))
+
+    def sweep(self) -> None:
+        """Delete what this writer was writing aside on a server when it was killed; it only takes room."""
+        if objects.protocol(self._url) in objects.RENAMING:
+            with contextlib.suppress(fetch.FetchError, OSError):
+                self._ask("sweep", writer=self._writer)
 
     def bring(self, rows: List[Tuple[str, str]]) -> List[bool]:
         """Bring objects into files, which get the times of the objects.

@@ -6,6 +6,7 @@ the end of the job is the same once more, so that whatever was missed is there t
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
@@ -34,6 +35,15 @@ class _Mirror(checkpoint.Mirror):
         super().__init__(folder, store, {})
         self._output = folder
         self._ml = os.path.realpath(ml)
+        self._aside: Optional[checkpoint.Store] = store
+
+    def keep(self, now: float, *, everything: bool = False) -> None:
+        """Keep what is new; before that, once, tidy up after who was killed here: nobody else lists the place."""
+        aside, self._aside = self._aside, None
+        if aside is not None:
+            with contextlib.suppress(OSError):
+                aside.sweep()
+        super().keep(now, everything=everything)
 
     def _look(self) -> Tuple[Dict[str, looking.Stamp], List[str]]:
         # The job may have put a link in the place of its folder: what that leads to is not the job's.

@@ -127,6 +127,7 @@ def _answer(wish: Dict[str, Any]) -> Dict[str, Any]:
         "fetch": fetch,
         "put": putting.put,
         "names": putting.names,
+        "sweep": putting.sweep,
         "bring": putting.bring,
         "keep": putting.keep,
         "drop": putting.drop,

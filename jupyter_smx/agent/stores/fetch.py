@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Seq
 
 from jupyter_smx.agent import outcome
 from jupyter_smx.agent.refusal import RefusalError
-from jupyter_smx.agent.stores import digest, objects
+from jupyter_smx.agent.stores import digest, filesystems, objects
 from jupyter_smx.agent.stores.courier_environment import courier_environment
 from jupyter_smx.agent.stores.listing import Item, Listing
 from jupyter_smx.agent.system import process
@@ -87,8 +87,7 @@ class Courier:
         if not self._left:
             raise LackingError(
                 f"{self._what}: {source} is read by fsspec, and {', and '.join(self._lacks)}. "
-                "Install it in one of them: pip install 'jupyter-smx[storage]' for the first, or pip install "
-                "fsspec s3fs (gcsfs for gs://, aiohttp for http://) for the job's."
+                f"Install what is missing in one of them: pip install {filesystems.packages(source)}."
             )
         python = self._left[0]
         is_ours = python == sys.executable

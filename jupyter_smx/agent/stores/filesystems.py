@@ -6,16 +6,39 @@ from typing import Any, Dict, Tuple
 
 from jupyter_smx.agent.stores import objects
 
-_PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "http": "aiohttp", "https": "aiohttp"}
+_PACKAGES = {
+    "s3": "s3fs",
+    "s3a": "s3fs",
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "http": "aiohttp",
+    "https": "aiohttp",
+    "sftp": "paramiko",
+    "ssh": "paramiko",
+    "smb": "smbprotocol",
+    "abfs": "adlfs",
+    "az": "adlfs",
+    "hdfs": "pyarrow",
+    "webhdfs": "requests",
+}
+"""What fsspec needs for a protocol beside itself."""
 _GOOGLE = ("gs", "gcs")
 _SSH = ("sftp", "ssh")
 """Protocols whose file system keeps no listings, and hands every word that it is given to the library below it."""
+_WITHOUT_URLS = ("webdav",)
+"""Protocols that fsspec knows, and by words of Python alone."""
 _CONNECTING, _SILENCE = 30.0, 300.0
 """Seconds that one waits for the web; how long a file takes as a whole says nothing."""
 
 
 class LackError(Exception):
     """A package is not installed here."""
+
+
+def packages(url: str) -> str:
+    """Name the packages by which a URL is read and written, as pip has them."""
+    through = objects.chain(url)[1][2:] or url
+    return " ".join(filter(None, ("fsspec", _PACKAGES.get(objects.protocol(through), ""))))
 
 
 def is_web(url: str) -> bool:
@@ -48,6 +71,8 @@ def find(url: str, *, cached: bool = False, fresh: bool = False) -> Tuple[Any, s
         import fsspec.core  # noqa: PLC0415 - only here, and only where it is installed
     except ImportError as error:
         raise LackError("fsspec") from error
+    if objects.protocol(url) in _WITHOUT_URLS:
+        raise ValueError("its protocol has no URLs there: mount the server, or read it by https://")
     try:
         words = _options(url)
         if objects.protocol(url) not in _SSH:
@@ -60,5 +85,5 @@ def find(url: str, *, cached: bool = False, fresh: bool = False) -> Tuple[Any, s
             told = kind._get_kwargs_from_urls(url)  # noqa: SLF001 - as fsspec does
             system, path = kind(**{**told, **words}), kind._strip_protocol(url)  # noqa: SLF001 - as fsspec does
     except ImportError as error:
-        raise LackError(_PACKAGES.get(objects.protocol(url), str(error))) from error
+        raise LackError(_PACKAGES.get(objects.protocol(objects.chain(url)[1][2:] or url), str(error))) from error
     return system, str(path)

@@ -17,8 +17,10 @@ from jupyter_smx.agent.refusal import RefusalError
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z0-9+.-]+::")
 _WEB = ("http", "https")
 _PARTS_OF_NAME = ("", ".", "..")
-SERVERS = ("sftp", "ssh", "ftp", "smb")
+SERVERS = ("sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs")
 """Protocols of servers with folders and files, where no name is that of both, and what is written is there in part."""
+RENAMING = ("sftp", "ssh", "ftp")
+"""Those of them on which a file is written aside, and then put in its place by a rename."""
 
 
 class ObjectsError(RefusalError):

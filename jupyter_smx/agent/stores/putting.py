@@ -9,34 +9,24 @@ from __future__ import annotations
 import contextlib
 import ftplib
 import functools
-import hashlib
 import mimetypes
 import os
-import queue
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 
 from jupyter_smx.agent import outcome
 from jupyter_smx.agent.outcome import Outcome
-from jupyter_smx.agent.stores import filesystems, looking, objects, tags, tries
+from jupyter_smx.agent.stores import filesystems, looking, objects, servers, tags, tries
 
 _AT_ONCE = 8
 _LARGE = 1 << 24
 """Bytes from which on a file is written in blocks of this size, and is not held in memory."""
 _MOST_BLOCKS = 9_000
-_ANSWERS = 120.0
-"""Seconds in which S3 takes a part and answers."""
 _SINGLE = 1 << 27
 """Bytes from which on a library divides an upload itself, and takes memory for each of its parts."""
 _BUCKETS = ("s3", "s3a", "gs", "gcs", "abfs", "az", "oci", "oss", "tos")
 """Protocols whose folders are a part of a name, so that none is ever made."""
-_RENAMING = ("sftp", "ssh", "ftp")
-"""Servers on which a file is written aside, and then takes the place of the one before it by a rename."""
-
-_MAKING = threading.Lock()
-"""Held while a folder is made: of two who find it missing, one would be refused."""
-
 _One = TypeVar("_One")
 _Found = TypeVar("_Found")
 
@@ -58,54 +48,64 @@ def at_once(work: Callable[[_One], _Found], things: Sequence[_One], most: int = 
         return list(workers.map(one, things))
 
 
-def _find(url: str, **words: bool) -> Tuple[Any, str]:
-    system, path = filesystems.find(url, **words)
-    if "s3" in _protocols(system):
-        # It counts while a part is on its way there, for which s3fs' own 15 seconds are short.
-        system.read_timeout = _ANSWERS
-    return system, path
-
-
 # Outputs
 
 
 def put(pairs: List[List[str]]) -> int:
     """Put files at URLs; what may pass is tried again. Gives how many there are now."""
     large = [pair for pair in pairs if os.path.getsize(pair[0]) >= _SINGLE]
-    at_once(_surely_put, [pair for pair in pairs if pair not in large])
-    at_once(_surely_put, large, 1)
+    work = functools.partial(_surely_put, _Ways())
+    at_once(work, [pair for pair in pairs if pair not in large])
+    at_once(work, large, 1)
     return len(pairs)
 
 
-def _surely_put(pair: List[str]) -> None:
+class _Ways:
+    """The connections to the servers that outputs go to."""
+
+    def __init__(self) -> None:
+        self._lines: Dict[Tuple[str, str], servers.Lines] = {}
+        self._folders: Dict[Tuple[str, str], servers.Folders] = {}
+        self._connecting = threading.Lock()
+
+    def to(self, url: str) -> Tuple[servers.Lines, servers.Folders]:
+        """Give those to the server of a URL, and its folders."""
+        kind, _, place = url.partition("://")
+        key = kind, place.partition("/")[0]
+        with self._connecting:
+            if key not in self._lines:
+                self._lines[key], self._folders[key] = servers.Lines(url), servers.Folders()
+        return self._lines[key], self._folders[key]
+
+
+def _surely_put(ways: _Ways, pair: List[str]) -> None:
     source, url = pair
 
-    def work() -> None:
-        # It may connect, so it may fail as what follows; and what a server has ended is not tried again.
-        system, path = _find(url, fresh=objects.protocol(url) in objects.SERVERS)
-        if "file" in _protocols(system):
-            system.auto_mkdir = True
-        if set(_protocols(system)) & set(objects.SERVERS):
-            with _MAKING:
-                system.makedirs(path.rpartition("/")[0], exist_ok=True)
-        system.put_file(source, path)
+    def work() -> None:  # it may connect, so it may fail as what follows
+        if objects.protocol(url) not in objects.SERVERS:
+            system, path = servers.find(url)
+            if "file" in servers.protocols(system):
+                system.auto_mkdir = True
+            system.put_file(source, path)
+            return
+        lines, folders = ways.to(url)
+        with lines.one() as system:
+            path = str(system._strip_protocol(url))  # noqa: SLF001 - what fsspec does with a URL
+            folders.make(system, path.rpartition("/")[0])
+            system.put_file(source, path)
 
     tries.surely(work)
-
-
-def _protocols(system: Any) -> Sequence[str]:
-    return (system.protocol,) if isinstance(system.protocol, str) else tuple(system.protocol)
 
 
 # Checkpoints: `top` is the URL that all names are below
 
 
-class _ChangedError(Exception):
+class _ChangedError(ValueError):
     """A file changed while it was read."""
 
 
-class _NoPlaceError(Exception):
-    """There is no such bucket, or no such server."""
+class _NoPlaceError(ValueError):
+    """There is no such bucket, or no such server, or the folder is taken away again and again."""
 
 
 def names(top: str, writer: str = "") -> Dict[str, Any]:
@@ -117,7 +117,7 @@ def names(top: str, writer: str = "") -> Dict[str, Any]:
     found: Dict[str, Dict[str, Any]] = {}
 
     def look() -> None:
-        system, path = _find(top, fresh=True)
+        system, path = servers.find(top, fresh=True)
         found.update(_whole(system, path.rstrip("/"), writer))
 
     try:
@@ -129,21 +129,20 @@ def names(top: str, writer: str = "") -> Dict[str, Any]:
     return {"rows": [[name, tags.changed(info)] for name, info in sorted(found.items())]}
 
 
+def sweep(top: str, writer: str) -> int:
+    """Delete what a writer was writing aside below a URL when it was killed; gives how many files are there."""
+    system, path = servers.find(top, fresh=True)
+    return len(_whole(system, path.rstrip("/"), writer))
+
+
 def _whole(system: Any, top: str, writer: str) -> Dict[str, Dict[str, Any]]:
     """Leave out what is written aside, and delete what is left of it by this writer."""
-    found = _below(system, top)
-    aside = {name: name.rpartition("/")[2] for name in found if name.rpartition("/")[2].startswith(looking.PART)}
-    for name, last in aside.items():
-        if writer and last.startswith(f"{looking.PART}{writer}-"):
-            with contextlib.suppress(Exception):  # it only takes room
-                system.rm_file(f"{top}/{name}")
-    return {name: info for name, info in found.items() if name not in aside}
+    return servers.sweep(system, top, _below(system, top), writer)
 
 
 def _below(system: Any, path: str) -> Dict[str, Dict[str, Any]]:
     start = f"{path}/"
-    is_server = set(_protocols(system)) & set(objects.SERVERS)
-    found = _on_server(system, path or "/") if is_server else system.find(path, detail=True)
+    found = _on_server(system, path or "/") if servers.is_server(system) else system.find(path, detail=True)
     return {
         name[len(start) :]: info
         for name, info in found.items()
@@ -173,12 +172,15 @@ def bring(top: str, rows: List[List[Any]]) -> List[Outcome]:
 
 def _bring(system: Any, top: str, row: List[Any]) -> None:
     name, path, changed = row
+    there = f"{top}/{name}"
     try:
-        tries.surely(lambda: system.get_file(f"{top}/{name}", path))
-    except BaseException:
+        tries.surely(lambda: system.get_file(there, path))
+    except BaseException as error:
         # Libraries open it before they ask for what is not there, and an empty file would be taken for the newest.
         with contextlib.suppress(OSError):
             os.unlink(path)
+        if isinstance(error, ftplib.error_perm) and not system.exists(there):  # it says no more than that
+            raise FileNotFoundError(there) from error
         raise
     if changed is not None:
         os.utime(path, (changed, changed))
@@ -186,50 +188,51 @@ def _bring(system: Any, top: str, row: List[Any]) -> None:
 
 def keep(top: str, rows: List[List[Any]], writer: str = "") -> List[Outcome]:
     """Put files (path, name, and what the file has to be like still, or None) below a URL."""
-    return _each(top, rows, functools.partial(_keep, writer))
+    return _each(top, rows, functools.partial(_keep, writer, servers.Folders()))
 
 
-def _keep(writer: str, system: Any, top: str, row: List[Any]) -> None:
+def _keep(writer: str, folders: servers.Folders, system: Any, top: str, row: List[Any]) -> None:
     path, name, stamp = row
     target = f"{top}/{name}"
-    if set(_protocols(system)) & set(_RENAMING):
-        folder, _, last = target.rpartition("/")
-        mark = hashlib.sha256(last.encode(errors="surrogateescape")).hexdigest()[:16]
-        _write_aside(system, path, f"{folder}/{looking.PART}{writer}-{mark}", target, stamp)
-        return
+    folder = target.rpartition("/")[0]
+
+    def work() -> None:
+        if not servers.renames(system):
+            _write(system, path, target, stamp)
+            return
+        folders.make(system, folder)
+        servers.write(system, path, target, writer, is_same=lambda: _be_same(path, stamp))
+
     try:
-        _write(system, path, target, stamp)
+        work()
+    except (FileNotFoundError, ftplib.error_perm) as error:
+        if tries.is_full(error) or not os.path.exists(path):
+            raise
+        if set(servers.protocols(system)) & set(_BUCKETS):
+            raise _NoPlaceError from error
+        # It was never there, or another host found it empty meanwhile.
+        folders.forget(folder)
+        folders.make(system, folder)
+        _once_more(work, path)
+
+
+def _once_more(work: Callable[[], None], path: str) -> None:
+    """Do it again; that something is not found says that the file here is gone only where it is."""
+    try:
+        work()
     except FileNotFoundError as error:
         if not os.path.exists(path):
             raise
-        if set(_protocols(system)) & set(_BUCKETS):
-            raise _NoPlaceError from error
-        system.makedirs(target.rpartition("/")[0], exist_ok=True)
-        _write(system, path, target, stamp)
-
-
-def _write_aside(system: Any, path: str, aside: str, target: str, stamp: Optional[List[int]]) -> None:
-    """Write a file of a server, which makes the folder it lies in, and let it take its place when it is whole."""
-    words = {"block_size": _LARGE} if "ftp" in _protocols(system) else {}  # else a connection for each 64 KiB
-    try:
-        with _MAKING:
-            system.makedirs(aside.rpartition("/")[0], exist_ok=True)
-        system.put_file(path, aside, **words)
-        _be_same(path, stamp)
-        system.mv(aside, target)
-    except BaseException:
-        with contextlib.suppress(Exception):  # what went wrong before is what matters
-            system.rm_file(aside)
-        raise
+        raise _NoPlaceError from error
 
 
 def _write(system: Any, path: str, target: str, stamp: Optional[List[int]]) -> None:
     """Write an object, of which nothing is to be seen before the file was read to its end as it was."""
-    kind = mimetypes.guess_type(path)[0] if "s3" in _protocols(system) else None
+    kind = mimetypes.guess_type(path)[0] if "s3" in servers.protocols(system) else None
     words = {"ContentType": kind} if kind else {}
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        if size < _LARGE and "smb" not in _protocols(system):
+        if size < _LARGE and "smb" not in servers.protocols(system):
             data = file.read()
             _be_same(path, stamp)
             system.pipe_file(target, data, **words)
@@ -274,7 +277,7 @@ def _drop(system: Any, top: str, name: str) -> None:
     except ftplib.error_perm:  # it says no more than that
         if system.exists(f"{top}/{name}"):
             raise
-    if set(_protocols(system)) & set(objects.SERVERS):
+    if servers.is_server(system):
         with contextlib.suppress(Exception):  # another host wrote into it meanwhile, or took it away
             _tidy(system, f"{top}/{name}", top)
 
@@ -287,45 +290,10 @@ def _tidy(system: Any, path: str, top: str) -> None:
         folder = folder.rpartition("/")[0]
 
 
-class _Lines:
-    """Connections to a server, of which each serves one at a time; a store that serves many at once is one of them."""
-
-    def __init__(self, top: str) -> None:
-        self._top = top
-        first, path = _find(top, fresh=True)
-        self.path = path.rstrip("/")
-        self._all = first if first.async_impl else None
-        self._free: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
-        self._free.put(first)
-        self._has_more = True
-
-    @contextlib.contextmanager
-    def one(self) -> Iterator[Any]:
-        """Lend one; where the server takes no more of them, one that somebody gives back."""
-        if self._all is not None:
-            yield self._all
-            return
-        system = self._take()
-        try:
-            yield system
-        finally:
-            self._free.put(system)
-
-    def _take(self) -> Any:
-        with contextlib.suppress(queue.Empty):
-            return self._free.get_nowait()
-        if self._has_more:
-            try:
-                return _find(self._top, fresh=True)[0]
-            except Exception:  # noqa: BLE001 - border: as any other try, and there is one already
-                self._has_more = False
-        return self._free.get()
-
-
 def _each(top: str, rows: Sequence[_One], act: Callable[[Any, str, _One], None]) -> List[Outcome]:
     """Do something with each; where the store does not answer once, the rest is not asked for, and counts the same."""
-    found: List[_Lines] = []
-    reached = _outcome(lambda: found.append(_Lines(top)), top)
+    found: List[servers.Lines] = []
+    reached = _outcome(lambda: found.append(servers.Lines(top)), top)
     if not found:  # also what is not found on the way there, as a key, is no sign that a file is gone
         return [Outcome(outcome.REFUSED, reached.said) if reached.how == outcome.GONE else reached] * len(rows)
     (lines,) = found
@@ -359,7 +327,7 @@ def _outcome(act: Callable[[], None], top: str) -> Outcome:
         return Outcome(outcome.REFUSED, tries.explained(error.__cause__ or error, top).rstrip("."))
     except Exception as error:  # noqa: BLE001 - border: libraries of stores raise whatever they like
         how = outcome.AWAY if tries.may_pass(error) else outcome.REFUSED
-        if outcome.number(error) in outcome.NO_ROOM:
+        if tries.is_full(error):
             how = outcome.FULL
         return Outcome(how, tries.explained(error, top).rstrip("."))
     return Outcome(outcome.DONE)

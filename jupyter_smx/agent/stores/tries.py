@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import itertools
 import time
-from ftplib import error_perm
+from ftplib import Error, error_perm
 from typing import Callable, Iterator, Optional, Sequence
 
 from jupyter_smx.agent import outcome
 from jupyter_smx.agent.stores import objects
 from jupyter_smx.agent.stores.filesystems import LackError
 
+_NO_ROOM_ON_FTP = ("452", "552")
+"""Its answers where the disk is full, or what the user may store is used up."""
+_LASTING = (
+    LackError,
+    FileNotFoundError,
+    PermissionError,
+    FileExistsError,
+    IsADirectoryError,
+    NotADirectoryError,
+    NotImplementedError,
+    ValueError,
+    TypeError,
+    error_perm,  # FTP's answers that begin with a 5 are about the file or the user
+)
 _PAUSES = (0.5, 1.0, 2.0)
 """Seconds before another try, beside the tries of the libraries themselves."""
 _CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "DefaultCredentialsError")
@@ -23,6 +37,7 @@ _LOGIN = (
     "BadHostKeyException",
     "SMBAuthenticationError",
     "LogonFailure",
+    "No authentication methods available",
 )
 """What servers of files say to who is not let in: SFTP by paramiko, SMB by smbprotocol."""
 _STATUS = ("status", "status_code", "code")
@@ -60,13 +75,16 @@ def _goes_well(work: Callable[[], None]) -> bool:
 
 def may_pass(error: Exception) -> bool:
     """Say whether the same may go well a moment later: who is refused stays refused."""
-    if outcome.number(error) in outcome.NO_ROOM:
+    if is_full(error):
         return False
-    # FTP's answers that begin with a 5 are about the file or the user.
-    lasting = (LackError, FileNotFoundError, PermissionError, NotImplementedError, ValueError, TypeError, error_perm)
-    if isinstance(error, lasting) or _is_one_of(error, (*_CREDENTIALS, *_EXPIRED, *_UNKNOWN, *_LOGIN)):
+    if isinstance(error, _LASTING) or _is_one_of(error, (*_CREDENTIALS, *_EXPIRED, *_UNKNOWN, *_LOGIN)):
         return False
     return not _is_refusal(error)
+
+
+def is_full(error: BaseException) -> bool:
+    """Say whether there is no room where something was written."""
+    return outcome.number(error) in outcome.NO_ROOM or (isinstance(error, Error) and str(error)[:3] in _NO_ROOM_ON_FTP)
 
 
 def _is_refusal(error: BaseException) -> bool:
@@ -112,7 +130,7 @@ def _is_one_of(error: BaseException, names: Sequence[str]) -> bool:
 
 def explained(error: BaseException, source: str) -> str:
     """Say what went wrong with a source, and what helps."""
-    denied = _denied(error)
+    denied = f"there is no room left ({error})." if is_full(error) else _denied(error)
     if denied:
         return f"{source}: {denied}"
     if isinstance(error, FileNotFoundError):

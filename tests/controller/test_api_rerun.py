@@ -45,12 +45,13 @@ def packed(path: Path) -> Payload:
 
 async def test_a_job_runs_again_with_the_same_wish_however_often_that_is_sent(world: World) -> None:
     task = ArrayTask(id=an_id(3), name="digits-a", index=2, size=4)
-    first = finished(array=task)
+    first = finished(array=task, checkpoint="sftp://me:hunter2@host/kept")
     world.books.save(jobs=[first])
     made = await again(world, submitted_at=5.0)
     assert (made.status, made.json()["id"]) == (201, an_id(7))
     new = world.books.job(an_id(7))
     assert new.spec == replace(first.spec, submitted_at=5.0, array=None)
+    assert made.json()["spec"]["checkpoint"] == first.spec.checkpoint, "kernels hand it in again"
     assert new.timings["magic"] == 5.0
     assert (await again(world, submitted_at=5.0)).status == 200
     assert (await again(world, new=8)).status == 201

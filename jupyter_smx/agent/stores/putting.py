@@ -92,7 +92,7 @@ def _surely_put(ways: _Ways, pair: List[str]) -> None:
         with lines.one() as system:
             path = str(system._strip_protocol(url))  # noqa: SLF001 - what fsspec does with a URL
             folders.make(system, path.rpartition("/")[0])
-            system.put_file(source, path)
+            system.put_file(source, path, **servers.block(system))
 
     tries.surely(work)
 

@@ -58,7 +58,7 @@ class Folders:
 
     def make(self, system: Any, folder: str) -> None:
         """Make a folder unless it is there."""
-        if folder in self._known:
+        if not folder or folder in self._known:
             return
         with self._making:
             if folder not in self._known:
@@ -158,6 +158,11 @@ def sweep(system: Any, top: str, found: Dict[str, Any], writer: str) -> Dict[str
     return whole
 
 
+def block(system: Any) -> Dict[str, int]:
+    """Give the words by which files are written in large blocks where each takes a connection of its own."""
+    return {"block_size": _LARGE} if "ftp" in protocols(system) else {}
+
+
 def write(system: Any, path: str, target: str, writer: str, *, is_same: Callable[[], None]) -> None:
     """Write a file of a folder that is there, and let it take its place when it is whole.
 
@@ -165,9 +170,8 @@ def write(system: Any, path: str, target: str, writer: str, *, is_same: Callable
     """
     folder, _, last = target.rpartition("/")
     aside = f"{folder}/{aside_of(last, writer)}"
-    words = {"block_size": _LARGE} if "ftp" in protocols(system) else {}  # else a connection for each 64 KiB
     try:
-        with open(path, "rb") as file, system.open(aside, "wb", **words) as there:
+        with open(path, "rb") as file, system.open(aside, "wb", **block(system)) as there:
             shutil.copyfileobj(file, there, _LARGE)
             size = file.tell()
         if "sftp" in protocols(system):

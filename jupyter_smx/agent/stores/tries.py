@@ -13,13 +13,13 @@ from jupyter_smx.agent.stores.filesystems import LackError
 
 _NO_ROOM_ON_FTP = ("452", "552")
 """Its answers where the disk is full, or what the user may store is used up."""
+_NAMES = (FileExistsError, IsADirectoryError, NotADirectoryError)
+"""What is said where a name is another thing's already."""
 _LASTING = (
     LackError,
     FileNotFoundError,
     PermissionError,
-    FileExistsError,
-    IsADirectoryError,
-    NotADirectoryError,
+    *_NAMES,
     NotImplementedError,
     ValueError,
     TypeError,
@@ -139,7 +139,7 @@ def explained(error: BaseException, source: str) -> str:
         return f"{source}: fsspec can only read from {objects.protocol(source)}://, and nothing can be written there."
     if isinstance(error, ValueError) and "rotocol" in str(error):
         return f"{source}: fsspec knows no {objects.protocol(source)!r} ({error})."
-    if isinstance(error, error_perm) or _is_refusal(error):
+    if isinstance(error, (error_perm, *_NAMES)) or _is_refusal(error):
         return f"{source}: the store refuses this ({error})."
     return f"{source} cannot be reached ({type(error).__name__}: {error})."
 

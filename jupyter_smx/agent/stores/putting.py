@@ -205,7 +205,7 @@ def _keep(writer: str, folders: servers.Folders, system: Any, top: str, row: Lis
 
     try:
         work()
-    except (FileNotFoundError, ftplib.error_perm) as error:
+    except (FileNotFoundError, ftplib.Error) as error:  # FTP has no word for it
         if tries.is_full(error) or not os.path.exists(path):
             raise
         if set(servers.protocols(system)) & set(_BUCKETS):

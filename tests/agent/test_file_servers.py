@@ -112,24 +112,25 @@ def test_what_cannot_be_put_into_a_folder_that_goes_again_and_again_is_said_and_
     assert (mirror.errors, [path.name for path in there.rglob("*") if path.is_file()]) == ({}, ["c"])
 
 
+@pytest.mark.parametrize(("where", "name"), [(checkpoint.looking, "look"), (checkpoint.FolderStore, "keep")])
 def test_what_got_another_name_during_the_look_costs_no_other_checkpoint(
-    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Any, name: str
 ) -> None:
     there = tmp_path / "kept"
     mirror = checkpoint.Mirror(str(here), checkpoint.FolderStore(str(there), WRITER))
     mirror.keep(LONG_AGO, everything=True)
     (here / "last" / "b").unlink()
     (here / "c.part").write_text("newer")
-    real = looking.look
+    real = getattr(where, name)
 
-    def look(*words: Any, **more: Any) -> Any:
-        found = real(*words, **more)
+    def meanwhile(*words: Any, **more: Any) -> Any:
+        found = real(*words, **more) if name == "look" else None
         if (here / "c.part").exists():
             (here / "c.part").rename(here / "c")
-        return found
+        return found or real(*words, **more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.looking, "look", look)
+        patch.setattr(where, name, meanwhile)
         mirror.keep(LONG_AGO, everything=True)
     assert (there / "last" / "b").exists()
     mirror.keep(LONG_AGO, everything=True)

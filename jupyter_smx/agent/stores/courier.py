@@ -39,7 +39,8 @@ def listing(source: str) -> List[Dict[str, Any]]:
     head, archive = objects.chain(source)
     folder, slash, start = path.rpartition("/") if not head.endswith("/") else (path, "", "")
     if not folder and not archive:  # the whole of a bucket, or of a server
-        folder, start = (slash, start) if slash else (path, "")
+        root = "/" if objects.protocol(source) in objects.SERVERS else ""
+        folder, start = (slash, start) if slash else (path or root, "")
     # Not every store can be asked for a piece of a name; what is too much is left out later, by its key.
     words = {"prefix": start} if start and objects.protocol(source) in _WITH_PREFIX else {}
     found = system.find(folder, detail=True, **words)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import ftplib
 import hashlib
 import os
 import queue
@@ -191,14 +192,27 @@ def _be_whole(system: Any, path: str, size: int) -> None:
         raise ConnectionError(f"the server has {there} of {size} bytes")
 
 
+def _is_folder(system: Any, path: str) -> bool:
+    """Say whether a name is a folder's; a list of FTP may have it wrong while other names beside it come and go."""
+    if "ftp" not in protocols(system):
+        return bool(system.isdir(path))
+    before = system.ftp.pwd()
+    try:
+        system.ftp.cwd(path)
+    except ftplib.error_perm:
+        return False
+    system.ftp.cwd(before)
+    return True
+
+
 def _replace(system: Any, aside: str, target: str) -> None:
     """Rename a file over another one, by two renames where the server has none that replaces a file."""
     try:
         system.mv(aside, target)
     except Exception as error:
-        if system.isdir(target):
+        if _is_folder(system, target):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target) from error
-        if not system.isfile(target):  # nothing is in its way: the server has no rename that would replace it
+        if not system.exists(target):  # nothing is in its way: the server has no rename that would replace it
             system.ftp.rename(aside, target)
             return
         before = f"{aside}{_BEFORE}{target.rpartition('/')[2]}"

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jupyter_smx.agent import outcome
 from jupyter_smx.agent.channels import checkpoint
 from jupyter_smx.agent.channels.checkpoint import SETTLED, TOO_LONG, CheckpointError, FolderStore, Mirror
 
@@ -369,3 +370,27 @@ def test_a_folder_of_somebody_else_is_not_deleted_for_a_file_of_its_name(here: P
     mirror.keep(2 * LONG_AGO)
     assert files(there) == {"plots/mine.png": "precious"}, "and nothing beside it"
     assert list(mirror.errors) == ["plots"]
+
+
+def test_what_may_be_there_since_only_the_answer_was_lost_goes_when_the_job_removes_it(here: Path, there: Path) -> None:
+    class Mute(FolderStore):
+        is_mute = True
+
+        def keep(self, rows: list[checkpoint.Row]) -> list[outcome.Outcome]:
+            came = super().keep(rows)
+            return [outcome.Outcome(outcome.AWAY, "no answer")] * len(came) if self.is_mute else came
+
+    store = Mute(str(there), "algo-1")
+    mirror = Mirror(str(here), store)
+    mirror.restore()
+    first = write(here, "first", "1", LONG_AGO)
+    write(here, "stays", "1", LONG_AGO)
+    mirror.keep(LONG_AGO + 10)
+    assert set(files(there)) == {"first", "stays"}
+    assert mirror.is_away()
+    store.is_mute = False
+    first.unlink()
+    write(here, "second", "2", LONG_AGO)
+    mirror.keep(LONG_AGO + 20)
+    assert files(there) == {"second": "2", "stays": "1"}
+    assert mirror.told()["errors"] == []

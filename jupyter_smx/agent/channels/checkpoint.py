@@ -30,6 +30,9 @@ _NOTES = 5
 _TRIES = 3
 """How often a folder is made that another host takes away before the file is in it."""
 
+_UNSURE: looking.Stamp = (-1, -1, -1)
+"""That of no file: of what may be kept, or not."""
+
 Known = Dict[str, List[int]]
 Row = Tuple[str, str, Optional[looking.Stamp]]
 """A file to be kept: its path, its name, and what it has to be like still when it was read; None: whatever it is."""
@@ -284,6 +287,9 @@ class Mirror:
                 self._known[name] = stamps[name]
                 self._unsettled.pop(name, None)
             else:
+                if found.how == outcome.AWAY:
+                    # It may be there, and only the answer be lost: what the job removes now has to go there, too.
+                    self._known.setdefault(name, _UNSURE)
                 self._say(name, found)
                 # Of one that is gone the job may have made another one since, which the next look finds.
                 is_whole = is_whole and found.how == outcome.FULL

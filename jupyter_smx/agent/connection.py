@@ -180,9 +180,6 @@ class Connection:
             if operation == "read":
                 self._read(header)
                 return
-            if operation == "run" and self.host.current is not None and self.host.current.phase == "ended":
-                self.host.when_free(lambda: None if self._closed else self._answer(header, received))
-                return
             self.send(dict(known(header), re=number, ok=True))
         except RefusedError as refused:
             self.send({"re": number, "ok": False, "code": refused.code, "message": refused.message})

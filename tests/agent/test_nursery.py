@@ -27,7 +27,7 @@ def test_what_a_child_said_before_its_end_is_heard_although_its_end_is_known_fir
     job.on_message = lambda tag, _data: heard.append("first line" if tag == running.FIRST_LINE_TAG else "ending")
     job.on_exit = lambda _status, _reason: heard.append("exit")
     theirs.send(running.FIRST_LINE.pack(running.FIRST_LINE_TAG, 1.0, 2.0))
-    theirs.send(running.ENDING.pack(running.ENDING_TAG, 0))
+    theirs.send(running.ENDING)
     theirs.close()
 
     nursery._ended(job, 0, "")

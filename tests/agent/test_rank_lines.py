@@ -48,6 +48,22 @@ def test_a_line_without_an_end_is_not_kept_for_ever() -> None:
     assert [len(next(shows)) for _ in range(3)] == [len(ONE) + 2, len(ZERO) + 120_000, len(ONE) + 2]
 
 
+@pytest.mark.parametrize("size", [60_000, 65_536, 65_537, 200_000])
+def test_a_flood_is_cut_anywhere_and_torn_nowhere(size: int) -> None:
+    said = [b"[1,%d]<stdout>:step %d loss=%d of rank %d\n" % (at % 2, at, at, at % 2) for at in range(20_000)]
+    text = b"".join(said)
+    assert shown(*(text[at : at + size] for at in range(0, len(text), size))) == text
+
+
+def test_a_piece_that_is_longer_than_what_is_kept_stays_its_ranks() -> None:
+    long = ZERO + b"x" * 150_000
+    chunks = [*(long[at : at + 65_536] for at in range(0, len(long), 65_536)), b"y\n" + ONE + b"b\n"]
+    said = shown(*chunks)
+    assert said.count(b"x") == 150_000
+    assert ONE + b"b\n" in said
+    assert all(line.startswith((ZERO, ONE)) for line in said.splitlines())
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.text("ab [],:<>", max_size=12)), max_size=12),
     st.integers(),

@@ -362,7 +362,7 @@ class Nursery:
             for frame in wire.Decoder().feed(data[:size]):
                 self._on_imported(one, frame.header)
             return True
-        size = {running.FIRST_LINE_TAG: running.FIRST_LINE.size, running.ENDING_TAG: running.ENDING.size}.get(tag, 1)
+        size = running.FIRST_LINE.size if tag == running.FIRST_LINE_TAG else 1
         if len(data) < size:
             return False
         one.buffer = data[size:]

@@ -31,12 +31,10 @@ NAME = "smx-job"
 BROKEN = 70
 """Exit code of a child that could not make itself ready."""
 
-# What a running job tells the agent first: two doubles, awake and first line. Binary, for it delays the user.
+# The only message of a running job to the agent: two doubles, awake and first line. Binary, for it delays the user.
 FIRST_LINE = struct.Struct(">Bdd")
 FIRST_LINE_TAG = 1
-ENDING = struct.Struct(">BB")
-ENDING_TAG = 2
-"""Tag of a job's last words: all is done and written down, and its exit code is this."""
+ENDING = b"\x02"
 
 
 def _write(path: str, text: str) -> None:
@@ -301,7 +299,7 @@ def to_the_end(sock: socket.socket, live: Callable[[], int]) -> NoReturn:
         code = live()
         if os.getpid() == born:  # a script that was forked beside what serves it is not all of the job
             with contextlib.suppress(OSError):
-                sock.send(ENDING.pack(ENDING_TAG, code & 0xFF))
+                sock.send(ENDING)
     except BaseException:  # noqa: BLE001 - border: whatever happens, this process must not go on as a second zygote
         traceback.print_exc()
         cell.flush()

@@ -107,7 +107,6 @@ class Host:
         self.highest_lease = 0
         self.spoilt = ""
         self._tidying = False
-        self._waiting: List[Callable[[], None]] = []
         self._pause = Pause(self.loop, self._empty_trash, lambda: disk.is_scarce(self.folder.trash))
         self.ending = False
         self._deadline_timer: Optional[Timer] = None
@@ -192,17 +191,10 @@ class Host:
         """Remove what the last job left in memory; says what it was."""
         return clean.sweep(self.folder, self._certificate, private=self.is_private())
 
-    def remember(self, job: Work) -> None:
-        """Keep of a job that has its record what a greeting says of it."""
-        self.jobs[job.id] = Ended(job)
-
-    def when_free(self, call: Callable[[], None]) -> None:
-        """Call when the process of a job that has its record is gone, too, and the host was made clean."""
-        self._waiting.append(call)
-
     def job_over(self, job: Work) -> None:
         """Make the host ready for the next job, or end it when it cannot be made clean."""
         self.current = None
+        self.jobs[job.id] = Ended(job)
         disk.keep_reserve(self.folder.spool)
         self.nursery.park()
         self.mounts.clear()
@@ -221,9 +213,6 @@ class Host:
             self.end(self.spoilt, code=4)
             return
         self._pause.soon()
-        waiting, self._waiting = self._waiting, []
-        for call in waiting:
-            call()
 
     def _trim_inputs(self, job: Work) -> None:
         if job.spec["channels"]:
@@ -236,11 +225,8 @@ class Host:
         return self.store().needs_emptying()
 
     def _empty_trash(self) -> None:
-        if self.current is not None:
+        if self.current is not None or self._tidying:  # two at one copy would spoil it
             return  # its end is the next occasion
-        if self._tidying:  # two at one copy would spoil it
-            self._pause.soon()
-            return
         self._pause.used()
         if self._has_trash():
             self._tidying = True
@@ -248,6 +234,7 @@ class Host:
 
     def _tidied(self, _result: Optional[Dict[str, Any]], _error: str) -> None:
         self._tidying = False
+        self._pause.again()
 
     def _tidy(self) -> Dict[str, Any]:
         """Do what an idle host has time for, in a process of its own."""

@@ -1,4 +1,4 @@
-"""The pause in which a host tidies up: after its jobs, and now and then where they follow each other without one."""
+"""When a host tidies up: in a pause after its jobs, and now and then where they follow each other without one."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class _Loop(Protocol):
 
 
 class Pause:
-    """Calls ``tidy`` once nothing was left for a while; where that is no moment for it, it asks again by `soon`.
+    """Calls ``tidy`` once nothing was left for a while, and at once where that was long ago or ``is_urgent``.
 
-    Where ``is_urgent``, as there is hardly room for the next job, it does not wait.
+    ``tidy`` may find that this is no moment for it, as a job runs; it says by `used` that it was one.
     """
 
     def __init__(
@@ -43,17 +43,23 @@ class Pause:
         now = self._clock()
         if self._left_since is None:
             self._left_since = now
-        is_urgent = self._is_urgent()
         if self._timer is not None:
-            if not is_urgent and now - self._left_since > _LONGEST:
-                return
             self._timer.cancel()
-        self._timer = self._loop.later(0.0 if is_urgent else _PAUSE, self._over)
+            self._timer = None
+        if now - self._left_since > _LONGEST or self._is_urgent():
+            self._tidy()
+        else:
+            self._timer = self._loop.later(_PAUSE, self._over)
+
+    def again(self) -> None:
+        """Say that what was tidied up is; something may have been left since that began."""
+        if self._left_since is not None:
+            self.soon()
 
     def _over(self) -> None:
         self._timer = None
         self._tidy()
 
     def used(self) -> None:
-        """Say that this pause was used: nothing is left."""
+        """Say that this pause is used: nothing else is left."""
         self._left_since = None

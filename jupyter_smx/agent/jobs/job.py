@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.hosts.host import Host
     from jupyter_smx.agent.system.loop import Timer
 
-_PATIENCE = 5.0  # for a process that hears its wish, and for one that said that it leaves
+_SEND_PATIENCE = 5.0
 _GONE_PATIENCE = 2.0
 _LOOK_AGAIN = 0.005
 
@@ -80,7 +80,6 @@ class Job:
         self._oom_before = 0
         self._oom = 0
         self._reported = False
-        self._leaving = False
         # By the names that this host has for them, where they can be taken by a rename.
         self._outputs = outputs(spec, host.place._replace(base=host.folder.ml))
         self._continuous = continuous.of(host, job, spec, self._outputs)
@@ -136,13 +135,14 @@ class Job:
             self._refuse(f"host: no process could be parked for this job. {why}")
             return
         self.child = self.wished.child = taken
-        taken.on_message, taken.on_exit, taken.on_born = self._heard, self._gone, self.wished.tell
+        taken.on_message, taken.on_exit, taken.on_born = self._heard, self._exited, self.wished.tell
         folder = self.host.spool.adopt(taken.slot, self.id)
         code = {} if self._puts_code else {"trees": self.host.folder.trees, "target": self._code_folder()}
-        self.phase, frame = "running", wire.encode({"spec": self.spec, "folder": folder, **code})
+        frame = wire.encode({"spec": self.spec, "folder": folder, **code})
+        self.phase = "running"
         self._sampler.start(taken.pid)
         try:
-            taken.sock.settimeout(_PATIENCE)
+            taken.sock.settimeout(_SEND_PATIENCE)
             taken.sock.sendall(frame)
             taken.sock.settimeout(None)
         except OSError as error:
@@ -167,37 +167,10 @@ class Job:
             self.at.update(awake=awake, first_line=first_line)
             moments = {name: self.at[name] for name in ("received", "awake", "first_line")}
             self.tell("first_line", at=moments)
-        elif tag == running.ENDING_TAG:
+        elif data == running.ENDING:
             self._reported = True
             self.host.nursery.park_the_first()
             self._sampler.finish()
-            if self._leaves_alone():
-                self._leaving = True
-                self._exited(running.ENDING.unpack(data)[1] << 8, "")
-                self._limit_timer = self.host.loop.later(_PATIENCE, self.wished.kill)
-
-    def _leaves_alone(self) -> bool:
-        """Say whether all that is left of this job is memory that its process gives back.
-
-        That takes milliseconds, or seconds where there was much: the next job waits for it, a verdict need not.
-        Where hosts share their shared memory, only the end tells what nobody uses.
-        """
-        one = self.child
-        if one is None or self.phase != "running" or self.wished.cause or not self.host.is_private():
-            return False
-        one.cpu = process.cpu_seconds(one.pid)
-        return process.is_single(one.pid) and not self.host.strangers()
-
-    @surely
-    def _gone(self, status: Optional[int], reason: str) -> None:
-        """Take note that the job's process is gone."""
-        if not self._leaving:
-            self._exited(status, reason)
-            return
-        self._leaving = False
-        self._limit_timer.cancel()  # type: ignore[union-attr]
-        if self.phase == "ended":
-            self.host.job_over(self)
 
     def _roots(self) -> List[int]:
         return [self.child.pid, *self.host.strangers()] if self.child is not None and self.child.pid else []
@@ -349,10 +322,8 @@ class Job:
             self.host.spoilt = f"host: the record of job {self.id} cannot be written: {why}"
             record["errors"].append(self.host.spoilt)
         self.phase = "ended"
-        self.host.remember(self)
         self.tell("ended", record=record)
-        if not self._leaving:
-            self.host.job_over(self)
+        self.host.job_over(self)
 
     def view(self) -> Dict[str, Any]:
         """Give what a greeting says of it."""

@@ -43,13 +43,15 @@ def whole(chunks: Iterable[bytes]) -> Iterator[bytes]:
     held, rest = _Held(), b""
     for chunk in chunks:
         rest += chunk
-        if rest.endswith(b"\n") or len(rest) > _LONGEST:
-            complete, rest = rest, b""
-        else:  # the last piece may go on in the next chunk, and a tag may be cut by its end
-            begins = [found.start() for found in _TAG.finditer(rest)]
-            last = max([rest.rfind(b"\n") + 1, *begins])
-            complete, rest = rest[:last], rest[last:]
+        # The last piece may go on in the next chunk, and a tag may be cut by its end.
+        begins = [0, *(found.start() for found in _TAG.finditer(rest))]
+        last = max(rest.rfind(b"\n") + 1, begins[-1])
+        complete, rest = rest[:last], rest[last:]
         yield from filter(None, held.pieces(complete))
+        if len(rest) > _LONGEST:  # what has no end is shown, and what follows goes on behind the same tag
+            tag = _TAG.match(rest)
+            yield rest
+            rest = tag.group() if tag else b""
     yield from filter(None, held.pieces(rest))
-    for tag, said in held.begun.items():
-        yield tag + said + b"\n"
+    for tag_of, said in held.begun.items():
+        yield tag_of + said + b"\n"

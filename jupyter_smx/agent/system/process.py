@@ -129,11 +129,6 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def is_single(pid: int) -> bool:
-    """Say whether a process is there, has one thread and no children."""
-    return stat(pid)[17:18] == ["1"] and not children(pid)  # field 20 of stat(5), counted after the name
-
-
 def most_memory(used: resource.struct_rusage) -> int:
     """Give the bytes of memory that a process had at most; Linux counts them in KiB, macOS one by one."""
     return int(used.ru_maxrss) * (1024 if LINUX else 1)

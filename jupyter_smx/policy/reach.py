@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ MAX_FOUND = 10_000
 
 _FILE_HERE = re.compile(r"(?:^|::)(?:(?:file|local):|/|[^:]*$)", re.IGNORECASE)
 """A URL, or the last part of a chain of them, that is a file of the machine it is read on."""
+_MPI = "sagemaker_mpi_enabled"
 _MEET_IN_FOLDERS = ("mpi", "pyspark")
 """What starts a script on several hosts by files in their folders."""
 _PACKED = ("send", "shared", "source_dir")
@@ -73,15 +75,25 @@ def check(spec: JobSpec, *, same_paths: bool) -> None:
 
 
 def _check_distribution(spec: JobSpec) -> None:
-    runner = spec.distribution.runner if spec.distribution else ""
+    runner = spec.distribution.runner if spec.distribution else _by_hyperparameters(spec)
     if runner in _MEET_IN_FOLDERS and spec.instance_count() > 1:
+        said = f"--distribution {runner}" if spec.distribution else f"--hp {_MPI}"
         raise ValidationError(
-            f"--distribution {runner}: hosts of the engine {spec.engine} cannot start it on several hosts.",
+            f"{said}: hosts of the engine {spec.engine} cannot start it on several hosts.",
             field="distribution",
             value=runner,
             rule="Its hosts meet in each other's folders, which they do not see there.",
             cure="Ask for one host with --instance-count 1, or name an engine whose hosts share a machine by --engine.",
         )
+
+
+def _by_hyperparameters(spec: JobSpec) -> str:
+    """Give the runner that a training job asks for by SageMaker's own hyperparameters, "" for none of those."""
+    try:
+        flag = json.loads(spec.hyperparameters.get(_MPI, "false"))
+    except ValueError:
+        flag = True  # a text, which is true to Python
+    return "mpi" if flag and spec.kind == "train" and spec.contract == "v2" else ""
 
 
 def needs(spec: JobSpec, here: Iterable[Here]) -> tuple[str, ...]:

@@ -131,3 +131,16 @@ def test_what_meets_in_folders_of_hosts_is_refused_where_they_do_not_see_each_ot
     assert refused.value.cure
     reach.check(two, same_paths=True)
     reach.check(a_spec(**wish), same_paths=False)
+
+
+@pytest.mark.parametrize(
+    ("flag", "is_refused"), [("true", True), ("1", True), ("True", True), ("false", False), ("0", False), (None, False)]
+)
+def test_mpi_by_the_hyperparameter_of_sagemaker_is_no_other_wish(flag: str | None, *, is_refused: bool) -> None:
+    wished = {"sagemaker_mpi_enabled": flag} if flag is not None else {}
+    two = a_spec(hyperparameters=wished, instance_groups=(InstanceGroup(instance_count=2),))
+    if not is_refused:
+        reach.check(two, same_paths=False)
+        return
+    with pytest.raises(ValidationError, match=r"--hp sagemaker_mpi_enabled: .* on several hosts"):
+        reach.check(two, same_paths=False)

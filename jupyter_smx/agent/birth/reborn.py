@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 import tempfile
-from typing import Any, Dict, List, NoReturn, Tuple
+from typing import TYPE_CHECKING, Any, Dict, NoReturn
 
 from jupyter_smx.agent.birth import trial
 from jupyter_smx.agent.code import cell
 from jupyter_smx.agent.system import process
+
+if TYPE_CHECKING:
+    import socket
 
 _PATH = "PYTHONPATH"
 
@@ -38,14 +40,13 @@ def become(sock: socket.socket, state: Dict[str, Any]) -> NoReturn:
         os.execve(sys.executable, words, environment)  # noqa: S606 - the same program
 
 
-def recall(words: List[str]) -> Tuple[socket.socket, Dict[str, Any]]:
-    """Be what :func:`become` began: ``words`` are the numbers of the socket and of the state's file; gives both."""
-    sock = socket.socket(fileno=int(words[0]))
+def recall(sock: socket.socket, number: int) -> Dict[str, Any]:
+    """Be what :func:`become` began, by its socket and the number of the state's file; gives the state."""
     os.set_inheritable(sock.fileno(), False)
-    with open(int(words[1]), encoding="utf-8") as file:
+    with open(number, encoding="utf-8") as file:
         state: Dict[str, Any] = json.load(file)
     trial.import_all([])
     sys.path[:] = state["path"]
     if state["python_path"] is not None:
         os.environ[_PATH] = state["python_path"]
-    return sock, state
+    return state

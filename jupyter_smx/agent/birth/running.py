@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import struct
 import sys
 import traceback
@@ -21,7 +22,6 @@ from jupyter_smx.agent.system import devices, disk, process, threads
 from jupyter_smx.agent.system.environment import THREAD_VARIABLES
 
 if TYPE_CHECKING:
-    import socket
     import types
 
 _SETTABLE = "a name holds no =, neither it nor its value a NUL, and all letters are ones that can be written."
@@ -309,9 +309,10 @@ def to_the_end(sock: socket.socket, live: Callable[[], int]) -> NoReturn:
 
 def live_again(words: List[str]) -> NoReturn:
     """Go on where :meth:`Job.make_ready` began anew."""
-    sock, state = reborn.recall(words)
+    sock = socket.socket(fileno=int(words[0]))
 
     def begin() -> int:
+        state = reborn.recall(sock, int(words[1]))
         show_lines(os.dup(1))
         job = Job(sock, state["message"], Place(**state["place"]), state["notes"])
         job.awake = state["awake"]

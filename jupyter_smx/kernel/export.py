@@ -243,7 +243,7 @@ def _description(job: Job) -> dict[str, Any]:
         "instance_groups": to_builtins(spec.instance_groups),
         "keep_alive": spec.keep_alive,
         "max_run": spec.max_run,
-        "image": job.image.words() if job.image else spec.image,
+        "image": job.image.whole() if job.image else spec.image,
         "environment": secret.without(spec.environment),
         "python_version": spec.python_version,
         "inputs": shown["channels"],

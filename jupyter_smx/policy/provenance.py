@@ -31,7 +31,7 @@ def provenance_of(job: Job, hosts: Sequence[Host], records: Mapping[str, Mapping
     machine = hosts[0].machine if hosts else Machine()
     return Provenance(
         code_sha256=hashlib.sha256(spec.source.encode(errors="surrogatepass")).hexdigest(),
-        image=job.image.words() if job.image else "",
+        image=job.image.whole() if job.image else "",
         python=machine.executable or spec.python,
         python_version=hosts[0].python_version if hosts else "",
         packages=dict(sorted(packages.items(), key=lambda item: item[0].lower())),

@@ -66,7 +66,8 @@ def fetched(job: Job, message: str, now: float) -> Job:
 
 def is_fetching(job: Job) -> bool:
     """Say whether a job's image is downloaded now, before it has hosts."""
-    return job.state is SecondaryStatus.DOWNLOADING and not job.cluster
+    wants = bool(job.spec.image) and job.image is None
+    return wants and job.state is SecondaryStatus.DOWNLOADING and not job.cluster
 
 
 def _stands(job: Job, state: SecondaryStatus, message: str, now: float) -> Job:

@@ -108,7 +108,7 @@ def test_who_cannot_start_one_learns_why(monkeypatch: pytest.MonkeyPatch) -> Non
         patch.setattr(os, "geteuid", lambda: 1000)
         assert "Only root" in dockerd.hindrance()
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(dockerd, "_path", lambda: "/nowhere")
+    monkeypatch.setattr(dockerd, "path", lambda: "/nowhere")
     assert "make dockerd" in dockerd.hindrance()
 
 

@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo picture lab test test-py test-js test-ui chromium openmpi java docker.io dockerd dockerd-stop image lint format types types-check docs bench wheel clean
+.PHONY: help env build demo picture lab test test-py test-js test-ui programs packages chromium openmpi java docker.io podman dockerd dockerd-stop image lint format types types-check docs bench wheel clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -45,41 +45,50 @@ AGAIN := $(if $(CI),--reruns 1 -raR)
 
 test: test-py test-js test-ui ## run every test
 
-test-py: build openmpi java docker.io
+test-py: build openmpi java docker.io podman
 	$(VENV)/bin/python -m pytest $(AGAIN)
 
+# Large packages that some tests run with; else the first of these tests installs them.
+packages: $(STAMP)
+	@$(VENV)/bin/python tests/faults/pytorch.py || true
+
+# Beside other steps, as CI has it, five seconds are short for a test that takes a tenth of one.
 test-js: build
-	jlpm test
+	jlpm test $(if $(CI),--testTimeout=60000)
 
 # A call of its own: the browser's driver has an event loop that the other tests' plugins would close.
 test-ui: build chromium ## run the tests in a real browser
 	timeout 2700 $(VENV)/bin/python -m pytest ui-tests --confcutdir ui-tests $(AGAIN)
 
-# Only root may install one; without one the tests themselves say what to do.
+# Debian's packages, where what they bring is missing and root may install it; else the tests themselves say what to do.
+# On a machine with an init of the old kind Docker's own daemon would stay up with nobody to end it: run level 1 has none.
+DEBIAN := test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && apt-get update -q && \
+  RUNLEVEL=1 apt-get install -y -q --no-install-recommends
+
+programs: chromium openmpi java docker.io podman ## install what the tests need of Debian; as root
+
 chromium:
-	@test -n "$(CHROMIUM)" || { test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && \
-	  apt-get update -q && apt-get install -y -q --no-install-recommends chromium; } || true
+	@test -n "$(CHROMIUM)" || { $(DEBIAN) chromium; } || true
 
-# Two hosts that compute together by MPI; without it their tests say what is missing.
+# Two hosts that compute together by MPI.
 openmpi:
-	@command -v mpirun >/dev/null || { test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && \
-	  apt-get update -q && apt-get install -y -q --no-install-recommends openmpi-bin libopenmpi-dev; } || true
+	@command -v mpirun >/dev/null || { $(DEBIAN) openmpi-bin libopenmpi-dev; } || true
 
-# Spark, which runs on it; without it its tests say what is missing.
+# Spark, which runs on it.
 java:
-	@command -v java >/dev/null || { test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && \
-	  apt-get update -q && apt-get install -y -q --no-install-recommends default-jre-headless; } || true
+	@command -v java >/dev/null || { $(DEBIAN) default-jre-headless; } || true
 
-# What the Docker engine's tests start where no daemon answers; without it they say what is missing. On a machine with an
-# init of the old kind the package's own daemon would stay up with nobody to end it: run level 1 has none.
-docker.io: $(STAMP)
-	@$(VENV)/bin/python -m jupyter_smx.testing.dockerd find >/dev/null || command -v dockerd >/dev/null || { \
-	  test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && \
-	  apt-get update -q && RUNLEVEL=1 apt-get install -y -q --no-install-recommends docker.io; } || true
-	@command -v docker-registry >/dev/null || { test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && \
-	  apt-get update -q && RUNLEVEL=1 apt-get install -y -q --no-install-recommends docker-registry; } || true
+# What the Docker engine's tests start where no daemon answers.
+docker.io:
+	@command -v dockerd >/dev/null || $(VENV)/bin/python -m jupyter_smx.testing.dockerd find >/dev/null 2>&1 || \
+	  { $(DEBIAN) docker.io; } || true
+	@command -v docker-registry >/dev/null || { $(DEBIAN) docker-registry; } || true
 
-dockerd: docker.io ## start a Docker daemon of this checkout's own, if none answers; as root
+# Another daemon for the Docker engine.
+podman:
+	@command -v podman >/dev/null || { $(DEBIAN) podman netavark aardvark-dns catatonit; } || true
+
+dockerd: $(STAMP) docker.io ## start a Docker daemon of this checkout's own, if none answers; as root
 	@$(VENV)/bin/python -m jupyter_smx.testing.dockerd start
 
 dockerd-stop: $(STAMP) ## end that daemon; its images stay in .dockerd

@@ -503,6 +503,7 @@ export interface HostProvenance {
   instance_type: string;
   isolation: string;
   isolation_reason: string;
+  given_up: string[];
   limits: HostLimits;
   machine: Machine;
 }
@@ -692,6 +693,7 @@ export interface JobSpec {
   checkpoint: string;
   checkpoint_local_path: string;
   disable_output_compression: boolean;
+  network_isolation: boolean;
   after: string[];
   revision: Revision | null;
   submitted_at: number;

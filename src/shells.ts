@@ -82,7 +82,7 @@ async function opened(whose: IWhose, options: IShellOptions): Promise<void> {
   }
   const command = await commandFor(whose, options);
   if (command) {
-    await typed(lineOf(command), options);
+    await typed(lineOf(command), whose.instead, options);
   }
 }
 
@@ -107,7 +107,7 @@ async function commandFor(
  * is shown as the page shows terminals: Notebook 7 has a page for each. So the line goes its own way, in a connection of
  * its own, and whoever leaves the shell has a terminal.
  */
-async function typed(line: string, { app }: IShellOptions): Promise<void> {
+async function typed(line: string, instead: string, { app, trans }: IShellOptions): Promise<void> {
   const session = await app.serviceManager.terminals.startNew();
   try {
     await app.commands.execute(NEW_TERMINAL, { name: session.name });
@@ -116,19 +116,32 @@ async function typed(line: string, { app }: IShellOptions): Promise<void> {
     throw reason;
   }
   session.send({ type: 'stdin', content: [`${line}\r`] });
-  leave(session);
+  const lost = trans.__('The terminal heard nothing of it. Type in it: %1', instead);
+  void told(left(session, lost));
 }
 
-/** Give a connection up as soon as what was said in it is sent; the terminal stays. */
-function leave(session: Terminal.ITerminalConnection): void {
-  const look = (): void => {
-    if (session.connectionStatus !== 'connecting' && !session.isDisposed) {
+/**
+ * Give a connection up as soon as what was said in it is sent; the terminal stays. Where there never was a connection
+ * the line was not sent either: `lost` says so.
+ */
+function left(session: Terminal.ITerminalConnection, lost: string): Promise<void> {
+  return new Promise((done, fail) => {
+    const look = (): void => {
+      const status = session.connectionStatus;
+      if (status === 'connecting') {
+        return;
+      }
       session.connectionStatusChanged.disconnect(look);
       session.dispose();
-    }
-  };
-  session.connectionStatusChanged.connect(look);
-  look();
+      if (status === 'connected') {
+        done();
+      } else {
+        fail(new Error(lost));
+      }
+    };
+    session.connectionStatusChanged.connect(look);
+    look();
+  });
 }
 
 /** The words of a command as one line for a shell, whatever is in them. */

@@ -56,7 +56,7 @@ def _ours() -> dict[tuple[int, str], side_doors.Seen]:
     line = f"{RUN}={os.environ[RUN]}"
     return {
         (seen.pid, seen.started): seen
-        for seen in side_doors.processes()
+        for seen in side_doors.processes(line)
         if seen.pid != os.getpid() and seen.has(line) and (seen.host() or "jupyter_smx.controller" in seen.command)
     }
 

@@ -42,7 +42,7 @@ def main(arguments: Optional[List[str]] = None) -> None:
         from jupyter_smx.agent.birth import running  # noqa: PLC0415 - each process loads what it needs
 
         running.live_again(words[1:])
-    if words[:1] == ["reach"] and len(words) > 3:  # noqa: PLR2004 - a folder, a host and what is run there
+    if words[:1] == ["reach"] and len(words) > 4:  # noqa: PLR2004 - a folder, this program, a host and what is run there
         from jupyter_smx.agent.launchers import mpi  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(mpi.reach(words[1:]))

@@ -51,7 +51,7 @@ def encode(header: Header, body: Optional[bytes] = None) -> bytes:
 def _header(text: bytes) -> Header:
     try:
         header = json.loads(text.decode())
-    except (ValueError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise WireError(f"header: not JSON ({error}).") from error
     if not isinstance(header, dict):
         raise WireError(f"header: {type(header).__name__} is not a JSON object.")

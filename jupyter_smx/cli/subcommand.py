@@ -43,5 +43,4 @@ def document(job: Job) -> dict[str, Any]:
     passwords.
     """
     record: dict[str, Any] = secret.shown_record(to_builtins(job))
-    record["spec"]["environment"] = secret.without(job.spec.environment)
     return record | {"status": job.status().value, "secondary_status": job.state.value}

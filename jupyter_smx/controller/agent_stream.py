@@ -18,6 +18,7 @@ from jupyter_smx.model.errors import (
     VersionMismatchError,
     from_body,
 )
+from jupyter_smx.policy import hearing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -200,7 +201,8 @@ class AgentStream:
 
     def _adopt(self, jobs: object) -> None:
         for job, facts in (jobs if isinstance(jobs, dict) else {}).items():
-            self._leases.setdefault(job, facts["lease"])
+            if isinstance(facts, dict):  # all else of it is looked at by whoever greeted
+                self._leases.setdefault(job, hearing.count(facts.get("lease")))
 
     def _note_lease(self, op: str, fields: Mapping[str, Any]) -> None:
         if op == "run":
@@ -235,7 +237,7 @@ class AgentStream:
         return UnavailableError(f"The agent on {self.host} cannot be reached. {reason}", transient=True)
 
     def _refusal(self, op: str, header: Mapping[str, Any]) -> SmxError:
-        code, message = str(header.get("code", "")), str(header.get("message", ""))
+        code, message = hearing.text(header.get("code", "")), hearing.text(header.get("message", ""))
         text = f"The agent on {self.host} refused {op!r}: {message or code}"
         kind = _REFUSALS.get(code)
         return kind(text) if kind else from_body(ErrorBody(code=code, message=text))

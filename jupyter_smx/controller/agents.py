@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_smx.agent.wire import PROTOCOL
 from jupyter_smx.controller.agent_stream import AgentStream
 from jupyter_smx.model.errors import UnavailableError, VersionMismatchError
+from jupyter_smx.policy import hearing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -104,12 +105,21 @@ class Agents:
         try:
             reply, _ = await stream.request("hello", timeout=self._timeout, protocol=PROTOCOL, epoch=epoch)
             _check_protocol(host, reply)
+            greeting = hearing.greeting(reply)
+        except hearing.GarbledError as error:
+            self._forsake(handle.cluster, host, stream)
+            raise UnavailableError(
+                f"What answers on {host} is no agent of ours: its greeting cannot be read ({error}).", transient=True
+            ) from error
         except BaseException:
-            self._streams.get(handle.cluster, {}).pop(host, None)
-            self._bury(stream)
+            self._forsake(handle.cluster, host, stream)
             raise
         self._streams.setdefault(handle.cluster, {})[host] = stream
-        return reply
+        return greeting
+
+    def _forsake(self, cluster: str, host: str, stream: AgentStream) -> None:
+        self._streams.get(cluster, {}).pop(host, None)
+        self._bury(stream)
 
     async def _connect(self, engine: Engine, handle: Handle, host: str) -> AgentStream:
         try:

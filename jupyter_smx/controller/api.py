@@ -125,10 +125,10 @@ class Jobs(Handler):
             return
         self.answer({"jobs": self.desk.jobs(limit, self.get_query_argument("before", ""), status)})
 
-    def post(self) -> None:
+    async def post(self) -> None:
         """Take a job; on a warm pool it is on its way to the host before the answer is."""
         wish = self.body(Submission)
-        job, is_new = self.desk.submit(wish.id, wish.spec)
+        job, is_new = self.desk.submit(wish.id, wish.spec, await self.desk.intake.recall(wish.spec))
         self.answer_job(job, 201 if is_new else 200)
 
 
@@ -138,7 +138,7 @@ class Plans(Handler):
     async def post(self) -> None:
         """Say where a wish would run and why; nothing is created."""
         spec = self.body(Plan).spec
-        self.answer(self.desk.plan(spec, await self.desk.image_of(spec)))
+        self.answer(self.desk.plan(spec, await self.desk.intake.image_of(spec)))
 
 
 class OneJob(Handler):
@@ -165,12 +165,13 @@ class OneJob(Handler):
 class Rerun(Handler):
     """The wish that a job runs once more."""
 
-    def post(self, ref: str) -> None:
+    async def post(self, ref: str) -> None:
         """Take its wish again, under a new id; the same request again gives the same job."""
         asked = self.body(Again)
         job = self.desk.job(ref)
         kept = self.around.staging.folder(job.id).source_dir
-        new, is_new = self.desk.submit(asked.id, spec_again(job, asked.submitted_at, kept))
+        spec = spec_again(job, asked.submitted_at, kept)
+        new, is_new = self.desk.submit(asked.id, spec, await self.desk.intake.recall(spec))
         self.answer_job(new, 201 if is_new else 200)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from jupyter_smx.model import secret
 from jupyter_smx.model.array import MAX_TASKS, Array, ArrayTask, TaskWish, array_summary, task_id
 from jupyter_smx.model.errors import ResourceInUseError, ValidationError
 from jupyter_smx.model.name import check_id, job_name, task_name
@@ -100,7 +101,7 @@ class ArrayDesk:
                 index=index,
                 size=size,
                 label=each.label,
-                values=each.hyperparameters,
+                values=secret.shown_values(each.hyperparameters),
                 title=wish.title,
                 max_concurrent=wish.max_concurrent,
             )

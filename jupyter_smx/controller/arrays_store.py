@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import Column, Float, Index, LargeBinary, String, Table, bindparam, exists, func, insert, or_, select
 
 from jupyter_smx.controller import tables
-from jupyter_smx.controller.database import unreadable
+from jupyter_smx.controller.database import readable, unreadable
 from jupyter_smx.model.array import Array, ArrayCounts, kind_of
 from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, nearest
 from jupyter_smx.model.job import JobSummary
@@ -149,19 +149,19 @@ class ArrayRecords:
 
     def tasks(self, array_id: str) -> list[JobSummary]:
         """Give the tasks of an array in their order, as of the last write of each, without those that were deleted."""
-        return [_decode_summary(row[0]) for row in self._rows("tasks", ref=array_id)]
+        return readable(_decode_summary, self._rows("tasks", ref=array_id))
 
     def singles(self, limit: int) -> list[JobSummary]:
         """Give the newest jobs that are no tasks."""
-        return [_decode_summary(row[0]) for row in self._rows("singles", count=limit)]
+        return readable(_decode_summary, self._rows("singles", count=limit))
 
     def first(self, array_id: str, status: Status) -> JobSummary | None:
         """Give the first task of an array that has a status."""
         rows = self._rows("of_status", ref=array_id, status=status.value)
-        return _decode_summary(rows[0][0]) if rows else None
+        return next(iter(readable(_decode_summary, rows)), None)
 
     def _read(self, statement: str, **values: object) -> list[Array]:
-        return [_decode_array(row[0]) for row in self._rows(statement, **values)]
+        return readable(_decode_array, self._rows(statement, **values))
 
     def _rows(self, statement: str, **values: object) -> list[Any]:
         try:

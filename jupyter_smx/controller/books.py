@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from jupyter_smx.controller.clock import WAS_SET, Apart, steady_clock
+from jupyter_smx.controller.fencing import alone
 from jupyter_smx.controller.line import Line
 from jupyter_smx.engines.processes import boot_id
 from jupyter_smx.model.advice import JobAdvice
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from jupyter_smx.model.progress import Outlook, StepPace
     from jupyter_smx.model.usage import JobUsage
     from jupyter_smx.policy.limits import Limits
+
+_log = logging.getLogger(__name__)
 
 
 class Books:
@@ -82,7 +86,8 @@ class Books:
 
     def _find_holder(self, cluster: Cluster) -> None:
         if cluster.state is ClusterState.AVAILABLE and cluster.last_job:
-            self.holders[cluster.id] = self.store.find_job(cluster.last_job)
+            with alone(_log, "Whose pool {} was is not known", cluster.name()):
+                self.holders[cluster.id] = self.store.find_job(cluster.last_job)
 
     def save(
         self,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 from sqlalchemy import create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
@@ -17,7 +19,12 @@ from jupyter_smx.controller.tables import REVISIONS
 from jupyter_smx.model.errors import ValidationError, VersionMismatchError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
     from sqlalchemy import Connection
+
+_Record = TypeVar("_Record")
+_log = logging.getLogger(__name__)
 
 MOUNTS = Path("/proc/self/mounts")
 CURE = "Set JUPYTER_SMX_DATA_DIR to a folder on a disk of this machine."
@@ -79,6 +86,19 @@ def unreadable(path: Path, error: BaseException) -> RecordsError:
         cure=f"Put a copy back, or move {path.name} and the files beside it that begin with its name elsewhere: "
         "the next controller begins new records, and hosts that still run end by their own deadline.",
     )
+
+
+def readable(decode: Callable[[bytes], _Record], rows: Iterable[Sequence[Any]]) -> list[_Record]:
+    """Give the records in the first column of ``rows``; one that is none is logged and hides no other."""
+    return [record for row in rows for record in _if_readable(decode, row[0])]
+
+
+def _if_readable(decode: Callable[[bytes], _Record], record: bytes) -> tuple[_Record, ...]:
+    try:
+        return (decode(record),)
+    except msgspec.DecodeError as error:
+        _log.error("A record that cannot be read is left out (%s): %.200r", error, record)
+        return ()
 
 
 def _is_damaged(error: BaseException) -> bool:

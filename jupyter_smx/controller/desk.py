@@ -10,32 +10,24 @@ from msgspec.structs import asdict, replace
 
 from jupyter_smx.controller import checkup
 from jupyter_smx.controller.arrays import ArrayDesk
+from jupyter_smx.controller.intake import Intake
 from jupyter_smx.controller.shells import Shells
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.comparison import Comparison, compare
 from jupyter_smx.model.errors import (
     RefusedError,
     ResourceInUseError,
-    ResourceNotFoundError,
     ValidationError,
 )
 from jupyter_smx.model.event import Changes, PoolSummary
-from jupyter_smx.model.image import Image
 from jupyter_smx.model.instance import TypesListing
-from jupyter_smx.model.job import Job, JobSummary, Transition
 from jupyter_smx.model.name import check_id, job_name
-from jupyter_smx.model.status import SecondaryStatus, Status, is_final, message_of
+from jupyter_smx.model.status import SecondaryStatus, Status, is_final
 from jupyter_smx.model.summary import base_name_of
 from jupyter_smx.policy import (
-    admission,
     capacity,
-    checkpoints,
-    continuous,
-    environment,
-    images,
     keep_alive,
     placement,
-    reach,
     reuse,
 )
 
@@ -49,6 +41,8 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.advice import JobAdvice
     from jupyter_smx.model.bill import Bill
+    from jupyter_smx.model.image import Image
+    from jupyter_smx.model.job import Job, JobSummary
     from jupyter_smx.model.spec import JobSpec
     from jupyter_smx.model.usage import JobUsage
 
@@ -69,13 +63,16 @@ class Desk:
         self._reconciler = reconciler
         self._engine_of = engine_of
         self._engines = engines
-        self.arrays = ArrayDesk(books, reconciler, self._new_checked_job)
+        self.intake = Intake(books, engine_of, engines)
+        self.arrays = ArrayDesk(books, reconciler, self.intake.new_checked_job)
         self.shells = Shells(books, engine_of)
 
     # Jobs
 
-    def submit(self, job_id: str, spec: JobSpec) -> tuple[Job, bool]:
+    def submit(self, job_id: str, spec: JobSpec, image: Image | None = None) -> tuple[Job, bool]:
         """Admit a wish under the id that its submitter made; the same wish again gives the same job.
+
+        ``image`` is what :meth:`Intake.recall` said: a job that has it already need not wait for it.
 
         :raises ResourceInUseError: the id belongs to another wish.
         """
@@ -87,7 +84,7 @@ class Desk:
                 value=spec.array.id,
                 rule="All tasks of an array are handed in at once.",
             )
-        spec = self._completed(spec)
+        spec = self.intake.completed(spec)
         known = self._books.jobs.get(job_id) or self._books.store.job(job_id)
         if known is not None:
             if known.spec != spec:
@@ -95,9 +92,9 @@ class Desk:
                     f"id: job {known.name} has this id.", field="id", value=job_id, cure="Make a new id for a new job."
                 )
             return known, False
-        self._check(spec)
-        self._check_after(spec)
-        job = self._new_job(job_id, spec)
+        self.intake.check(spec)
+        self.intake.check_after(spec)
+        job = self.intake.new_job(job_id, spec, image)
         try:
             return self._reconciler.admit(job), True
         except ResourceInUseError as error:
@@ -106,77 +103,18 @@ class Desk:
         # Among many jobs of one base name two ids begin alike; all their digits never are.
         return self._reconciler.admit(replace(job, name=job_name(spec.base_name, job_id, len(job_id)))), True
 
-    def _completed(self, spec: JobSpec) -> JobSpec:
-        base_name = spec.base_name or spec.kind
-        if spec.engine in self._engines and (engine := self._engine_of(spec.engine)).capabilities.images:
-            return images.completed(replace(spec, base_name=base_name), engine.usual_image())
-        return replace(spec, python=spec.python or sys.executable, base_name=base_name)
-
-    def _check(self, spec: JobSpec) -> None:
-        limits = self._books.limits
-        admission.check(spec, limits, self._engines)
-        capabilities = self._engine_of(spec.engine).capabilities
-        images.check(spec, images=capabilities.images)
-        environment.check(spec, builds=capabilities.environments or capabilities.images)
-        shared = capabilities.shared_folder and capabilities.same_paths
-        checkpoints.check(spec, shared_folder=shared)
-        continuous.check(spec, shared_folder=shared)
-        reach.check(spec, same_paths=capabilities.same_paths)
-        if capabilities.bounded_by_machine:
-            admission.check_hosts(spec, limits)
-
-    def _check_after(self, spec: JobSpec) -> None:
-        for ref in spec.after:
-            if self._books.line.order_by(ref) is None:
-                raise ResourceNotFoundError(
-                    f"--after: there is no job {ref!r}.",
-                    field="after",
-                    value=ref,
-                    rule="A job comes after jobs that were handed in before it, named by their ids.",
-                )
-
-    def _new_checked_job(self, job_id: str, spec: JobSpec) -> Job:
-        spec = self._completed(spec)
-        self._check(spec)
-        self._check_after(spec)
-        return self._new_job(job_id, spec)
-
-    def _new_job(self, job_id: str, spec: JobSpec) -> Job:
-        now = self._books.clock()
-        pending = SecondaryStatus.PENDING
-        first = Transition(status=pending, start_time=now, status_message=message_of(pending))
-        return Job(
-            id=job_id,
-            name=job_name(spec.base_name, job_id),
-            spec=spec,
-            created_at=now,
-            modified_at=now,
-            wait_until=now + spec.max_wait if spec.max_wait else None,
-            transitions=(first,),
-            timings={"magic": spec.submitted_at, "accepted": now} if spec.submitted_at else {"accepted": now},
-        )
-
-    async def image_of(self, spec: JobSpec) -> Image | None:
-        """Say which image a wish means now, without an id where it is not here; None where its hosts are made of none.
-
-        :raises ValidationError, RefusedError, UnavailableError: no hosts can be made of it.
-        """
-        spec = self._completed(spec)
-        self._check(spec)
-        if not spec.image:
-            return None
-        return await self._engine_of(spec.engine).glimpse(spec.image) or Image(name=spec.image, id="")
-
     def plan(self, spec: JobSpec, image: Image | None = None) -> dict[str, Any]:
         """Say where a job would go and what the engine would be asked; nothing is created.
 
-        ``image`` is what :meth:`image_of` said.
+        ``image`` is what :meth:`Intake.image_of` said.
         """
-        spec = self._completed(spec)
-        self._check(spec)
-        job = replace(self._new_job("0" * 12, spec), image=image)
+        spec = self.intake.completed(spec)
+        self.intake.check(spec)
+        job = self.intake.new_job("0" * 12, spec, image)
         decision = self._reconciler.placement_of(job)
-        cluster = Cluster(id="0" * 12, key=reuse.reuse_key(spec, user="", image=image))
+        key = reuse.reuse_key(spec, user="", image=image)
+        gpus = {} if isinstance(decision, placement.Wait) else decision.gpus
+        cluster = Cluster(id="0" * 12, key=key, gpus=gpus)
         request = self._reconciler.fleet.request(cluster.id, cluster, spec.imports)
         warm = isinstance(decision, placement.Reuse)
         asked = {} if warm else self._engine_of(spec.engine).plan(request)

@@ -76,7 +76,7 @@ class Dispatcher:
         """Begin to put what a job needs within reach of its hosts, unless that is under way."""
         if trail.bringing is not None:
             return
-        # A thread that copies for a job which was stopped goes on, and two would be in each other's way on a host.
+        # What was begun for a job that needs nothing any more ends at once; two would be in each other's way on a host.
         before = self._last.get(job.cluster)
         task = asyncio.create_task(self._bring(job, trail, before), name=f"bring {job.id}")
         trail.bringing = self._last[job.cluster] = task
@@ -159,12 +159,14 @@ class Dispatcher:
         # A host that is done waits for the others, also while no controller lives; at the end all are told anew.
         keep_alive = job.spec.keep_alive + (job.spec.max_run if len(hosts) > 1 else 0)
         grace = self._books.limits.grace
+        own_gpus = self._engine_of(job.spec.engine).capabilities.own_gpus
         trail.moments.setdefault("sent", self._books.clock())
         for host in hosts:
             if host.name in trail.dispatched:
                 continue
             stream = self._agents.stream(job.cluster, host.name)
-            spec = run_spec(job, host, grace, keep_alive, self._books.clusters[job.cluster].gpus.get(host.name, ()))
+            gpus = () if own_gpus else self._books.clusters[job.cluster].gpus.get(host.name, ())
+            spec = run_spec(job, host, grace, keep_alive, gpus)
             if trail.places is not None:
                 spec = reach.moved(spec, trail.here, trail.places[host.name])
             answer = stream.send_now("run", job=job.id, lease=job.lease, spec=spec)

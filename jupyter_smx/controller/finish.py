@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,11 +12,12 @@ from msgspec.structs import replace
 from jupyter_smx.controller import staging
 from jupyter_smx.controller.gauge import Told
 from jupyter_smx.controller.staging import Left
+from jupyter_smx.controller.unforeseen import UnforeseenError, unforeseen
 from jupyter_smx.engines import foreign
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.policy import array_pools, keep_alive, retries, transitions
+from jupyter_smx.policy import array_pools, hearing, keep_alive, retries, transitions
 from jupyter_smx.policy.keep_alive import Keep
 from jupyter_smx.policy.learning import costs_of, worth_learning
 from jupyter_smx.policy.provenance import provenance_of
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
     from jupyter_smx.model.provenance import Provenance
     from jupyter_smx.model.status import Goal
 
+_log = logging.getLogger(__name__)
+
+MAX_BROKEN_OFF = 5
+"""How often the end of a job may break off for reasons that nobody foresaw, before it has failed by our fault."""
 _UNFIT = Keep(0, "Its hosts may not be healthy.")
 _TAKEN = Keep(0, "Its hosts were taken back by a spot interruption.")
 _NOT_LAUNCHED = Keep(0, "No hosts were launched.")
@@ -194,7 +200,7 @@ class Finisher:
 
     def _write(self, job: Job, *, healthy: bool, idle_from: float) -> None:
         cluster = self._books.clusters.get(job.cluster)
-        if cluster is None:
+        if cluster is None or cluster.state is ClusterState.RELEASING:
             self._books.save(jobs=[replace(job, warm_pool=transitions.pool_of_job(Keep(0, "The host was lost.")))])
             return
         if healthy:
@@ -246,6 +252,30 @@ class Finisher:
             self._books.save(jobs=[stopped])
         self.on_verdict(stopped)
 
+    async def finish_or_fail(self, job_id: str, trail: Trail) -> None:
+        """Bring everything home and write the verdict, that of our fault where the way to it broke off again and again.
+
+        :raises UnforeseenError: it broke off; try again.
+        :raises SmxError: as :meth:`finish`.
+        """
+        try:
+            with unforeseen(_log, f"The end of {self._books.jobs[job_id].name}"):
+                await self.finish(job_id, trail)
+        except UnforeseenError as error:
+            if job_id not in self._books.jobs:
+                return  # its verdict is written down, and what broke off came after that
+            if trail.broke_off(self._books.steady()) < MAX_BROKEN_OFF:
+                raise
+            self._give_up(job_id, error)
+
+    def _give_up(self, job_id: str, error: SmxError) -> None:
+        job, now = self._books.jobs[job_id], self._books.clock()
+        reason = f"{retries.OURS}: {error}"[:1024]
+        told = replace(job, failure_reason=reason, timings={**job.timings, "final": now})
+        failed = transitions.advance(told, SecondaryStatus.FAILED, now, reason)
+        self._write(failed, healthy=False, idle_from=now)
+        self.on_verdict(failed)
+
     def _agree_on_deadline(self, job: Job) -> None:
         cluster = self._books.clusters.get(job.cluster)
         if cluster is None or cluster.expires_at is None or not self._agents.is_open(cluster.id):
@@ -270,14 +300,16 @@ class Finisher:
         stream = self._agents.stream(job.cluster, host)
         ask = partial(stream.request, "read", job=job.id, lease=job.lease, name="end.json", limit=staging.PIECE)
         reply, payload = await ask(offset=0)
+        total = hearing.count(reply.get("total"))
+        if total > staging.LONGEST_RECORD:
+            return hearing.record(None)
         # The record names every file of every output, so it may be longer than one frame.
-        while len(payload) < int(reply.get("total", 0)):
+        while len(payload) < total:
             _, piece = await ask(offset=len(payload))
             if not piece:
                 raise UnavailableError(f"The record of {job.name} on {host} cannot be read on.", transient=True)
             payload += piece
-        found: dict[str, Any] = json.loads(payload)
-        return found
+        return await asyncio.to_thread(staging.record_in, payload) or hearing.record(None)
 
     def obituary(self, job: Job, host: str) -> str:
         """Give what the engine knows of the end of a host, "" where that is nothing."""
@@ -289,8 +321,8 @@ class Finisher:
         if folder is None:
             return True, None
         # A log is there from the moment in which a process has the job; before that, inputs are copied.
-        ran = not foreign.is_certainly_not_there(*staging.spooled(folder, "log"))
-        return ran, staging.read_record(folder)
+        gone = await asyncio.to_thread(foreign.is_certainly_not_there, *staging.spooled(folder, "log"))
+        return not gone, await asyncio.to_thread(staging.read_record, folder)
 
     def adopt_deadline(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
         """Believe the agents when an idle pool has less time left than is written here: they end by their own clock."""

@@ -1,22 +1,25 @@
 """The fleet: does for each cluster the one step that policy names, one action per cluster at a time.
 
-It knows engines and streams and no jobs; what concerns a job is told to its :class:`Crew`.
+It knows engines and streams and no jobs; what concerns a job is told to its crew.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from jupyter_smx.controller.fencing import FencedError, RecordsError, alone
 from jupyter_smx.controller.unforeseen import unforeseen
 from jupyter_smx.engines.base import ClusterRequest, Engine, HostPlan, Observation
 from jupyter_smx.model.cluster import Cluster, ClusterState, Handle
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError, VersionMismatchError
-from jupyter_smx.model.status import Goal
-from jupyter_smx.policy import capacity
+from jupyter_smx.model.status import ENDING, Goal
+from jupyter_smx.policy import capacity, transitions
 from jupyter_smx.policy.greetings import hosts_of
 from jupyter_smx.policy.hosts import named_hosts
 from jupyter_smx.policy.learning import worth_trying
@@ -24,10 +27,11 @@ from jupyter_smx.policy.lifecycle import ClusterStep, Seen, next_cluster_step
 from jupyter_smx.policy.silence import Silence, heard_nothing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Callable, Coroutine, Iterable
 
     from jupyter_smx.controller.agents import Agents
     from jupyter_smx.controller.books import Books
+    from jupyter_smx.controller.crew import Crew
     from jupyter_smx.model.cluster import ReuseKey
 
 _log = logging.getLogger(__name__)
@@ -36,28 +40,6 @@ SURVEY_PERIOD = 5.0
 """Seconds between two looks at an engine, whatever the number of clusters."""
 MAX_PAUSE = 30.0
 """Seconds between two tries of something that fails, at most."""
-
-
-class Crew(Protocol):
-    """Who is told what happened to a cluster."""
-
-    def cluster_ready(self, cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> None:
-        """Learn that streams to all hosts are open; ``greetings`` say what the agents know."""
-
-    def cluster_refused(self, cluster: Cluster, error: SmxError) -> None:
-        """Learn that the engine could not bring the hosts up; the cluster is ended."""
-
-    def cluster_silent(self, cluster: Cluster, error: UnavailableError) -> None:
-        """Learn why the hosts cannot be reached now; they may live and work."""
-
-    async def cluster_lost(self, cluster: Cluster) -> None:
-        """Learn that the engine knows the hosts no more while a job was on them."""
-
-    def room_made(self) -> None:
-        """Learn that hosts were freed or became idle."""
-
-    def fenced(self) -> None:
-        """Learn that another controller owns the records; this one ends."""
 
 
 @dataclass
@@ -71,6 +53,8 @@ class _Watch:
     failures: int = 0
     not_before: float = 0.0
     silence: Silence | None = None
+    away: Silence | None = None
+    """How long an engine cannot be asked to end its hosts."""
     foreign: str = ""
     """What its agents answered who speak another protocol."""
 
@@ -192,6 +176,7 @@ class Fleet:
         """Build what an engine is asked for a cluster."""
         limits = self._books.limits
         groups = key_groups.key.instance_groups
+        own_gpus = self._engine_of(key_groups.key.engine).capabilities.own_gpus
         hosts = []
         for host in named_hosts(groups):
             share = capacity.host_share(capacity.kind_of(host.instance_type, limits), limits)
@@ -203,6 +188,7 @@ class Fleet:
                     vcpus=int(share.cpus),
                     gpus=share.gpus,
                     memory=int(share.memory_gib * 2**30),
+                    devices=key_groups.gpus.get(host.name, ()) if own_gpus else (),
                 )
             )
         return ClusterRequest(
@@ -211,16 +197,21 @@ class Fleet:
             instance_groups=groups,
             python=self._python_of(key_groups.key),
             image=key_groups.key.image.reference() if key_groups.key.image else "",
+            network_isolation=key_groups.key.network_isolation,
             preload=worth_trying(preload, limits.preload_never),
             preload_memory=limits.preload_memory_mib,
             input_hash_limit=limits.input_hash_limit_mib,
         )
 
+    def _watch(self, cluster: Cluster) -> _Watch:
+        """Give what is known of a cluster; of one that is over meanwhile nobody asks again."""
+        return self._watches.get(cluster.id) or _Watch()
+
     # The five actions
 
     async def _acquire(self, cluster: Cluster) -> None:
         engine = self._engine_of(cluster.key.engine)
-        watch = self._watches[cluster.id]
+        watch = self._watch(cluster)
         first, watch.tried = not watch.tried, True
         job = self._books.jobs.get(cluster.job)
         request = self.request(cluster.id, cluster, job.spec.imports if job else ())
@@ -243,7 +234,7 @@ class Fleet:
         else:
             # What an earlier controller began took longer, and nobody knows by how much.
             took = self._books.steady() - begun if first else None
-            hosts = hosts_of(cluster, greetings)
+            hosts = hosts_of(self._books.clusters.get(cluster.id, cluster), greetings)
             ready = self._books.amend_cluster(
                 cluster.id, state=ClusterState.IN_USE, hosts=hosts, cold_start_seconds=took
             )
@@ -252,17 +243,27 @@ class Fleet:
 
     async def _collect_handles(self, engine: Engine, request: ClusterRequest) -> None:
         with unforeseen(_log, f"The launch of hosts by the engine {engine.name}"):
-            async for handle in engine.acquire(request):
-                changed = self._books.clusters[request.cluster]
-                # On disk before anything more is done: from here on the cluster costs.
-                self._books.amend_cluster(changed.id, durable=True, handle=handle)
+            handles = engine.acquire(request)
+            try:
+                async for handle in handles:
+                    changed = self._books.clusters[request.cluster]
+                    # On disk before anything more is done: from here on the cluster costs.
+                    self._books.amend_cluster(changed.id, durable=True, handle=handle)
+            finally:
+                if isinstance(handles, AsyncGenerator):
+                    await handles.aclose()  # what it began ends now, and not when somebody collects what is left
 
     async def _give_up(self, cluster: Cluster, error: SmxError, *, launched: bool = True) -> None:
         now = self._books.clusters.get(cluster.id, cluster)
         if now.handle is not None or launched:
             # What was launched may have no handle yet; its cluster's id finds it.
-            handle = now.handle or Handle(engine=cluster.key.engine, cluster=cluster.id)
-            await self._engine_of(cluster.key.engine).release(handle)
+            now = replace(now, handle=now.handle or Handle(engine=cluster.key.engine, cluster=cluster.id))
+            try:
+                await self._free(now)
+            except UnavailableError as away:
+                self._let_job_go(now, away)
+                self._crew.cluster_refused(now, away, again=False)
+                return
         self._agents.close(cluster.id)
         self._books.end_cluster(now, str(error))
         self._crew.cluster_refused(now, error)
@@ -275,20 +276,21 @@ class Fleet:
             return await self._agents.open(engine, cluster.handle, self._books.store.epoch)
 
     async def _connect(self, cluster: Cluster) -> None:
+        watch = self._watch(cluster)
         if cluster.handle is None:
-            self._watches[cluster.id].gone = True
+            watch.gone = True
             return
         try:
             greetings = await self._open(cluster)
         except SmxError as error:
             if isinstance(error, VersionMismatchError):
-                self._watches[cluster.id].foreign = error.message
+                watch.foreign = error.message
             seen = await self._engine_of(cluster.key.engine).survey([cluster.handle])
             if seen[0] is not Observation.GONE:
-                if isinstance(error, UnavailableError) and self._watches[cluster.id].failures:  # one miss is no news
+                if isinstance(error, UnavailableError) and watch.failures:  # one miss is no news
                     self._crew.cluster_silent(cluster, error)
                 raise
-            self._watches[cluster.id].gone = True
+            watch.gone = True
             return
         changed = self._books.clusters.get(cluster.id)
         if changed is not None:
@@ -300,11 +302,32 @@ class Fleet:
 
     async def _lose(self, cluster: Cluster) -> None:
         # First everything of it is ended, then its remains are read: nothing can begin in between.
-        await self._free(cluster)
-        said = self._books.last_words.pop(cluster.id, "The host was lost.")
-        self._books.end_cluster(self._books.clusters[cluster.id], said)
+        try:
+            await self._free(cluster)
+        except UnavailableError as away:
+            self._let_job_go(self._books.clusters[cluster.id], away)
+        else:
+            said = self._books.last_words.pop(cluster.id, "The host was lost.")
+            self._books.end_cluster(self._books.clusters[cluster.id], said)
         await self._crew.cluster_lost(cluster)
         self._crew.room_made()
+
+    def _let_job_go(self, cluster: Cluster, away: UnavailableError) -> None:
+        """Begin to release hosts without their job, while their engine is away, if it need not wait for that.
+
+        What has not begun waits for a while; what runs may go on running, so its job waits unless somebody stopped it.
+
+        :raises UnavailableError: it has to wait.
+        """
+        job, watch, now = self._books.jobs.get(cluster.job), self._watch(cluster), self._books.steady()
+        stopped = job is not None and job.goal in ENDING
+        watch.away = heard_nothing(watch.away, job, now)
+        is_coming_up = cluster.state is ClusterState.PROVISIONING
+        if not (stopped or (is_coming_up and watch.away.lasts(now, self._books.limits))):
+            self._crew.cluster_silent(cluster, away)
+            raise away
+        leaving = transitions.release(cluster, away.message, self._books.clock())
+        self._books.save(clusters=[replace(leaving, job="")], durable=True)
 
     async def _forget(self, cluster: Cluster) -> None:
         await self._free(cluster)
@@ -317,7 +340,7 @@ class Fleet:
         if not self._is(cluster.id, ClusterState.RELEASING):
             self._books.heed_the_clock()
             idle = self._books.clusters[cluster.id]
-            if idle.state is not ClusterState.AVAILABLE or not self._is_over(idle):
+            if idle.state is not ClusterState.AVAILABLE or not self._expired(idle, 0.0):
                 return
             # Written before it is done: of two controllers only the one that owns the records ends hosts.
             self._books.release_pool(idle, "The keep-alive ran out.")
@@ -341,11 +364,8 @@ class Fleet:
                 self._books.release_pool(idle, "Its hosts are of another version than new ones.")
                 self.step(cluster_id)
 
-    def _is_over(self, cluster: Cluster) -> bool:
-        return cluster.expires_at is not None and cluster.expires_at <= self._books.clock()
-
-    def _expired(self, cluster: Cluster) -> bool:
-        return cluster.expires_at is not None and cluster.expires_at <= self._books.clock() + 1.0
+    def _expired(self, cluster: Cluster, within: float = 1.0) -> bool:
+        return cluster.expires_at is not None and cluster.expires_at <= self._books.clock() + within
 
     async def let_go(self, limit: float) -> None:
         """Finish the releases that were begun, ``limit`` seconds at most: nothing should cost that somebody let go."""
@@ -375,8 +395,6 @@ class Fleet:
 
     def close(self) -> None:
         """Drop every action; hosts live on and are found again."""
-        for watch in self._watches.values():
-            if watch.action is not None:
-                watch.action.cancel()
-        for survey in self._surveys:
-            survey.cancel()
+        for task in [*self._surveys, *(watch.action for watch in self._watches.values())]:
+            if task is not None:
+                task.cancel()

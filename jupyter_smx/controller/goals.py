@@ -7,6 +7,7 @@ import random
 from typing import TYPE_CHECKING
 
 from jupyter_smx.controller.fencing import alone
+from jupyter_smx.controller.unforeseen import unforeseen
 from jupyter_smx.model.status import ENDING, Goal
 from jupyter_smx.policy import interruptions, transitions
 
@@ -72,7 +73,10 @@ class Goals:
         self._looked_at = steady
         for job in [*self._books.jobs.values()]:
             # One whose engine cannot be made, say, keeps no other from its limit.
-            with alone(_log, "The limits of job {} cannot be looked at", job.name):
+            with (
+                alone(_log, "The limits of job {} cannot be looked at", job.name),
+                unforeseen(_log, f"A look at the limits of {job.name}"),
+            ):
                 self._look_at(job, now, since)
 
     def _look_at(self, job: Job, now: float, since: float) -> None:

@@ -14,10 +14,12 @@ from jupyter_smx.controller.fencing import FencedError, RecordsError
 from jupyter_smx.controller.job_folder import StagingError
 from jupyter_smx.controller.trail import Trail
 from jupyter_smx.controller.unforeseen import UnforeseenError
+from jupyter_smx.engines.base import NotHereError
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, UnavailableError
 from jupyter_smx.model.status import ENDING, SecondaryStatus, message_of
-from jupyter_smx.policy import retries, transitions
+from jupyter_smx.policy import downloads, hearing, retries, transitions
+from jupyter_smx.policy.greetings import given_up
 from jupyter_smx.policy.hosts import named_hosts
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ class Listener(ABC):
         """Adopt what the agents know: jobs that run or ended, and how long an idle pool has left."""
         job = self.books.jobs.get(cluster.job)
         if job is not None:
-            job = self._heard_again(job)
+            job = self._told_what_is_given_up(self._heard_again(job), cluster)
         for host, said in greetings.items():
             for known, facts in said.get("jobs", {}).items():
                 if job is not None and known == job.id:
@@ -78,6 +80,14 @@ class Listener(ABC):
             self.room_made()
         if job is not None:
             self.step(job.id)
+
+    def _told_what_is_given_up(self, job: Job, cluster: Cluster) -> Job:
+        notes = given_up(cluster.hosts)
+        if job.why is None or not set(notes) - set(job.why.notes):
+            return job
+        told = replace(job, why=replace(job.why, notes=tuple(dict.fromkeys([*job.why.notes, *notes]))))
+        self.books.save(jobs=[told])
+        return told
 
     def _adopt(self, job: Job, host: str, facts: Mapping[str, Any]) -> None:
         job = self.books.jobs.get(job.id, job)  # another host's facts may have moved it on
@@ -112,23 +122,26 @@ class Listener(ABC):
         await asyncio.sleep(AGAIN)
         return None
 
-    def cluster_refused(self, cluster: Cluster, error: SmxError) -> None:
+    def cluster_refused(self, cluster: Cluster, error: SmxError, *, again: bool = True) -> None:
         """Try again after a transient refusal, a few times; otherwise the job failed before it began."""
         job = self.books.jobs.get(cluster.job)
         if job is None:
             return
         trail = self._trail(job)
         trail.refusals += 1
-        if error.transient and trail.refusals < MAX_REFUSALS and job.goal not in ENDING:
+        waits = replace(job, cluster="", lease=0) if error.transient else None
+        if isinstance(error, NotHereError) and job.image is not None:
+            waits, error = downloads.gone(job, self.books.clock()), downloads.lost(job.image)
+        if again and waits is not None and trail.refusals < MAX_REFUSALS and job.goal not in ENDING:
             trail.not_before = self.books.steady() + 0.5 * 2**trail.refusals
             trail.hosts = ()
-            self.books.save(jobs=[replace(job, cluster="", lease=0)])
+            self.books.save(jobs=[waits])
             return
         if job.goal in ENDING:
             self._finisher.stop_unstarted(replace(job, cluster="", lease=0))
         else:
             self._finisher.fail_unstarted([job], _reason(error))
-        self._trails.pop(job.id, None)
+        self._drop_trail(job.id)
         self.room_made()
 
     def environment_ready(self) -> None:
@@ -141,14 +154,14 @@ class Listener(ABC):
         pip = f"AlgorithmError: InstallRequirementsError: {error}"
         self._finisher.fail_unstarted(jobs, _reason(error) if isinstance(error, UnforeseenError) else pip)
         for job in jobs:
-            self._trails.pop(job.id, None)
+            self._drop_trail(job.id)
         self.room_made()
 
     def image_refused(self, jobs: Sequence[Job], error: SmxError) -> None:
         """End jobs of whose image no hosts can be made."""
         self._finisher.fail_unstarted(jobs, _reason(error))
         for job in jobs:
-            self._trails.pop(job.id, None)
+            self._drop_trail(job.id)
         self.room_made()
 
     def cluster_silent(self, cluster: Cluster, error: UnavailableError) -> None:
@@ -176,6 +189,8 @@ class Listener(ABC):
         if job is None:
             return
         trail = self._trail(job)
+        # Code may take its own log away; that its first line was heard is written where it cannot.
+        trail.ran |= "first_line" in job.timings or trail.begun is not None
         for host in trail.hosts:
             if host not in trail.records:
                 ran, record = await self._finisher.read_remains(job, host)
@@ -190,8 +205,13 @@ class Listener(ABC):
     def agent_said(self, cluster_id: str, host: str, header: Mapping[str, Any]) -> None:
         """Take one event frame of an agent; frames of another lease are stale and dropped."""
         try:
+            said = hearing.event(header)
+        except hearing.GarbledError as error:
+            _log.warning("What %s of cluster %s said has not the form of an event: %s", host, cluster_id, error)
+            return
+        try:
             self.books.heed_the_clock()
-            self._take_event(cluster_id, host, header)
+            self._take_event(cluster_id, host, said)
         except FencedError:
             self.fenced()
         except SmxError as error:
@@ -219,7 +239,7 @@ class Listener(ABC):
             self._trail(job).host_exited(host, job.goal)
             self.step(job.id)
         elif event == "ended":
-            self._host_ended(job.id, host, dict(header.get("record", {})))
+            self._host_ended(job.id, host, header.get("record") or hearing.record(None))
 
     def _first_line(self, job: Job, at: Mapping[str, float]) -> None:
         now = self.books.clock()
@@ -269,6 +289,12 @@ class Listener(ABC):
             trail.hosts = tuple(host.name for host in named_hosts(job.spec.instance_groups))
             trail.groups = job.spec.instance_groups
         return trail
+
+    def _drop_trail(self, job_id: str) -> None:
+        """Forget what is known of a job on its hosts; what is being brought to them for it is not needed any more."""
+        trail = self._trails.pop(job_id, None)
+        if trail is not None and trail.bringing is not None:
+            trail.bringing.cancel()
 
     def _begin(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(coroutine, name=name)

@@ -83,7 +83,7 @@ class LogPump:
         :raises StagingError: the disk here is full.
         """
         key = _key(job, host)
-        left = None if remains is None else _bytes_left(remains, self._name)
+        left = None if remains is None else await asyncio.to_thread(_bytes_left, remains, self._name)
         total = max(total, left or 0)
         self._wanted[key] = max(total, self._wanted.get(key, 0))
         while (before := self.size(job.id, host, job.attempt)) < total:
@@ -204,8 +204,10 @@ def _bytes_left(remains: Path, name: str) -> int | None:
 
 
 async def _read(remains: Path, name: str, offset: int) -> bytes:
-    # Lets others run between two pieces of a long log.
-    await asyncio.sleep(0)
+    return await asyncio.to_thread(_piece, remains, name, offset)
+
+
+def _piece(remains: Path, name: str, offset: int) -> bytes:
     with suppress(OSError), foreign.found(*spooled(remains, name)) as log:
         log.file.seek(offset)
         return log.file.read(PIECE)

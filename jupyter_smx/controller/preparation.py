@@ -53,6 +53,8 @@ class _Build:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.jobs: dict[str, None] = {}
         self.step = ""
+        self.heard = False
+        """An engine has said something of an image, so it was there."""
         self.moments: dict[str, float] = {}
         """When the download of an image began, and when it was over."""
         self.task: asyncio.Task[None] | None = None
@@ -64,7 +66,7 @@ class _Build:
 
     def hear(self, step: Step) -> None:
         """Learn how far it is to an image."""
-        self.step = step.words
+        self.step, self.heard = step.words, True
         if step.downloads:
             self.moments.setdefault(downloads.PULLING, self._clock())
             self.moments.pop(downloads.PULLED, None)
@@ -109,7 +111,7 @@ class Preparation:
     def is_over(self, job: Job) -> bool:
         """Say whether a job may stand in line: it wants nothing, or has it and that is on record."""
         if job.spec.image:
-            return job.image is not None
+            return downloads.is_had(job)
         if not job.spec.requirements:
             return True
         return not environment.is_building(job.timings) and self._environments.is_ready(self._key(job))
@@ -184,7 +186,8 @@ class Preparation:
         if not spec.image:
             await self._environments.provide(self._key(job), build.say)
             return None
-        return await self._find(self._engine_of(spec.engine), spec.image, build)
+        found = await self._find(self._engine_of(spec.engine), downloads.source(job), build)
+        return found if job.image is None else downloads.same(job.image, found)
 
     async def _find(self, engine: Engine, name: str, build: _Build) -> Image:
         """Ask for an image, and again after a while where its registry is away."""
@@ -287,7 +290,9 @@ class Preparation:
 
     def _name(self, job: Job) -> str:
         if job.spec.image:
-            return f"{job.spec.engine} {job.spec.image}"
+            # What one name meant at different times are different things, and so are the jobs that wait for them.
+            which = "" if job.image is None else job.image.id
+            return f"{job.spec.engine} {downloads.source(job)} {which}".rstrip()
         wanted = environment.environment_of(job.spec)
         return "" if wanted is None else environment.identity(job.spec.python, wanted)
 
@@ -307,8 +312,8 @@ async def _try_to_find(engine: Engine, name: str, build: _Build, seconds: float)
     try:
         return await engine.pin(name, build.hear)
     except SmxError as error:
-        # A daemon that goes away in the middle of a download comes back as a registry does.
-        if not error.transient or not (isinstance(error, RefusedError) or build.downloads):
+        # A daemon that goes away in the middle of it comes back as a registry does.
+        if not error.transient or not (isinstance(error, RefusedError) or build.heard):
             raise
         build.say(downloads.again(error, seconds))
     await asyncio.sleep(seconds)
@@ -316,7 +321,9 @@ async def _try_to_find(engine: Engine, name: str, build: _Build, seconds: float)
 
 
 def _begun(job: Job, now: float) -> Job:
-    timings = {name: at for name, at in job.timings.items() if name != environment.BUILT}
+    # Of a download for an earlier attempt nothing is said any more.
+    over = (environment.BUILT, downloads.PULLING, downloads.PULLED)
+    timings = {name: at for name, at in job.timings.items() if name not in over}
     begun = replace(job, timings={**timings, environment.BUILDING: now}, why=_why(job))
     return transitions.remark(begun, f"{_doing(job)}.")
 
@@ -327,7 +334,8 @@ def _built(job: Job, now: float, image: Image | None, moments: Mapping[str, floa
     timings = {**moments, **job.timings, environment.BUILT: now}
     if downloads.PULLING in moments:
         timings[downloads.PULLED] = moments.get(downloads.PULLED, now)
-    built = replace(job, timings=timings, image=image)
+    timings.pop(downloads.GONE, None)
+    built = replace(job, timings=timings, image=job.image or image)
     what = "environment" if image is None else "image"
     whom = "the jobs that it comes after" if held else "room on the engine"
     return transitions.fetched(built, f"The {what} is ready after {took:.1f} s; waiting for {whom}.", now)
@@ -338,7 +346,7 @@ def _named(jobs: Sequence[Job]) -> str:
 
 
 def _wants(job: Job) -> bool:
-    return job.image is None if job.spec.image else bool(job.spec.requirements)
+    return not downloads.is_had(job) if job.spec.image else bool(job.spec.requirements)
 
 
 def _doing(job: Job) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from jupyter_smx.agent.wire import VERSION
+from jupyter_smx.controller import abilities
 from jupyter_smx.controller.dispatch import Dispatcher
 from jupyter_smx.controller.fencing import FencedError, alone
 from jupyter_smx.controller.fleet import Fleet
@@ -21,6 +22,7 @@ from jupyter_smx.controller.goals import Goals
 from jupyter_smx.controller.listener import Listener
 from jupyter_smx.controller.preparation import Preparation
 from jupyter_smx.controller.telling import tell_to_end
+from jupyter_smx.controller.unforeseen import UnforeseenError, unforeseen
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, ValidationError
 from jupyter_smx.model.instance import look_up
@@ -106,15 +108,18 @@ class Reconciler(Listener):
     def placement_of(self, job: Job) -> placement.Placement:
         """Ask policy where a job would go now; changes nothing."""
         spec = job.spec
-        clusters = tuple(c for c in self.books.clusters.values() if c.key.engine == spec.engine)
+        capabilities = self._engine_of(spec.engine).capabilities
+        mine, others = abilities.neighbours(self._engine_of, self.books.clusters.values(), spec.engine)
         world = placement.World(
-            clusters=clusters,
+            clusters=mine,
+            others=others,
             reachable=self.fleet.reachable(),
             foreign=self.fleet.foreign(),
             version=VERSION,
             ahead=self.books.line.ahead_of(job),
             running=0 if self.books.limits.max_jobs_running is None else self._running(),
-            bounded=self._engine_of(spec.engine).capabilities.bounded_by_machine,
+            bounded=capabilities.bounded_by_machine,
+            own_gpus=capabilities.own_gpus,
         )
         key = reuse.reuse_key(spec, self._user, job.image)
         decision = placement.place(spec, key, world, self.books.limits, self.books.clock())
@@ -129,16 +134,19 @@ class Reconciler(Listener):
         """Carry on where the last controller was: learn first what became of jobs whose hosts are gone."""
         self.books.heed_the_clock()
         for job in [*self.books.jobs.values()]:
-            lost = self.books.store.cluster(job.cluster) if job.cluster not in self.books.clusters else None
-            if lost is not None:
-                await self.cluster_lost(lost)
+            # One whose remains cannot be read keeps no other from its turn.
+            with alone(_log, "What job {} left cannot be read", job.name), unforeseen(_log, f"A look at {job.name}"):
+                live = self.books.cluster_of(job)
+                lost = self.books.store.cluster(job.cluster) if live is None else live
+                if lost is not None and (live is None or live.state is ClusterState.RELEASING):
+                    await self.cluster_lost(lost)
         self.tick()
 
     def step(self, job_id: str) -> None:
         """Look at one job, ask policy, and do that one thing."""
         job = self.books.jobs.get(job_id)
         if job is None:
-            self._trails.pop(job_id, None)
+            self._drop_trail(job_id)
             self.preparation.drop(job_id)
             return
         trail = self._trail(job)
@@ -174,7 +182,12 @@ class Reconciler(Listener):
 
     def _step_alone(self, job: Job) -> None:
         with alone(_log, "Job {} cannot be looked at", job.name):
-            self.step(job.id)
+            try:
+                with unforeseen(_log, f"A look at {job.name}"):
+                    self.step(job.id)
+            except UnforeseenError:
+                self._trail(job).broke_off(self.books.steady())
+                raise
 
     def room_made(self) -> None:
         """Look at the jobs that wait for others, then place those in the line until one has to stay in it."""
@@ -216,7 +229,7 @@ class Reconciler(Listener):
         else:
             self._finisher.fail_unstarted([job], order.reason)
         self.preparation.drop(job.id)
-        self._trails.pop(job.id, None)
+        self._drop_trail(job.id)
 
     def _place(self, job: Job) -> None:
         try:
@@ -225,7 +238,7 @@ class Reconciler(Listener):
         except ValidationError as error:
             # The administrator took it out of the configuration while the job waited.
             self._finisher.fail_unstarted([job], f"ClientError: {error}")
-            self._trails.pop(job.id, None)
+            self._drop_trail(job.id)
             return
         decision = self.placement_of(job)
         if isinstance(decision, placement.Wait):
@@ -317,7 +330,7 @@ class Reconciler(Listener):
     def _stop_unstarted(self, job: Job) -> None:
         self._finisher.stop_unstarted(job)
         self.preparation.drop(job.id)
-        self._trails.pop(job.id, None)
+        self._drop_trail(job.id)
         if job.cluster:
             self.fleet.step(job.cluster)
         self.room_made()
@@ -329,7 +342,7 @@ class Reconciler(Listener):
 
     async def _finish_and_go_on(self, job: Job, trail: Trail) -> None:
         try:
-            await self._finisher.finish(job.id, trail)
+            await self._finisher.finish_or_fail(job.id, trail)
         except FencedError:
             self.fenced()
             raise
@@ -337,14 +350,14 @@ class Reconciler(Listener):
             self._put_off(job.id, error)
             return
         finally:
-            # Also after an error that nobody foresaw: a job that is tried again is better than one that hangs.
-            trail.finishing, trail.not_before = False, self.books.steady() + 1.0
-        self._trails.pop(job.id, None)
+            trail.finishing = False
+            trail.not_before = max(trail.not_before, self.books.steady() + 1.0)
+        self._drop_trail(job.id)
         self.fleet.step(job.cluster)
         self.room_made()
 
     def _replace(self, job: Job) -> None:
-        self._trails.pop(job.id, None)
+        self._drop_trail(job.id)
         again = replace(job, cluster="", lease=0, placements=job.placements + 1, warm_pool=None)
         if again.placements > MAX_PLACEMENTS:
             lost = Verdict(state=SecondaryStatus.FAILED, reason=NEVER_BEGAN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import re
@@ -23,6 +24,7 @@ from jupyter_smx.controller.job_folder import JobFolder, StagingError, or_say, w
 from jupyter_smx.engines import foreign
 from jupyter_smx.model.channel import Artifact
 from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.policy import hearing
 from jupyter_smx.policy.urls import is_url
 
 if TYPE_CHECKING:
@@ -37,8 +39,11 @@ PIECE = MAX_BODY
 RESULT = "result.pkl"
 ARCHIVES = {"model": "model.tar.gz", "data": "output.tar.gz"}
 """What ``--output`` of a training job calls its two folders, and the archives that they become."""
-LONGEST_RECORD = 64 << 20
+LONGEST_RECORD = 32 << 20
 """Bytes of an end record, which names every file of every output."""
+_SHORT_RECORD = 1 << 20
+_LONGEST_NAME, _DIGITS = 240, 16
+"""Bytes of a file's name, to which its first copy adds some, and of the hash in one that was longer."""
 UNUSED_PAYLOAD_AGE = 86_400.0
 """Seconds after which variables that no live job needs are deleted."""
 
@@ -113,7 +118,8 @@ class Staging:
         return await asyncio.to_thread(_hand_out, job, folder)
 
     async def _fetch(self, left: Left, artifact: Mapping[str, Any], job: Job, into: Path) -> None:
-        name, where, size = _inside(artifact["name"]), _inside(artifact["path"]), int(artifact["size"])
+        name = _inside(_as_text(artifact["name"]))
+        where, size = _inside(artifact["path"]), int(artifact["size"])
         target = into / name
         is_here = left.remains is not None and await asyncio.to_thread(_take, left.remains, str(where), target)
         if not is_here and left.stream is not None:
@@ -125,6 +131,23 @@ class Staging:
             )
 
 
+def _as_text(name: str) -> str:
+    """Give the name under which a file comes home: Linux takes any bytes for one, records and most stores take text.
+
+    Such a byte becomes six characters there; a part that no disk takes then is cut, and told from others by a hash.
+    """
+    said = hearing.text(name)
+    return name if said == name else "/".join(map(_short, said.split("/")))
+
+
+def _short(part: str) -> str:
+    whole = part.encode()
+    if len(whole) <= _LONGEST_NAME:
+        return part
+    digest = hashlib.sha256(whole).hexdigest()[:_DIGITS]
+    return f"{whole[: _LONGEST_NAME - _DIGITS - 1].decode(errors='ignore')}-{digest}"
+
+
 def spooled(remains: Path, name: str) -> tuple[Path, str]:
     """Say what to open for a file that an agent left in a job's folder: a job may have replaced that, and the spool."""
     return remains.parent, f"{remains.name}/{name}"
@@ -133,10 +156,26 @@ def spooled(remains: Path, name: str) -> tuple[Path, str]:
 def read_record(remains: Path) -> dict[str, Any] | None:
     """Read the end record that an agent left in a job's spool folder; None when there is none that is whole."""
     try:
-        record = json.loads(foreign.read(*spooled(remains, "end.json"), LONGEST_RECORD))
-    except (OSError, ValueError, RecursionError):
+        return record_in(foreign.read(*spooled(remains, "end.json"), LONGEST_RECORD))
+    except OSError:
         return None
-    return record if isinstance(record, dict) else None
+
+
+def record_in(content: bytes) -> dict[str, Any] | None:
+    """Read the text of an end record; None where it is none. A long one takes a while: not in the event loop."""
+    try:
+        said = _parsed(content)
+    except (ValueError, RecursionError):
+        return None
+    return hearing.record(said) if isinstance(said, dict) else None
+
+
+def _parsed(content: bytes) -> object:
+    """Parse JSON; nobody else runs meanwhile, so a long text is by the faster library if that takes its characters."""
+    if len(content) > _SHORT_RECORD:
+        with suppress(msgspec.DecodeError, RecursionError):
+            return msgspec.json.decode(content)
+    return json.loads(content)  # which knows halves of characters, as they stand for names that are no UTF-8
 
 
 def delete_unused_payloads(payloads: Path, needed: Iterable[str], now: float) -> None:
@@ -171,7 +210,15 @@ def _take(remains: Path, name: str, target: Path) -> bool:
         part = stack.enter_context(whole_file(target))
         part.unlink(missing_ok=True)
         # The spool's name for it is deleted soon, so a second name is as good as a move; a crash between is harmless.
-        source.put(part)
+        try:
+            source.put(part)
+        except foreign.UnreadableError as error:
+            raise StagingError(
+                f"{name} cannot be read where its host left it: {error}.",
+                value=name,
+                rule="Outputs come home from the disk of their host.",
+                cure=f"See what the system says of the disk of {remains}.",
+            ) from error
     return True
 
 
@@ -191,7 +238,7 @@ async def _download(stream: AgentStream, job: Job, name: str, target: Path) -> N
             reply, piece = await stream.request(
                 "read", job=job.id, lease=job.lease, name=name, offset=offset, limit=PIECE
             )
-            total = int(reply.get("total", 0))
+            total = hearing.count(reply.get("total"))
             if not piece and offset < total:
                 raise UnavailableError(f"{name} of {job.name} on {stream.host} cannot be read on.", transient=True)
             await asyncio.to_thread(file.write, piece)

@@ -16,7 +16,7 @@ import msgspec
 from jupyter_smx.controller import tables
 from jupyter_smx.controller.arrays_store import ArrayRecords
 from jupyter_smx.controller.clock import Apart
-from jupyter_smx.controller.database import connect, unreadable, unwritable
+from jupyter_smx.controller.database import connect, readable, unreadable, unwritable
 from jupyter_smx.controller.fencing import FencedError, StaleError
 from jupyter_smx.model.cluster import Cluster
 from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, nearest
@@ -177,12 +177,12 @@ class Store:
     @_reads
     def live_jobs(self) -> list[Job]:
         """Give the jobs without a verdict, oldest first."""
-        return [_decode_job(row[0]) for row in tables.LIVE_JOBS.run(self._raw)]
+        return readable(_decode_job, tables.LIVE_JOBS.run(self._raw))
 
     @_reads
     def live_clusters(self) -> list[Cluster]:
         """Give the clusters that may still occupy hosts."""
-        return [_decode_cluster(row[0]) for row in tables.LIVE_CLUSTERS.run(self._raw)]
+        return readable(_decode_cluster, tables.LIVE_CLUSTERS.run(self._raw))
 
     @_reads
     def job(self, job_id: str) -> Job | None:
@@ -218,7 +218,7 @@ class Store:
         Reads no source.
         """
         question = tables.page(status, after_start=bool(before))
-        return [_decode_summary(row[0]) for row in question.run(self._raw, count=limit, before=before)]
+        return readable(_decode_summary, question.run(self._raw, count=limit, before=before))
 
     @_reads
     def run_before(self, job: Job) -> str | None:
@@ -243,7 +243,8 @@ class Store:
         if seq > self._seq:
             return [], self._seq, True
         rows = tables.EVENTS_SINCE.run(self._raw, since=seq, count=limit)
-        events = [msgspec.structs.replace(_decode_event(body), seq=number) for number, body in rows]
+        numbered = [(number, *readable(_decode_event, [(body,)])) for number, body in rows]
+        events = [msgspec.structs.replace(found[0], seq=number) for number, *found in numbered if found]
         oldest = tables.OLDEST_EVENT.run(self._raw).fetchone()[0]
         return events, self._seq, seq + 1 < (self._seq + 1 if oldest is None else oldest)
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from jupyter_smx.model.status import Goal
     from jupyter_smx.policy.reach import Here
 
+LONGEST_PAUSE = 30.0
+"""Seconds until a job is looked at again of which nobody foresaw what was raised."""
+
 
 @dataclass
 class Trail:
@@ -49,6 +52,8 @@ class Trail:
     said: str = ""
     """What was said of it before its hosts could not be reached."""
     refusals: int = 0
+    broken_off: int = 0
+    """How often nobody had foreseen what was raised while it was looked at."""
     not_before: float = 0.0
     begun: dict[str, float] | None = None
     """Moments that came with the first line, kept until they are written down."""
@@ -63,6 +68,12 @@ class Trail:
             if self.lost or host in self.records
         ]
         return excused(self.groups, found)
+
+    def broke_off(self, now: float) -> int:
+        """Count what nobody foresaw, and leave the job alone for a moment, each time for longer."""
+        self.broken_off += 1
+        self.not_before = now + min(LONGEST_PAUSE, 2.0 ** (self.broken_off - 1))
+        return self.broken_off
 
     def has_ended(self) -> bool:
         """Say whether the code has ended on every host; where there are none, nothing has."""

@@ -18,6 +18,7 @@ from msgspec import Struct
 from traitlets import Float
 from traitlets.config import LoggingConfigurable
 
+from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.image import Image
 from jupyter_smx.model.instance import InstanceGroup
 
@@ -37,6 +38,10 @@ class Observation(str, Enum):
     UNKNOWN = "UNKNOWN"
 
 
+class NotHereError(RefusedError):
+    """There is no such image where hosts are made; where a registry has it, it can be brought there (again)."""
+
+
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What an engine can do, declared, so that nobody asks an engine its name.
 
@@ -52,6 +57,10 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """The hosts can start an interpreter that lies in the controller's data folder."""
     images: bool = False
     """The hosts are made of an image that the job names; the kernel's Python plays no role there."""
+    network_isolation: bool = False
+    """Hosts can be had that reach each other and nothing else, where a job asks for that."""
+    own_gpus: bool = False
+    """A host sees those GPUs of this machine only that it was made with, so each of its jobs has just those."""
     same_paths: bool = False
     """Agents find files of the controller's machine at the same paths; else :meth:`Engine.bring` puts them in reach."""
 
@@ -66,6 +75,8 @@ class HostPlan(Struct, frozen=True, kw_only=True):
     gpus: int = 0
     memory: int = 0
     """Bytes; 0 is no limit."""
+    devices: tuple[int, ...] = ()
+    """Numbers of its GPUs among those that the controller sees, from 0 on; empty where nobody chose."""
 
 
 class ClusterRequest(Struct, frozen=True, kw_only=True):
@@ -85,6 +96,8 @@ class ClusterRequest(Struct, frozen=True, kw_only=True):
     input_hash_limit: int = 1_024
     image: str = ""
     """What the hosts are made of, where the engine has images; names one that is there, best by its id."""
+    network_isolation: bool = False
+    """The hosts shall reach each other and nothing else."""
 
 
 class Step(Struct, frozen=True):
@@ -120,6 +133,7 @@ class Engine(LoggingConfigurable):
         Yields a handle whenever something more exists that costs money, the complete one last. Launches at most once
         per cluster id and host, even when called again from another process.
 
+        :raises NotHereError: the image went since it was pinned, before anything was launched.
         :raises RefusedError: before anything was launched; ``transient`` says whether asking again may help.
         """
 
@@ -165,6 +179,14 @@ class Engine(LoggingConfigurable):
         :raises RefusedError, UnavailableError: as :meth:`pin`.
         """
         return await self.pin(image, lambda _step: None)
+
+    async def recall(self, image: str) -> Image | None:
+        """Say what a name means now where that takes a moment; None where it is to be asked for by :meth:`pin`.
+
+        Asked before a job is on record, whose submitter waits meanwhile. An engine that is away says None.
+        """
+        del image
+        return None
 
     async def bring(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Put files and folders of the controller's machine within reach of a host, where it may only read them.

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model.cluster import Handle
-from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
@@ -23,6 +23,7 @@ async def collect(
 
     The caller closes it (:func:`contextlib.aclosing`): whoever waits no more must leave nothing under way.
 
+    :raises RefusedError: one of them can never come up; the others were released.
     :raises UnavailableError: a host did not come up; the others were released.
     """
     empty = Handle(engine=engine.name, cluster=request.cluster)
@@ -38,7 +39,7 @@ async def collect(
             ready |= {task.result().host: task.result() for task in done}
             hosts = tuple(ready[host.host] for host in request.hosts if host.host in ready)
             yield Handle(engine=engine.name, cluster=request.cluster, hosts=hosts)
-    except UnavailableError:
+    except (RefusedError, UnavailableError):
         await _give_up(pending)
         await engine.release(empty)
         raise

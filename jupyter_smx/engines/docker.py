@@ -12,27 +12,38 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import replace
 from traitlets import Bool, Enum, Float, Int, List, Unicode, default, validate
 
-from jupyter_smx.engines import docker_kind, docker_plan, docker_users, pack, request_check
+from jupyter_smx.engines import (
+    docker_gpus,
+    docker_isolation,
+    docker_kind,
+    docker_plan,
+    docker_sweep,
+    docker_users,
+    pack,
+    request_check,
+)
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.bring_up import collect
 from jupyter_smx.engines.cluster_folders import ClusterFolders
-from jupyter_smx.engines.docker_daemon import Daemon, address
+from jupyter_smx.engines.docker_daemon import address
+from jupyter_smx.engines.docker_daemons import Daemons, are_alive, url_of
 from jupyter_smx.engines.docker_folders import daemon_of, prepare
 from jupyter_smx.engines.docker_ground import Ground
 from jupyter_smx.engines.docker_image import Images, python_of
-from jupyter_smx.engines.docker_launch import ALIVE, Launch, ends_of, handle_of, remove_all
+from jupyter_smx.engines.docker_launch import Launch, ends_of, handle_of, remove_all
 from jupyter_smx.engines.docker_pull import Pulls
 from jupyter_smx.engines.given import Carrier
 from jupyter_smx.launch import data_dir
 from jupyter_smx.model.cluster import Handle
-from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.image import Image
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
     from jupyter_smx.engines.base import HostPlan, Step
-    from jupyter_smx.engines.docker_image import Image as Looked
+    from jupyter_smx.engines.docker_daemon import Daemon
+    from jupyter_smx.engines.docker_image import Looked
     from jupyter_smx.model.cluster import HostHandle
 
 _VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "TZ")
@@ -43,7 +54,7 @@ class DockerEngine(Engine):
 
     name: ClassVar[str] = "docker"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        shared_folder=True, extend=True, bounded_by_machine=True, images=True
+        shared_folder=True, extend=True, bounded_by_machine=True, images=True, network_isolation=True, own_gpus=True
     )
 
     data_dir = Unicode(
@@ -92,8 +103,7 @@ class DockerEngine(Engine):
 
     def __init__(self, **traits: object) -> None:
         super().__init__(**traits)
-        self._url = ""
-        self._daemons: dict[str, Daemon] = {}
+        self._daemons = Daemons(lambda: address(str(self.docker_host), os.environ), lambda: float(self.call_timeout))
         self._looked: Images | None = None
         self._ground: Ground | None = None
         self._carrier = Carrier()
@@ -127,10 +137,10 @@ class DockerEngine(Engine):
         :raises UnavailableError: a host did not come up; the others were released.
         """
         request_check.check_names(request)
-        daemon = self._daemon()
+        daemon = self._daemons.usual()
         await self._check_place(request.cluster, daemon)
         image = await self._fit(await (await self._looker()).look(request.image, lambda _step: None))
-        docker_kind.check_request(self._users.kind, request)
+        docker_gpus.check(daemon.kind, request)
         request = replace(request, image=image.id)  # what was looked at, whatever its name means a moment later
         settings = self._settings()
         archive = await asyncio.to_thread(prepare, self._folders, request, settings, self._users, daemon.url)
@@ -139,7 +149,7 @@ class DockerEngine(Engine):
 
         async def bring_up(host: HostPlan) -> HostHandle:
             config = self._container(request, host, archive, image.python)
-            return await launch.bring_up(host.host, config)
+            return await launch.bring_up(host, config)
 
         async with aclosing(collect(self, request, bring_up)) as handles:
             async for handle in handles:
@@ -156,17 +166,19 @@ class DockerEngine(Engine):
             order = [folder.path.name for folder in await asyncio.to_thread(self._folders.hosts, cluster)]
         except OSError as problem:
             raise self._folders.unreadable(cluster, problem) from problem
-        daemon = self._at(await asyncio.to_thread(daemon_of, self._folders, cluster))
+        daemon = self._daemons.at(await asyncio.to_thread(daemon_of, self._folders, cluster))
         rows = await daemon.containers(*self._labels(cluster))
-        found = {row["Labels"][docker_plan.HOST]: row["Id"] for row in rows if docker_plan.HOST in row["Labels"]}
-        hosts = tuple(handle_of(host, found[host], daemon) for host in order if host in found)
+        found = {row["Labels"][docker_plan.HOST]: row for row in rows if docker_plan.HOST in row["Labels"]}
+        hosts = tuple(
+            handle_of(host, found[host]["Id"], daemon, found[host]["Labels"]) for host in order if host in found
+        )
         return Handle(engine=self.name, cluster=cluster, hosts=hosts)
 
     async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
         """Look at all containers of this data folder at once."""
-        urls = {_url_of(handle) for handle in handles}
-        told = dict(zip(urls, await asyncio.gather(*map(self._states, urls)), strict=True))
-        return await asyncio.to_thread(lambda: [self._look(handle, told[_url_of(handle)]) for handle in handles])
+        urls, mine = {url_of(handle) for handle in handles}, f"{docker_plan.OWNER}={docker_plan.owner(self.data_dir)}"
+        told = dict(zip(urls, await asyncio.gather(*(self._daemons.states(url, mine) for url in urls)), strict=True))
+        return await asyncio.to_thread(lambda: [self._look(handle, told[url_of(handle)]) for handle in handles])
 
     async def release(self, handle: Handle) -> None:
         """Remove a cluster's containers with everything in them, and its network.
@@ -183,14 +195,21 @@ class DockerEngine(Engine):
 
         :raises UnavailableError: nobody listens there now, or the container is paused.
         """
-        streams = await self._folders.host(handle.cluster, host).dial()
         known = {one.host: str(one.data["container"]) for one in handle.hosts}
-        if host in known and await self._is_paused(self._at(_url_of(handle)), known[host]):
+        try:
+            streams = await self._folders.host(handle.cluster, host).dial()
+        except UnavailableError:
+            # It may have ended with its daemon: where that one is away, that is what is wrong.
+            if host in known:
+                await self._daemons.of(handle).inspect(known[host])
+            raise
+        if host in known and await self._daemons.is_paused(handle, known[host]):
             streams[1].close()
+            program = self._daemons.of(handle).kind.program
             raise UnavailableError(
                 f"Host {host} of cluster {handle.cluster} is paused.",
                 rule="A container that is paused answers nobody, and its deadline does not run.",
-                cure=f"Let it go on with docker unpause {docker_plan.container_name(handle.cluster, host)}.",
+                cure=f"Let it go on with {program} unpause {docker_plan.container_name(handle.cluster, host)}.",
                 transient=True,
             )
         return streams
@@ -217,6 +236,13 @@ class DockerEngine(Engine):
         found = await (await self._looker()).glimpse(image)
         return None if found is None else Image(name=image, id=(await self._fit(found)).id, digest=found.digest)
 
+    async def recall(self, image: str) -> Image | None:
+        """Say what a name means now, by one question, where hosts were made of that before."""
+        if self._looked is None or self._ground is None or not self._ground.is_firm:
+            return None
+        found = await self._looked.recall(image)
+        return None if found is None else Image(name=image, id=found.id, digest=found.digest)
+
     async def bring(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Link or copy files and folders into the host's folder, where it may only read them."""
         folder = self._folders.host(handle.cluster, host)
@@ -229,30 +255,33 @@ class DockerEngine(Engine):
             return None
         start = 'exec "$(command -v bash || command -v sh)"'
         enter = ["exec", "--interactive", "--tty", "--workdir=/opt/ml", known[host], "sh", "-c", start]
-        return [*docker_kind.program(self._at(_url_of(handle)).url), *enter]
+        return [*docker_kind.program(self._daemons.of(handle).url), *enter]
 
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
-        """Remove containers and networks of this data folder of whose cluster nobody has a record.
+        """Remove containers and networks of this data folder of whose cluster nobody has a record, wherever they are.
 
-        :raises UnavailableError: the daemon does not answer.
+        Looks at today's daemon and at each one that clusters were made at, as far as their folders are there; names
+        those that cannot be asked.
+
+        :raises UnavailableError: there is one daemon only, and it does not answer.
         """
-        mine = f"{docker_plan.OWNER}={docker_plan.owner(self.data_dir)}"
 
-        def spare(row: dict[str, Any]) -> bool:
+        def spare(row: Mapping[str, Any]) -> bool:
             # Asked after the look at the daemon: whoever makes a container has written its cluster down before. Those
             # that look at an image have none, and are removed by whoever made them.
             looking = {f"/{name}" for name in self._looked.under_way} if self._looked is not None else set()
             is_alive = (row.get("Labels") or {}).get(docker_plan.CLUSTER) in known()
             return is_alive or not looking.isdisjoint(row.get("Names") or ())
 
-        return await remove_all(self._daemon(), [mine], float(self.release_timeout), spare)
+        urls, owner = await asyncio.to_thread(docker_sweep.urls_of, self._folders), docker_plan.owner(self.data_dir)
+        return await docker_sweep.sweep(self._daemons, urls, owner, float(self.release_timeout), spare)
 
     async def doctor(self) -> dict[str, object]:
         """Say which daemon it is, how hosts are closed in, and what is given up here."""
-        daemon = self._daemon()
+        daemon = self._daemons.usual()
         info = await daemon.info()
         await self._users.learn(daemon)
-        kind = self._users.kind
+        kind = daemon.kind
         facts: dict[str, object] = {
             "daemon": daemon.url,
             "kind": kind.words(),
@@ -262,6 +291,7 @@ class DockerEngine(Engine):
             "user_of_jobs": self._users.name(),
             "network": "none but the other hosts'" if self.network_isolation else "reaches the outside",
             "control_groups": f"version {info.get('CgroupVersion') or 1}",
+            "given_up": list(docker_isolation.given_up(kind, self._users.name())),
             "warm_pools_survive_a_restart_of_the_daemon": bool(info.get("LiveRestoreEnabled") or kind.podman),
         }
         return facts | ({"not_limited_here": kind.lacks()} if kind.unlimited else {})
@@ -282,25 +312,12 @@ class DockerEngine(Engine):
     def _folders(self) -> ClusterFolders:
         return ClusterFolders(self._root)
 
-    def _daemon(self) -> Daemon:
-        """Find the daemon of new hosts, once: whoever chooses another context meanwhile has hosts here all the same."""
-        self._url = self._url or address(str(self.docker_host), os.environ)
-        return self._at(self._url)
-
-    def _at(self, url: str) -> Daemon:
-        """Give the daemon at which a host was made, which another controller may have chosen."""
-        if not url:
-            return self._daemon()
-        if url not in self._daemons:
-            self._daemons[url] = Daemon(url, float(self.call_timeout))
-        return self._daemons[url]
-
     async def _check_place(self, cluster: str, daemon: Daemon) -> None:
         """See that a launch which an earlier controller began goes on at the daemon where it began."""
         begun = await asyncio.to_thread(daemon_of, self._folders, cluster)
         if begun not in ("", daemon.url):
             raise UnavailableError(
-                f"Cluster {cluster} was begun by Docker at {begun}, and this controller makes hosts at {daemon.url}.",
+                f"Cluster {cluster} was begun at {begun}, and this controller makes hosts at {daemon.url}.",
                 field="docker_host",
                 value=daemon.url,
                 rule="All hosts of a cluster are containers of one daemon.",
@@ -308,23 +325,16 @@ class DockerEngine(Engine):
                 transient=True,
             )
 
-    async def _states(self, url: str) -> dict[str, str] | None:
-        """Ask a daemon for the states of all containers of this data folder; None where it does not say."""
-        try:
-            rows = await self._at(url).containers(f"{docker_plan.OWNER}={docker_plan.owner(self.data_dir)}")
-        except (UnavailableError, RefusedError):  # it is away, or what is configured now is no daemon of this machine
-            return None
-        return {row["Id"]: str(row["State"]) for row in rows}
-
     async def _looker(self) -> Images:
         """Give what looks at images, once it is known who is who."""
-        daemon = self._daemon()
+        daemon = self._daemons.usual()
         await self._users.learn(daemon)
-        docker_kind.check(self._users.kind, daemon.url, self.data_dir, os.getuid())
+        docker_kind.check(daemon.kind, daemon.url, self.data_dir, os.getuid())
         if self._looked is None:
             labels = {docker_plan.OWNER: docker_plan.owner(self.data_dir)}
-            pulls = Pulls(daemon.url, self.pull, float(self.pull_timeout))
+            pulls = Pulls(daemon.url, self.pull, float(self.pull_timeout), daemon.kind)
             self._looked = Images(daemon, labels, self._users.name, pulls=pulls)
+            await docker_sweep.sweep_probes(daemon, docker_plan.owner(self.data_dir), float(self.release_timeout))
         return self._looked
 
     async def _fit(self, found: Looked) -> Looked:
@@ -332,7 +342,7 @@ class DockerEngine(Engine):
         if self._ground is None:
             labels = {docker_plan.OWNER: docker_plan.owner(self.data_dir)}
             under_way = (await self._looker()).under_way
-            self._ground = Ground(self._daemon(), self._folders, labels, self._users, under_way)
+            self._ground = Ground(self._daemons.usual(), self._folders, labels, self._users, under_way)
         await self._ground.check(found)
         return found
 
@@ -344,7 +354,8 @@ class DockerEngine(Engine):
             pids=int(self.pids_limit),
             grace=float(self.grace),
             variables={name: os.environ[name] for name in self.variables if name in os.environ},
-            kind=self._users.kind,
+            kind=self._daemons.kind(),
+            visible_gpus=docker_gpus.visible(os.environ),
         )
 
     def _labels(self, cluster: str) -> list[str]:
@@ -365,20 +376,12 @@ class DockerEngine(Engine):
                 return Observation.UNKNOWN  # an acquire may be under way
         except OSError:
             return Observation.UNKNOWN
-        found = [states.get(str(host.data.get("container")), "") for host in handle.hosts]
-        return Observation.RUNNING if found and all(state in ALIVE for state in found) else Observation.GONE
-
-    async def _is_paused(self, daemon: Daemon, container: str) -> bool:
-        try:
-            found = await daemon.inspect(container)
-        except UnavailableError:
-            return False  # hosts outlive their daemon where it is told to let them, and our way to them is not its
-        return bool(found and found["State"].get("Paused"))
+        return Observation.RUNNING if are_alive(handle, states) else Observation.GONE
 
     async def _release(self, handle: Handle) -> None:
         cluster = handle.cluster
-        url = _url_of(handle) or await asyncio.to_thread(daemon_of, self._folders, cluster)
-        daemon, labels = self._at(url), self._labels(cluster)
+        url = url_of(handle) or await asyncio.to_thread(daemon_of, self._folders, cluster)
+        daemon, labels = self._daemons.at(url), self._labels(cluster)
         # Containers cost and files do not: during an outage of the disk they are ended all the same.
         await asyncio.to_thread(self._folders.try_to_close, cluster)
         ends = await ends_of(daemon, labels)
@@ -392,8 +395,3 @@ class DockerEngine(Engine):
             left = await asyncio.to_thread(folder.sweep)
             if left:
                 self.log.warning("Cluster %s is released; %s", cluster, left)
-
-
-def _url_of(handle: Handle) -> str:
-    """Say at which daemon a cluster's containers are, "" where its record does not say."""
-    return next((str(host.data["daemon"]) for host in handle.hosts if "daemon" in host.data), "")

@@ -9,8 +9,12 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import math
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import docker
@@ -18,23 +22,30 @@ from docker import errors
 from docker.context import ContextAPI
 from requests.exceptions import RequestException
 
+from jupyter_smx.engines import docker_kind
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from docker import APIClient
+
+    from jupyter_smx.engines.docker_kind import Kind
 
 T = TypeVar("T")
 
 _USUAL = "unix:///var/run/docker.sock"
-_UNIX = "unix://"
-_AT_ONCE = 16
+UNIX = "unix://"
+_AT_ONCE = 32
 """Threads: hosts of a cluster come up side by side, and a daemon that hangs holds up nobody but its own engine."""
 _STARTS = 8
-"""Containers that are made and started at once: the other threads are left for questions that take a moment."""
+"""Containers that are made and started at once, each with its network beside it: half of the threads are left for
+questions that take a moment."""
 _LONGEST = 120
-"""Seconds after which a thread gives up; whoever asked gave up before."""
+"""Seconds after which a thread gives up what it makes; whoever asked gave up before, and it removes that again."""
+_LONGER = 1.0
+"""Seconds by which a thread that only looks waits longer than whoever asked."""
+_threads_of_turn: ContextVar[list[Future[Any]] | None] = ContextVar("threads_of_turn", default=None)
 NOT_THERE, CONFLICT, UNCHANGED = 404, 409, 304
 _TAKEN = "that name is already in use"
 _ENDING = "container state improper"
@@ -57,7 +68,7 @@ def address(wish: str, environ: Mapping[str, str]) -> str:
     :raises RefusedError: it is not on this machine.
     """
     found = wish or environ.get("DOCKER_HOST", "") or _of_context(environ) or _usual(environ)
-    if not found.startswith(_UNIX):
+    if not found.startswith(UNIX):
         raise RefusedError(
             f"docker_host: {found!r} is not on this machine.",
             field="docker_host",
@@ -84,12 +95,12 @@ def _usual(environ: Mapping[str, str]) -> str:
     own = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     places = (
         _USUAL,
-        f"{_UNIX}{own}/docker.sock",
-        f"{_UNIX}{own}/podman/podman.sock",
-        f"{_UNIX}/run/podman/podman.sock",
+        f"{UNIX}{own}/docker.sock",
+        f"{UNIX}{own}/podman/podman.sock",
+        f"{UNIX}/run/podman/podman.sock",
     )
     # Root's may lie where nobody else may look, which is no error.
-    return next((place for place in places if os.access(place.removeprefix(_UNIX), os.F_OK)), _USUAL)
+    return next((place for place in places if os.access(place.removeprefix(UNIX), os.F_OK)), _USUAL)
 
 
 class Daemon:
@@ -97,57 +108,97 @@ class Daemon:
 
     def __init__(self, url: str, seconds: float) -> None:
         self.url = url
+        self.kind = docker_kind.guessed(url)
+        self._is_known = False
         self._seconds = seconds
-        self._client: APIClient | None = None
+        self._clients: dict[float, APIClient] = {}
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="docker")
         self._free = asyncio.Semaphore(_AT_ONCE)
-        self.starts = asyncio.Semaphore(_STARTS)
-        """Held by whoever has a container made and started, which takes the daemon long."""
+        self._starts = asyncio.Semaphore(_STARTS)
 
-    async def ask(self, question: Callable[[Any], T], seconds: float = 0.0) -> T:
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until a container may be made and started, which takes the daemon long, and let no more do so at once.
+
+        It is the next one's turn when all threads are done that were asked in this one, given up or not.
+        """
+        await self._starts.acquire()
+        threads: list[Future[Any]] = []
+        token = _threads_of_turn.set(threads)
+        try:
+            yield
+        finally:
+            _threads_of_turn.reset(token)
+            busy = [asyncio.wrap_future(thread) for thread in threads if not thread.done()]
+            if busy:
+                asyncio.gather(*busy, return_exceptions=True).add_done_callback(lambda _done: self._starts.release())
+            else:
+                self._starts.release()
+
+    async def ask(self, question: Callable[[Any], T], seconds: float = 0.0, *, patience: float = 0.0) -> T:
         """Put a question in a thread; ``seconds`` is for one that takes longer than most.
 
-        The time runs from when there is a thread for it: a queue of ours is no silence of the daemon's.
+        The time runs from when there is a thread for it: a queue of ours is no silence of the daemon's. A thread is
+        there for the next question when the daemon has answered, or after ``patience`` seconds, and not when whoever
+        asked gave up.
 
         :raises DaemonError: it said no.
         :raises UnavailableError: it does not answer.
         """
-        limit = max(seconds, self._seconds)
-        loop = asyncio.get_running_loop()
+        limit, patience = max(seconds, self._seconds), patience or _LONGEST
+        await self._thread_is_free()
+        thread = self._threads.submit(self._put, question, patience)
+        thread.add_done_callback(partial(self._is_free, asyncio.get_running_loop()))
+        threads = _threads_of_turn.get()
+        if threads is not None:
+            threads.append(thread)
         try:
-            async with self._free:
-                return await asyncio.wait_for(loop.run_in_executor(self._threads, self._put, question), limit)
+            return await asyncio.wait_for(asyncio.wrap_future(thread), limit)
         except asyncio.TimeoutError:
             raise self._away(f"it said nothing for {limit:g} s") from None
 
-    async def insist(self, question: Callable[[Any], T]) -> T:
-        """Put a question that makes something, and hear the answer also when nobody waits for it any more.
-
-        Whoever is cancelled can remove what was made: before the answer there may be nothing yet, and then there is.
-        """
-        asking = asyncio.ensure_future(self.ask(question))
+    async def _thread_is_free(self) -> None:
+        if not self._free.locked():
+            await self._free.acquire()  # at once: a time limit costs a task
+            return
         try:
-            return await asyncio.shield(asking)
-        except asyncio.CancelledError:
-            await asyncio.gather(asking, return_exceptions=True)
-            raise
+            await asyncio.wait_for(self._free.acquire(), _LONGEST)
+        except asyncio.TimeoutError:
+            raise self._away(f"it left {_AT_ONCE} questions open for {_LONGEST:g} s") from None
 
-    async def glance(self, path: str) -> dict[str, Any]:
+    def _is_free(self, loop: asyncio.AbstractEventLoop, _thread: Future[Any]) -> None:
+        with suppress(RuntimeError):  # the loop is closed, and nobody asks any more
+            loop.call_soon_threadsafe(self._free.release)
+
+    async def glance(self, path: str, seconds: float = 0.0) -> dict[str, Any]:
         """Ask for what the daemon tells at once, without a thread: two changes of threads take as long as the answer.
+
+        ``seconds`` is for one who has less time than most.
 
         :raises DaemonError: it said no.
         :raises UnavailableError: it does not answer.
         """
+        limit = seconds or self._seconds
         try:
-            status, body = await asyncio.wait_for(_get(self.url.removeprefix(_UNIX), path), self._seconds)
+            status, body = await asyncio.wait_for(_get(self.url.removeprefix(UNIX), path), limit)
+            found: dict[str, Any] = json.loads(body) if status == http.client.OK else {}
         except asyncio.TimeoutError:
-            raise self._away(f"it said nothing for {self._seconds:g} s") from None
+            raise self._away(f"it said nothing for {limit:g} s") from None
         except (OSError, ValueError) as problem:
             raise self._away(_innermost(problem)) from problem
         if status != http.client.OK:
-            raise DaemonError(status, _message(body))
-        found: dict[str, Any] = json.loads(body)
+            raise DaemonError(status, message_of(body))
         return found
+
+    async def learn(self) -> Kind:
+        """Ask once what it is.
+
+        :raises UnavailableError: it does not answer.
+        """
+        if not self._is_known:
+            self.kind = docker_kind.read(await self.info())
+            self._is_known = True
+        return self.kind
 
     async def info(self) -> dict[str, Any]:
         """Ask what the daemon tells of itself.
@@ -169,7 +220,7 @@ class Daemon:
         :raises UnavailableError: the daemon does not answer.
         """
         try:
-            found: dict[str, Any] = await self.ask(lambda api: api.inspect_container(container))
+            found: dict[str, Any] = await self._look(lambda api: api.inspect_container(container))
         except DaemonError as problem:
             if problem.status == NOT_THERE:
                 return None
@@ -195,19 +246,23 @@ class Daemon:
     async def _tell(self, what: str, question: Callable[[Any], T]) -> T:
         """Ask what every daemon answers; one that says no is not itself now, or stands behind a proxy."""
         try:
-            return await self.ask(question)
+            return await self._look(question)
         except DaemonError as problem:
             raise self.trouble(what, problem) from problem
 
+    async def _look(self, question: Callable[[Any], T]) -> T:
+        """Put a question that makes nothing, so that nobody has to hear its answer who gave it up."""
+        return await self.ask(question, patience=self._seconds + _LONGER)
+
     def trouble(self, what: str, problem: DaemonError) -> UnavailableError:
         """Say that the daemon could not do something that it usually can."""
-        return UnavailableError(f"Docker at {self.url} could not {what}: {problem.words}", transient=True)
+        return UnavailableError(f"{self.kind.name} at {self.url} could not {what}: {problem.words}", transient=True)
 
-    def _put(self, question: Callable[[Any], T]) -> T:
+    def _put(self, question: Callable[[Any], T], patience: float) -> T:
         try:
-            if self._client is None:
-                self._client = docker.APIClient(base_url=self.url, timeout=_LONGEST)
-            return question(self._client)
+            if patience not in self._clients:
+                self._clients[patience] = docker.APIClient(base_url=self.url, timeout=math.ceil(patience))
+            return question(self._clients[patience])
         except errors.APIError as problem:
             words = str(problem.explanation or problem)
             # Podman before 6 has one number for all that it cannot do.
@@ -216,14 +271,13 @@ class Daemon:
             raise self._away(_innermost(problem)) from problem
 
     def _away(self, why: str) -> UnavailableError:
-        path = self.url.removeprefix(_UNIX)
-        cure = f"Start it (dockerd, or systemctl start docker), and see that this user may write to {path}."
+        path = self.url.removeprefix(UNIX)
         return UnavailableError(
-            f"Docker does not answer at {self.url}: {why}.",
+            f"{self.kind.name} does not answer at {self.url}: {why}.",
             field="docker_host",
             value=self.url,
             rule="Hosts of this engine are containers of that daemon.",
-            cure=cure,
+            cure=f"Start it ({self.kind.start()}), and see that this user may write to {path}.",
             transient=True,
         )
 
@@ -255,9 +309,11 @@ async def _get(socket: str, path: str) -> tuple[int, bytes]:
     return int(head.split(None, 2)[1]), body
 
 
-def _message(body: bytes) -> str:
+def message_of(body: bytes) -> str:
+    """Read what a daemon says where it says no; its answer may begin with the length of that."""
+    start = body.find(b"{")
     try:
-        return str(json.loads(body)["message"])
+        return str(json.JSONDecoder().raw_decode(body[max(0, start) :].decode(errors="replace"))[0]["message"])
     except (ValueError, TypeError, KeyError):
         return body.decode(errors="replace").strip()
 

@@ -6,14 +6,14 @@ A daemon may listen here and have its containers elsewhere: in a virtual machine
 from __future__ import annotations
 
 import asyncio
-import secrets
 import shutil
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
-from jupyter_smx.engines import docker_plan
-from jupyter_smx.engines.docker_daemon import CONFLICT, NOT_THERE, DaemonError, remove
-from jupyter_smx.engines.docker_image import probe
+from jupyter_smx.engines import docker_plan, docker_probe
+from jupyter_smx.engines.docker_daemon import DaemonError
+from jupyter_smx.engines.docker_probe import Probe
 from jupyter_smx.engines.docker_users import maps_users
 from jupyter_smx.engines.request_check import not_writable
 from jupyter_smx.model.errors import RefusedError, UnavailableError
@@ -23,15 +23,12 @@ if TYPE_CHECKING:
 
     from jupyter_smx.engines.cluster_folders import ClusterFolders
     from jupyter_smx.engines.docker_daemon import Daemon
-    from jupyter_smx.engines.docker_image import Image
+    from jupyter_smx.engines.docker_image import Looked
     from jupyter_smx.engines.docker_users import Users
     from jupyter_smx.engines.host_folder import HostFolder
 
 _SECONDS = 60.0
 """Seconds that a container may take until it has tried everything."""
-_LOOK_AGAIN = 0.01
-_LOOKS = 20
-"""Looks at a file for one at the container, as where a host comes up."""
 _TRY = f"""
 import os, socket, sys
 os.chdir({docker_plan.ROOM!r})
@@ -53,6 +50,10 @@ _RULE = (
 )
 
 
+class _EndedError(Exception):
+    """The container ended before it had tried everything; the text says with which words."""
+
+
 class Ground:
     """What lies under the hosts of one daemon: nothing of it changes while the daemon is the same."""
 
@@ -72,34 +73,32 @@ class Ground:
         self._under_way = under_way
         self._seconds = seconds
         self._one_by_one = asyncio.Lock()
-        self._is_firm = False
+        self.is_firm = False
+        """Whether hosts can live here, as far as that was tried."""
 
-    async def check(self, image: Image) -> None:
+    async def check(self, image: Looked) -> None:
         """See once, with an image that has a Python, that hosts can live here.
 
-        :raises RefusedError: they see another machine's folders, or run as somebody whom these are closed to.
+        :raises RefusedError: they see another machine's folders, or run as somebody whom these are closed to; a
+            transient one where that could not be found out in time.
         :raises UnavailableError: the daemon does not answer.
         """
         async with self._one_by_one:
-            if not self._is_firm:
+            if not self.is_firm:
                 await self._try(image)
-                self._is_firm = True
+                self.is_firm = True
 
-    async def _try(self, image: Image) -> None:
-        token = secrets.token_hex(6)
-        name = f"jupyter-smx-probe-{token}"
-        room = self._folders.host(name, "ground")
-        self._under_way.add(name)
+    async def _try(self, image: Looked) -> None:
+        probe = Probe(self._daemon, self._under_way, self._seconds)
+        room = self._folders.host(probe.name, "ground")
         try:
-            await asyncio.to_thread(self._make, room, token)
-            why = await self._start(name, image, room, token)
-            why = why or await self._wait(name, room) or await _call(room, token)
-            if why:
-                raise await self._refusal(why)
+            async with probe:
+                await asyncio.to_thread(self._make, room, probe.token)
+                why = await self._run(probe, image, room)
         finally:
-            await self._remove(name)
             await asyncio.to_thread(shutil.rmtree, room.path.parent, ignore_errors=True)
-            self._under_way.discard(name)
+        if why:
+            raise await self._refusal(why)
 
     def _make(self, room: HostFolder, token: str) -> None:
         try:
@@ -110,42 +109,44 @@ class Ground:
         except OSError as problem:
             raise not_writable(self._folders.root, problem) from problem
 
-    async def _start(self, name: str, image: Image, room: HostFolder, token: str) -> str:
-        """Start a container; gives why that does not go, "" where it does."""
-        config = probe(image.id, image.python, self._users.name(), self._labels)
-        config["Entrypoint"] = [image.python, "-I", "-c", _TRY, token]
-        config["HostConfig"]["Mounts"] = [docker_plan.bind(str(room.path), docker_plan.ROOM, closed=False)]
+    async def _run(self, probe: Probe, image: Looked, room: HostFolder) -> str:
+        """Let a container try its folder; gives why it is none, "" where all is well."""
+        seat = docker_plan.bind(str(room.path), docker_plan.ROOM, closed=False)
+        words = [image.python, "-I", "-c", _TRY, probe.token]
         try:
-            await self._daemon.insist(lambda api: api.create_container_from_config(config, name))
-            await self._daemon.ask(lambda api: api.start(name), self._seconds)
+            await probe.start(docker_probe.config(image.id, words, self._users.name(), self._labels, seat))
         except DaemonError as problem:
             if not any(sign in problem.words.lower() for sign in ("mount", "bind")):
                 raise self._daemon.trouble("try what hosts share with this machine", problem) from problem
             return problem.words
-        return ""
-
-    async def _wait(self, name: str, room: HostFolder) -> str:
-        """Wait until it has written an answer; gives why there is none."""
-        loop = asyncio.get_running_loop()
-        end, looks = loop.time() + self._seconds, 0
-        while not await asyncio.to_thread((room.path / "answer").exists):
-            state = (await self._daemon.inspect(name) or {}).get("State", {}) if looks % _LOOKS == 0 else {}
-            if state.get("Status") in ("exited", "dead"):
-                return await self._last_words(name) or f"it ended with exit code {state.get('ExitCode')}"
-            if loop.time() > end:
-                return f"it wrote nothing there within {self._seconds:g} s"
-            looks += 1
-            await asyncio.sleep(_LOOK_AGAIN)
-        return ""
-
-    async def _last_words(self, name: str) -> str:
         try:
-            said: bytes = await self._daemon.ask(lambda api: api.logs(name, tail=1))
-        except DaemonError:
-            return ""
-        return said.decode(errors="replace").strip()
+            answers = docker_probe.until((room.path / "answer").exists, partial(self._see, probe.name))
+            await asyncio.wait_for(answers, self._seconds)
+        except asyncio.TimeoutError:
+            raise self._too_slow() from None
+        except _EndedError as end:
+            return str(end)
+        return await _call(room, probe.token)
+
+    async def _see(self, name: str) -> None:
+        state = (await self._daemon.inspect(name) or {}).get("State", {})
+        if state.get("Status") in docker_probe.ENDED:
+            words = await docker_probe.last_words(self._daemon, name, 1)
+            raise _EndedError(words or f"it ended with exit code {state.get('ExitCode')}")
+
+    def _too_slow(self) -> RefusedError:
+        return RefusedError(
+            f"docker_host: a container of {self._daemon.kind.name} at {self._daemon.url} took longer than "
+            f"{self._seconds:g} s to write into a folder of this machine.",
+            field="docker_host",
+            value=self._daemon.url,
+            rule=_RULE,
+            cure="It is tried again, for this machine may be busy.",
+            transient=True,
+        )
 
     async def _refusal(self, why: str) -> RefusedError:
+        name, folder = self._daemon.kind.name, str(self._folders.root)
         if maps_users(await self._daemon.info()):
             cure = "It maps users (userns-remap): take one that does not, or a rootless one of this user."
         else:
@@ -154,20 +155,13 @@ class Ground:
                 "data folder on a disk of its own (JUPYTER_SMX_DATA_DIR)."
             )
         return RefusedError(
-            f"docker_host: containers of Docker at {self._daemon.url} do not share {str(self._folders.root)!r} with "
-            f"the controller ({why}).",
+            f"docker_host: containers of {name} at {self._daemon.url} do not share {folder!r} with the controller "
+            f"({why}).",
             field="docker_host",
             value=self._daemon.url,
             rule=_RULE,
             cure=f"{cure} DOCKER_HOST, or DockerEngine.docker_host, says which.",
         )
-
-    async def _remove(self, name: str) -> None:
-        try:
-            await self._daemon.ask(lambda api: remove(api, name), self._seconds)
-        except DaemonError as problem:
-            if problem.status not in (NOT_THERE, CONFLICT):  # somebody else removes it, or has
-                raise self._daemon.trouble("remove a container", problem) from problem
 
 
 async def _call(room: HostFolder, token: str) -> str:

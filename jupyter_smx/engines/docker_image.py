@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from msgspec import Struct
 
-from jupyter_smx.engines import docker_registry
-from jupyter_smx.engines.base import Step
-from jupyter_smx.engines.docker_daemon import NOT_THERE, DaemonError, remove
+from jupyter_smx.engines import docker_probe, docker_registry
+from jupyter_smx.engines.base import NotHereError, Step
+from jupyter_smx.engines.docker_daemon import NOT_THERE, DaemonError
 from jupyter_smx.interpreter import OLDEST
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
@@ -22,17 +21,14 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.docker_daemon import Daemon
     from jupyter_smx.engines.docker_pull import Pulls
 
-PROBE = "jupyter-smx.probe"
-"""Label of a container that only looks at an image."""
 PYTHONS = ("python3", "python", "/opt/conda/bin/python", "/usr/local/bin/python3", "/usr/bin/python3")
 _SAY = "import json, sys; print(json.dumps(list(sys.version_info[:2])))"
 _SECONDS = 60.0
 """Seconds that a Python may take to say which one it is."""
-_LONGER = 120.0
-"""Seconds that the daemon may be waited for beside that."""
-_START_SECONDS = 60.0
-_SILENT = -1
-_MEMORY, _PIDS = 256 << 20, 64
+_STEP_SECONDS = 60.0
+"""Seconds that the daemon may take to make a container, to start it, or to remove it."""
+_MOMENT = 0.25
+"""Seconds that somebody waits who can go on without the answer; one that is not busy takes a millisecond."""
 _SAME = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 """What machines call their processor, and what images call it."""
 _NO_SUCH = (NOT_THERE, 400, 301)
@@ -40,22 +36,22 @@ _NO_SUCH = (NOT_THERE, 400, 301)
 _NO_PROGRAM = ("no such file", "executable file not found", "not a directory", "permission denied")
 
 
-class NotHereError(RefusedError):
-    """The daemon has no image of that name."""
-
-
-class Image(Struct, frozen=True):
-    """An image by its id, the word by which its Python is started, and what the registry that it came from calls it."""
+class Looked(Struct, frozen=True):
+    """An image that was looked at: its id, the word that starts its Python, and what its registry calls it."""
 
     id: str
     python: str
     digest: str = ""
 
+    def called(self, name: str, told: Mapping[str, Any]) -> Looked:
+        """Say of it where a registry has it under a name, which the daemon ``told``."""
+        return Looked(self.id, self.python, docker_registry.digest_of(name, told.get("RepoDigests")))
+
 
 class Images:
     """The images of one daemon; remembers those that were looked at, for all daemons: an id never means another."""
 
-    known: ClassVar[dict[str, Image]] = {}
+    known: ClassVar[dict[str, Looked]] = {}
 
     def __init__(
         self,
@@ -75,7 +71,7 @@ class Images:
         self.under_way: set[str] = set()
         """Names of the containers that look at an image now."""
 
-    async def obtain(self, name: str, say: Callable[[Step], None]) -> Image:
+    async def obtain(self, name: str, say: Callable[[Step], None]) -> Looked:
         """Find an image as :meth:`look` does; one that is not there is downloaded first, where that may be.
 
         :raises RefusedError: it cannot be had, or hosts cannot be made of it; transient where its registry is away.
@@ -85,7 +81,7 @@ class Images:
         if pulls is None or not name:
             return await self.look(name, say)
         if pulls.is_due(name):
-            await pulls.fetch(name, say)
+            await pulls.fetch(name, say, is_here=await self._is_here(name))
         try:
             return await self.look(name, say)
         except NotHereError:
@@ -94,7 +90,7 @@ class Images:
         await pulls.fetch(name, say)
         return await self.look(name, say)
 
-    async def glimpse(self, name: str) -> Image | None:
+    async def glimpse(self, name: str) -> Looked | None:
         """Find an image as :meth:`look` does; None where it would be downloaded first.
 
         :raises RefusedError: it is not there and may not be downloaded, or hosts cannot be made of it.
@@ -107,7 +103,7 @@ class Images:
                 raise
             return None
 
-    async def look(self, name: str, say: Callable[[Step], None]) -> Image:
+    async def look(self, name: str, say: Callable[[Step], None]) -> Looked:
         """Find an image that is there by its name or id, and see that hosts can be made of it.
 
         :raises RefusedError: it is not there, or hosts cannot be made of it.
@@ -121,28 +117,47 @@ class Images:
                 cure="Name one with --image, or let the administrator set DockerEngine.image.",
             )
         try:
-            told = await self._daemon.glance(f"/images/{quote(name, safe='/:@')}/json")
+            told = await self._daemon.glance(_page(name))
         except DaemonError as problem:
             raise self._not_there(name, problem) from problem
         found = self.known.get(told["Id"])
         if found is None:
             await self._check_machine(name, told)
             say(Step("Looking for Python in the image"))
-            found = Image(told["Id"], await self._find_python(name, told["Id"]))
+            found = Looked(told["Id"], await self._find_python(name, told["Id"]))
             self.known[found.id] = found
-        return Image(found.id, found.python, docker_registry.digest_of(name, told.get("RepoDigests")))
+        return found.called(name, told)
+
+    async def recall(self, name: str) -> Looked | None:
+        """Say which image a name means now; None where that takes longer than a moment, or it was not looked at."""
+        if not name or (self._pulls is not None and self._pulls.is_due(name)):
+            return None
+        try:
+            told = await self._daemon.glance(_page(name), _MOMENT)
+        except (DaemonError, UnavailableError):
+            return None
+        found = self.known.get(told["Id"])
+        return None if found is None else found.called(name, told)
+
+    async def _is_here(self, name: str) -> bool:
+        try:
+            await self._daemon.glance(_page(name))
+        except DaemonError:
+            return False
+        return True
 
     def _not_there(self, name: str, problem: DaemonError) -> RefusedError | UnavailableError:
         if problem.status not in _NO_SUCH:
             return self._daemon.trouble("look at an image", problem)
         # That there is none is said by a number; a name that none can have is explained in words.
-        words = "" if problem.status == NOT_THERE else f" ({problem.words})"
+        words, kind = "" if problem.status == NOT_THERE else f" ({problem.words})", self._daemon.kind
         return (NotHereError if problem.status == NOT_THERE else RefusedError)(
-            f"image: {name!r} is not an image of Docker at {self._daemon.url}{words}.",
+            f"image: {name!r} is not an image of {kind.name} at {self._daemon.url}{words}.",
             field="image",
             value=name,
-            rule="Hosts are made of images that this daemon has; docker images lists them.",
-            cure=f"Bring it there with docker pull, docker load or docker build -t {name}, or name another one.",
+            rule=f"Hosts are made of images that this daemon has; {kind.program} images lists them.",
+            cure=f"Bring it there with {kind.program} pull, {kind.program} load or {kind.program} build -t {name}, "
+            "or name another one.",
         )
 
     async def _check_machine(self, name: str, told: Mapping[str, Any]) -> None:
@@ -152,26 +167,24 @@ class Images:
         mine = _SAME.get(self._arch, self._arch)
         if system == "linux" and _SAME.get(arch, arch) in ("", mine):
             return
+        pull = f"{self._daemon.kind.program} pull --platform linux/{mine}"
         raise RefusedError(
             f"image: {name!r} is made for {system}/{arch}.",
             field="image",
             value=name,
             rule=f"This machine runs linux/{mine} and nothing else.",
-            cure=f"Name an image for linux/{mine}; docker pull --platform linux/{mine} chooses it.",
+            cure=f"Name an image for linux/{mine}; {pull} chooses it.",
         )
 
     async def _find_python(self, name: str, image: str) -> str:
         seen: list[str] = []
         for word in PYTHONS:
-            code, words = await self._try(image, word)
+            code, words = await self._try(name, image, word)
             if code == 0:
                 version = _version(words)
                 if version >= OLDEST:
                     return word
                 seen.append(f"{word} is Python {version[0]}.{version[1]}")
-            elif code == _SILENT:
-                seen.append(f"{word} said nothing for {self._seconds:g} s")
-                break  # the other words mostly mean the same program
             elif code != NOT_THERE:
                 seen.append(f"{word} ended with exit code {code}: {words}")
         raise RefusedError(
@@ -183,66 +196,43 @@ class Images:
             cure="Name an image that has one on its PATH, or add it: RUN apt-get install -y python3.",
         )
 
-    async def _try(self, image: str, word: str) -> tuple[int, str]:
-        """Start one Python; gives its exit code and last words, 404 where there is no such program, -1 if it hangs."""
-        name = f"jupyter-smx-probe-{secrets.token_hex(6)}"
-        self.under_way.add(name)
-        try:
-            await self._daemon.insist(
-                lambda api: api.create_container_from_config(probe(image, word, self._user(), self._labels), name)
-            )
-            await self._daemon.ask(lambda api: api.start(name), _START_SECONDS)
-            code = await self._ended(name)
-            if code == _SILENT:
-                return code, ""
-            said = await self._daemon.ask(lambda api: api.logs(name, stdout=True, stderr=True, tail=5))
-        except DaemonError as problem:
-            # Of what a daemon may not do itself it says the same, and names no program.
-            if word in problem.words and any(sign in problem.words.lower() for sign in _NO_PROGRAM):
-                return NOT_THERE, ""
-            return problem.status, problem.words
-        finally:
-            await self._remove(name)
-            self.under_way.discard(name)
+    async def _try(self, name: str, image: str, word: str) -> tuple[int, str]:
+        """Start one Python; gives its exit code and last words, 404 where there is no such program.
+
+        :raises RefusedError: it says nothing for too long, which it may not do another time.
+        """
+        config = docker_probe.config(image, [word, "-I", "-c", _SAY], self._user(), self._labels)
+        async with docker_probe.Probe(self._daemon, self.under_way, _STEP_SECONDS) as probe:
+            try:
+                await probe.start(config)
+                code = await probe.ended(self._seconds)
+                said = await self._daemon.ask(lambda api: api.logs(probe.name, stdout=True, stderr=True, tail=5))
+            except asyncio.TimeoutError:
+                # The daemon answers others meanwhile: it is the program that takes long, or the whole machine.
+                await self._daemon.inspect(probe.name)
+                raise self._too_slow(name, word) from None
+            except DaemonError as problem:
+                # Of what a daemon may not do itself it says the same, and names no program.
+                if word in problem.words and any(sign in problem.words.lower() for sign in _NO_PROGRAM):
+                    return NOT_THERE, ""
+                return problem.status, problem.words
         return code, said.decode(errors="replace").strip()
 
-    async def _ended(self, name: str) -> int:
-        """Wait until a container ends; gives its exit code, and -1 where it does not."""
-        try:
-            waits = self._daemon.ask(lambda api: int(api.wait(name, timeout=_LONGER)["StatusCode"]), _LONGER)
-            return await asyncio.wait_for(waits, self._seconds)
-        except asyncio.TimeoutError:
-            # The daemon answers others meanwhile: it is the image's own program that hangs.
-            await self._daemon.inspect(name)
-            return _SILENT
-
-    async def _remove(self, name: str) -> None:
-        try:
-            await self._daemon.ask(lambda api: remove(api, name), _SECONDS)
-        except DaemonError:
-            return  # it was never made, or is being removed
+    def _too_slow(self, name: str, word: str) -> RefusedError:
+        run = f"{self._daemon.kind.program} run --rm --entrypoint {word} {name} --version"
+        return RefusedError(
+            f"image: {word} of {name!r} took longer than {self._seconds:g} s to say which Python it is.",
+            field="image",
+            value=name,
+            rule="That is tried once for each image, in a container of a moment, before hosts are made of it.",
+            cure=f"It is tried again, for this machine may be busy; {run} tries the same.",
+            transient=True,
+        )
 
 
-def probe(image: str, word: str, user: str, labels: Mapping[str, str]) -> dict[str, Any]:
-    """Give the request that makes a container of a moment, closed in as a host is."""
-    return {
-        "Image": image,
-        "User": user,
-        "Entrypoint": [word, "-I", "-c", _SAY],
-        "Cmd": [],
-        "Healthcheck": {"Test": ["NONE"]},
-        "Labels": {**labels, PROBE: "1"},
-        "HostConfig": {
-            "NetworkMode": "none",
-            "ReadonlyRootfs": True,
-            "CapDrop": ["ALL"],
-            "SecurityOpt": ["no-new-privileges"],
-            "LogConfig": {"Type": "json-file"},
-            "Memory": _MEMORY,
-            "MemorySwap": _MEMORY,
-            "PidsLimit": _PIDS,
-        },
-    }
+def _page(name: str) -> str:
+    """Say where the daemon tells of an image."""
+    return f"/images/{quote(name, safe='/:@')}/json"
 
 
 def _version(words: str) -> tuple[int, int]:

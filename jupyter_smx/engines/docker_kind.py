@@ -15,14 +15,13 @@ from jupyter_smx.model.errors import RefusedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jupyter_smx.engines.base import ClusterRequest
-
 _LIMITS = {"MemoryLimit": "memory", "SwapLimit": "swap", "CpuCfsQuota": "cpu", "PidsLimit": "pids"}
 """What ``docker info`` says of limits, and in our words."""
 _WORDS = {"cpu": "CPU", "pids": "processes"}
 _UNTOLD = ',"\n\r'
 """What Podman takes for its own in the path of a mount, whose parts it joins by commas."""
-_GPUS_SINCE = (5, 4)
+_ISOLATED_SINCE = (28,)
+"""Docker's version that has networks of which its machine is no part."""
 
 
 class Kind(Struct, frozen=True):
@@ -31,6 +30,8 @@ class Kind(Struct, frozen=True):
     is_rootless: bool = False
     podman: tuple[int, ...] = ()
     """Its version; empty for Docker."""
+    docker: tuple[int, ...] = ()
+    """Docker's version; empty for Podman, and where nobody asked."""
     unlimited: tuple[str, ...] = ()
     reason: str = ""
     """Why, in words that end a sentence."""
@@ -39,6 +40,17 @@ class Kind(Struct, frozen=True):
     def name(self) -> str:
         """Give what people call it."""
         return "Podman" if self.podman else "Docker"
+
+    @property
+    def program(self) -> str:
+        """Give the command by which people speak with it."""
+        return self.name.lower()
+
+    def start(self) -> str:
+        """Say how it is started."""
+        if self.podman:
+            return "systemctl start podman.socket, or with --user"
+        return "dockerd, or systemctl start docker"
 
     def words(self) -> str:
         """Say for people what it is."""
@@ -53,18 +65,22 @@ class Kind(Struct, frozen=True):
         """Name for people what it cannot limit."""
         return ", ".join(_WORDS.get(what, what) for what in self.unlimited)
 
-    def gpus(self) -> dict[str, Any]:
-        """Ask for all GPUs: which ones a job has is decided for each job, and told to it as on this machine itself."""
-        if self.podman:
-            return {"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=all"]}
-        return {"Driver": "", "Count": -1, "Capabilities": [["gpu"]]}
+    def closes_networks(self) -> bool:
+        """Say whether a network without a way out can be without one to this machine, too."""
+        return self.docker >= _ISOLATED_SINCE
+
+
+def guessed(url: str) -> Kind:
+    """Take it for what the path of its socket is called, until it was asked."""
+    return Kind(podman=(0,)) if "podman" in url else Kind()
 
 
 def read(info: Mapping[str, Any]) -> Kind:
     """Learn it from the daemon's answer to ``docker info``."""
     # Podman 4 has a field of its own for it.
     is_rootless = bool(info.get("Rootless")) or any("rootless" in option for option in security(info))
-    podman = _numbers(info.get("ServerVersion")) or (0,) if "BuildahVersion" in info else ()
+    numbers = _numbers(info.get("ServerVersion")) or (0,)
+    podman, docker = (numbers, ()) if "BuildahVersion" in info else ((), numbers)
     version = str(info.get("CgroupVersion") or 1)
     unlimited = tuple(word for field, word in _LIMITS.items() if not info.get(field, True))
     reason = f"the daemon has no control group for that (version {version})"
@@ -73,7 +89,7 @@ def read(info: Mapping[str, Any]) -> Kind:
         unlimited, reason = tuple(_LIMITS.values()), "the daemon is not root, and control groups version 1 are root's"
     elif is_rootless and podman and info.get("CgroupDriver") != "systemd":
         unlimited, reason = tuple(_LIMITS.values()), "Podman that is not root limits nothing without systemd"
-    return Kind(is_rootless=is_rootless, podman=podman, unlimited=unlimited, reason=reason)
+    return Kind(is_rootless=is_rootless, podman=podman, docker=docker, unlimited=unlimited, reason=reason)
 
 
 def security(info: Mapping[str, Any]) -> list[str]:
@@ -102,22 +118,6 @@ def check(kind: Kind, url: str, data_dir: str, uid: int) -> None:
             value=data_dir,
             rule="At its socket the path of a mount has no comma, no double quote and no line break.",
             cure="Name another folder with DockerEngine.data_dir, or use Docker.",
-        )
-
-
-def check_request(kind: Kind, request: ClusterRequest) -> None:
-    """Refuse what the daemon would take and not do.
-
-    :raises RefusedError: GPUs from a Podman that gives none.
-    """
-    if kind.podman and kind.podman < _GPUS_SINCE and any(host.gpus for host in request.hosts):
-        version = ".".join(map(str, kind.podman))
-        raise RefusedError(
-            f"instance_type: Podman {version} gives containers no GPU.",
-            field="instance_type",
-            value=next(host.instance_type for host in request.hosts if host.gpus),
-            rule="At its socket it gives GPUs from version 5.4 on, by NVIDIA's CDI, and none before.",
-            cure="Use a newer Podman or Docker, or an instance type without GPUs.",
         )
 
 

@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
-import os
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.engines import docker_plan
+from jupyter_smx.engines import docker_gpus, docker_isolation, docker_plan, docker_probe, file_lock
 from jupyter_smx.engines.docker_daemon import CONFLICT, NOT_THERE, UNCHANGED, DaemonError, remove
 from jupyter_smx.model.cluster import HostHandle
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from jupyter_smx.engines.base import ClusterRequest
+    from jupyter_smx.engines.base import ClusterRequest, HostPlan
     from jupyter_smx.engines.cluster_folders import ClusterFolders
     from jupyter_smx.engines.docker_daemon import Daemon
-    from jupyter_smx.engines.host_folder import HostFolder
 
 _log = logging.getLogger(__name__)
 
-_LOOK_AGAIN = 0.01
-"""Seconds between looks at the file by which an agent says that it listens."""
-_LOOKS = 20
-"""Such looks for one at the container: a file costs nothing to look at, a daemon some milliseconds."""
 ALIVE = ("running", "paused")
-_ENDED = ("exited", "dead")
 _LOG_LINES = 5
-_ROOM = "pool"
+_NO_ROOM = "pool"
 """In the words of every daemon that has no addresses left for one more network."""
+_AGAIN = "Run the job again; --retries does that by itself."
+_FULL = "no space left on device"
 _KILLED = {137: "kill", 143: "stop"}
 """Exit codes of SIGKILL and SIGTERM, and by what people send these."""
 
@@ -73,69 +68,99 @@ class Launch:
         try:
             await self._daemon.ask(lambda api: self._network_once(api, wish, lock), self._seconds)
         except DaemonError as problem:
-            if self._is_single and _ROOM in problem.words.lower():
+            if self._is_single and _NO_ROOM in problem.words.lower():
                 # A daemon has some thirty networks, and a machine may have more jobs: who has no other host to find
                 # need not wait for one.
-                _log.warning("Cluster %s shares Docker's usual network: %s", self._cluster, problem.words)
+                _log.warning("Cluster %s shares the usual network of containers: %s", self._cluster, problem.words)
                 return docker_plan.BRIDGE
             raise UnavailableError(
                 f"Cluster {self._cluster} did not get its network: {problem.words}.",
                 field="hosts",
                 rule="The hosts of a cluster find each other in a network of their own.",
-                cure="docker network prune removes unused ones; the daemon's default-address-pools has room for more.",
+                cure=f"{self._daemon.kind.program} network prune removes unused ones; its default-address-pools "
+                "has room for more.",
                 transient=True,
             ) from problem
         return str(wish["Name"])
 
-    async def bring_up(self, host: str, wish: dict[str, Any]) -> HostHandle:
+    async def bring_up(self, plan: HostPlan, wish: dict[str, Any]) -> HostHandle:
         """Make a host's container unless it is there, start it, and wait until its agent listens.
 
         Its time runs from when it is its turn: with many at once each of them would be late.
 
+        :raises RefusedError: it needs GPUs, and the daemon has none to give.
         :raises UnavailableError: it did not come up.
         """
-        config = docker_plan.joining(wish, await self.network())
-        loop = asyncio.get_running_loop()
+        host, loop = plan.host, asyncio.get_running_loop()
         try:
-            async with self._daemon.starts:
+            async with self._daemon.turn():
                 end = loop.time() + self._seconds
-                container = await asyncio.wait_for(self._launch_or_join(host, config), self._seconds)
-            await asyncio.wait_for(self._wait(container, host), end - loop.time())
+                found = await asyncio.wait_for(self._launch_or_join(host, wish), self._seconds)
+            await asyncio.wait_for(self._wait(found["Id"], host), end - loop.time())
         except asyncio.TimeoutError:
             raise await self._did_not_start(host, f"said nothing for {self._seconds:g} s") from None
         except DaemonError as problem:
-            raise await self._did_not_start(host, f"could not be started ({problem.words})") from problem
+            refusal = docker_gpus.refusal(self._daemon.kind, plan, problem.words)
+            words = f"could not be started ({problem.words})"
+            raise refusal or await self._did_not_start(host, words) from problem
         except OSError as problem:
             raise await self._did_not_start(host, f"could not be started ({problem})") from problem
-        return handle_of(host, container, self._daemon)
+        return handle_of(host, found["Id"], self._daemon, found["Config"].get("Labels"))
 
-    async def _launch_or_join(self, host: str, config: dict[str, Any]) -> str:
-        name = f"jupyter-smx-{self._cluster}-{host}"
-        container = await self._create(name, config)
-        seen = await self._seen(container, host)
-        if seen["Status"] == "created":
-            await self._start(container)
-        return container
+    async def _launch_or_join(self, host: str, wish: dict[str, Any]) -> dict[str, Any]:
+        """Make what is not there, and start it; gives the container as the daemon shows one.
 
-    async def _create(self, name: str, config: dict[str, Any]) -> str:
-        """Make a container, or find the one that somebody else made."""
+        A network and who joins it are made side by side, as each takes a daemon long; Podman wants the network first.
+        """
+        name = docker_plan.container_name(self._cluster, host)
+        if self._daemon.kind.podman:
+            found = await self._create(name, docker_plan.joining(wish, await self.network()))
+        else:
+            found, network = await self._create_beside(name, wish)
+            if found["State"]["Status"] == "created" and network == docker_plan.BRIDGE:
+                found = await self._create_anew(name, found, docker_plan.joining(wish, network))
+        if found["State"]["Status"] == "created":
+            await self._start(found["Id"])
+        return found
+
+    async def _create_beside(self, name: str, wish: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        making = asyncio.ensure_future(self.network())
+        try:
+            return await self._create(name, wish), await making
+        except DaemonError:
+            # Nobody hears of an end while something is still made: whoever looks then is to find nothing.
+            await asyncio.gather(making, return_exceptions=True)
+            raise
+        finally:
+            making.cancel()
+
+    async def _create_anew(self, name: str, old: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+        """Make a container that nobody started once more, as there is no network of its own for it."""
+        if old["HostConfig"]["NetworkMode"] == docker_plan.BRIDGE:
+            return old
+        await self._daemon.ask(lambda api: remove(api, old["Id"]), self._seconds)
+        return await self._create(name, config)
+
+    async def _create(self, name: str, config: dict[str, Any]) -> dict[str, Any]:
+        """Make a container, or find the one that somebody else made; gives it as the daemon shows one."""
         while True:
             try:
-                made: str = await self._daemon.ask(lambda api: self._create_once(api, name, config), self._seconds)
+                made = await self._daemon.ask(lambda api: self._create_once(api, name, config), self._seconds)
             except DaemonError as problem:
                 if problem.status != CONFLICT:
                     raise
                 found = await self._daemon.inspect(name)
                 if found is not None and not _is_ours(found["Config"], config):
                     raise DaemonError(
-                        CONFLICT, f"another container is called {name}; docker rm removes it"
+                        CONFLICT, f"another container is called {name}; {self._daemon.kind.program} rm removes it"
                     ) from problem
                 if found is not None:
-                    return str(found["Id"])
+                    return found
             else:
-                return made
+                state = {"Status": "created"}
+                return {"Id": made, "State": state, "Config": config, "HostConfig": config["HostConfig"]}
             # The daemon gives the name away a moment before there is a container to look at.
-            await asyncio.sleep(_LOOK_AGAIN)
+            await asyncio.sleep(docker_probe.LOOK_AGAIN)
 
     def _create_once(self, api: Any, name: str, config: dict[str, Any]) -> str:
         """Make a container, and unmake it where the cluster was released before: that release may not have seen it.
@@ -158,15 +183,18 @@ class Launch:
     def _network_once(self, api: Any, wish: dict[str, Any], lock: Path) -> None:
         """Make a network unless there is one: an older daemon makes two of one name where it is asked twice at once."""
         name = wish["Name"]
-        with _locked(lock):
+        with file_lock.held(lock, lambda: bool(self._over())) as is_held:
+            if not is_held:
+                raise DaemonError(NOT_THERE, self._over())
             found = [row for row in api.networks(names=[name]) if row["Name"] == name]
             if any(not _is_ours(row, wish) for row in found):
-                raise DaemonError(CONFLICT, f"another network is called {name}; docker network rm removes it")
+                raise DaemonError(
+                    CONFLICT, f"another network is called {name}; {self._daemon.kind.program} network rm removes it"
+                )
             if found:
                 return
-            made = api.create_network(
-                name, driver=wish["Driver"], internal=wish["Internal"], labels=wish["Labels"], check_duplicate=True
-            )
+            told = {"driver": wish["Driver"], "internal": wish["Internal"], "labels": wish["Labels"]}
+            made = api.create_network(name, **told, options=wish["Options"] or None, check_duplicate=True)
             if why := self._over():
                 api.remove_network(made["Id"])
                 raise DaemonError(NOT_THERE, why)
@@ -179,54 +207,41 @@ class Launch:
                 raise
 
     async def _wait(self, container: str, host: str) -> None:
-        folder = self._folders.host(self._cluster, host)
-        looks = 0
-        while True:
-            listens = await asyncio.to_thread(_listens, folder)
-            if listens or looks % _LOOKS == 0:
-                seen = await self._seen(container, host)
-                if seen["Status"] in _ENDED:
-                    raise await self._did_not_start(host, _end_of(seen))
-                if listens:
-                    return
-            looks += 1
-            await asyncio.sleep(_LOOK_AGAIN)
+        folder, see = self._folders.host(self._cluster, host), partial(self._see, container, host)
+        await docker_probe.until((folder.path / "agent.json").exists, see)
+        await see()  # it may have listened, and ended
+
+    async def _see(self, container: str, host: str) -> None:
+        seen = (await self._seen(container, host))["State"]
+        if seen["Status"] in docker_probe.ENDED:
+            raise await self._did_not_start(host, _end_of(seen))
 
     async def _seen(self, container: str, host: str) -> dict[str, Any]:
         found = await self._daemon.inspect(container)
         if found is None:
             raise await self._did_not_start(host, "was removed meanwhile")
-        state: dict[str, Any] = found["State"]
-        return state
+        return found
 
     async def _did_not_start(self, host: str, what: str) -> UnavailableError:
         folder = self._folders.host(self._cluster, host)
-        words = await asyncio.to_thread(folder.last_words) or await self._last_words(host)
+        name = docker_plan.container_name(self._cluster, host)
+        words = await asyncio.to_thread(folder.last_words)
+        words = words or await docker_probe.last_words(self._daemon, name, _LOG_LINES)
+        room = f"Free some space on the disk of the daemon; {self._daemon.kind.program} system df says what is there."
         return UnavailableError(
             f"Host {host} of cluster {self._cluster} did not start: its container {what}.",
             field="host",
             value=host,
             rule=f"Its log ends with: {words}" if words else "It wrote nothing into its log.",
-            cure=f"The whole log is {folder.log}.",
+            cure=room if _FULL in what.lower() else f"The whole log is {folder.log}.",
             transient=True,
         )
 
-    async def _last_words(self, host: str) -> str:
-        name = f"jupyter-smx-{self._cluster}-{host}"
-        try:
-            said: bytes = await self._daemon.ask(lambda api: api.logs(name, tail=_LOG_LINES))
-        except (DaemonError, UnavailableError):
-            return ""
-        return " | ".join(line.strip() for line in said.decode(errors="replace").splitlines() if line.strip())
 
-
-def handle_of(host: str, container: str, daemon: Daemon) -> HostHandle:
+def handle_of(host: str, container: str, daemon: Daemon, labels: Mapping[str, str] | None) -> HostHandle:
     """Give what finds a host again, also for a controller that makes its own hosts at another daemon."""
-    return HostHandle(host=host, data={"container": container, "daemon": daemon.url})
-
-
-def _listens(folder: HostFolder) -> bool:
-    return (folder.path / "agent.json").exists()
+    data: dict[str, str | int | float] = {"container": container, "daemon": daemon.url}
+    return HostHandle(host=host, data=data, given_up=docker_isolation.read(labels))
 
 
 def _end_of(state: dict[str, Any]) -> str:
@@ -238,17 +253,17 @@ def _end_of(state: dict[str, Any]) -> str:
 
 def _is_ours(found: Mapping[str, Any], wish: Mapping[str, Any]) -> bool:
     """Say whether what has the name that we want has our labels as well."""
-    labels = found.get("Labels") or {}
-    return all(labels.get(name) == text for name, text in wish["Labels"].items())
+    labels, whose = found.get("Labels") or {}, (docker_plan.CLUSTER, docker_plan.HOST, docker_plan.OWNER)
+    return all(labels.get(name) == wish["Labels"].get(name) for name in whose)
 
 
-def obituary(state: Mapping[str, Any]) -> str:
+def obituary(state: Mapping[str, Any], program: str = "docker") -> str:
     """Say how a container ended, from what the daemon knows of it; "" where it ended by itself and well; pure."""
     code = int(state.get("ExitCode") or 0)
     if state.get("OOMKilled"):
         return "the system ended its container for lack of memory. Use less, or a larger instance."
     if code in _KILLED:
-        return f"its container was ended from outside, by docker {_KILLED[code]} or with its daemon."
+        return f"its container was ended from outside, by {program} {_KILLED[code]} or with its daemon. {_AGAIN}"
     return f"its container ended with exit code {code}." if code else ""
 
 
@@ -261,24 +276,19 @@ async def ends_of(daemon: Daemon, labels: Sequence[str]) -> dict[str, str]:
     for row in await daemon.containers(*labels):
         told = None
         with suppress(UnavailableError):  # words for a sentence never hold up a release
-            told = None if row["State"] in ALIVE else await daemon.inspect(row["Id"])
+            if row["State"] not in ALIVE:
+                await daemon.learn()  # by what people end containers there
+                told = await daemon.inspect(row["Id"])
         if told is not None:
-            found[row["Labels"].get(docker_plan.HOST, "")] = obituary(told["State"])
+            found[row["Labels"].get(docker_plan.HOST, "")] = obituary(told["State"], daemon.kind.program)
     return found
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 async def remove_all(
-    daemon: Daemon, labels: Sequence[str], seconds: float, spare: Callable[[dict[str, Any]], bool] = lambda _row: False
+    daemon: Daemon,
+    labels: Sequence[str],
+    seconds: float,
+    spare: Callable[[Mapping[str, Any]], bool] = lambda _row: False,
 ) -> list[str]:
     """Remove the containers with these labels at once, then their networks; gives the names of what was removed.
 
@@ -316,7 +326,7 @@ async def _wait_gone(daemon: Daemon, container: str, seconds: float) -> None:
                 cure="The release is tried again until it is gone.",
                 transient=True,
             )
-        await asyncio.sleep(_LOOK_AGAIN)
+        await asyncio.sleep(docker_probe.LOOK_AGAIN)
 
 
 async def _remove_network(daemon: Daemon, network: str) -> None:

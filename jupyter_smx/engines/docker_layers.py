@@ -47,6 +47,10 @@ class Layers:
         elif said in _FETCHED:
             layer.got = layer.size
 
+    def are_fetched(self) -> bool:
+        """Say whether any of them comes from elsewhere: of an image that is up to date all are here."""
+        return any(layer.said != _HERE for layer in self._layers.values())
+
     def words(self) -> str:
         """Say how far it is: ``3 of 7 layers (2 were here), 120 of 480 MB``."""
         layers = [*self._layers.values()]

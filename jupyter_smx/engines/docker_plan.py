@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from jupyter_smx.agent.place import ML, PORT
 from jupyter_smx.agent.system.folder import CONFIGS
+from jupyter_smx.engines import docker_gpus, docker_isolation
 from jupyter_smx.engines.docker_kind import Kind
 from jupyter_smx.engines.host_folder import MARK, description
 
@@ -27,11 +28,19 @@ GIVEN = f"{ROOM}/given"
 ARCHIVE = "/run/smx.pyz"
 BRIDGE = "bridge"
 """What Docker calls both its usual network and the kind of all of them."""
+_WITHOUT_MACHINE = {"com.docker.network.bridge.gateway_mode_ipv4": "isolated"}
+"""Leaves the machine out of a network that has no way out."""
+_NAMES_OF_HOSTS_ONLY = {"Dns": ["127.0.0.1"], "DnsOptions": ["timeout:1", "attempts:2"]}
+"""Names of the outside are looked up in the container, where nobody answers, and not by the daemon.
+
+Some daemons say nothing then, so whoever asks shall not wait for long.
+"""
 _HOME = "/tmp"  # noqa: S108 - the container's own, the only place that each user of it can write to
 _DIGITS = 12
 _SMALLEST_SHM = 64 << 20
 _USUAL_SHM = 1 << 30
-_LOG = {"Type": "json-file", "Config": {"max-size": "1m"}}
+LOG = {"Type": "json-file", "Config": {"max-size": "1m"}}
+"""What containers write themselves: the newest of it, on the disk of their daemon."""
 MOUNTED = ("ml", *(f"ml/{name}" for name in ("input", *CONFIGS)), "tmp", "given")
 """Folders of a host that are there before its container, outer ones first."""
 OWNED = tuple(name for name in MOUNTED if name != "given")
@@ -49,6 +58,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     grace: float
     variables: Mapping[str, str]
     kind: Kind = Kind()
+    visible_gpus: tuple[str, ...] = ()
+    """What the controller's own GPUs are called, where it was given some of the machine's."""
 
 
 def owner(data_dir: str) -> str:
@@ -78,13 +89,29 @@ def network(request: ClusterRequest, settings: Settings) -> dict[str, Any] | Non
     return {
         "Name": network_name(request.cluster),
         "Driver": BRIDGE,
-        "Internal": settings.network_isolation,
+        "Internal": _is_isolated(request, settings),
+        "Options": _WITHOUT_MACHINE if _is_isolated(request, settings) and settings.kind.closes_networks() else {},
         "Labels": labels(settings, request.cluster),
     }
 
 
+def _is_isolated(request: ClusterRequest, settings: Settings) -> bool:
+    return settings.network_isolation or request.network_isolation
+
+
 def _is_alone(request: ClusterRequest, settings: Settings) -> bool:
-    return settings.network_isolation and len(request.hosts) == 1
+    return _is_isolated(request, settings) and len(request.hosts) == 1
+
+
+def given_up(request: ClusterRequest, plan: HostPlan, settings: Settings) -> tuple[str, ...]:
+    """Say what of a host's isolation cannot be had at the daemon."""
+    isolated = _is_isolated(request, settings) and not _is_alone(request, settings)
+    return docker_isolation.given_up(
+        settings.kind,
+        settings.user,
+        is_open=isolated and not settings.kind.closes_networks(),
+        all_gpus=plan.gpus > 0 and not plan.devices,
+    )
 
 
 def joining(container: dict[str, Any], network: str) -> dict[str, Any]:
@@ -92,7 +119,9 @@ def joining(container: dict[str, Any], network: str) -> dict[str, Any]:
     if network != BRIDGE:
         return container
     config = {**container["HostConfig"], "NetworkMode": BRIDGE}
-    return {**container, "HostConfig": config, "NetworkingConfig": {"EndpointsConfig": {}}}
+    lacks = (docker_isolation.SHARED, *docker_isolation.read(container["Labels"]))
+    told = {**container["Labels"], **docker_isolation.label(lacks)}
+    return {**container, "HostConfig": config, "NetworkingConfig": {"EndpointsConfig": {}}, "Labels": told}
 
 
 def container(
@@ -110,16 +139,21 @@ def container(
         "WorkingDir": "/",
         "StopSignal": "SIGTERM",
         "Healthcheck": {"Test": ["NONE"]},
-        "Env": [f"{key}={value}" for key, value in {**settings.variables, **_identity(), name: mark}.items()],
-        "Labels": labels(settings, request.cluster, plan.host),
+        "Env": [f"{key}={value}" for key, value in {**settings.variables, **_identity(plan), name: mark}.items()],
+        "Labels": {
+            **labels(settings, request.cluster, plan.host),
+            **docker_isolation.label(given_up(request, plan, settings)),
+        },
         "HostConfig": _host_config(request, plan, folder, archive, settings),
         "NetworkingConfig": {"EndpointsConfig": _endpoints(request, plan, settings)},
     }
 
 
-def _identity() -> dict[str, str]:
+def _identity(plan: HostPlan) -> dict[str, str]:
     # The user of the controller is unknown in most images, and libraries ask for a name and a home all the same.
-    return {"HOME": _HOME, "USER": "smx", "LOGNAME": "smx"}
+    found = {"HOME": _HOME, "USER": "smx", "LOGNAME": "smx"}
+    # Where NVIDIA's runtime is the usual one, images ask it by this variable for all GPUs, and get them.
+    return found if plan.gpus else {**found, "NVIDIA_VISIBLE_DEVICES": "void"}
 
 
 def _endpoints(request: ClusterRequest, plan: HostPlan, settings: Settings) -> dict[str, Any]:
@@ -142,12 +176,14 @@ def _host_config(
         "IpcMode": "private",
         **_limits(plan, settings),
         "ShmSize": max(_SMALLEST_SHM, plan.memory // 2 or _USUAL_SHM),
-        "LogConfig": _LOG,
+        "LogConfig": LOG,
     }
     if alone:
         found["ExtraHosts"] = [f"{plan.host}:127.0.0.1"]  # a container without a network does not know its own name
+    elif _is_isolated(request, settings) and not settings.kind.podman:
+        found |= _NAMES_OF_HOSTS_ONLY
     if plan.gpus:
-        found["DeviceRequests"] = [settings.kind.gpus()]
+        found["DeviceRequests"] = [docker_gpus.asked(settings.kind, plan.devices, settings.visible_gpus)]
     return found
 
 

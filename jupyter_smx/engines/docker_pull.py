@@ -15,6 +15,8 @@ from urllib.parse import urlencode
 
 from jupyter_smx.engines import docker_registry
 from jupyter_smx.engines.base import Step
+from jupyter_smx.engines.docker_daemon import UNIX, message_of
+from jupyter_smx.engines.docker_kind import Kind
 from jupyter_smx.engines.docker_layers import Layers
 from jupyter_smx.engines.docker_registry import Login
 from jupyter_smx.model.errors import SmxError, UnavailableError
@@ -29,7 +31,6 @@ _LOGIN_SECONDS = 30.0
 _LARGEST = 1 << 20
 """Bytes of a line, and of a piece of an answer."""
 _OK = 200
-_UNIX = "unix://"
 
 
 class _SaidNoError(Exception):
@@ -39,14 +40,16 @@ class _SaidNoError(Exception):
 class _Pull:
     """One download, and who listens to it."""
 
-    def __init__(self) -> None:
-        self.step = Step("waiting for other downloads", downloads=True)
+    def __init__(self, *, is_here: bool) -> None:
+        self.is_here = is_here
+        """There is an image of that name, which may be an older one."""
+        self.step = Step("waiting for other downloads")
         self.listeners: list[Callable[[Step], None]] = []
         self.task: asyncio.Task[None] | None = None
 
-    def say(self, words: str) -> None:
+    def say(self, layers: Layers) -> None:
         """Tell all who listen how far it is."""
-        self.step = Step(words, downloads=True)
+        self.step = Step(layers.words(), downloads=layers.are_fetched())
         for listener in self.listeners:
             listener(self.step)
 
@@ -54,9 +57,10 @@ class _Pull:
 class Pulls:
     """The downloads of one daemon: ``when`` there are any, by ``DockerEngine.pull``, and how long one may be silent."""
 
-    def __init__(self, url: str, when: str, seconds: float) -> None:
+    def __init__(self, url: str, when: str, seconds: float, kind: Kind = Kind()) -> None:  # noqa: B008 - it is frozen
         self.when = when
         self._url = url
+        self._kind = kind
         self._seconds = seconds
         self._under_way: dict[str, _Pull] = {}
         self._room = asyncio.Semaphore(_AT_ONCE)
@@ -70,15 +74,15 @@ class Pulls:
         """Say whether an image that the daemon lacks may be downloaded."""
         return self.when != "never" and not docker_registry.is_id(name)
 
-    async def fetch(self, name: str, say: Callable[[Step], None]) -> None:
-        """Download an image, with whoever does that already.
+    async def fetch(self, name: str, say: Callable[[Step], None], *, is_here: bool = False) -> None:
+        """Download an image, with whoever does that already; it ``is_here`` where an older one may be.
 
         :raises RefusedError: it cannot be had, or not now.
         :raises UnavailableError: the daemon does not answer.
         """
         pull = self._under_way.get(name)
         if pull is None:
-            pull = self._under_way[name] = _Pull()
+            pull = self._under_way[name] = _Pull(is_here=is_here)
             pull.task = asyncio.create_task(self._fetch(name, pull), name=f"download {name}")
             pull.task.add_done_callback(lambda task: self._is_over(name, task))
         assert pull.task is not None  # noqa: S101 - for the type checker
@@ -104,15 +108,17 @@ class Pulls:
     async def _fetch(self, name: str, pull: _Pull) -> None:
         async with self._room:
             layers = Layers()
-            pull.say(layers.words())
+            pull.say(layers)
             login = await self._login(name)
             try:
                 async with aclosing(self._lines(name, login)) as lines:
                     async for line in lines:
                         layers.hear(line)
-                        pull.say(layers.words())
+                        pull.say(layers)
             except _SaidNoError as problem:
-                raise docker_registry.refusal(name, self._url, str(problem), login.trouble) from problem
+                words, here = str(problem), pull.is_here
+                refused = docker_registry.refusal(name, self._url, words, login.trouble, self._kind, is_here=here)
+                raise refused from problem
 
     async def _login(self, name: str) -> Login:
         asked = asyncio.get_running_loop().run_in_executor(self._threads, docker_registry.login, name)
@@ -124,14 +130,17 @@ class Pulls:
     async def _lines(self, name: str, login: Login) -> AsyncGenerator[dict[str, Any], None]:
         """Have the daemon download an image, and give what it says of that."""
         try:
-            reader, writer = await self._within(asyncio.open_unix_connection(self._url.removeprefix(_UNIX)))
+            calling = asyncio.open_unix_connection(self._url.removeprefix(UNIX))
+            reader, writer = await asyncio.wait_for(calling, self._seconds)
+        except asyncio.TimeoutError:
+            raise self._away(f"it took no connection within {self._seconds:g} s") from None
         except OSError as problem:
             raise self._away(problem.strerror or str(problem)) from problem
         try:
             writer.write(_question(name, login))
             status, is_chunked = await self._head(reader)
             if status != _OK:
-                raise _SaidNoError(_message(await self._within(reader.read(_LARGEST))))
+                raise _SaidNoError(message_of(await self._within(reader.read(_LARGEST))))
             waiting = b""
             async for piece in self._pieces(reader, is_chunked=is_chunked):
                 *lines, waiting = (waiting + piece).split(b"\n")
@@ -168,11 +177,11 @@ class Pulls:
 
     def _away(self, why: str) -> SmxError:
         return UnavailableError(
-            f"Docker does not answer at {self._url}: {why}.",
+            f"{self._kind.name} does not answer at {self._url}: {why}.",
             field="docker_host",
             value=self._url,
             rule="Images are downloaded by that daemon.",
-            cure="Start it (dockerd, or systemctl start docker); the download begins again then.",
+            cure=f"Start it ({self._kind.start()}); the download begins again then.",
             transient=True,
         )
 
@@ -185,15 +194,6 @@ def _question(name: str, login: Login) -> bytes:
         *([f"X-Registry-Auth: {login.header}"] if login.header else []),
     ]
     return "\r\n".join([*lines, "", ""]).encode()
-
-
-def _message(body: bytes) -> str:
-    """Read what a daemon says where it does not even begin."""
-    start = body.find(b"{")
-    try:
-        return str(json.JSONDecoder().raw_decode(body[max(0, start) :].decode(errors="replace"))[0]["message"])
-    except (ValueError, TypeError, KeyError):
-        return body.decode(errors="replace").strip()
 
 
 def _check_size(size: int) -> None:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+from contextlib import suppress
 from typing import NamedTuple
 
-from docker import auth, errors
+from docker import auth, credentials, errors
+from docker.credentials.errors import StoreError, process_store_error
 from docker.utils import parse_repository_tag
 
+from jupyter_smx.engines.docker_kind import Kind
 from jupyter_smx.model.errors import RefusedError
 
+_HELPER_SECONDS = 20.0
+"""Seconds that a helper for credentials may take; it may ask somebody who is not there."""
+
+_NAMES = re.compile(r"(?:for|of|image|repository) ([\w-]+)|\S*(?:/|[^\s:]:[^\s:])\S*")
+"""What a daemon names in its words: a word after one of these, and any with a slash or a colon in it."""
 _ID = re.compile(r"(?:sha256:)?[0-9a-f]{64}|sha256:[0-9a-f]+")
 
 
@@ -20,7 +31,7 @@ class Login(NamedTuple):
     trouble: str = ""
 
 
-class _Kind(NamedTuple):
+class _Reason(NamedTuple):
     signs: tuple[str, ...]
     """Patterns in what the daemon says."""
     rule: str
@@ -28,35 +39,40 @@ class _Kind(NamedTuple):
     transient: bool = False
 
 
-_KINDS = (
-    _Kind(
+_REASONS = (
+    _Reason(
         ("no space left on device",),
         "An image is unpacked on the disk of the daemon.",
-        "Free some space on that disk; docker system df says what is there.",
+        "Free some space on that disk; {program} system df says what is there.",
         transient=True,
     ),
-    _Kind(
+    _Reason(
         ("toomanyrequests", "too many requests"),
         "Registry {registry} gives only so many images in a time to one user.",
-        "Ask later, or as a user who may have more: docker login {registry}.",
+        "Ask later, or as a user who may have more: {login}.",
         transient=True,
     ),
-    _Kind(
+    _Reason(
         ("server gave http response to https client",),
-        "Registry {registry} has no TLS, and Docker asks none without it but this machine's and those that it is told.",
-        'Give it TLS, or name it in "insecure-registries" of the daemon\'s daemon.json.',
+        "Registry {registry} has no TLS, and {engine} asks none without it but those that it is told.",
+        "Give it TLS, or name it in {insecure}.",
     ),
-    _Kind(
-        ("x509:", "certificate"),
+    _Reason(
+        ("x509:", "tls: .*certificate"),
         "The daemon does not trust the certificate of registry {registry}.",
-        "Put the certificate of who signed it into /etc/docker/certs.d/{registry}/ca.crt.",
+        "Put the certificate of who signed it into {certificates}/{registry}/ca.crt.",
     ),
-    _Kind(
+    _Reason(
+        ("operating system .*cannot be used", "operating system is not supported"),
+        "Hosts are made of images for Linux, and nothing else.",
+        "Name an image for Linux, or build this one for it too: {program} build --platform.",
+    ),
+    _Reason(
         ("no matching manifest", "no match for platform"),
         "This machine runs what is made for its own kind of processor, and nothing else.",
-        "Name an image that is made for it, or build this one for it too: docker buildx build --platform.",
+        "Name an image that is made for it, or build this one for it too: {program} build --platform.",
     ),
-    _Kind(
+    _Reason(
         (
             "invalid reference",
             "invalid tag",
@@ -68,26 +84,26 @@ _KINDS = (
         "A name is REGISTRY/REPOSITORY:TAG in small letters, or REPOSITORY@sha256:DIGITS.",
         "Correct it.",
     ),
-    _Kind(
+    _Reason(
         ("denied", "unauthorized", "authentication required", "no basic auth credentials", "forbidden"),
         "Registry {registry} has no such image, or gives it to those only who may have it.",
-        "Look at the name, or run docker login {registry} as this user; what it leaves is read anew each time.",
+        "Look at the name, or run {login} as this user; what it leaves is read anew each time.",
     ),
-    _Kind(
+    _Reason(
         ("manifest unknown", "name unknown", "not known to registry", "not found"),
         "Registry {registry} has no such image.",
-        "Look at the name and the tag, or bring it here with docker load or docker build -t {name}.",
+        "Look at the name and the tag, or bring it here with {program} load or {program} build -t {name}.",
     ),
-    _Kind(
+    _Reason(
         (r"no such host", r"network is unreachable", r"lookup .*connection refused"),
         "The daemon knows no way from here to registry {registry}.",
-        "Look at the name, or bring the image here with docker load or docker build -t {name}.",
+        "Look at the name, or bring the image here with {program} load or {program} build -t {name}.",
     ),
 )
-_AWAY = _Kind(
+_AWAY = _Reason(
     (),
     "Registry {registry} cannot be asked now.",
-    "See that it runs and is reached from here: docker pull {name} asks the same.",
+    "See that it runs and is reached from here: {program} pull {name} asks the same.",
     transient=True,
 )
 
@@ -126,23 +142,85 @@ def digest_of(name: str, known: list[str] | None) -> str:
 def login(name: str) -> Login:
     """Read who this user is at a registry, as ``docker login`` left it; runs helpers for credentials. Blocks."""
     try:
-        found = auth.resolve_authconfig(auth.load_config(), registry_of(name))
+        found = _Logins(auth.load_config()).resolve_authconfig(registry_of(name))
         return Login(auth.encode_header(found).decode()) if found else Login()
     except (errors.DockerException, OSError, ValueError, TypeError, KeyError) as problem:
         # As Docker's own program does: most images are given to everybody.
         return Login(trouble=f"what docker login left cannot be read: {problem}")
 
 
-def refusal(name: str, url: str, words: str, trouble: str = "") -> RefusedError:
+class _Logins(auth.AuthConfig):
+    """What ``docker login`` left, and helpers whose time is limited."""
+
+    def _get_store_instance(self, name: str) -> credentials.Store:
+        return _Helper(name)
+
+
+class _Helper(credentials.Store):
+    """A helper for credentials; one that hangs is killed with all that it started."""
+
+    def _execute(self, subcmd: str, data_input: bytes) -> bytes:
+        if self.exe is None:
+            raise StoreError(f"{self.program} is not on the PATH")
+        pipe = subprocess.PIPE
+        with subprocess.Popen([self.exe, subcmd], stdin=pipe, stdout=pipe, start_new_session=True) as helper:
+            try:
+                said, _ = helper.communicate(data_input, timeout=_HELPER_SECONDS)
+            except subprocess.TimeoutExpired:
+                with suppress(ProcessLookupError):
+                    os.killpg(helper.pid, signal.SIGKILL)
+                raise StoreError(f"{self.program} said nothing for {_HELPER_SECONDS:g} s") from None
+        if helper.returncode:
+            raise process_store_error(subprocess.CalledProcessError(helper.returncode, subcmd, said), self.program)
+        return said
+
+
+def refusal(
+    name: str,
+    url: str,
+    words: str,
+    trouble: str = "",
+    kind: Kind = Kind(),  # noqa: B008 - it is frozen
+    *,
+    is_here: bool = False,
+) -> RefusedError:
     """Say why an image did not come, and what to do; transient where asking again may help. Pure."""
     registry = registry_of(name) or "of that name"
-    kind = next((kind for kind in _KINDS if any(re.search(sign, words.lower()) for sign in kind.signs)), _AWAY)
+    heard = _without_names(name, words.lower())
+    reason = next((each for each in _REASONS if any(re.search(sign, heard) for sign in each.signs)), _AWAY)
     said = "; ".join(part for part in (words.strip().rstrip("."), trouble) if part)
+    what = f"is an image of {kind.name} at {url}, but" if is_here else f"is not an image of {kind.name} at {url}, and"
+    known = {"name": name, "registry": registry, **_words_of(kind, registry)}
     return RefusedError(
-        f"image: {name!r} is not an image of Docker at {url}, and cannot be downloaded: {said}.",
+        f"image: {name!r} {what} cannot be downloaded{' anew' if is_here else ''}: {said}.",
         field="image",
         value=name,
-        rule=kind.rule.format(registry=registry),
-        cure=kind.cure.format(registry=registry, name=name),
-        transient=kind.transient,
+        rule=reason.rule.format(**known),
+        cure=reason.cure.format(**known),
+        transient=reason.transient,
+    )
+
+
+def _words_of(kind: Kind, registry: str) -> dict[str, str]:
+    """Say how people do with a daemon of some kind what a cure names; a login is read where Docker leaves it."""
+    folder = "/etc/containers/certs.d" if kind.podman else "/etc/docker/certs.d"
+    found = {"engine": kind.name, "program": kind.program, "certificates": folder}
+    if kind.podman:
+        login = f"podman login --authfile ~/.docker/config.json {registry}"
+        return found | {"login": login, "insecure": "a [[registry]] with insecure = true of registries.conf"}
+    return found | {
+        "login": f"docker login {registry}",
+        "insecure": '"insecure-registries" of the daemon\'s daemon.json',
+    }
+
+
+def _without_names(name: str, words: str) -> str:
+    """Give what is said, without what it is said of: anything may be called "denied", or "certificate"."""
+    called = {part.lower() for part in (name, registry_of(name), *re.split(r"[/:@]", name))}
+
+    def left(found: re.Match[str]) -> str:
+        return found[0] if found[1] is not None and found[1] not in called else " "
+
+    return " ".join(
+        word for word in _NAMES.sub(left, words).split() if word.strip(".,;:'\"()") not in called or word.isalpha()
     )

@@ -39,19 +39,15 @@ class Users:
 
     def __init__(self, wish: str) -> None:
         self._wish = wish
-        self.kind = docker_kind.Kind()
-        """What the daemon is; of Docker's usual kind until it was asked."""
-        self._is_known = False
+        self._is_rootless = False
 
     async def learn(self, daemon: Daemon) -> None:
-        """Find out once who is who: where the daemon has no rights of its own, root in a container is its user.
+        """Find out who is who: where the daemon has no rights of its own, root in a container is its user.
 
         :raises RefusedError: the user that is configured cannot be had here.
         :raises UnavailableError: the daemon does not answer.
         """
-        if not self._is_known:
-            self.kind = docker_kind.read(await daemon.info())
-            self._is_known = True
+        self._is_rootless = (await daemon.learn()).is_rootless
         if self._wish and os.getuid() != 0 and self._wish != self._own():
             raise RefusedError(
                 f"user: jobs cannot run as {self._wish} where this controller's user is {self._own()} in containers.",
@@ -62,7 +58,7 @@ class Users:
             )
 
     def _own(self) -> str:
-        return _ROOT if self.kind.is_rootless else f"{os.getuid()}:{os.getgid()}"
+        return _ROOT if self._is_rootless else f"{os.getuid()}:{os.getgid()}"
 
     def name(self) -> str:
         """Say who runs in a container, as ``uid:gid``."""
@@ -76,8 +72,9 @@ class Users:
 
     def reader(self) -> Reader:
         """Say who that is outside of it."""
-        found = None if self.kind.is_rootless else _FORM.fullmatch(self.name())
-        return Reader(int(found[1]), int(found[2])) if found else Reader()
+        found = None if self._is_rootless else _FORM.fullmatch(self.name())
+        # Whoever is root in a container of a daemon without root's rights has none of this user's other groups.
+        return Reader(int(found[1]), int(found[2])) if found else Reader(os.getuid(), os.getgid())
 
 
 def maps_users(info: dict[str, object]) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 from contextlib import contextmanager
 from pathlib import PurePosixPath
@@ -23,6 +22,12 @@ if TYPE_CHECKING:
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE = 1 << 20
+_NAMES = 2
+"""Of a file that comes home: the one there, and ours."""
+
+
+class UnreadableError(Exception):
+    """What lies there cannot be read, which is no trouble of the disk that it goes to; it comes from an OSError."""
 
 
 class Found:
@@ -38,22 +43,33 @@ class Found:
         return os.fstat(self.file.fileno()).st_size
 
     def put(self, target: Path) -> None:
-        """Let it have the new name ``target``, too, or put a copy there.
+        """Let it have the new name ``target``, too, or put a copy there, as of a file that has more names than one.
 
-        :raises OSError: the disk refuses, or something has that name.
+        :raises OSError: the disk of ``target`` refuses, or something has that name.
+        :raises UnreadableError: the other one does.
         """
         if not self._linked(target):
             with target.open("xb") as copy:
-                shutil.copyfileobj(self.file, copy, _PIECE)
+                while piece := self._piece():
+                    copy.write(piece)
+
+    def _piece(self) -> bytes:
+        try:
+            return self.file.read(_PIECE)
+        except OSError as error:
+            raise UnreadableError(error.strerror or str(error)) from error
 
     def _linked(self, target: Path) -> bool:
         try:
             os.link(self._name, target, src_dir_fd=self._folder, follow_symlinks=False)
         except (OSError, NotImplementedError):
             return False
-        if os.path.samestat(target.lstat(), os.fstat(self.file.fileno())):
+        its = os.fstat(self.file.fileno())
+        # Its name may mean another thing since it was opened; or it has a third one, by which whoever comes to that
+        # host next would write to ours.
+        if os.path.samestat(target.lstat(), its) and its.st_nlink <= _NAMES:
             return True
-        target.unlink()  # its name means another thing since it was opened
+        target.unlink()
         return False
 
 

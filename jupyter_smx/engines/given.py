@@ -56,8 +56,9 @@ class Reader(Struct, frozen=True):
     def may_read(self, found: os.stat_result) -> bool:
         """Say whether the reader can read a file as it is."""
         mode = found.st_mode
-        if self.uid in (-1, 0):
+        if self.uid == -1:
             return True
+        # Root as well: in a container it may do no more than anybody else.
         if found.st_uid == self.uid:
             return bool(mode & stat.S_IRUSR)
         return bool(mode & (stat.S_IRGRP if found.st_gid == self.gid else stat.S_IROTH))
@@ -169,7 +170,8 @@ class _Given:
         digest, weight = hashlib.sha256(), 0
         for name, found in _looks(source, source.stat()):
             self.go_on()
-            facts = (found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns)
+            who = (found.st_uid, found.st_gid, found.st_mode)  # and so, who may read it
+            facts = (found.st_dev, found.st_ino, *who, found.st_size, found.st_mtime_ns)
             digest.update(f"{name!a} {facts}\n".encode())
             if stat.S_ISREG(found.st_mode) and not self._can_link(name, found):
                 weight += found.st_size
@@ -355,8 +357,9 @@ def _read(path: Path) -> tuple[dict[str, Item], int]:
 
 def _refusal(source: str, problem: OSError) -> RefusedError:
     where = problem.filename or source
+    what = f"{source!r} cannot" if source else "nothing can"
     return RefusedError(
-        f"source: {source!r} cannot be given to the host: {where!r}, {problem.strerror or problem}.",
+        f"source: {what} be given to the host: {where!r}, {problem.strerror or problem}.",
         field="source",
         value=source,
         rule="A host that is a container sees files and folders that are linked or copied into its own folder.",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from jupyter_smx.kernel import model_trainer
 from jupyter_smx.kernel.payload import contents
@@ -80,12 +81,24 @@ def export(job: Job, folder: Path) -> Exported:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as room:
             made = Path(room, "export")
-            _Export(job, made).write()
+            _Export(_shown(job), made).write()
             files = tuple(sorted(path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()))
             made.replace(folder)
     except OSError as error:
         raise SmxError(f"FOLDER: {folder} cannot be written: {error.strerror or error}.", field="folder") from error
     return Exported(str(folder), files)
+
+
+def _shown(job: Job) -> Job:
+    """Give a job without what opens URLs that its script is told; variables of secrets keep their names elsewhere."""
+    spec = job.spec
+    shown = replace(
+        spec,
+        environment=secret.shown_values(spec.environment),
+        hyperparameters=secret.shown_values(spec.hyperparameters),
+        arguments=tuple(map(secret.shown, spec.arguments)),
+    )
+    return replace(job, spec=shown)
 
 
 class _Export:

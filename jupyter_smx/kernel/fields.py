@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from jupyter_smx.kernel.line import plain
+from jupyter_smx.model import elsewhere
 from jupyter_smx.model.channel import Channel, Output
 from jupyter_smx.model.distribution import RUNNERS, Distribution
 from jupyter_smx.model.errors import ValidationError, nearest
@@ -63,6 +64,25 @@ def pair(text: str, option: str, form: str) -> tuple[str, str]:
     return name.strip(), value
 
 
+def once(pairs: Iterable[tuple[str, str]], option: str, field: str) -> dict[str, str]:
+    """Collect values by their names.
+
+    :raises ValidationError: a name that stands twice.
+    """
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValidationError(
+                f"{option}: {name} stands twice.",
+                field=field,
+                value=name,
+                rule="A name has one value.",
+                cure="Drop one, or give it another name.",
+            )
+        found[name] = value
+    return found
+
+
 def number(value: int | str, option: str, of: str, least: int, most: int | None = None) -> int:
     """Read a whole number from ``least`` to ``most`` (None: as large as any count is); ``of`` says what it counts.
 
@@ -113,14 +133,7 @@ def metrics(words: Iterable[str]) -> dict[str, str]:
 
     :raises ValidationError: no ``=``, a name that stands twice, or a regex that SageMaker would not take.
     """
-    found: dict[str, str] = {}
-    for word in words:
-        name, pattern = pair(plain(word), "--metric", "NAME=REGEX")
-        if name in found:
-            raise ValidationError(
-                f"--metric: {name} stands twice.", field="metrics", value=name, cure="Give each its own name."
-            )
-        found[name] = pattern
+    found = once((pair(plain(word), "--metric", "NAME=REGEX") for word in words), "--metric", "metrics")
     return checked_metrics(found)
 
 
@@ -203,6 +216,7 @@ def distribution(text: str) -> Distribution | None:
     known = ("processes", "groups")
     wrong = next((name for name in found if name not in known), "")
     launcher = RUNNERS.get(runner)
+    elsewhere.check_launcher(runner)
     if wrong or launcher is None:
         word, words = (runner, tuple(RUNNERS)) if launcher is None else (wrong, known)
         raise ValidationError(
@@ -235,6 +249,7 @@ def channel(text: str, folder: Path) -> Channel:
         raise ValidationError(f"--input {name}: no source stands after the =.", field="input", value=text)
     typed = _LOOKS_LIKE_PROPERTY.search(source)
     if typed and not (folder / source).exists():
+        elsewhere.check_property(name, typed[1])
         raise ValidationError(
             f"--input {name}: {typed[1]} is not a property of a channel.",
             field="input",
@@ -243,10 +258,14 @@ def channel(text: str, folder: Path) -> Channel:
             cure=nearest(typed[1], _PROPERTIES),
         )
     found = dict(part.split("=", 1) for part in properties)
+    for word in (word for part in properties for word in _LOOKS_LIKE_PROPERTY.findall(part)):
+        elsewhere.check_property(name, word)
+    for word in ("mode", "type"):
+        elsewhere.check_property(name, word, found.get(word, ""))
     return Channel(
         name=name,
         source=absolute(source, folder),
-        mode=_choice(_no_pipe(found.get("mode", "File"), name), _MODES, f"--input {name}: mode"),
+        mode=_choice(found.get("mode", "File"), _MODES, f"--input {name}: mode"),
         distribution=_choice(
             found.get("distribution", "FullyReplicated"), _DISTRIBUTIONS, f"--input {name}: distribution"
         ),
@@ -254,22 +273,6 @@ def channel(text: str, folder: Path) -> Channel:
         data_type=_choice(found.get("type", "S3Prefix"), _TYPES, f"--input {name}: type"),
         content_type=found.get("content_type", ""),
         path=found.get("path", ""),
-    )
-
-
-def _no_pipe(text: str, name: str) -> str:
-    """Give a mode back unless it is Pipe, which has no folder to look into.
-
-    :raises ValidationError: it is Pipe.
-    """
-    if text.lower() != "pipe":
-        return text
-    raise ValidationError(
-        f"--input {name}: mode Pipe does not exist here.",
-        field="input",
-        value=text,
-        rule="A channel is a folder: File brings it, FastFile shows it at once and reads what is asked for.",
-        cure="FastFile, which SageMaker recommends in the place of Pipe, begins as early.",
     )
 
 

@@ -78,6 +78,7 @@ KEYWORDS = {
     "disable_output_compression": (
         "bring the files of ``/opt/ml/model`` home as they are, and not as ``model.tar.gz``."
     ),
+    "network_isolation": ("its hosts reach each other and nothing else; on an engine that can close their network."),
     "after": (
         "jobs that must have completed before this one begins: handles, names or ids. If one of them does "
         "not complete, this one ends without running."

@@ -88,6 +88,7 @@ def _body(spec: JobSpec, script: str, *, requirements: bool) -> tuple[str, set[s
         ("stopping_condition", _made(used, "StoppingCondition", limits)),
         ("output_data_config", _made(used, "OutputDataConfig", output)),
         *_checkpoints(used, spec),
+        *_networking(used, spec),
         *([("hyperparameters", quoted(spec.hyperparameters))] if spec.hyperparameters else []),
         *([("environment", variables_of(spec.environment, 2))] if spec.environment else []),
     ]
@@ -138,6 +139,12 @@ def _checkpoints(used: set[str], spec: JobSpec) -> Arguments:
     words = [("s3_uri", checkpoint_uri(spec.checkpoint))]
     words += [("local_path", quoted(spec.checkpoint_local_path))] if spec.checkpoint_local_path else []
     return [("checkpoint_config", _made(used, "CheckpointConfig", words))]
+
+
+def _networking(used: set[str], spec: JobSpec) -> Arguments:
+    if not spec.network_isolation:
+        return []
+    return [("networking", _made(used, "Networking", [("enable_network_isolation", "True")]))]
 
 
 def _input(used: set[str], channel: Channel) -> str:

@@ -46,6 +46,7 @@ class Options(Struct, frozen=True, kw_only=True):
     checkpoint: str = ""
     checkpoint_local_path: str = ""
     disable_output_compression: bool = False
+    network_isolation: bool = False
     max_concurrent: str | None = None
     retries: str | None = None
     after: tuple[str, ...] = ()
@@ -190,6 +191,12 @@ TABLE = (
         "",
         "",
         "bring the files of /opt/ml/model home as they are, and not as model.tar.gz",
+    ),
+    Option(
+        ("--network-isolation",),
+        "",
+        "",
+        "the hosts reach each other and nothing else, on an engine that can close their network",
     ),
     Option(
         ("--metric",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.kernel.page import Page, facts_page, note
+from jupyter_smx.model.secret import shown_values
 
 if TYPE_CHECKING:
     from jupyter_smx.model.job import Job
@@ -32,7 +33,7 @@ def _code(job: Job, found: Provenance) -> dict[str, Any]:
         on = f" on {found.revision.branch}" if found.revision.branch else ""
         facts["commit"] = f"{found.revision.commit}{on} ({found.revision.folder})"
     if job.spec.hyperparameters:
-        facts["hyperparameters"] = dict(job.spec.hyperparameters)
+        facts["hyperparameters"] = shown_values(job.spec.hyperparameters)
     return facts
 
 
@@ -74,6 +75,7 @@ def _host(host: HostProvenance) -> dict[str, Any]:
     facts = {
         "instance type": host.instance_type,
         "isolation": host.isolation + (f" ({host.isolation_reason})" if host.isolation_reason else ""),
+        "given up": list(host.given_up),
         "limits": _limits(host.limits),
         "machine": machine.hostname,
         "platform": machine.platform,

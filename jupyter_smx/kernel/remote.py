@@ -106,6 +106,7 @@ def remote(
     checkpoint: str | Path = "",
     checkpoint_local_path: str = "",
     disable_output_compression: bool = False,
+    network_isolation: bool = False,
     after: After = (),
 ) -> Callable[[Callable[_Arguments, _Value]], RemoteFunction[_Arguments, _Value]]: ...
 

@@ -147,12 +147,14 @@ def _is_for_spark(spec: JobSpec) -> bool:
 def _processing_imports(spec: JobSpec, *, alone: bool) -> list[str]:
     names = ["ProcessingInput"] if spec.channels else []
     names += ["ProcessingOutput"] if spec.outputs else []
+    head = ["from sagemaker import Session"]
+    head += ["from sagemaker.network import NetworkConfig"] if spec.network_isolation else []
     if _is_for_spark(spec):
-        found = ["from sagemaker import Session"]
+        found = [*head]
         found += [f"from sagemaker.processing import {', '.join(names)}"] if names else []
         return [*found, "from sagemaker.spark.processing import PySparkProcessor"]
     names += ["ScriptProcessor"] if alone else ["FrameworkProcessor"]
-    found = ["from sagemaker import Session", f"from sagemaker.processing import {', '.join(sorted(names))}"]
+    found = [*head, f"from sagemaker.processing import {', '.join(sorted(names))}"]
     return found if alone else [*found, "from sagemaker.sklearn.estimator import SKLearn"]
 
 
@@ -177,6 +179,7 @@ def _training(spec: JobSpec, script: str, *, requirements: bool) -> str:
         *([("checkpoint_s3_uri", checkpoint_uri(spec.checkpoint))] if spec.checkpoint else []),
         *([("checkpoint_local_path", quoted(spec.checkpoint_local_path))] if spec.checkpoint_local_path else []),
         *([("disable_output_compression", "True")] if spec.disable_output_compression else []),
+        *([("enable_network_isolation", "True")] if spec.network_isolation else []),
         ("hyperparameters", 'json.loads((HERE / "hyperparameters.json").read_text(encoding="utf-8"))'),
         *([("environment", variables_of(spec.environment, 2))] if spec.environment else []),
         *_metrics(spec),
@@ -256,6 +259,7 @@ def _processing(spec: JobSpec, script: str, *, alone: bool) -> str:
         ("instance_count", str(spec.instance_count())),
         ("max_runtime_in_seconds", str(min(spec.max_run, LONGEST_PROCESSING))),
         *([("env", variables_of(spec.environment, 2))] if spec.environment else []),
+        *([("network_config", "NetworkConfig(enable_network_isolation=True)")] if spec.network_isolation else []),
     ]
     words = words_of(spec)
     path = f'str(HERE / "code" / {quoted(script)})'

@@ -14,6 +14,7 @@ from jupyter_smx.kernel.expression import hyperparameter
 from jupyter_smx.kernel.fields import number
 from jupyter_smx.model.array import MAX_TASKS, TaskWish
 from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.secret import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,7 +82,7 @@ def grid_of(hyperparameters: Mapping[str, Any]) -> Grid:
         chosen = dict(zip(written, point, strict=True))
         tasks.append(
             TaskWish(
-                label=", ".join(f"{name}={_short(text)}" for name, (_, text) in chosen.items()),
+                label=", ".join(f"{name}={_short(shown(text))}" for name, (_, text) in chosen.items()),
                 hyperparameters={name: text for name, (_, text) in chosen.items()},
             )
         )

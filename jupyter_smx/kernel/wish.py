@@ -105,6 +105,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     checkpoint_local_path: str = ""
     """Absolute path of a folder, or a URL; "" for none."""
     disable_output_compression: bool = False
+    network_isolation: bool = False
     after: tuple[str, ...] = ()
     """Ids of jobs; from a line, what the user calls them, until :mod:`jupyter_smx.kernel.order` was asked."""
 
@@ -153,6 +154,7 @@ class Wish(Struct, frozen=True, kw_only=True):
             checkpoint=self.checkpoint,
             checkpoint_local_path=self.checkpoint_local_path,
             disable_output_compression=self.disable_output_compression,
+            network_isolation=self.network_isolation,
             after=self.after,
             submitted_at=submitted_at,
         )
@@ -225,7 +227,9 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         image=options.image,
         keep_alive=options.keep_alive,
         hyperparameters=_hyperparameters(options.hp, namespace),
-        environment=dict(fields.pair(text, "--env", "NAME=VALUE") for text in texts(options.env, "--env")),
+        environment=fields.once(
+            (fields.pair(text, "--env", "NAME=VALUE") for text in texts(options.env, "--env")), "--env", "environment"
+        ),
         channels=tuple(fields.channel(text, folder) for text in texts(options.input, "--input")),
         outputs=tuple(fields.output(text, kind, folder) for text in texts(options.output, "--output")),
         receive=options.receive,
@@ -244,13 +248,15 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
         checkpoint=fields.absolute(options.checkpoint, folder) if options.checkpoint else "",
         checkpoint_local_path=options.checkpoint_local_path,
         disable_output_compression=options.disable_output_compression,
+        network_isolation=options.network_isolation,
         after=options.after,
     )
 
 
 def _hyperparameters(words: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, Any]:
     pairs = (fields.pair(word, "--hp", "NAME=VALUE") for word in words)
-    return {name: value_of(word, namespace, f"--hp {name}") for name, word in pairs}
+    given = fields.once(pairs, "--hp", "hyperparameters")
+    return {name: value_of(word, namespace, f"--hp {name}") for name, word in given.items()}
 
 
 def check_identifier(name: str, option: str) -> str:

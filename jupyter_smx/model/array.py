@@ -42,7 +42,7 @@ class ArrayTask(Struct, frozen=True, kw_only=True):
     size: int
     label: str = ""
     values: dict[str, str] = {}
-    """The hyperparameters in which the task differs from the others, as the job gets them."""
+    """The hyperparameters in which the task differs from the others, URLs without what opens them."""
     title: str = ""
     max_concurrent: int = 0
 

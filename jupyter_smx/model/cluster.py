@@ -55,13 +55,18 @@ class ReuseKey(Struct, frozen=True, kw_only=True):
     python: str
     environment: PythonEnvironment | None = None
     image: Image | None = None
+    network_isolation: bool = False
 
 
 class HostHandle(Struct, frozen=True, kw_only=True):
-    """What finds one host again, from any process: its name in the job (``algo-1``) and the engine's own words."""
+    """What finds one host again, from any process: its name in the job (``algo-1``) and the engine's own words.
+
+    ``given_up`` are sentences for people: what of its isolation could not be had here.
+    """
 
     host: str
     data: dict[str, str | int | float]
+    given_up: tuple[str, ...] = ()
 
 
 class Handle(Struct, frozen=True, kw_only=True):
@@ -88,6 +93,8 @@ class Host(Struct, frozen=True, kw_only=True):
     instance_type: str
     isolation: str = ""
     isolation_reason: str = ""
+    given_up: tuple[str, ...] = ()
+    """What of its isolation its engine could not give, in sentences."""
     limits: HostLimits = HostLimits()
     python_version: str = ""
     agent_version: str = ""

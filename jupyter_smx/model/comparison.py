@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from jupyter_smx.model import duration
-from jupyter_smx.model.secret import is_secret, shown
+from jupyter_smx.model.secret import is_secret, shown, shown_values
 from jupyter_smx.model.status import is_final
 from jupyter_smx.model.words import listed
 
@@ -128,13 +128,19 @@ def _wish(job: Job) -> Facts:
             **({"managed spot": "yes"} if spec.spot else {}),
             **({"checkpoints": shown(spec.checkpoint)} if spec.checkpoint else {}),
             **({"checkpoints in the job": spec.checkpoint_local_path} if spec.checkpoint_local_path else {}),
+            **({"network isolation": "on"} if spec.network_isolation else {}),
             **({"model": "without compression"} if spec.disable_output_compression else {}),
             "entry point": spec.entry_point,
             "contract": spec.contract,
-            "arguments": shlex.join(spec.arguments),
+            "arguments": shown(shlex.join(spec.arguments)),
             "received variables": ", ".join(sorted(spec.receive)),
         }
     )
+
+
+def _variables(environment: Mapping[str, str]) -> Facts:
+    # A secret is compared and not shown.
+    return {name: value if is_secret(name) else shown(value) for name, value in environment.items()}
 
 
 def _python(job: Job) -> Facts:
@@ -181,6 +187,7 @@ def _hosts(job: Job) -> Facts:
         machine = host.machine
         about = {
             "isolation": host.isolation,
+            "given up": " ".join(host.given_up),
             "machine": machine.hostname,
             "platform": machine.platform,
             "CPU": machine.cpu_model,
@@ -218,8 +225,8 @@ def _short(sha256: str) -> str:
 _ENVIRONMENT = "environment variable"
 _SECTIONS = {
     "wish": _wish,
-    "hyperparameter": lambda job: dict(job.spec.hyperparameters),
-    _ENVIRONMENT: lambda job: dict(job.spec.environment),
+    "hyperparameter": lambda job: shown_values(job.spec.hyperparameters),
+    _ENVIRONMENT: lambda job: _variables(job.spec.environment),
     "Python": _python,
     "package": _packages,
     "own code": _files,

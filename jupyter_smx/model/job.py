@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _HOSTS_OWN = "host: "
 """How the sentence of a host begins that refuses a job for its own sake and not for the wish's."""
 
+IMAGE_GONE = "image_gone"
+"""Moment in the timings of a job whose image is on record: it was not here when hosts were to be made of it."""
+
 
 class Transition(Struct, frozen=True, kw_only=True):
     """One row of SageMaker's ``SecondaryStatusTransitions``; the last of a running job has no end."""
@@ -213,6 +216,8 @@ def attempt_began(job: Job) -> float | None:
     rows = rows_of_this_attempt(job)
     if not rows or rows[0].status is not SecondaryStatus.STARTING:
         return None  # what is downloaded before there are hosts is their image
+    if IMAGE_GONE in job.timings or any(row.status is SecondaryStatus.PENDING for row in rows):
+        return None  # there were to be hosts, and their image went; it is downloaded again, or was
     return next((row.start_time for row in rows if row.status in AT_WORK), None)
 
 

@@ -84,6 +84,8 @@ class HostProvenance(Struct, frozen=True, kw_only=True):
     instance_type: str = ""
     isolation: str = ""
     isolation_reason: str = ""
+    given_up: tuple[str, ...] = ()
+    """What of its isolation its engine could not give, in sentences."""
     limits: HostLimits = HostLimits()
     machine: Machine = Machine()
 

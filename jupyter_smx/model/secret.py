@@ -13,9 +13,12 @@ PATTERN = re.compile(
     re.IGNORECASE,
 )
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S*")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S*")
+"""Of a longer scheme the end is one, too; without a bound each letter of a long text would be tried to its end."""
 _PASSWORD = re.compile(r"(://[^/?#\s:@]*):[^/?#\s]*@")
 """A user and a password; the last @ before the path ends it, as Python's own reading of URLs has it."""
+_TOKEN = re.compile(r"(\bhttps?://)[^/?#\s:@]{20,}(?=@)", re.IGNORECASE)
+"""A user without a password, where such a long one is a token, as GitHub has it."""
 _WORD = re.compile(r"([?&;])([^=&;#\s]+)=[^&;#\s]+")
 _SIGNATURES = ("sig", "signature")
 """What the last part of a word is called by which a URL is signed; to have the URL is to have the right then."""
@@ -27,15 +30,20 @@ def is_secret(name: str) -> bool:
 
 
 def without(variables: Mapping[str, str]) -> dict[str, str]:
-    """Give variables as they may leave this machine: secrets have their names only."""
-    return {name: "" if is_secret(name) else value for name, value in variables.items()}
+    """Give variables as they may leave this machine: secrets have their names only, URLs no passwords."""
+    return {name: "" if is_secret(name) else shown(value) for name, value in variables.items()}
+
+
+def shown_values(values: Mapping[str, str]) -> dict[str, str]:
+    """Give hyperparameters, or what else people have names for, as people may see them: :func:`shown`, each."""
+    return {name: shown(value) for name, value in values.items()}
 
 
 def shown(text: str) -> str:
     """Give a URL, or a sentence with some, as people may see it: without passwords, signatures and tokens."""
     if "://" not in text:
         return text
-    return _URL.sub(lambda found: _WORD.sub(_word, _PASSWORD.sub(r"\1:…@", found[0])), text)
+    return _URL.sub(lambda found: _WORD.sub(_word, _TOKEN.sub(r"\1…", _PASSWORD.sub(r"\1:…@", found[0]))), text)
 
 
 def _word(found: re.Match[str]) -> str:
@@ -45,13 +53,16 @@ def _word(found: re.Match[str]) -> str:
 
 
 def shown_record(record: dict[str, Any]) -> dict[str, Any]:
-    """Give the JSON of a job's record as people may see it: of where it reads and writes all but what opens it.
+    """Give the JSON of a job's record as people may see it: without secrets of variables and what opens URLs.
 
     Sentences in it were made without.
     """
     spec = record["spec"]
     places: list[tuple[str, Callable[[Any], Any]]] = [
         ("checkpoint", shown),
+        ("environment", without),
+        ("hyperparameters", shown_values),
+        ("arguments", lambda words: [shown(word) for word in words]),
         ("channels", lambda rows: [{**row, "source": shown(row["source"])} for row in rows]),
         ("outputs", lambda rows: [{**row, "destination": shown(row["destination"])} for row in rows]),
     ]

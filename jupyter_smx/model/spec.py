@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Literal
 
 from msgspec import Struct
@@ -81,6 +82,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Folder below ``/opt/ml`` that this is done with instead of ``/opt/ml/checkpoints`` (its ``LocalPath``)."""
     disable_output_compression: bool = False
     """The model of a training job comes home as the files that it is made of (``CompressionType`` ``NONE``)."""
+    network_isolation: bool = False
+    """Its hosts reach each other and nothing else (``EnableNetworkIsolation``)."""
     after: tuple[str, ...] = ()
     """Ids of the jobs and arrays that must have completed before this one begins."""
     revision: Revision | None = None
@@ -95,6 +98,13 @@ class JobSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Give the hyperparameters as SageMaker's SDK 2 sends them; SDK 3 has a file for the distribution."""
         told = {} if self.distribution is None else self.distribution.parameters(self.instance_groups)
         return {**told, **self.hyperparameters}
+
+    def has_flag(self, name: str) -> bool:
+        """Say whether a hyperparameter is true to SageMaker's toolkit, which reads JSON, and else a text."""
+        try:
+            return bool(json.loads(self.hyperparameters.get(name, "false")))
+        except ValueError:
+            return True
 
     def payloads(self) -> tuple[str, ...]:
         """Give the paths of the files that the kernel packed for this job."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from jupyter_smx.model import instance, name
+from jupyter_smx.model import elsewhere, instance, name
 from jupyter_smx.model.distribution import check_distribution
 from jupyter_smx.model.errors import ResourceLimitError, ValidationError, nearest
 from jupyter_smx.model.metric import check_metrics
@@ -53,6 +53,7 @@ def check(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
     _check_code(spec)
     check_places(spec)
     contract.check(spec)
+    elsewhere.check(spec)
 
 
 def _check_engine(spec: JobSpec, limits: Limits, engines: Collection[str]) -> None:
@@ -230,7 +231,7 @@ def _check_outputs(spec: JobSpec) -> None:
                 f"--output: {word!r} {'is given twice' if names.count(word) > 1 else 'cannot name an output'}.",
                 field="outputs",
                 value=word,
-                rule="1 to 64 letters, digits, dots, hyphens and underscores, each name once.",
+                rule="1 to 64 letters, digits, dots, hyphens and underscores, not . or .., and each name once.",
             )
 
 
@@ -246,7 +247,7 @@ def _check_channels(spec: JobSpec) -> None:
                 f"--input: {word!r} cannot name a channel.",
                 field="channels",
                 value=word,
-                rule="1 to 64 letters, digits, dots, hyphens and underscores.",
+                rule="1 to 64 letters, digits, dots, hyphens and underscores, and neither . nor .. alone.",
             )
     repeated = next((word for word in names if names.count(word) > 1), None)
     if repeated is not None:

@@ -27,7 +27,7 @@ def check(spec: JobSpec, *, shared_folder: bool) -> None:
     _check_intermediate(spec, shared_folder=shared_folder)
 
 
-def _intermediate(spec: JobSpec) -> str:
+def intermediate(spec: JobSpec) -> str:
     """Give the place for what is written to ``/opt/ml/output/intermediate``, "" where there is none."""
     if spec.kind != "train" or spec.contract != "v2":
         return ""
@@ -40,7 +40,7 @@ def _intermediate(spec: JobSpec) -> str:
 
 
 def _check_intermediate(spec: JobSpec, *, shared_folder: bool) -> None:
-    place = _intermediate(spec)
+    place = intermediate(spec)
     rule = urls.why_not(place) if urls.is_url(place) else ""
     if place and not urls.is_url(place):
         if not place.startswith("/"):

@@ -10,7 +10,7 @@ from jupyter_smx.policy.learning import costs_of
 from jupyter_smx.policy.provenance import limits_of, machine_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from jupyter_smx.model.cluster import Cluster
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def hosts_of(cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> tuple[Host, ...]:
     """Give the hosts in the job's order; an older agent says less of itself."""
     rows = []
+    given_up = {one.host: one.given_up for one in cluster.handle.hosts} if cluster.handle else {}
     for host in named_hosts(cluster.key.instance_groups):
         said = greetings[host.name]
         isolation, preload = said.get("isolation", {}), said.get("preload", {})
@@ -28,6 +29,7 @@ def hosts_of(cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> tu
                 instance_type=host.instance_type,
                 isolation=isolation.get("mode", ""),
                 isolation_reason=isolation.get("reason", ""),
+                given_up=given_up.get(host.name, ()),
                 limits=limits_of(said),
                 python_version=str(said.get("python", "")),
                 agent_version=str(said.get("version", "")),
@@ -38,3 +40,16 @@ def hosts_of(cluster: Cluster, greetings: Mapping[str, Mapping[str, Any]]) -> tu
             )
         )
     return tuple(rows)
+
+
+def given_up(hosts: Iterable[Host]) -> tuple[str, ...]:
+    """Say what of their isolation hosts lack, each thing once, as notes for the job that runs there."""
+    hosts = tuple(hosts)
+    whose: dict[str, list[str]] = {}
+    for host in hosts:
+        for sentence in host.given_up:
+            whose.setdefault(sentence, []).append(host.name)
+    return tuple(
+        f"Given up: {sentence}" if len(names) == len(hosts) else f"Given up on {', '.join(names)}: {sentence}"
+        for sentence, names in whose.items()
+    )

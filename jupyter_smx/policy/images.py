@@ -17,8 +17,9 @@ MAX_NAME = 255
 """Letters of SageMaker's ``TrainingImage`` and ``ImageUri``."""
 _NAME = re.compile(rf"[^\s\0-\x1f\x7f-][^\s\0-\x1f\x7f]{{0,{MAX_NAME - 1}}}")
 
-_PATH = re.compile(r"(?:^|\s|=)(?:file:(?://)?)?(/[^\s;\[]+)")
-"""A path of the submitter's machine in a line of requirements, where such paths are absolute."""
+_FILE = r"(?:file:(?://)?)?"
+_PATH = re.compile(rf"(?:^|\s|=)(?:{_FILE}(/[^\s;\[]+)|\"{_FILE}(/[^\"]*)|'{_FILE}(/[^']*))")
+"""A path of the submitter's machine in a line of requirements, where such paths are absolute; it may have quotes."""
 
 
 def completed(spec: JobSpec, usual: str) -> JobSpec:
@@ -62,7 +63,8 @@ def _check_requirements(spec: JobSpec) -> None:
     """Refuse files of this machine among what is required, but for those that come with the code."""
     folder = spec.source_dir.folder if spec.source_dir else ""
     for line in spec.requirements:
-        for path in _PATH.findall(line.partition(" # content ")[0]):
+        for found in _PATH.finditer(line.partition(" # content ")[0]):
+            path = found[found.lastindex or 0]
             if not folder or not f"{normpath(path)}/".startswith(f"{folder}/"):
                 raise ValidationError(
                     f"--requirements: hosts of the engine {spec.engine} do not see {path}.",

@@ -12,10 +12,11 @@ from jupyter_smx.model.why import Difference, Why
 from jupyter_smx.policy import capacity, keep_alive, learning, reuse
 from jupyter_smx.policy.devices import Gpus, gpus_for
 from jupyter_smx.policy.environment import BUILT
+from jupyter_smx.policy.greetings import given_up
 from jupyter_smx.policy.hosts import helper_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.spec import JobSpec
@@ -26,11 +27,15 @@ class World(Struct, frozen=True, kw_only=True):
     """What a placement looks at: live clusters of the engine, those with an open stream, older waiting jobs."""
 
     clusters: tuple[Cluster, ...] = ()
+    others: tuple[Cluster, ...] = ()
+    """Live clusters of other engines whose hosts share this machine."""
     reachable: frozenset[str] = frozenset()
     ahead: int = 0
     running: int = 0
     bounded: bool = True
     """Whether the engine's hosts share this machine."""
+    own_gpus: bool = False
+    """Whether its hosts see those GPUs only that they were made with."""
     version: str = ""
     """What new agents say that they are; hosts of another one get no job."""
     foreign: frozenset[str] = frozenset()
@@ -66,7 +71,8 @@ Placement = Reuse | Launch | Wait
 def place(spec: JobSpec, key: ReuseKey, world: World, limits: Limits, now: float) -> Placement:
     """Decide for the job at hand; ``world.ahead`` older jobs of the same engine wait before it."""
     need = capacity.demand(spec.instance_groups, limits)
-    used = capacity.taken(world.clusters, limits)
+    here = (*world.clusters, *world.others) if world.bounded else world.clusters
+    used = capacity.taken(here, limits)
     missing = _reason_to_wait(need, used, world, limits)
     if missing:
         return Wait(_queued(missing, world.ahead))
@@ -75,18 +81,20 @@ def place(spec: JobSpec, key: ReuseKey, world: World, limits: Limits, now: float
         for each in world.clusters
         if (unlike := reuse.of_another_time(each, spec.python_version, world.version, foreign=each.id in world.foreign))
     }
-    fitting = [each for each in world.clusters if each.id not in others]
-    gpus = gpus_for(spec.instance_groups, world.clusters, limits) if world.bounded else {}
+    lent = reuse.without_their_gpus(world.clusters, here) if world.own_gpus else {}
+    fitting = [each for each in world.clusters if each.id not in others and each.id not in lent]
+    gpus = gpus_for(spec.instance_groups, here, limits, lasting=world.own_gpus) if world.bounded else {}
     pool = reuse.best_pool(key, fitting, world.reachable, spec.imports, now)
     if pool is not None:
-        return Reuse(pool, _warm(pool, spec, limits.preload_never, _afterwards(spec, world, limits, pool)), gpus)
+        why = _warm(pool, spec, limits.preload_never, _afterwards(spec, world, limits, pool))
+        return Reuse(pool, why, pool.gpus if world.own_gpus else gpus)
     notes = capacity.notes(spec.instance_groups, limits) if world.bounded else ()
     notes += _afterwards(spec, world, limits, None)
     if world.bounded and capacity.lacks_hosts(need, used, limits):
-        evict = _evictable(need, used, world.clusters, limits)
+        evict = _evictable(need, used, world, limits)
         return Wait(_queued(f"All {limits.max_hosts} hosts of this machine are taken.", world.ahead), evict)
     return Launch(
-        _cold(key, world, notes, others),
+        _cold(key, world, notes, lent | others),
         tuple(each.id for each in world.clusters if each.id in others and each.key == key),
         gpus,
     )
@@ -115,22 +123,24 @@ def _reason_to_wait(need: capacity.Share, used: capacity.Share, world: World, li
     return capacity.shortage(need, used, limits) if world.bounded else ""
 
 
-def _evictable(
-    need: capacity.Share, used: capacity.Share, clusters: Sequence[Cluster], limits: Limits
-) -> tuple[str, ...]:
+def _evictable(need: capacity.Share, used: capacity.Share, world: World, limits: Limits) -> tuple[str, ...]:
     """Choose the idle pools that end soonest anyway, as few as make room; none when that would not be enough.
 
-    Pools that are leaving already make room first, so that looking twice never ends a second pool.
+    Pools that are leaving already make room first, so that looking twice never ends a second pool. Those of other
+    engines come last, leaving or not: such an engine may be away, and what leaves there stays as long as it is.
     """
-    leaving = sum(_size(cluster) for cluster in clusters if cluster.state is ClusterState.RELEASING)
-    over = used.hosts + need.hosts - limits.max_hosts - leaving
+    over = used.hosts + need.hosts - limits.max_hosts
     chosen: list[Cluster] = []
-    idle = [cluster for cluster in clusters if cluster.state is ClusterState.AVAILABLE]
-    for cluster in sorted(idle, key=lambda c: c.expires_at or 0.0):
+    for clusters in (world.clusters, world.others):
         if over <= 0:
             break
-        chosen.append(cluster)
-        over -= _size(cluster)
+        over -= sum(_size(cluster) for cluster in clusters if cluster.state is ClusterState.RELEASING)
+        idle = [cluster for cluster in clusters if cluster.state is ClusterState.AVAILABLE]
+        for cluster in sorted(idle, key=lambda c: c.expires_at or 0.0):
+            if over <= 0:
+                break
+            chosen.append(cluster)
+            over -= _size(cluster)
     if over > 0:
         return ()
     for cluster in [*chosen]:
@@ -165,7 +175,11 @@ def _warm(pool: Cluster, spec: JobSpec, never: tuple[str, ...], afterwards: tupl
         pool=pool.name(),
         reused_from=pool.last_job,
         isolation=pool.hosts[0].isolation if pool.hosts else "",
-        notes=(*learning.preload_notes(spec.imports, pool.hosts[0] if pool.hosts else None, never), *afterwards),
+        notes=(
+            *given_up(pool.hosts),
+            *learning.preload_notes(spec.imports, pool.hosts[0] if pool.hosts else None, never),
+            *afterwards,
+        ),
     )
 
 

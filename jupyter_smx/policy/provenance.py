@@ -79,6 +79,7 @@ def _host(host: Host) -> HostProvenance:
         instance_type=host.instance_type,
         isolation=host.isolation,
         isolation_reason=host.isolation_reason,
+        given_up=host.given_up,
         limits=host.limits,
         machine=host.machine,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,8 @@ MAX_FOUND = 10_000
 _FILE_HERE = re.compile(r"(?:^|::)(?:(?:file|local):|/|[^:]*$)", re.IGNORECASE)
 """A URL, or the last part of a chain of them, that is a file of the machine it is read on."""
 _MPI = "sagemaker_mpi_enabled"
+_BEFORE_MPI = ("sagemaker_torch_distributed_enabled", "sagemaker_parameter_server_enabled")
+"""Of several flags of SageMaker's the first counts."""
 _MEET_IN_FOLDERS = ("mpi", "pyspark")
 """What starts a script on several hosts by files in their folders."""
 _PACKED = ("send", "shared", "source_dir")
@@ -89,11 +90,10 @@ def _check_distribution(spec: JobSpec) -> None:
 
 def _by_hyperparameters(spec: JobSpec) -> str:
     """Give the runner that a training job asks for by SageMaker's own hyperparameters, "" for none of those."""
-    try:
-        flag = json.loads(spec.hyperparameters.get(_MPI, "false"))
-    except ValueError:
-        flag = True  # a text, which is true to Python
-    return "mpi" if flag and spec.kind == "train" and spec.contract == "v2" else ""
+    if spec.kind != "train" or spec.contract != "v2":
+        return ""
+    first = next((name for name in (*_BEFORE_MPI, _MPI) if spec.has_flag(name)), "")
+    return "mpi" if first == _MPI else ""
 
 
 def needs(spec: JobSpec, here: Iterable[Here]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.model.cluster import Cluster, ClusterState, ReuseKey
 from jupyter_smx.model.why import Difference
+from jupyter_smx.policy.devices import held_by
 from jupyter_smx.policy.environment import apart, environment_of
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def reuse_key(spec: JobSpec, user: str, image: Image | None = None) -> ReuseKey:
         python=spec.python,
         environment=environment_of(spec),
         image=image,
+        network_isolation=spec.network_isolation,
     )
 
 
@@ -63,6 +65,7 @@ def _fields(key: ReuseKey) -> dict[str, str]:
         "user": key.user,
         "role": key.role,
         "python": key.python,
+        "network isolation": "on" if key.network_isolation else "off",
         **_groups(key.instance_groups),
     }
 
@@ -96,6 +99,18 @@ def of_another_time(cluster: Cluster, python_version: str, ours: str, *, foreign
         if foreign or (host.agent_version and ours and host.agent_version != ours):
             found.append(_unlike(cluster, "jupyter-smx version", ours, host.agent_version or "another"))
     return tuple(found)
+
+
+def without_their_gpus(pools: Iterable[Cluster], clusters: Iterable[Cluster]) -> dict[str, tuple[Difference, ...]]:
+    """Name the idle pools, of hosts that see some GPUs only, one of whose GPUs a busy cluster was given since."""
+    busy = held_by(cluster for cluster in clusters if cluster.is_busy())
+    idle = [pool for pool in pools if pool.state is ClusterState.AVAILABLE]
+    lent = {pool.id: (pool, held_by([pool]) & busy) for pool in idle}
+    return {
+        name: (_unlike(pool, "GPUs", "free", f"{', '.join(map(str, sorted(gone)))} in use by another job"),)
+        for name, (pool, gone) in lent.items()
+        if gone
+    }
 
 
 def _unlike(cluster: Cluster, field: str, wanted: str, found: str) -> Difference:

@@ -32,7 +32,10 @@ _CAUSES = {Goal.EXPIRE: "max_wait", Goal.INTERRUPT: "interrupted"}
 _ROWS = {Goal.STOP: SecondaryStatus.STOPPING, Goal.INTERRUPT: SecondaryStatus.INTERRUPTED}
 """The rows of a job that say when something was wished of it."""
 INTERRUPTION = "Its spot instances were taken back."
-_NOBODY_ASKED = "InternalServerError: The hosts ended the job, and nobody had asked for that."
+_NOBODY_ASKED = (
+    "InternalServerError: The hosts ended the job, and nobody had asked for that: they, or what runs them, were shut "
+    "down. Run it again; --retries does that by itself."
+)
 
 
 class Verdict(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Records of jobs as the browser gets them: it shows where files lie, and needs no password for that."""
+"""Records of jobs as the browser gets them: it shows where files lie and what was asked for, and needs no secret."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from jupyter_smx.model import secret
 
 
 def shown(body: bytes) -> bytes:
-    """Give an answer of the controller without what opens the URLs of a job; what is no record stays as it is.
+    """Give an answer of the controller without a job's secrets and what opens its URLs; what is no record stays.
 
     The controller itself gives them whole: kernels hand the wish in again for a rerun.
     """
-    if b"://" not in body or b'"spec"' not in body:
+    if b'"spec"' not in body:
         return body
     record = msgspec.json.decode(body)
     if not isinstance(record, dict) or "spec" not in record:

@@ -1,4 +1,4 @@
-"""The contract that every engine passes: nine groups of tests behind one class, and declared, strict exceptions.
+"""The contract that every engine passes: ten groups of tests behind one class, and declared, strict exceptions.
 
 An engine's test is ten lines::
 
@@ -30,6 +30,7 @@ from jupyter_smx.testing.groups.entries import EntriesGroup
 from jupyter_smx.testing.groups.identity import IdentityGroup
 from jupyter_smx.testing.groups.leaving import LeavingGroup
 from jupyter_smx.testing.groups.manners import MannersGroup
+from jupyter_smx.testing.groups.meeting import MeetingGroup
 from jupyter_smx.testing.groups.script_mode import ScriptModeGroup
 from jupyter_smx.testing.groups.stopping import StoppingGroup
 from jupyter_smx.testing.groups.transfer import TransferGroup
@@ -83,6 +84,7 @@ class EngineContract(
     WarmthGroup,
     ScriptModeGroup,
     EntriesGroup,
+    MeetingGroup,
 ):
     """Inherit from this and give a fixture ``harness`` (:class:`jupyter_smx.testing.harness.Harness`).
 

@@ -8,6 +8,7 @@ fail in CI.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from dataclasses import dataclass
@@ -17,12 +18,17 @@ import pytest
 
 from jupyter_smx.testing import docker_images, dockerd
 from jupyter_smx.testing.dockerd import Dockerd
+from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from docker import DockerClient
 
+    from jupyter_smx.testing.docker_images import Image
+
+_LATE = 3.0
+"""Seconds that what was made late has to be unmade."""
 LABEL = "jupyter-smx."
 """How the names of all labels of ours begin."""
 
@@ -65,12 +71,12 @@ def missing(why: str) -> NoReturn:
     raise (pytest.fail if needed else pytest.skip).Exception(f"This needs a Docker daemon. {why}")
 
 
-def connect(host: str, *, ours: bool) -> Docker:
-    """Talk to a daemon, and put the images into it."""
+def connect(host: str, *, ours: bool, images: Sequence[Image] = docker_images.IMAGES) -> Docker:
+    """Talk to a daemon, and put images into it: those that are asked for, since each costs a new daemon its time."""
     from docker import DockerClient  # noqa: PLC0415 - a heavy client, which most tests do not need
 
     client = DockerClient(base_url=host, timeout=60)
-    docker_images.load(client)
+    docker_images.load(client, images)
     return Docker(host, client, ours)
 
 
@@ -100,7 +106,14 @@ def docker(docker_daemon: Docker) -> Iterator[Docker]:
     """Give the daemon of this session, and fail a test that leaves a container, a network or a volume in it."""
     before = docker_daemon.holds()
     yield docker_daemon
-    left = {key: what for key, what in docker_daemon.holds().items() if key not in before}
+
+    def new() -> dict[str, str]:
+        return {key: what for key, what in docker_daemon.holds().items() if key not in before}
+
+    # What a launch that was cancelled makes late is unmade by the thread that makes it, a moment after.
+    with contextlib.suppress(AssertionError):
+        eventually_blocking(lambda: not new(), within=_LATE)
+    left = new()
     for key in left:
         docker_daemon.remove(key)
     if left:

@@ -34,11 +34,11 @@ RUN = "JUPYTER_SMX_TEST_RUN"
 _COSTLY = ("ml", "tmp", "slots", "trash", "code", "agent.sock", "shortcut", "given")
 _INITS = ("/sbin/docker-init", "/run/podman-init", "/dev/init")
 """Process 1 of a container, of Docker and of two ages of Podman."""
-_OURS = ("JUPYTER_SMX_HOST", "HOME", "USER", "LOGNAME", RUN)
+_OURS = ("JUPYTER_SMX_HOST", "HOME", "USER", "LOGNAME", "NVIDIA_VISIBLE_DEVICES", RUN)
 _CONFIG = ("Image", "Hostname", "User", "Entrypoint", "Cmd", "WorkingDir", "StopSignal", "Healthcheck")
 _HOST_CONFIG = (
     *("Mounts", "Tmpfs", "NetworkMode", "ReadonlyRootfs", "CapDrop", "SecurityOpt", "Init", "IpcMode", "NanoCpus"),
-    *("PidsLimit", "ShmSize", "LogConfig", "Memory", "MemorySwap", "ExtraHosts"),
+    *("PidsLimit", "ShmSize", "LogConfig", "Memory", "MemorySwap", "ExtraHosts", "Dns", "DnsOptions"),
 )
 _ABSENT: tuple[object, ...] = (None, 0, [], {})
 
@@ -222,7 +222,8 @@ class DockerHarness(Harness):
         if not found:
             return None
         told = json.loads(self.ask("network", "inspect", *found))[0]
-        return {name: told[name] for name in ("Name", "Driver", "Internal", "Labels")}
+        plain = {name: told[name] for name in ("Name", "Driver", "Internal", "Labels")}
+        return plain | {"Options": told.get("Options") or {}}  # Podman leaves out what is empty
 
     def leftovers(self, cluster: str) -> list[str]:
         """List living processes, containers, networks, and folders that only a living host needs."""

@@ -18,6 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from jupyter_smx.testing import side_doors
 from jupyter_smx.testing.eventually import eventually_blocking
 
 USUAL = "unix:///var/run/docker.sock"
@@ -68,7 +69,7 @@ class Dockerd:
         self.folder.mkdir(mode=0o711, parents=True, exist_ok=True)
         (self.folder / "daemon.json").write_text("{}")  # not what this machine's own daemon is configured with
         before = [_program("setpriv"), "--pdeathsig", "TERM"] if tied else []
-        before += [_program("unshare"), "--net"] if self.apart else []
+        before += self._network() if self.apart else []
         with self.log.open("wb") as log:
             process = self._process = subprocess.Popen(
                 [*before, *self.command()],
@@ -119,6 +120,21 @@ class Dockerd:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def _network(self) -> list[str]:
+        """Say how it gets a network: that of containers which outlived the daemon before it, else a new one."""
+        pid = self._outlived()
+        return [_program("nsenter"), f"--net=/proc/{pid}/ns/net"] if pid else [_program("unshare"), "--net"]
+
+    def _outlived(self) -> int:
+        """Give a process that keeps a container alive without its daemon, 0 where none may or does."""
+        if "--live-restore" not in self.options:
+            return 0
+        mine = os.fspath(self.folder / "exec")
+        found = (
+            seen.pid for seen in side_doors.processes() if "containerd-shim" in seen.command and mine in seen.command
+        )
+        return next(found, 0)
+
     def _sweep(self) -> None:
         """Take away what a daemon that was killed left: its mounts, and a number that may be another process's now."""
         if self._process is not None:
@@ -127,6 +143,8 @@ class Dockerd:
             return
         for name in _NUMBERS:
             (self.folder / name).unlink(missing_ok=True)
+        if self._outlived():
+            return  # what is mounted is theirs
         lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
         mounts = [line.split()[4].encode().decode("unicode_escape") for line in lines]
         for mount in reversed([mount for mount in mounts if mount.startswith(f"{self.folder}/")]):

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, ClassVar
 
-from jupyter_smx.engines.base import Capabilities, Step
+from jupyter_smx.engines.base import Capabilities, NotHereError, Step
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.model.image import Image
 from jupyter_smx.testing.fakes import FakeEngine
@@ -23,12 +23,13 @@ class FakeImages(FakeEngine):
     """Hosts of images; side doors say which images there are, what was brought where, and how often it was asked.
 
     ``images`` has what each name means now, ``digests`` what a registry calls it, ``remote`` are those that are
-    downloaded first, ``registry_away`` is how often theirs does not answer. ``usual`` is the image of jobs that name
-    none, ``made_of`` says of which image each cluster was made. ``brought`` are the paths that a host sees, by those of
-    this machine. ``pin_seconds`` and ``bring_seconds`` pass meanwhile; ``unreachable`` is how often a host cannot be
-    reached before it can. ``pin_error`` and ``bring_error`` are raised as they are, as what nobody foresaw is.
-    ``overlaps`` names hosts that were brought something while they were brought something else, ``disturbed`` those
-    that were while a job was on them.
+    downloaded first, ``pruned`` has the ids of those that went since they were pinned. ``registry_away`` is how often
+    a registry does not answer. ``usual`` is the image of jobs that name none, ``recalls`` says whether what was asked
+    for once is told at once, ``made_of`` says of which image each cluster was made. ``brought`` are the paths that a
+    host sees, by those of this machine. ``pin_seconds`` and ``bring_seconds`` pass meanwhile; ``unreachable`` is how
+    often a host cannot be reached before it can. ``pin_error``, ``recall_error`` and ``bring_error`` are raised as
+    they are, as what nobody foresaw is. ``overlaps`` names hosts that were brought something while they were brought
+    something else, ``disturbed`` those that were while a job was on them.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(shared_folder=True, bounded_by_machine=True, images=True)
@@ -37,11 +38,14 @@ class FakeImages(FakeEngine):
         super().__init__(world, launch_seconds=launch_seconds, has_remains=has_remains)
         self.images = {"train:1": "sha256:11", "train:2": "sha256:22", "same:2": "sha256:22"}
         self.usual = ""
+        self.recalls = False
+        self.recall_error: Exception | None = None
         self.made_of: dict[str, str] = {}
         self.brought: dict[tuple[str, str], dict[str, str]] = {}
         self.asked_for: Counter[str] = Counter()
         self.digests: dict[str, str] = {}
         self.remote: set[str] = set()
+        self.pruned: set[str] = set()
         self.registry_away = 0
         self.pin_seconds = 0.0
         self.bring_seconds = 0.0
@@ -74,14 +78,25 @@ class FakeImages(FakeEngine):
             say(Step("Looking for Python in the image"))
         if image not in self.images:
             raise RefusedError(f"--image: there is no image {image!r}.", field="image", value=image, cure="Build it.")
+        self.pruned.discard(self.images[image])
         return Image(name=image, id=self.images[image], digest=self.digests.get(image, ""))
 
     async def glimpse(self, image: str) -> Image | None:
         """Give what a name means now, where it needs no download."""
         return None if image in self.remote else await super().glimpse(image)
 
+    async def recall(self, image: str) -> Image | None:
+        """Give what a name means now, where somebody asked for it before."""
+        if self.recall_error is not None:
+            raise self.recall_error
+        if not self.recalls or image not in self.asked_for or image not in self.images:
+            return None
+        return Image(name=image, id=self.images[image], digest=self.digests.get(image, ""))
+
     async def acquire(self, request: ClusterRequest) -> AsyncIterator[Handle]:
         """Launch the hosts, of what they are to be made of."""
+        if request.image in self.pruned:
+            raise NotHereError(f"--image: there is no image {request.image!r}.", field="image", value=request.image)
         self.made_of[request.cluster] = request.image
         async for handle in super().acquire(request):
             yield handle

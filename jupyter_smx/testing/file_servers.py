@@ -57,9 +57,10 @@ def _listens(address: str) -> bool:
 
 @contextlib.contextmanager
 def _serving(kind: str, folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
-    """Serve a folder, whose new files are seen at once."""
+    """Serve a folder, whose new files are seen at once, and which is not asked again for what it has not."""
     folder.mkdir()
     usual = ["--config", os.devnull, "--cache-dir", f"{folder}.cache", "--dir-cache-time", "0s"]
+    usual += ["--low-level-retries", "1", "--retries", "1"]
     server = subprocess.Popen([rclone(), "serve", kind, *words, *usual, str(folder)], stderr=subprocess.PIPE, text=True)
     try:
         yield server

@@ -11,6 +11,7 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from jupyter_smx.model.channel import Payload
 from jupyter_smx.model.job import attempt_began
+from jupyter_smx.policy import downloads
 from jupyter_smx.policy.transitions import is_fetching
 from jupyter_smx.testing.fake_host import Script
 from jupyter_smx.testing.fake_images import FakeImages
@@ -94,7 +95,7 @@ class FarHistories(Histories):
             return
         for job in self.sim.controller.books.jobs.values():
             if is_fetching(job):
-                assert job.image is None
+                assert job.image is None or downloads.GONE in job.timings
                 assert (job.counted_from, attempt_began(job)) == (None, None)
                 assert self.sim.controller.books.summary(job).queue_position is None
 

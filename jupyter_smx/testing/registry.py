@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import hashlib
+import http.client
 import json
 import os
 import secrets
@@ -30,7 +32,7 @@ from jupyter_smx.testing.dockerd import Dockerd, path, place
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from jupyter_smx.testing.docker_fixtures import Docker
@@ -44,6 +46,7 @@ _CLONE_NEWNET = 0x40000000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _UP = 0x8913, 0x8914, 1
 _HOST = "127.0.0.1"
 _BLOCK = 65_536
+_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 
 
 def in_network_of(pid: int, do: Callable[[], T]) -> T:
@@ -230,6 +233,34 @@ class Registry:
                 assert "error" not in line, line
         finally:
             client.images.remove(ours, force=True)
+
+    def publish_again(self, name: str, other: str, **changes: str) -> None:
+        """Put an image into the registry under another tag, whose configuration says something else of it."""
+        repository, _, tag = name.rpartition(":")
+        kind = {"Accept": _MANIFEST, "Content-Type": _MANIFEST}
+        manifest = json.loads(self._ask("GET", f"/v2/{repository}/manifests/{tag}", headers=kind)[0])
+        config = json.loads(self._ask("GET", f"/v2/{repository}/blobs/{manifest['config']['digest']}")[0])
+        said = json.dumps(config | changes).encode()
+        digest = f"sha256:{hashlib.sha256(said).hexdigest()}"
+        place = self._ask("POST", f"/v2/{repository}/blobs/uploads/")[1].partition(_HOST)[2].partition("/")[2]
+        self._ask("PUT", f"/{place}&digest={digest}", said)
+        manifest["config"] |= {"digest": digest, "size": len(said)}
+        self._ask("PUT", f"/v2/{repository}/manifests/{other}", json.dumps(manifest).encode(), kind)
+
+    def _ask(
+        self, way: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> tuple[bytes, str]:
+        """Ask the registry itself; gives the answer, and where it leads."""
+
+        def ask() -> tuple[bytes, str]:
+            with contextlib.closing(http.client.HTTPConnection(_HOST, self._open, timeout=20)) as line:
+                line.request(way, path, body, dict(headers or {}))
+                answer = line.getresponse()
+                data = answer.read()
+                assert answer.status < http.client.MULTIPLE_CHOICES, data
+                return data, answer.headers.get("Location", "")
+
+        return in_network_of(self._pid, ask)
 
     def forget(self, *names: str) -> None:
         """Take images out of the daemon, where they are in it."""

@@ -237,8 +237,12 @@ class Simulation:
     def submit(self, *, job_id: str = "", **fields: Any) -> str:
         """Submit a wish and give the job's id."""
         job_id = job_id or self.new_id()
-        self.call(lambda: self.controller.desk.submit(job_id, self.spec(**fields)))
+        self.call(lambda: self._hand_in(job_id, self.spec(**fields)))
         return job_id
+
+    async def _hand_in(self, job_id: str, spec: JobSpec) -> None:
+        desk = self.controller.desk
+        desk.submit(job_id, spec, await desk.intake.recall(spec))
 
     def array_wish(self, size: int, *, max_concurrent: int = 0, **fields: Any) -> ArrayWish:
         """Make the wish for an array whose tasks differ in the hyperparameter ``n``."""

@@ -58,6 +58,7 @@ export const SPEC: JobSpec = {
   retries: 0,
   spot: false,
   disable_output_compression: false,
+  network_isolation: false,
   max_wait: 0,
   checkpoint: '',
   checkpoint_local_path: '',

@@ -28,6 +28,7 @@ class FakeSession {
   isDisposed = false;
   isOver = false;
   typed: Terminal.IMessage[] = [];
+  sent: Terminal.IMessage[] = [];
 
   send(message: Terminal.IMessage): void {
     this.typed.push(message);
@@ -35,6 +36,9 @@ class FakeSession {
 
   become(status: Terminal.ConnectionStatus): void {
     this.connectionStatus = status;
+    if (status === 'connected') {
+      this.sent = this.typed;
+    }
     this.connectionStatusChanged.emit(status);
   }
 
@@ -131,6 +135,21 @@ describe('a shell', () => {
     expect(session.isDisposed).toBe(false);
     session.become('connected');
     expect([session.isDisposed, session.isOver]).toEqual([true, false]);
+    expect(session.sent).toEqual(session.typed);
+    await rendered();
+    expect(said()).toEqual([]);
+  });
+
+  it('says what to type where there never was a connection, and leaves the terminal', async () => {
+    await commands.execute(CommandIDs.openShell, { id: 'old', name: 'n'.repeat(63) });
+    session.become('disconnected');
+    await rendered();
+    expect(session.sent).toEqual([]);
+    expect([session.isDisposed, session.isOver]).toEqual([true, false]);
+    expect(said()).toEqual([
+      expect.stringContaining(`Type in it: jupyter smx shell ${'n'.repeat(63)}`)
+    ]);
+    expect(said()[0].length).toBeLessThanOrEqual(140);
   });
 
   it('opens on a host of a pool', async () => {

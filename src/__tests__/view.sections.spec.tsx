@@ -255,20 +255,31 @@ describe('the environment of a job', () => {
       python: ''
     };
     const kept = { isolation: 'variables', isolation_reason: 'no user namespaces' };
-    const of = { instance_type: 'local', machine, ...kept };
+    const of = { instance_type: 'local', machine, given_up: [] as string[], ...kept };
     const all = { cpus: 2, memory_bytes: 2 ** 33, reason: '' };
     const hosts = [
       { ...of, host: 'algo-1', limits: all },
       { ...of, host: 'algo-2', limits: { ...all, cpus: 0, reason: 'no controller for cpu' } },
       { ...of, host: 'algo-3', limits: { cpus: 0, memory_bytes: 0, reason: 'no control groups' } },
       { ...of, host: 'algo-4', limits: { cpus: 0, memory_bytes: 0, reason: '' } },
-      { ...of, host: 'algo-5', limits: all, isolation: 'container', isolation_reason: '' }
+      {
+        ...of,
+        host: 'algo-5',
+        limits: all,
+        isolation: 'container',
+        isolation_reason: '',
+        given_up: ['It shares a network.', 'Its jobs are root.']
+      }
     ];
     const job = record({ provenance: { ...PROVENANCE, hosts } });
     const node = await drawn(<Environment job={job} trans={trans} />);
     expect(node.textContent).toContain('variables of its environment only: no user namespaces');
     expect(node.textContent).toContain('a container of its own');
     expect(node.textContent).toContain('2 of 8');
+    const lost = [...node.querySelectorAll('dt')].filter(one => one.textContent === 'Given up');
+    expect(lost.map(one => one.nextElementSibling?.textContent)).toEqual([
+      'It shares a network. Its jobs are root.'
+    ]);
     const names = [...node.querySelectorAll('dt')].filter(one => one.textContent === 'Limits');
     expect(names.map(one => one.nextElementSibling?.textContent)).toEqual([
       '2 CPUs, 8.0 GiB of memory with swap',

@@ -55,6 +55,7 @@ function withoutSecrets(
 function Wish({ job, trans }: IEnvironmentProps): JSX.Element {
   const { spec } = job;
   const seconds = (value: number): string => (value > 0 ? spoken(value, trans) : '');
+  const yes = (is: boolean): string => (is ? trans.__('Yes') : '');
   return (
     <Part title={trans.__('What was asked for')}>
       <Facts
@@ -65,7 +66,8 @@ function Wish({ job, trans }: IEnvironmentProps): JSX.Element {
           [trans.__('Keep-alive'), seconds(spec.keep_alive)],
           [trans.__('Maximum run time'), seconds(spec.max_run)],
           [trans.__('Retries'), spec.retries || ''],
-          [trans.__('Managed spot'), spec.spot ? trans.__('Yes') : ''],
+          [trans.__('Managed spot'), yes(spec.spot)],
+          [trans.__('Network isolation'), yes(spec.network_isolation)],
           [trans.__('Maximum wait time'), seconds(spec.max_wait)],
           [trans.__('Checkpoints'), spec.checkpoint && <Mono>{spec.checkpoint}</Mono>],
           [trans.__('Image'), spec.image && <Mono>{imageWords(job)}</Mono>],
@@ -212,6 +214,7 @@ function Host({ host, trans }: { host: HostProvenance; trans: TranslationBundle 
         facts={[
           [trans.__('Instance type'), host.instance_type],
           [trans.__('Isolation'), [kept, host.isolation_reason].filter(Boolean).join(': ')],
+          [trans.__('Given up'), (host.given_up ?? []).join(' ')],
           [trans.__('Limits'), limitWords(host.limits, trans)],
           [trans.__('Machine'), machine.hostname],
           [trans.__('Platform'), machine.platform],

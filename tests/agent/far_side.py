@@ -173,7 +173,8 @@ class Agent:
         return f"{description['cluster']}/{description['host']}"
 
     def processes(self) -> list[side_doors.Seen]:
-        return [seen for seen in side_doors.processes() if seen.host() == self.mark()]
+        mark = self.mark()
+        return [seen for seen in side_doors.processes(mark) if seen.host() == mark]
 
     def is_over(self) -> bool:
         return not self.processes()

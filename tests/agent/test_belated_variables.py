@@ -70,7 +70,10 @@ LIBRARIES = {
     "bystander.py": "HOME = 'untouched'\n",
 }
 HOMES = """
-import json, sys
+import json, pickle, sys
+class Own:
+    pass
+assert isinstance(pickle.loads(pickle.dumps(Own())), Own) and sys.modules["__main__"].__dict__ is globals()
 there = [name in sys.modules for name in ("peft", "bystander")]
 import bystander, huggingface_hub, peft, transformers
 print(json.dumps([there, huggingface_hub.HOME, transformers.HOME, peft.HOME]))
@@ -148,6 +151,47 @@ def test_a_compiled_package_of_pythonpath_cannot_replace_one_that_the_host_has_i
     assert record["text"] == "mine b'1'\n"
     (said,) = record["errors"]
     assert said.startswith("environment: PYTHONPATH has another msgspec, but this host has imported one already")
+
+
+PROTOBUF = {
+    "google/protobuf/__init__.py": "",
+    "google/protobuf/internal/__init__.py": "",
+    "google/protobuf/internal/api_implementation.py": "import os\n"
+    "_chosen = os.environ.get('PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION', 'upb')\ndef Type():\n    return _chosen\n",
+    "google/protobuf/message.py": "from google.protobuf.internal import api_implementation\n"
+    "KIND = api_implementation.Type()\n",
+    "records_pb2.py": "from google.protobuf.message import KIND\n",
+}
+KINDS = """
+import json, __main__, records_pb2, google.protobuf.message as m
+assert __main__.__dict__ is globals()
+print(json.dumps([records_pb2.KIND, m.KIND]))
+"""
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_protobuf_chooses_again_unless_something_compiled_has_its_first_choice(
+    start_agent: Callable[..., Agent], tmp_path: Path, *, bound: bool
+) -> None:
+    site = tmp_path / "site-packages"
+    uses = {"records_pb2.py": PROTOBUF["records_pb2.py"] + "import compiled\n", "compiled/__init__.py": ""}
+    uses["compiled/__init__.py"] = "import google.protobuf.message\n__spec__.origin = 'compiled.abi3.so'\n"
+    for name, text in {**PROTOBUF, **(uses if bound else {})}.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+    agent = start_agent(environment={"PYTHONPATH": str(site)})
+    agent.client.ask("preload", modules=["records_pb2"])
+    assert agent.client.event("preload")["failed"] == {}
+    record = agent.run(KINDS, environment={"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"})
+    if bound:
+        assert json.loads(record["text"]) == ["upb", "upb"]
+        assert (
+            "has imported google.protobuf already, and compiled, which no process can load twice" in record["errors"][0]
+        )
+    else:
+        assert (json.loads(record["text"]), record["errors"]) == (["python", "python"], [])
+    assert agent.json(KINDS, environment={"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "upb"}) == ["upb", "upb"]
+    assert agent.json(KINDS) == ["upb", "upb"]
 
 
 WARN = """

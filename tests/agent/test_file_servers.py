@@ -163,6 +163,18 @@ def test_what_is_never_found_on_a_server_is_said(server: Files, model: Path, mon
     assert how == outcome.GONE
 
 
+def test_a_folder_that_goes_while_it_is_made_again_is_no_sign_that_the_file_here_is_gone(
+    server: Files, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(_folders: servers.Folders, _system: Any, folder: str) -> None:
+        raise FileNotFoundError(2, os.strerror(2), folder)
+
+    monkeypatch.setattr(servers.Folders, "make", make)
+    ((how, said),) = putting.keep(place(server), [[str(model), "deep/model.pt", None]], WRITER)
+    assert how == outcome.REFUSED
+    assert "No such file" in said
+
+
 def test_a_host_that_begins_goes_on_without_what_another_one_deletes_meanwhile(server: Files, tmp_path: Path) -> None:
     server.put("kept/a", "1")
     rows = [[name, str(tmp_path / name), None] for name in ("a", "b")]

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import shutil
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent.system import disk
+from jupyter_smx.agent.hosts import host
+from jupyter_smx.agent.system import disk, process
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from far_side import Agent
 
@@ -124,6 +126,36 @@ def test_a_folder_that_is_too_large_for_the_host_is_refused_at_the_first_file_th
     (sentence,) = record["errors"]
     assert sentence.count(str(inner)) == 1, "one file is named, not all"
     agent.serves()
+
+
+def test_a_host_whose_own_log_finds_no_room_works_and_ends(start_agent: Callable[..., Agent]) -> None:
+    silent = ("sh", "-c", 'exec "$@" 2>/dev/full', "sh", sys.executable, "-m", "jupyter_smx.agent")
+    agent = start_agent(options={"program": silent})
+    assert agent.run("print('works')")["text"] == "works\n"
+    agent.process.terminate()
+    eventually_blocking(agent.is_over, "nothing of the host is alive")
+
+
+def test_words_that_find_no_room_hold_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    with contextlib.suppress(OSError), open("/dev/full", "w") as full:  # noqa: PTH123 - no file, and it cannot be closed
+        monkeypatch.setattr(sys, "stderr", full)
+        process.note("a line")
+        process.show(ValueError("an error"))
+        host.leave(3)
+    assert codes == [3]
+
+
+def test_a_job_takes_the_room_of_what_nobody_has_deleted_yet(small: Callable[..., Agent]) -> None:
+    agent = small("disk")
+    left = Path(f"/proc/{agent.process.pid}/root{agent.folder}/trash/job-before")  # as the agent sees it
+    left.mkdir()
+    with (left / "big").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+    record = agent.run("print('x' * 100_000)")
+    assert (record["cause"], record["exit_code"], len(record["text"])) == ("exit", 0, 100_001), record["failure"]
 
 
 def test_objects_take_the_room_of_what_earlier_jobs_brought_and_left(

@@ -17,6 +17,7 @@ import cloudpickle
 import pytest
 
 from jupyter_smx.agent.contract.service import region_of
+from jupyter_smx.policy import hearing
 
 if TYPE_CHECKING:
     from far_side import Agent
@@ -45,6 +46,7 @@ def test_events_come_in_the_order_of_the_job(agent: Agent) -> None:
     kinds = [event["event"] for event in agent.client.events]
     assert kinds.index("first_line") < kinds.index("exited")
     assert "grew" in kinds
+    assert [hearing.event(event) for event in agent.client.events] == agent.client.events, "a controller believes each"
     assert {(event["job"], event["lease"]) for event in agent.client.events} == {(job, lease)}
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from jupyter_smx.agent.birth import running
+from jupyter_smx.agent.birth import telling
 from jupyter_smx.agent.birth.nursery import Nursery
 from jupyter_smx.agent.birth.offspring import Child, Zygote
 from jupyter_smx.agent.system.loop import Loop
@@ -24,10 +24,10 @@ def test_what_a_child_said_before_its_end_is_heard_although_its_end_is_known_fir
     heard: list[str] = []
     job = Child(1, str(tmp_path / "slot"), ours, zygote)
     job.running = True
-    job.on_message = lambda tag, _data: heard.append("first line" if tag == running.FIRST_LINE_TAG else "ending")
+    job.on_message = lambda tag, _data: heard.append("first line" if tag == telling.FIRST_LINE_TAG else "ending")
     job.on_exit = lambda _status, _reason: heard.append("exit")
-    theirs.send(running.FIRST_LINE.pack(running.FIRST_LINE_TAG, 1.0, 2.0))
-    theirs.send(running.ENDING)
+    theirs.send(telling.FIRST_LINE.pack(telling.FIRST_LINE_TAG, 1.0, 2.0))
+    theirs.send(telling.ENDING)
     theirs.close()
 
     nursery._ended(job, 0, "")

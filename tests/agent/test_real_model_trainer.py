@@ -38,6 +38,7 @@ EVERYTHING: dict[str, Any] = {
     "checkpoint": "s3://b/kept",
     "checkpoint_local_path": "/opt/ml/mine",
     "disable_output_compression": True,
+    "network_isolation": True,
     "hyperparameters": {"a": "1"},
     "environment": {"A": "b"},
 }

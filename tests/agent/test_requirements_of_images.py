@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import pickle
+import sys
 import venv
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+import cloudpickle
 import pytest
 from test_source_dir_on_host import packed
 
@@ -62,6 +67,23 @@ def test_it_is_installed_for_one_job_and_what_is_there_already_is_not(
     assert not (host.folder / "ml" / "requirements").exists()
 
 
+def start_image(start: Callable[..., Agent], folder: Path) -> tuple[Agent, Path]:
+    """Start a host whose Python has a folder of packages of its own, where a test writes some; gives both."""
+    image = folder / "image" / "site-packages"
+    image.mkdir(parents=True)
+    path = os.pathsep.join([str(image), os.environ.get("PYTHONPATH", "")])
+    return start(environment={"PYTHONPATH": path}), image
+
+
+def pack(folder: Path, values: dict[str, Any]) -> dict[str, str]:
+    """Write variables as a kernel packs them."""
+    data = pickle.dumps({name: cloudpickle.dumps(value) for name, value in values.items()})
+    path = folder.with_suffix(".pkl")
+    path.write_bytes(data)
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}/{cloudpickle.__version__}"
+    return {"path": str(path), "sha256": hashlib.sha256(data).hexdigest(), "protocol": version}
+
+
 def warm(agent: Agent, module: str) -> None:
     """Let a host import a module beforehand."""
     agent.client.ask("preload", modules=[module])
@@ -85,6 +107,41 @@ def test_another_version_of_what_its_host_has_imported_is_the_jobs_and_nothing_e
     assert (broken["exception"]["type"], broken["exception"]["line"]) == ("ZeroDivisionError", 2)
     assert "jupyter_smx" not in broken["exception"]["traceback"]
     assert agent.json(ask)[0] == HERE, "the host itself is as it was"
+
+
+def test_what_its_host_has_imported_uses_the_version_of_the_job_too_and_variables_come_along(
+    start_agent: Callable[..., Agent], tmp_path: Path
+) -> None:
+    host, image = start_image(start_agent, tmp_path)
+    (image / "alpha.py").write_text("version = '1.0'\n")
+    (image / "uses.py").write_text("import alpha\nseen = alpha.version\n")
+    warm(host, "uses")
+    send = {name: pack(tmp_path / name, {name: [name]}) for name in ("send", "shared")}
+    ask = "import json, uses, alpha\nprint(json.dumps([uses.seen, alpha.version, *send, *shared]))\nsend += shared\n"
+    given = {"environment": nearby(tmp_path, ("alpha", "2.0")), "requirements": ["alpha"]}
+    record = host.run(ask, receive=["send"], **given, **send)
+    assert record["exit_code"] == 0, record["text"]
+    assert json.loads(record["text"].splitlines()[-1]) == ["2.0", "2.0", "send", "shared"]
+    assert list(record["received"]) == ["send"]
+
+
+@pytest.mark.parametrize(("wanted", "is_new"), [("part", True), ("other", False)])
+def test_a_package_of_a_namespace_is_the_jobs_own_where_its_host_has_imported_another_one(
+    start_agent: Callable[..., Agent], tmp_path: Path, wanted: str, is_new: bool
+) -> None:
+    host, image = start_image(start_agent, tmp_path)
+    (image / "spread" / "part").mkdir(parents=True)
+    (image / "spread" / "part" / "__init__.py").write_text("version = '1.0'\n")
+    warm(host, "spread.part")
+    write_wheel(tmp_path / "wheels", wanted, "2.0", within="spread")
+    given = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "wheels")}
+    ask = f"import json, sys\nwarm = 'spread.part' in sys.modules\nimport spread.part, spread.{wanted}\n"
+    ask += f"print(json.dumps([spread.part.version, spread.{wanted}.version, warm]))\n"
+    record = host.run(ask, requirements=[wanted], environment=given)
+    assert record["exit_code"] == 0, record["text"]
+    expected = ["2.0" if is_new else "1.0", "2.0", not is_new]
+    assert json.loads(record["text"].splitlines()[-1]) == expected, "and the rest stays warm"
+    assert host.json("import json, spread.part\nprint(json.dumps(spread.part.version))") == "1.0"
 
 
 def test_a_job_that_is_stopped_while_it_is_another_interpreter_hears_of_it(agent: Agent, tmp_path: Path) -> None:

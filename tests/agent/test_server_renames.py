@@ -1,4 +1,8 @@
-"""Servers whose rename does not put a file in the place of another one, as many have it."""
+"""Servers whose rename does not put a file in the place of another one, as many have it.
+
+The servers are real ones that would replace it: what those that do not would answer is given in their place, as their
+documents and the protocols have it (``550``, ``SSH_FX_FAILURE``). No such server was asked.
+"""
 
 from __future__ import annotations
 
@@ -96,3 +100,14 @@ def test_what_stands_aside_because_its_follower_was_killed_comes_back(server: Fi
     (row,) = putting.names(place(server), WRITER)["rows"]
     assert row[0] == "deep/model.pt"
     assert kept(server) == {"deep/model.pt": "the last whole one"}
+
+
+@pytest.mark.parametrize("writer", [WRITER, "fix-before-model-algo-1"])
+def test_a_writer_takes_away_what_itself_wrote_aside_whatever_it_is_called_and_nothing_of_others(
+    server: Files, writer: str
+) -> None:
+    others = [servers.aside_of("model.pt", f"{writer}{more}") for more in ("-table", "0", "-before-table")]
+    for aside in (servers.aside_of("model.pt", writer), *others):
+        server.put(f"kept/{aside}", "half")
+    assert putting.names(place(server), writer)["rows"] == []
+    assert kept(server) == dict.fromkeys(others, "half")

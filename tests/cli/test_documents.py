@@ -16,7 +16,9 @@ def test_neither_secrets_of_variables_nor_of_urls_are_in_it() -> None:
     spec = JobSpec(
         kind="process",
         source="pass",
-        environment={"HF_TOKEN": "hunter2", "A": "b"},
+        environment={"HF_TOKEN": "hunter2", "A": "b", "DATABASE_URL": URL},
+        hyperparameters={"db": URL},
+        arguments=(URL,),
         channels=(Channel(name="a", source=URL),),
         outputs=(Output(name="b", path="b", destination=URL),),
         checkpoint=URL,
@@ -24,9 +26,9 @@ def test_neither_secrets_of_variables_nor_of_urls_are_in_it() -> None:
     job = Job(id="1", name="job", spec=spec)
     found = document(job)
     assert b"hunter2" not in json.encode(found)
-    assert found["spec"]["environment"] == {"HF_TOKEN": "", "A": "b"}
+    assert found["spec"]["environment"] == {"HF_TOKEN": "", "A": "b", "DATABASE_URL": "ftp://me:…@host/x"}
     plain = to_builtins(job)
-    hidden = {"environment", "channels", "outputs", "checkpoint"}
+    hidden = {"environment", "hyperparameters", "arguments", "channels", "outputs", "checkpoint"}
     assert {name: value for name, value in found["spec"].items() if name not in hidden} == {
         name: value for name, value in plain["spec"].items() if name not in hidden
     }

@@ -9,6 +9,7 @@ import pytest_asyncio
 from serving import served
 
 from jupyter_smx.controller.store import Store
+from jupyter_smx.testing.fake_images import FakeImages
 from jupyter_smx.testing.object_storage import bucket
 from jupyter_smx.testing.simulation import Simulation
 
@@ -24,6 +25,14 @@ __all__ = ["bucket"]
 @pytest.fixture
 def sim() -> Iterator[Simulation]:
     with Simulation() as simulation:
+        yield simulation
+        assert not simulation.bugs, "\n".join(simulation.bugs)
+
+
+@pytest.fixture
+def ships() -> Iterator[Simulation]:
+    """Give a simulation of an engine whose hosts are made of images."""
+    with Simulation(engine=FakeImages) as simulation:
         yield simulation
         assert not simulation.bugs, "\n".join(simulation.bugs)
 

@@ -52,6 +52,16 @@ def test_every_task_runs_once_in_its_order_with_its_own_values(sim: Simulation) 
     assert [row.id for row in sim.controller.desk.arrays.tasks(sim.controller.desk.arrays.find(array))] == tasks
 
 
+def test_a_list_of_tasks_has_no_password_of_a_url_and_the_task_itself_has_it(sim: Simulation) -> None:
+    array, url = sim.new_id(), "ftp://me:hunter2@host/x"
+    wish = replace(sim.array_wish(1), tasks=(TaskWish(hyperparameters={"db": url}),))
+    sim.call(lambda: sim.controller.desk.arrays.submit(array, wish))
+    record = sim.job(task_id(array, 0))
+    assert record.spec.hyperparameters["db"] == url
+    assert record.spec.array is not None
+    assert record.spec.array.values == {"db": "ftp://me:…@host/x"}
+
+
 def test_tasks_without_a_keep_alive_hand_their_hosts_over_and_the_last_lets_them_go(sim: Simulation) -> None:
     array = sim.submit_array(6)
     play(sim)

@@ -152,19 +152,32 @@ def test_a_stop_meanwhile_ends_the_job_and_its_code_never_runs(far: Simulation, 
     assert far.world.starts == {}
 
 
-def test_the_next_job_of_a_host_waits_until_nothing_is_brought_there_any_more(far: Simulation, data: Path) -> None:
+def test_the_next_job_of_a_host_waits_for_nothing_that_a_stopped_one_would_have_been_brought(
+    far: Simulation, data: Path
+) -> None:
     first = far.finish(keep_alive=600)
     engine(far).bring_seconds = 30.0
     stopped = far.submit(channels=channels(data), keep_alive=600)
     far.pass_time(1)
     far.stop(stopped)
+    engine(far).bring_seconds = 0.5
     next_one = far.submit(channels=channels(data), keep_alive=600)
     assert far.job(next_one).cluster == far.job(first).cluster
-    far.pass_time(35)
-    assert far.job(next_one).state is SecondaryStatus.DOWNLOADING
-    far.pass_time(30)
+    far.pass_time(1)
     assert far.job(next_one).state is SecondaryStatus.TRAINING
     assert engine(far).overlaps == []
+
+
+def test_nothing_is_brought_any_more_to_a_job_whose_host_is_lost(far: Simulation, data: Path) -> None:
+    engine(far).bring_seconds = 1_000.0
+    job = far.submit(channels=channels(data))
+    far.pass_time(START + 1)
+    assert len(engine(far).at_work) == 1
+    engine(far).bring_seconds = 0.5
+    far.kill_host(far.hosts(job)[0])
+    far.pass_time(30)
+    assert engine(far).at_work == set()
+    assert far.job(job).state is SecondaryStatus.TRAINING
 
 
 def test_a_controller_that_dies_meanwhile_leaves_the_next_one_to_bring_it(far: Simulation, data: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +16,7 @@ from jupyter_smx.controller.agents import Agents
 from jupyter_smx.controller.job_folder import StagingError
 from jupyter_smx.controller.log_pump import LogPump
 from jupyter_smx.controller.staging import Left, Staging, read_record
+from jupyter_smx.engines import foreign
 from jupyter_smx.model.status import Status
 
 if TYPE_CHECKING:
@@ -122,7 +125,17 @@ def a_file_for_the_spool(spool: Path, _job: str) -> None:
     spool.write_text("x")
 
 
-@pytest.mark.parametrize("tamper", [a_pipe, a_link_to_nothing, a_file_for_the_spool])
+def nothing_for_its_log(spool: Path, job: str) -> None:
+    (spool / job / "log").unlink(missing_ok=True)
+
+
+def nothing_for_its_folder(spool: Path, job: str) -> None:
+    shutil.rmtree(spool / job)
+
+
+@pytest.mark.parametrize(
+    "tamper", [a_pipe, a_link_to_nothing, a_file_for_the_spool, nothing_for_its_log, nothing_for_its_folder]
+)
 def test_code_that_touched_its_own_log_ran_and_is_never_run_again(
     sim: Simulation, tamper: Callable[[Path, str], None]
 ) -> None:
@@ -137,3 +150,66 @@ def test_code_that_touched_its_own_log_ran_and_is_never_run_again(
     assert sum(sim.world.starts.values()) == 1
     sim.restart()
     assert sim.job(job).status() is Status.FAILED
+
+
+async def test_a_disk_that_cannot_be_read_is_no_disk_that_is_full(
+    remains: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_found: foreign.Found, _target: Path) -> None:
+        raise foreign.UnreadableError("Input/output error")
+
+    monkeypatch.setattr(foreign.Found, "put", broken)
+    record = {"artifacts": [{"name": "model/x", "path": "artifacts/x", "size": 4}]}
+    with pytest.raises(StagingError, match="artifacts/x cannot be read where its host left it") as told:
+        await Staging(tmp_path / "jobs").bring_home(a_job(), [Left("algo-1", record, None, remains)])
+    assert str(remains) in told.value.cure
+    assert "space" not in str(told.value)
+    assert not told.value.transient
+
+
+@pytest.mark.parametrize("odd", ["é", "\udce9"])
+def test_a_long_record_is_read_whole(remains: Path, odd: str) -> None:
+    files = [{"name": f"outputs/{odd}{n:09}", "path": f"artifacts/{n:09}", "size": n} for n in range(60_000)]
+    record = {"cause": "exit", "exit_code": 0, "artifacts": files}
+    (remains / "end.json").write_text(json.dumps(record))
+    assert (remains / "end.json").stat().st_size > staging._SHORT_RECORD
+    found = read_record(remains)
+    assert found is not None
+    assert found["artifacts"] == files
+
+
+def test_what_a_lost_host_left_is_read_while_the_loop_goes_on(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk may be slow, and a record or a log long."""
+    read, opened = foreign.read, foreign.found
+    readers: list[int] = []
+
+    def noted(what: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *where: readers.append(threading.get_ident()) or what(*where)
+
+    monkeypatch.setattr(foreign, "read", noted(read))
+    monkeypatch.setattr(foreign, "found", noted(opened))
+    job = sim.submit()
+    sim.pass_time(1)
+    sim.kill_host(sim.hosts(job)[0])
+    sim.pass_time(30)
+    assert sim.job(job).status() is Status.FAILED
+    assert readers
+    assert threading.get_ident() not in readers
+
+
+def test_a_record_beyond_all_bounds_is_none(remains: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (remains / "end.json").write_text(json.dumps({"cause": "exit", "notes": ["x" * 100]}))
+    assert read_record(remains) is not None
+    monkeypatch.setattr(staging, "LONGEST_RECORD", 99)
+    assert read_record(remains) is None
+
+
+@pytest.mark.parametrize("shortest", [0, 1 << 20])
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff", b"[" * 100_000, b'"x"', b"nul"])
+def test_what_is_no_record_is_none_however_it_is_read(
+    content: bytes, shortest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "_SHORT_RECORD", shortest)
+    assert staging.record_in(content) is None
+    said = {"cause": "exit", "exit_code": 3, "artifacts": [{"name": "日本", "path": "x", "size": 1}]}
+    assert staging.record_in(json.dumps(said).encode()) == said

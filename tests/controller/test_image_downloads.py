@@ -13,24 +13,20 @@ from jupyter_smx.policy import downloads
 from jupyter_smx.policy.interruptions import check_interruption
 from jupyter_smx.testing.fake_images import FakeImages
 from jupyter_smx.testing.fakes import Outage
-from jupyter_smx.testing.simulation import Simulation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from jupyter_smx.model.job import Job
+    from jupyter_smx.testing.simulation import Simulation
 
 DIGEST = f"registry/train@sha256:{'5' * 64}"
 TAKES = 5.0
 
 
 @pytest.fixture
-def ships() -> Iterator[Simulation]:
-    with Simulation(engine=FakeImages) as simulation:
-        found = engine(simulation)
-        found.remote, found.pin_seconds, found.digests = {"train:1"}, TAKES, {"train:1": DIGEST}
-        yield simulation
-        assert not simulation.bugs, "\n".join(simulation.bugs)
+def ships(ships: Simulation) -> Simulation:
+    found = engine(ships)
+    found.remote, found.pin_seconds, found.digests = {"train:1"}, TAKES, {"train:1": DIGEST}
+    return ships
 
 
 def engine(sim: Simulation) -> FakeImages:
@@ -175,7 +171,7 @@ def test_an_engine_that_goes_away_between_two_tries_ends_the_job(ships: Simulati
 def test_a_plan_downloads_nothing_and_says_what_would_be(ships: Simulation) -> None:
     desk = ships.controller.desk
     wish = ships.spec(image="train:1")
-    image = ships.call(lambda: desk.image_of(wish))
+    image = ships.call(lambda: desk.intake.image_of(wish))
     plan = ships.call(lambda: desk.plan(wish, image))
     assert plan["why"]["start"] == "cold"
     assert "The image train:1 is not here, and is downloaded first." in plan["why"]["notes"]

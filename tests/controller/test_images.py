@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
-from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.errors import RefusedError, ValidationError
 from jupyter_smx.model.image import Image
 from jupyter_smx.model.status import SecondaryStatus, Status
 from jupyter_smx.testing.fake_images import FakeImages
 from jupyter_smx.testing.fakes import Outage
 from jupyter_smx.testing.simulation import PYTHON, Simulation
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 START = 0.6
-
-
-@pytest.fixture
-def ships() -> Iterator[Simulation]:
-    with Simulation(engine=FakeImages) as simulation:
-        yield simulation
-        assert not simulation.bugs, "\n".join(simulation.bugs)
 
 
 def engine(sim: Simulation) -> FakeImages:
@@ -86,6 +76,50 @@ def test_a_name_that_means_another_image_since_then_starts_cold_and_why_names_bo
     assert ships.why(second).sentence.endswith("has image train:1 (11), this job wants train:1 (12).")
     ships.pass_time(START)
     assert ships.job(second).image == Image(name="", id="sha256:12")
+
+
+def test_a_job_whose_image_is_known_goes_to_its_warm_host_at_once_and_without_a_look(
+    ships: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = ships.finish(image="train:1", keep_alive=600)
+    engine(ships).recalls = True
+    written: list[SecondaryStatus] = []
+    books = ships.controller.books
+    save = books.save
+
+    def look_on(**told: Any) -> None:
+        written.extend(job.state for job in told.get("jobs", ()) if job.id != first)
+        save(**told)
+
+    monkeypatch.setattr(books, "save", look_on)
+    second = ships.submit(image="train:1", keep_alive=600)
+    assert (written[0], ships.job(second).cluster) == (SecondaryStatus.STARTING, ships.job(first).cluster)
+    assert engine(ships).asked_for == {"train:1": 1}
+    assert image(ships, second) == ("train:1", "sha256:11")
+    assert "Its hosts are made of the image train:1 (11)." in ships.why(second).notes
+
+
+def test_what_is_known_of_an_image_is_what_its_name_means_now(ships: Simulation) -> None:
+    first = ships.finish(image="train:1", keep_alive=600)
+    engine(ships).recalls = True
+    engine(ships).images["train:1"] = "sha256:33"
+    second = ships.submit(image="train:1", keep_alive=600)
+    assert ships.job(second).cluster != ships.job(first).cluster
+    assert image(ships, second) == ("train:1", "sha256:33")
+    del engine(ships).images["train:1"]
+    third = ships.submit(image="train:1")
+    assert ships.job(third).status() is Status.FAILED
+
+
+@pytest.mark.parametrize("error", [KeyError("Id"), RefusedError("no")])
+def test_a_question_that_breaks_off_costs_no_job(ships: Simulation, error: Exception) -> None:
+    first = ships.finish(image="train:1", keep_alive=600)
+    engine(ships).recalls, engine(ships).recall_error = True, error
+    second = ships.submit(image="train:1", keep_alive=600)
+    assert (ships.job(second).cluster, ships.why(second).start) == (ships.job(first).cluster, "warm")
+    assert engine(ships).asked_for == {"train:1": 2}
+    assert len(ships.bugs) == isinstance(error, KeyError), "what nobody foresaw is in the log"
+    ships.bugs.clear()
 
 
 def test_every_attempt_runs_the_image_of_the_first(ships: Simulation) -> None:
@@ -240,10 +274,10 @@ def test_a_plan_says_of_what_hosts_would_be_made_and_whether_that_is_warm(ships:
     desk = ships.controller.desk
     for name, start in (("train:1", "warm"), ("train:2", "cold")):
         wish = ships.spec(image=name)
-        image = ships.call(lambda wish=wish: desk.image_of(wish))
+        image = ships.call(lambda wish=wish: desk.intake.image_of(wish))
         assert ships.call(lambda wish=wish, image=image: desk.plan(wish, image))["why"]["start"] == start
     with pytest.raises(Exception, match="there is no image"):
-        ships.call(lambda: desk.image_of(ships.spec(image="gone:1")))
+        ships.call(lambda: desk.intake.image_of(ships.spec(image="gone:1")))
 
 
 def test_hosts_that_are_made_of_no_image_take_none(sim: Simulation) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.status import SecondaryStatus, Status, message_of
 from jupyter_smx.testing import fakes
 from jupyter_smx.testing.simulation import LIMITS, Simulation
@@ -118,4 +119,149 @@ def test_code_that_was_done_before_it_was_stopped_has_its_own_end(sim: Simulatio
     sim.stop(job)
     sim.pass_time(LIMITS.grace + 40)
     assert [end.exit_code for end in sim.job(job).hosts] == [3]
+    assert sim.world.living() == []
+
+
+AWAY = "Its hosts cannot be reached now: The engine cannot be reached."
+
+
+class AwayAtTheLaunch(fakes.Outage):
+    """Goes away when it is asked for hosts, or right after it made them."""
+
+    def __init__(self, when: str) -> None:
+        self.when = when
+        self.is_away = False
+
+    def asked(self) -> None:
+        if self.is_away:
+            super().asked()
+
+    async def before_launch(self) -> None:
+        await self._go("before")
+
+    async def while_starting(self, *_what: object) -> None:
+        await self._go("after")
+
+    async def _go(self, when: str) -> None:
+        if when == self.when:
+            self.is_away = True
+            super().asked()
+
+
+WHEN = pytest.mark.parametrize("when", ["before", "after"])
+
+
+@WHEN
+def test_an_engine_that_goes_away_at_a_launch_ends_the_job_with_the_reason(sim: Simulation, when: str) -> None:
+    sim.troubled_by(AwayAtTheLaunch(when))
+    job = sim.submit(keep_alive=600)
+    sim.pass_time(5)
+    assert sim.job(job).state is SecondaryStatus.STARTING
+    assert said(sim, job) == AWAY
+    sim.pass_time(LIMITS.unreachable_limit + 60)
+    assert sim.job(job).status() is Status.FAILED
+    assert sim.job(job).failure_reason == "CapacityError: The engine cannot be reached."
+    sim.restart()
+    sim.pass_time(60)
+    sim.troubled_by()
+    sim.pass_time(31)
+    assert sim.world.living() == []
+    assert sim.pools() == []
+    assert sim.world.starts == {}
+
+
+@WHEN
+def test_a_job_is_stopped_whose_engine_went_away_at_its_launch(sim: Simulation, when: str) -> None:
+    sim.troubled_by(AwayAtTheLaunch(when))
+    job = sim.submit(keep_alive=600)
+    sim.pass_time(5)
+    sim.stop(job)
+    sim.pass_time(31)
+    assert sim.job(job).status() is Status.STOPPED
+    sim.troubled_by()
+    sim.pass_time(60)
+    assert sim.world.living() == []
+    assert sim.pools() == []
+    assert sim.world.starts == {}
+
+
+@WHEN
+def test_a_launch_goes_on_when_its_engine_is_back(sim: Simulation, when: str) -> None:
+    sim.troubled_by(AwayAtTheLaunch(when))
+    job = sim.submit()
+    sim.pass_time(5)
+    sim.troubled_by()
+    sim.pass_time(60)
+    assert sim.job(job).state is SecondaryStatus.TRAINING
+    sim.end_job(job)
+    sim.pass_time(5)
+    assert sim.job(job).status() is Status.COMPLETED
+    assert sum(sim.world.starts.values()) == 1
+
+
+def away(sim: Simulation) -> str:
+    """Give a job whose engine is stopped in the middle of it, with all hosts."""
+    job = sim.submit(keep_alive=600)
+    sim.pass_time(START)
+    sim.troubled_by(fakes.Outage())
+    sim.kill_host(sim.hosts(job)[0])
+    return job
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_a_job_that_is_stopped_ends_also_while_its_engine_is_away(
+    sim: Simulation, *, restarts: bool, has_ended: bool
+) -> None:
+    job = sim.submit(keep_alive=600)
+    sim.pass_time(START)
+    host = sim.hosts(job)[0]
+    sim.troubled_by(fakes.Outage())
+    sim.break_streams(host)
+    if has_ended:
+        sim.end_job(job, exit_code=3)
+    sim.kill_host(host)
+    sim.pass_time(5)
+    sim.stop(job)
+    sim.pass_time(LIMITS.grace + 31)
+    if restarts:
+        sim.restart()
+        sim.pass_time(5)
+    assert sim.job(job).status() is (Status.FAILED if has_ended else Status.STOPPED)
+    assert [end.exit_code for end in sim.job(job).hosts] == [3 if has_ended else None]
+    [pool] = sim.pools()
+    assert pool.state is ClusterState.RELEASING
+    other = sim.submit(keep_alive=600)
+    sim.pass_time(5)
+    assert sim.job(other).cluster != pool.id
+    sim.stop(other)
+    sim.pass_time(31)
+    sim.troubled_by()
+    sim.pass_time(60)
+    assert sim.world.living() == []
+    assert sim.pools() == []
+
+
+def test_a_job_that_nobody_stopped_waits_for_its_engine_since_its_code_may_run(sim: Simulation) -> None:
+    job = away(sim)
+    sim.pass_time(LIMITS.unreachable_limit + 60)
+    assert sim.job(job).state is SecondaryStatus.TRAINING
+    assert said(sim, job) == AWAY
+    sim.troubled_by()
+    sim.pass_time(60)
+    assert sim.job(job).status() is Status.FAILED
+    assert sim.world.living() == []
+
+
+def test_a_controller_that_dies_between_letting_a_job_go_and_its_end_ends_it_later(sim: Simulation) -> None:
+    job = away(sim)
+    sim.stop(job)
+    for count in range(1, 9):
+        sim.kill_controller_at_write(count, before=bool(count % 2))
+        sim.pass_time(LIMITS.grace + 31)
+        sim.restart()
+    sim.pass_time(LIMITS.grace + 31)
+    assert sim.job(job).status() is Status.STOPPED
+    sim.troubled_by()
+    sim.pass_time(60)
     assert sim.world.living() == []

@@ -8,6 +8,7 @@ import tarfile
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from fake_agent import Doors, FakeAgent
 from hypothesis import given
@@ -19,7 +20,7 @@ from jupyter_smx.controller.agents import Agents
 from jupyter_smx.controller.archives import merge
 from jupyter_smx.controller.job_folder import StagingError, whole_file
 from jupyter_smx.controller.staging import Left, Staging
-from jupyter_smx.model.channel import Output
+from jupyter_smx.model.channel import Artifact, Output
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -201,6 +202,25 @@ async def test_an_agent_cannot_name_a_file_outside_the_folder(desk: Staging, tmp
         record = {"artifacts": [row | {"size": 1}]}
         with pytest.raises(StagingError, match="outside"):
             await desk.bring_home(a_train(), [Left("algo-1", record, remains=tmp_path)])
+
+
+async def test_a_file_whose_name_is_no_text_comes_home_under_one_that_is(desk: Staging, tmp_path: Path) -> None:
+    job = a_train()
+    source = left(tmp_path, {os.fsdecode(b"outputs/model/caf\xe9"): b"weights"})
+    home = await desk.bring_home(job, [source])
+    assert [artifact.name for artifact in home] == [r"outputs/model/caf\udce9"]
+    assert msgspec.json.decode(msgspec.json.encode(home), type=tuple[Artifact, ...]) == home
+    assert (desk.folder(job.id).artifacts / home[0].name).read_bytes() == b"weights"
+
+
+async def test_files_whose_names_are_too_long_as_text_come_home_apart(desk: Staging, tmp_path: Path) -> None:
+    job = a_train()
+    names = [os.fsdecode(b"outputs/model/" + b"\xe9" * 100 + end) for end in (b"1", b"2")]
+    home = await desk.bring_home(job, [left(tmp_path, dict.fromkeys(names, b"weights"))])
+    assert len({artifact.name for artifact in home}) == len(names)
+    for artifact in home:
+        assert artifact.name.startswith(r"outputs/model/\udce9\udce9")
+        assert (desk.folder(job.id).artifacts / artifact.name).read_bytes() == b"weights"
 
 
 async def test_a_file_that_is_lost_or_short_is_said(desk: Staging, tmp_path: Path) -> None:

@@ -120,6 +120,47 @@ def test_a_reader_learns_that_events_it_missed_are_gone(store: Store) -> None:
     assert store.events_since(9) == ([], 10, True)
 
 
+class TestARecordThatIsNone:
+    """One that an earlier version believed, or that somebody changed, hides itself and nothing else."""
+
+    @pytest.fixture(autouse=True)
+    def _records(self, store: Store) -> None:
+        jobs = [a_job(1), a_job(2, state=SecondaryStatus.FAILED)]
+        store.write(jobs, [a_cluster(1), a_cluster(2)], [news(job) for job in jobs])
+
+    def damage(self, store: Store, table: str, column: str, key: str) -> None:
+        told = store._raw.execute(f"UPDATE {table} SET {column} = '{{\"id\": 5}}' WHERE {key}")  # noqa: S608
+        assert told.rowcount == 1
+
+    @pytest.mark.parametrize("number", [1, 2])
+    def test_a_summary(self, store: Store, number: int, caplog: pytest.LogCaptureFixture) -> None:
+        self.damage(store, "jobs", "summary", f"id = '{an_id(number)}'")
+        assert [row.id for row in store.summaries()] == [an_id(3 - number)]
+        assert [row.id for row in store.arrays.singles(10)] == [an_id(3 - number)]
+        assert "cannot be read is left out" in caplog.text
+
+    def test_an_event(self, store: Store) -> None:
+        self.damage(store, "events", "body", "seq = 1")
+        events, newest, reset = store.events_since(0)
+        assert [event.seq for event in events] == [2]
+        assert (newest, reset) == (2, False)
+
+    def test_a_live_job_and_a_live_cluster(self, store: Store, path: Path) -> None:
+        store.write([a_job(3)])
+        self.damage(store, "jobs", "record", f"id = '{an_id(1)}'")
+        self.damage(store, "clusters", "record", f"id = '{a_cluster(1).id}'")
+        store.close()
+        again = Store.open(path)
+        assert [job.id for job in again.live_jobs()] == [an_id(3)]
+        assert [cluster.id for cluster in again.live_clusters()] == [a_cluster(2).id]
+        again.close()
+
+    def test_one_that_is_asked_for_by_name_is_told(self, store: Store) -> None:
+        self.damage(store, "jobs", "record", f"id = '{an_id(2)}'")
+        with pytest.raises(UnavailableError, match="cannot be read"):
+            store.job(an_id(2))
+
+
 def test_a_refused_write_gives_no_numbers(store: Store) -> None:
     store.write([a_job(1, state=SecondaryStatus.FAILED)])
     with pytest.raises(StaleError):

@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.controller import sources
+from jupyter_smx.controller import sources, staging
+from jupyter_smx.controller.trail import Trail
 from jupyter_smx.model.channel import Channel
 from jupyter_smx.model.status import SecondaryStatus, Status
+from jupyter_smx.policy import interruptions
 from jupyter_smx.testing.fake_images import FakeImages
 from jupyter_smx.testing.fakes import Trouble
 from jupyter_smx.testing.simulation import Simulation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
     from jupyter_smx.engines.base import Observation
+    from jupyter_smx.model.channel import Artifact
+    from jupyter_smx.model.job import Job
+    from jupyter_smx.policy.lifecycle import Progress
     from jupyter_smx.testing.fake_world import FakeWorld
 
 START = 0.6
@@ -39,7 +44,7 @@ def engine(sim: Simulation) -> FakeImages:
     return sim.engine
 
 
-def ended(sim: Simulation, job: str, error: Exception) -> str:
+def ended(sim: Simulation, job: str, error: Exception, *, starts: int = 0) -> str:
     """See that a job failed by our fault, that the log says where, and that no host is left; gives the reason."""
     record = sim.job(job)
     assert record.status() is Status.FAILED
@@ -50,7 +55,7 @@ def ended(sim: Simulation, job: str, error: Exception) -> str:
     sim.bugs.clear()
     sim.pass_time(60)
     assert sim.world.living() == []
-    assert sim.world.starts == {}
+    assert sum(sim.world.starts.values()) == starts
     assert sim.bugs == []
     return record.failure_reason
 
@@ -162,6 +167,93 @@ def test_a_survey_that_breaks_off_loses_nobody_and_the_next_one_counts(sim: Simu
     sim.kill_host(sim.hosts(job)[0])
     sim.pass_time(20)
     assert sim.job(job).status() is Status.FAILED
+
+
+def test_an_end_that_breaks_off_every_time_fails_its_job_and_its_hosts_go(
+    sim: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = KeyError("bug")
+    job, other = sim.submit(keep_alive=600), sim.submit()
+    sim.pass_time(START)
+    monkeypatch.setattr(staging.Staging, "bring_home", raising(error, sim.job(job).name))
+    sim.end_job(job)
+    sim.end_job(other)
+    sim.pass_time(5)
+    assert sim.job(other).status() is Status.COMPLETED
+    assert "Its end waits: " in sim.job(job).transitions[-1].status_message
+    sim.pass_time(20)
+    assert f"The end of {sim.job(job).name} broke off" in ended(sim, job, error, starts=2)
+
+
+def test_an_end_that_breaks_off_once_is_tried_again(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = sim.submit()
+    sim.pass_time(START)
+    with monkeypatch.context() as patched:
+        patched.setattr(staging.Staging, "bring_home", raising(RuntimeError("a bug"), sim.job(job).name))
+        sim.end_job(job)
+        sim.pass_time(2.5)
+    assert len(sim.bugs) == 2
+    sim.bugs.clear()
+    sim.pass_time(5)
+    assert sim.job(job).status() is Status.COMPLETED
+
+
+def test_what_breaks_off_after_a_verdict_changes_nothing_of_it(sim: Simulation) -> None:
+    def tell(_job: Job) -> None:
+        raise RuntimeError("a bug")
+
+    job = sim.submit()
+    sim.pass_time(START)
+    sim.controller.reconciler._finisher.on_verdict = tell
+    sim.end_job(job)
+    sim.pass_time(30)
+    assert sim.job(job).status() is Status.COMPLETED
+    assert len(sim.bugs) == 1
+    sim.bugs.clear()
+
+
+def test_a_job_that_cannot_be_looked_at_keeps_no_other_from_its_turn(
+    sim: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def progress(trail: Trail, **known: bool) -> Progress:
+        if trail is sim.controller.reconciler.trail_of(bad):
+            raise RuntimeError("a bug")
+        return was(trail, **known)
+
+    def over(job: Job, now: float) -> bool:
+        if job.id == bad:
+            raise RuntimeError("a bug")
+        return was_over(job, now)
+
+    was, was_over = Trail.progress, interruptions.wait_is_over
+    bad = sim.submit()
+    sim.pass_time(START)
+    monkeypatch.setattr(Trail, "progress", progress)
+    monkeypatch.setattr(interruptions, "wait_is_over", over)
+    other = sim.submit()
+    sim.pass_time(START + 1)
+    sim.end_job(other)
+    sim.pass_time(5)
+    assert sim.job(other).status() is Status.COMPLETED
+    sim.restart()
+    sim.pass_time(30)
+    assert sum("A look at train-" in bug for bug in sim.bugs) <= 12
+    sim.bugs.clear()
+    monkeypatch.undo()
+    sim.end_job(bad)
+    sim.pass_time(31)
+    assert sim.job(bad).status() is Status.COMPLETED
+
+
+def raising(error: Exception, name: str) -> Callable[..., Awaitable[tuple[Artifact, ...]]]:
+    """Give what brings nothing of one job home."""
+
+    async def bring_home(_home: object, job: Job, _everything: object) -> tuple[Artifact, ...]:
+        if job.name == name:
+            raise error
+        return ()
+
+    return bring_home
 
 
 def test_a_job_that_breaks_off_is_retried_where_it_asked_for_that(far: Simulation, tmp_path: Path) -> None:

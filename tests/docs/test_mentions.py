@@ -29,6 +29,7 @@ NOT_FOR_READERS = {"take", "listen", "known", "told"}
 """Methods of a handle by which the package talks to itself."""
 
 FOREIGN = {
+    "--authfile": "podman",
     "--debug": "jupyter",
     "--execute": "nbconvert",
     "--help-all": "traitlets",
@@ -121,6 +122,7 @@ REUSED_BY = {
     "python": "Python interpreter",
     "environment": "`--requirements`",
     "image": "image",
+    "network_isolation": "`--network-isolation`",
 }
 """How the page on warm pools calls each field in which a job and a pool must be equal."""
 

@@ -35,6 +35,7 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
         self.url = f"unix://{path}"
         self.live = live
         self.refuses: dict[str, tuple[int, str]] = {}
+        self.image = {"Id": IMAGE, "Os": "linux", "Architecture": "amd64"}
         self.info: dict[str, Any] = {"SecurityOptions": []}
         self.containers: dict[str, dict[str, Any]] = {}
         self.networks: dict[str, dict[str, Any]] = {}
@@ -54,7 +55,7 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
         path, _, query = path.partition("?")
         kind, _, rest = path.strip("/").partition("/")
         if kind == "images":
-            return 200, {"Id": IMAGE, "Os": "linux", "Architecture": "amd64"}
+            return 200, self.image
         if kind in ("version", "info"):
             return 200, {"ApiVersion": "1.41", "Arch": "amd64"} if kind == "version" else self.info
         if kind == "networks":

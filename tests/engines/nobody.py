@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import shutil
@@ -10,7 +11,7 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -23,19 +24,36 @@ NOBODY = 65534
 PATHS = (Path(jupyter_smx.__file__).parents[1], Path(msgspec.__file__).parents[1])
 
 
+_SHOW = """
+while [ "$1" != -- ]; do mount --bind "$1" "$2" && shift 2 || exit 125; done; shift
+exec setpriv --reuid="$SMX_NOBODY" --regid="$SMX_NOBODY" --clear-groups -- "$@"
+"""
+
+
 def _run(python: str, code: str, *arguments: str, home: str = "/") -> subprocess.CompletedProcess[str]:
+    found = [os.fspath(_seen(path)) for path in PATHS]
+    environment = {**os.environ, "HOME": home, "TMPDIR": home, "PYTHONPATH": os.pathsep.join(found)}
+    words = [python, "-c", code, *arguments]
+    if found == [*map(os.fspath, PATHS)]:
+        how: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    else:
+        pairs = [word for path, seen in zip(PATHS, found, strict=True) for word in (os.fspath(path), seen)]
+        words = ["unshare", "--mount", "sh", "-c", _SHOW, "sh", *pairs, "--", *words]
+        how, environment = {}, {**environment, "SMX_NOBODY": str(NOBODY)}
     return subprocess.run(
-        [python, "-c", code, *arguments],
-        cwd=home,
-        user=NOBODY,
-        group=NOBODY,
-        extra_groups=[],
-        env={**os.environ, "HOME": home, "TMPDIR": home, "PYTHONPATH": os.pathsep.join(map(str, PATHS))},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=90,
+        words, cwd=home, env=environment, capture_output=True, text=True, check=False, timeout=90, **how
     )
+
+
+@functools.cache
+def _seen(path: Path) -> Path:
+    """Give where the user sees a folder: where it lies, or, if one above it is closed, where it is mounted for them."""
+    if all(one.stat().st_mode & 0o001 for one in (path, *path.parents)):
+        return path
+    shown = Path(tempfile.mkdtemp(prefix="smx-shown-", dir="/run"))
+    shown.chmod(0o755)
+    atexit.register(shown.rmdir)
+    return shown
 
 
 @functools.cache
@@ -48,9 +66,15 @@ def interpreter() -> str:
     return next((python for python in candidates if _works(python)), "")
 
 
+_TRY = (
+    "import os, sys, msgspec, traitlets, psutil, jupyter_core, pytest; sys.exit(not os.access(sys.executable, os.X_OK))"
+)
+
+
 def _works(python: str) -> bool:
+    # One in a closed folder may be started here, by who still is root then, and cannot start itself again.
     try:
-        return _run(python, "import msgspec, traitlets, psutil, jupyter_core, pytest").returncode == 0
+        return _run(python, _TRY).returncode == 0
     except OSError:
         return False
 

@@ -14,6 +14,8 @@ from jupyter_smx.engines.base import Observation
 from jupyter_smx.engines.local import LocalEngine
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing.contract import EngineContract, never, notimpl, notyet
+from jupyter_smx.testing.groups import meeting
+from jupyter_smx.testing.groups.meeting import MeetingGroup
 from jupyter_smx.testing.local_world import LocalHarness
 from jupyter_smx.testing.loop_lag import LoopLag
 
@@ -70,6 +72,12 @@ class RefusesNothing(LocalEngine):
         raise UnavailableError("something went wrong")
 
 
+class TellsEachHostAnotherPort(LocalEngine):
+    def _description(self, request: ClusterRequest, plan: HostPlan, limits: dict[str, object]) -> dict[str, object]:
+        told = super()._description(request, plan, limits)
+        return {**told, "port": int(str(told["port"])) + 10 * int(plan.host.removeprefix("algo-"))}
+
+
 LIES: list[tuple[type[LocalEngine], str]] = [
     (ForgetsWhatDied, "test_a_cluster_is_found_after_its_agents_died_and_until_it_is_released"),
     (CallsAnOutageGone, "test_during_an_outage_nothing_is_known_and_nothing_is_gone"),
@@ -107,6 +115,15 @@ async def test_each_lie_is_noticed(world: World, liar: type[LocalEngine], test: 
     world.kind = liar
     world.engine = world.reborn()
     with pytest.raises((AssertionError, UnavailableError, pytest.fail.Exception)):
+        await getattr(EngineContract(), test)(world)
+
+
+@pytest.mark.parametrize("test", [name for name in dir(MeetingGroup) if name.startswith("test_")])
+async def test_hosts_that_do_not_meet_are_noticed(world: World, monkeypatch: pytest.MonkeyPatch, test: str) -> None:
+    world.kind = TellsEachHostAnotherPort
+    world.engine = world.reborn()
+    monkeypatch.setattr(meeting, "PATIENCE", 1)
+    with pytest.raises(AssertionError, match=r"timed out|refused"):
         await getattr(EngineContract(), test)(world)
 
 

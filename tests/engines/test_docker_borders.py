@@ -13,6 +13,7 @@ import pytest_asyncio
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.testing import docker_images, dockerd
 from jupyter_smx.testing.agent_client import AgentClient
+from jupyter_smx.testing.docker_fixtures import missing
 from jupyter_smx.testing.dockerd import Dockerd
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Covered(Dockerd):
 def covered(tmp_path: Path) -> Iterator[Callable[..., DockerHarness]]:
     why = dockerd.hindrance()
     if why:
-        pytest.skip(why)
+        missing(why)
     daemons: list[Dockerd] = []
 
     def start(covers: dict[str, str], *options: str) -> DockerHarness:

@@ -8,6 +8,7 @@ import json
 import os
 import socketserver
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -125,28 +126,117 @@ async def test_a_daemon_that_is_silent_is_still_told_from_a_queue(
     go.set()
 
 
+async def test_who_gives_up_a_question_takes_the_time_of_no_other(
+    serve: Callable[[Callable[[str], None]], Daemon],
+) -> None:
+    """Its thread goes on, so the next question waits for one, and is not late before it was put."""
+    from jupyter_smx.engines import docker_daemon  # noqa: PLC0415 - imports Docker's library
+
+    go, put = threading.Event(), threading.Event()
+
+    def hold(path: str) -> None:
+        if "held" in path:
+            go.wait(20)
+        elif "put" in path:
+            put.set()
+
+    daemon = serve(hold)
+    assert await daemon.containers("a=b") == []
+    ask = partial(daemon.ask, lambda api: api.inspect_container("held"))
+    late = [asyncio.create_task(ask()) for _ in range(docker_daemon._AT_ONCE)]
+    given_up = await asyncio.gather(*late, return_exceptions=True)
+    assert all("said nothing for" in str(end) for end in given_up)
+    next_one = asyncio.create_task(daemon.containers("put=b"))
+    await asyncio.wait({next_one}, timeout=2 * LIMIT)
+    assert not next_one.done()
+    assert not put.is_set()
+    go.set()
+    assert await asyncio.wait_for(next_one, 10) == []
+
+
+async def test_a_daemon_that_leaves_every_question_open_is_silent(
+    serve: Callable[[Callable[[str], None]], Daemon], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jupyter_smx.engines import docker_daemon  # noqa: PLC0415 - imports Docker's library
+
+    go = threading.Event()
+    monkeypatch.setattr(docker_daemon, "_LONGEST", 4 * LIMIT)
+
+    def hold(path: str) -> None:
+        if path != "/version":
+            go.wait(20)
+
+    daemon = serve(hold)
+    asked = [asyncio.create_task(daemon.containers("a=b")) for _ in range(MANY)]
+    try:
+        ends = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 15)
+    finally:
+        go.set()
+    assert all(isinstance(end, UnavailableError) for end in ends)
+
+
+async def test_starts_that_were_given_up_leave_room_for_other_questions_too(
+    serve: Callable[[Callable[[str], None]], Daemon], tmp_path: Path
+) -> None:
+    from jupyter_smx.engines.docker_launch import Launch  # noqa: PLC0415 - imports Docker's library
+
+    go, at_once, most = threading.Event(), 0, 0
+    counting = threading.Lock()
+
+    def hold(path: str) -> None:
+        nonlocal at_once, most
+        if "/containers/create" in path:
+            with counting:
+                at_once += 1
+                most = max(most, at_once)
+            go.wait(20)
+            with counting:
+                at_once -= 1
+
+    daemon = serve(hold)
+    assert await daemon.containers("a=b") == []
+    plans = [HostPlan(host=f"algo-{n}", group=HOMOGENEOUS, instance_type="local", vcpus=1) for n in range(24)]
+    request = ClusterRequest(
+        cluster="c", hosts=tuple(plans), instance_groups=(InstanceGroup(instance_count=24),), python=""
+    )
+    launch = Launch(daemon, ClusterFolders(tmp_path), request, None, LIMIT)
+    starting = [asyncio.create_task(launch.bring_up(plan, {"Labels": {}})) for plan in plans]
+    try:
+        done, _ = await asyncio.wait(starting, timeout=8 * LIMIT)
+        assert len(done) == 8
+        assert await asyncio.wait_for(daemon.containers("a=b"), 5) == []
+    finally:
+        go.set()
+        ends = await asyncio.gather(*starting, return_exceptions=True)
+    assert all(isinstance(end, UnavailableError) for end in ends)
+    assert most == 8
+
+
 async def test_hosts_that_start_leave_room_for_other_questions(
     serve: Callable[[Callable[[str], None]], Daemon], tmp_path: Path
 ) -> None:
-    """However many start, somebody who only asks is answered: here none of them starts before that."""
+    """However many start, each with its network, somebody who only asks is answered: none of them starts before."""
     from jupyter_smx.engines.docker_launch import Launch  # noqa: PLC0415 - imports Docker's library
 
-    asked, begun = threading.Event(), threading.Event()
+    asked, begun = threading.Event(), threading.Semaphore(0)
 
     def hold(path: str) -> None:
-        if "/containers/create" in path:
-            begun.set()
+        if "/containers/create" in path or "/networks" in path:
+            begun.release()
             asked.wait(20)
 
     daemon = serve(hold)
-    plans = [HostPlan(host=f"algo-{n}", group=HOMOGENEOUS, instance_type="local", vcpus=1) for n in range(MANY)]
-    request = ClusterRequest(
-        cluster="c", hosts=tuple(plans), instance_groups=(InstanceGroup(instance_count=MANY),), python=""
-    )
-    launch = Launch(daemon, ClusterFolders(tmp_path), request, None, 10.0)
-    starting = [asyncio.create_task(launch.bring_up(plan.host, {"Labels": {}})) for plan in plans]
+    plan = HostPlan(host="algo-1", group=HOMOGENEOUS, instance_type="local", vcpus=1)
+    starting = []
+    for n in range(MANY):
+        request = ClusterRequest(cluster=f"c{n}", hosts=(plan,), instance_groups=(InstanceGroup(),), python="")
+        network = {"Name": f"n{n}", "Driver": "bridge", "Internal": False, "Options": {}, "Labels": {}}
+        (tmp_path / "clusters" / request.cluster).mkdir(parents=True)
+        launch = Launch(daemon, ClusterFolders(tmp_path), request, network, 10.0)
+        starting.append(asyncio.create_task(launch.bring_up(plan, {"Labels": {}})))
     try:
-        await asyncio.to_thread(begun.wait, 20)
+        for _ in range(16):  # eight of them, and each asks for two things
+            assert await asyncio.to_thread(begun.acquire, timeout=20)
         assert await asyncio.wait_for(daemon.containers("a=b"), 5) == []
     finally:
         asked.set()
@@ -175,9 +265,9 @@ async def test_an_image_is_looked_at_while_every_thread_is_busy(
     serve: Callable[[Callable[[str], None]], Daemon], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A warm start asks for nothing else, and waits for nobody."""
-    from jupyter_smx.engines.docker_image import Image, Images  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker_image import Images, Looked  # noqa: PLC0415 - imports Docker's library
 
-    known = Image("sha256:1", "python3")
+    known = Looked("sha256:1", "python3")
     monkeypatch.setattr(Images, "known", {known.id: known})
     go = threading.Event()
 

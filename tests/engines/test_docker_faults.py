@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from jupyter_smx.engines.base import Observation
 from jupyter_smx.model.cluster import Handle
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError
+from jupyter_smx.model.image import Image
 from jupyter_smx.testing import docker_images
 from jupyter_smx.testing.agent_client import AgentClient
 from jupyter_smx.testing.eventually import eventually
@@ -75,6 +76,7 @@ async def test_an_image_is_pinned_by_its_id_and_looked_at_once(
     monkeypatch.setattr(Images, "known", {})
     said: list[Step] = []
     names = ("jupyter-smx-test", "jupyter-smx-test:other")
+    assert [await harness.engine.recall(name) for name in names] == [None, None]
     ids = {name: (await harness.engine.pin(name, said.append)).id for name in names}
     assert ids["jupyter-smx-test"] == harness.image
     assert ids["jupyter-smx-test:other"] != harness.image
@@ -82,6 +84,16 @@ async def test_an_image_is_pinned_by_its_id_and_looked_at_once(
     assert len(said) == 2
     assert (await harness.engine.pin("jupyter-smx-test:latest", said.append)).id == harness.image
     assert len(said) == 2
+    name = "jupyter-smx-test:moves"
+    try:
+        for old in names:
+            harness.ask("tag", ids[old], name)
+            assert await harness.engine.recall(name) == Image(name=name, id=ids[old])
+    finally:
+        harness.ask("rmi", name)
+    assert await harness.engine.recall(name) is None
+    monkeypatch.setattr(Images, "known", {})
+    assert await harness.engine.recall(names[0]) is None
 
 
 async def test_a_python_that_never_answers_is_the_images_fault_and_not_the_daemons(
@@ -93,9 +105,9 @@ async def test_a_python_that_never_answers_is_the_images_fault_and_not_the_daemo
     labels = {"jupyter-smx.test": "1"}
     images = Images(Daemon(docker.host, 15.0), labels, lambda: "1000:1000", 1.0)
     before = harness.ask("ps", "-aq")
-    with pytest.raises(RefusedError, match="python3 said nothing for 1 s") as told:
+    with pytest.raises(RefusedError, match=r"python3 of .* took longer than 1 s") as told:
         await images.look(docker_images.SILENT.name, lambda _words: None)
-    assert told.value.field == "image"
+    assert (told.value.field, told.value.transient) == ("image", True)
     assert harness.ask("ps", "-aq") == before
     assert images.under_way == set()
 
@@ -210,7 +222,8 @@ async def test_how_a_container_ended_outlives_it(harness: DockerHarness, tmp_pat
     await harness.engine.release(handle)
     assert mine.read_text() == "mine"
     said = harness.reborn().obituary(handle.cluster, "algo-1")
-    assert said == ("its container was ended from outside, by docker kill or with its daemon." if how == "kill" else "")
+    words = "its container was ended from outside, by docker kill or with its daemon. Run the job again; "
+    assert said == (f"{words}--retries does that by itself." if how == "kill" else "")
 
 
 @pytest.mark.parametrize(
@@ -340,7 +353,7 @@ async def test_a_daemon_that_ends_in_the_middle_of_a_job(own_dockerd: Dockerd, t
     from jupyter_smx.testing.docker_fixtures import connect  # noqa: PLC0415 - imports Docker's library
     from jupyter_smx.testing.docker_world import DockerHarness  # noqa: PLC0415 - the same
 
-    connect(own_dockerd.host, ours=True)
+    connect(own_dockerd.host, ours=True, images=(docker_images.PYTHON,))
     harness = DockerHarness(tmp_path / "smx", own_dockerd.host, docker_images.PYTHON.name, network_isolation=True)
     handle = await harness.up()
     token = secrets.token_hex(8)

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 from msgspec.structs import replace
 
+from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.testing import docker_images
 from jupyter_smx.testing.agent_client import AgentClient
 from jupyter_smx.testing.groups.transfer import last_json
@@ -70,8 +71,13 @@ try:
     said = "connected"
 except OSError as error:
     said = type(error).__name__
+try:
+    socket.gethostbyname("example.org")
+    name = "known"
+except OSError:
+    name = "unknown"
 me = socket.gethostbyname(socket.gethostname())
-print(json.dumps({"interfaces": sorted(os.listdir("/sys/class/net")), "outside": said, "me": me}))
+print(json.dumps({"name": name, "interfaces": sorted(os.listdir("/sys/class/net")), "outside": said, "me": me}))
 """
 KEEP = """
 import json, os, signal
@@ -170,16 +176,34 @@ async def test_what_a_job_is_given_in_secret_lies_in_memory_alone_and_goes_with_
 
 
 @pytest.mark.parametrize("hosts", [1, 2])
-async def test_with_network_isolation_there_is_no_way_out(harness: DockerHarness, hosts: int) -> None:
-    harness.traits["network_isolation"] = True
+async def test_with_network_isolation_there_is_no_way_out_but_to_each_other(harness: DockerHarness, hosts: int) -> None:
+    """The administrator asks for it where there is one host, and a job where there are two."""
+    harness.traits["network_isolation"] = hosts == 1
     engine = harness.reborn()
-    handle = await harness.up(harness.request(hosts), engine=engine)
+    handle = await harness.up(replace(harness.request(hosts), network_isolation=hosts > 1), engine=engine)
     async with AgentClient(engine, handle) as agent:
         seen = last_json(await agent.do(OUT))
-    assert isinstance(seen, dict)
-    assert seen["outside"] != "connected"
-    assert "eth0" not in seen["interfaces"] if hosts == 1 else "eth0" in seen["interfaces"]
-    assert seen["me"].startswith("127.") == (hosts == 1)
+        assert isinstance(seen, dict)
+        assert seen["outside"] != "connected"
+        assert seen["name"] != "known"
+        assert "eth0" not in seen["interfaces"] if hosts == 1 else "eth0" in seen["interfaces"]
+        assert seen["me"].startswith("127.") == (hosts == 1)
+        if hosts > 1:
+            async with AgentClient(engine, handle, "algo-2") as other:
+                job = await agent.run(SERVE, lease=2)
+                await agent.wait_for_log(job, b"listens")
+                assert (await other.do(VISIT)).record["exit_code"] == 0
+                assert (await agent.outcome(job)).text == "listens\nalgo-2\n"
+    machine = [sentence for host in handle.hosts for sentence in host.given_up if "servers of this machine" in sentence]
+    assert len(machine) in ({0} if hosts == 1 else {0, 2})
+
+
+async def test_gpus_that_the_daemon_cannot_give_are_refused_at_once_and_nothing_stays(harness: DockerHarness) -> None:
+    wish = bounded(harness.request(), gpus=1, devices=(0,), instance_type="lab.gpu")
+    with pytest.raises(RefusedError, match=r"gives the hosts of lab\.gpu no GPU") as told:
+        await harness.up(wish)
+    assert not told.value.transient
+    assert "nvidia-container-toolkit" in told.value.cure
 
 
 async def test_processes_are_counted(harness: DockerHarness) -> None:

@@ -1,113 +1,27 @@
-"""How an image is downloaded, at a daemon of ours that says what a test lets it: progress, sharing, ends, refusals."""
+"""How an image is downloaded, at a daemon of ours that says what a test lets it: progress, sharing, ends."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import os
-import stat
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import pytest
+from fake_registry import LAYERS, NAME, Daemon, Ear, pulls_of, running, told
 
-from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError
+from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
-
-    from jupyter_smx.engines.base import Step
-    from jupyter_smx.engines.docker_pull import Pulls
-
-NAME = "hub.test:5000/team/train:1"
-LAYERS = [f"{number:012x}" for number in range(1, 5)]
-
-
-def told(layer: str, status: str, current: int = 0, total: int = 0) -> dict[str, Any]:
-    detail = {"current": current, "total": total} if total else {}
-    return {"id": layer, "status": status, "progressDetail": detail, "progress": "[==>   ]"}
-
-
-class Daemon:
-    """One that takes any question for an image, and answers with what is put in ``lines``; None ends an answer."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.lines: asyncio.Queue[dict[str, Any] | bytes | None] = asyncio.Queue()
-        self.asked: list[str] = []
-        self.open = 0
-        self.status = b"200 OK"
-        self.is_chunked = True
-
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.asked.append((await reader.readuntil(b"\r\n\r\n")).decode())
-        self.open += 1
-        gone = asyncio.create_task(reader.read())
-        try:
-            chunked = b"Transfer-Encoding: chunked\r\n" if self.is_chunked else b""
-            writer.write(b"HTTP/1.1 " + self.status + b"\r\nContent-Type: application/json\r\n" + chunked + b"\r\n")
-            await self._say(writer, gone)
-        finally:
-            gone.cancel()
-            self.open -= 1
-            writer.close()
-
-    async def _say(self, writer: asyncio.StreamWriter, gone: asyncio.Task[bytes]) -> None:
-        while not gone.done():
-            coming = asyncio.create_task(self.lines.get())
-            await asyncio.wait({gone, coming}, return_when=asyncio.FIRST_COMPLETED)
-            if not coming.done():
-                coming.cancel()
-                return
-            line = coming.result()
-            if line is None:
-                writer.write(b"0\r\n\r\n" if self.is_chunked else b"")
-                return
-            if line == b"hang up":
-                return
-            data = line if isinstance(line, bytes) else json.dumps(line).encode() + b"\r\n"
-            writer.write(b"%x\r\n%s\r\n" % (len(data), data) if self.is_chunked else data)
-            with suppress(ConnectionError):
-                await writer.drain()
-
-    def say(self, *lines: dict[str, Any] | bytes | None) -> None:
-        for line in lines:
-            self.lines.put_nowait(line)
-
-
-@asynccontextmanager
-async def running(folder: Path) -> AsyncIterator[Daemon]:
-    daemon = Daemon(folder / "d.sock")
-    server = await asyncio.start_unix_server(daemon.answer, os.fspath(daemon.path))
-    async with server:
-        yield daemon
-
-
-def pulls_of(daemon: Daemon, when: Any = "missing", seconds: float = 20.0) -> Pulls:
-    from jupyter_smx.engines.docker_pull import Pulls  # noqa: PLC0415 - imports Docker's library
-
-    return Pulls(f"unix://{daemon.path}", when, seconds)
 
 
 @pytest.fixture(autouse=True)
-def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], None]:
+def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this user have no login anywhere."""
     monkeypatch.setenv("DOCKER_CONFIG", os.fspath(tmp_path / "login"))
-    (tmp_path / "login").mkdir()
-    return lambda content: (tmp_path / "login" / "config.json").write_text(json.dumps(content)) and None
-
-
-class Ear:
-    """Somebody who waits for an image, and what they heard."""
-
-    def __init__(self, pulls: Pulls, name: str = NAME) -> None:
-        self.heard: list[Step] = []
-        self.task = asyncio.create_task(pulls.fetch(name, self.heard.append))
-
-    async def hears(self, words: str) -> None:
-        await eventually(lambda: bool(self.heard) and self.heard[-1].words == words, within=30)
 
 
 async def test_it_is_said_how_many_layers_and_bytes_are_here_and_what_was_here_before(tmp_path: Path) -> None:
@@ -129,8 +43,30 @@ async def test_it_is_said_how_many_layers_and_bytes_are_here_and_what_was_here_b
         daemon.say(*(told(layer, "Pull complete") for layer in LAYERS[2:]), {"status": "Digest: sha256:1"}, None)
         await ear.task
         assert ear.heard[-1].words == "4 of 4 layers (1 was here)"
-        assert all(step.downloads for step in ear.heard)
+        # Nothing comes from elsewhere before a layer does.
+        before = {"waiting for other downloads", "asking its registry", "1 of 1 layers (1 was here)"}
+        assert {step.words for step in ear.heard if not step.downloads} == before
+        assert ear.heard[-1].downloads
         assert daemon.asked[0].startswith("POST /images/create?fromImage=hub.test%3A5000%2Fteam%2Ftrain&tag=1 HTTP/1.1")
+
+
+async def test_an_image_that_is_up_to_date_is_not_downloaded(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        ear = Ear(pulls_of(daemon, "always"))
+        daemon.say({"status": "Pulling from team/train", "id": "1"}, *(told(one, "Already exists") for one in LAYERS))
+        daemon.say({"status": "Status: Image is up to date for train:1"}, None)
+        await ear.task
+        assert [step for step in ear.heard if step.downloads] == []
+
+
+async def test_a_registry_that_is_away_takes_nothing_away_of_what_is_here(tmp_path: Path) -> None:
+    async with running(tmp_path) as daemon:
+        daemon.say({"error": "dial tcp 127.0.0.1:5000: connect: connection refused"})
+        with pytest.raises(RefusedError) as error:
+            await pulls_of(daemon, "always").fetch(NAME, lambda _step: None, is_here=True)
+    assert f"{NAME!r} is an image of Docker at" in error.value.message
+    assert "cannot be downloaded anew" in error.value.message
+    assert error.value.transient
 
 
 async def test_lines_that_come_in_pieces_and_words_that_nobody_knows_say_what_they_say(tmp_path: Path) -> None:
@@ -212,6 +148,17 @@ async def test_a_download_that_says_nothing_for_too_long_is_broken_off_and_may_b
         await eventually(lambda: daemon.open == 0, within=30)
 
 
+async def test_a_daemon_that_takes_no_connection_is_no_registry_that_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*_where: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio, "open_unix_connection", never)
+    with pytest.raises(UnavailableError, match=r"took no connection within 0\.1 s"):
+        await asyncio.wait_for(pulls_of(Daemon(tmp_path), seconds=0.1).fetch(NAME, lambda _step: None), 10)
+
+
 async def test_a_daemon_that_is_away_is_no_registry_that_is(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="Docker does not answer") as error:
         await Ear(pulls_of(Daemon(tmp_path / "nobody"))).task
@@ -227,107 +174,6 @@ async def test_there_are_no_more_downloads_at_once_than_the_daemon_should_have(t
         daemon.say(*[None] * 6)
         await asyncio.gather(*(ear.task for ear in ears))
         assert len(daemon.asked) == 6
-
-
-REFUSALS = [
-    (
-        "pull access denied for x, repository does not exist or may require 'docker login'",
-        "docker login hub.test:5000",
-        0,
-    ),
-    ("Head http://hub.test:5000/v2/: no basic auth credentials", "docker login hub.test:5000", 0),
-    ("manifest for hub.test:5000/team/train:1 not found: manifest unknown: manifest unknown", "name and the tag", 0),
-    ("http: server gave HTTP response to HTTPS client", "insecure-registries", 0),
-    ("x509: certificate signed by unknown authority", "/etc/docker/certs.d/hub.test:5000/ca.crt", 0),
-    ("no matching manifest for linux/amd64 in the manifest list entries", "build this one", 0),
-    ("dial tcp: lookup hub.test: no such host", "docker load", 0),
-    (
-        "dial tcp: lookup hub.test on 10.0.0.1:53: dial udp 10.0.0.1:53: connect: network is unreachable",
-        "docker load",
-        0,
-    ),
-    (
-        "dial tcp: lookup hub.test on 127.0.0.1:53: read udp 127.0.0.1:4->127.0.0.1:53: connection refused",
-        "docker load",
-        0,
-    ),
-    ("dial tcp: lookup hub.test: i/o timeout", "docker pull", 1),
-    ("invalid reference format", "Correct it", 0),
-    ("write /var/lib/docker/tmp/x: no space left on device", "Free some space", 1),
-    ("toomanyrequests: You have reached your pull rate limit", "docker login hub.test:5000", 1),
-    ("dial tcp 127.0.0.1:5000: connect: connection refused", "docker pull hub.test:5000/team/train:1", 1),
-    ("received unexpected HTTP status: 503 Service Unavailable", "docker pull", 1),
-    ("unexpected EOF", "docker pull", 1),
-]
-
-
-@pytest.mark.parametrize("is_begun", [False, True])
-@pytest.mark.parametrize(("words", "cure", "transient"), REFUSALS)
-async def test_what_a_registry_says_is_told_with_the_rule_and_the_cure(
-    tmp_path: Path, words: str, cure: str, transient: int, *, is_begun: bool
-) -> None:
-    async with running(tmp_path) as daemon:
-        if is_begun:
-            daemon.say(told(LAYERS[0], "Waiting"), {"errorDetail": {"message": words}, "error": words})
-        else:
-            daemon.status, daemon.is_chunked = b"500 Internal Server Error", False
-            daemon.say({"message": words}, None)
-        with pytest.raises(RefusedError) as error:
-            await Ear(pulls_of(daemon)).task
-        told_of = error.value
-        assert words.rstrip(".") in told_of.message
-        assert (told_of.field, told_of.value, told_of.transient) == ("image", NAME, bool(transient))
-        assert cure in told_of.cure
-        assert told_of.rule
-
-
-def header(asked: str) -> dict[str, Any] | None:
-    lines = [line.partition(": ") for line in asked.split("\r\n")]
-    found = next((text for name, _, text in lines if name == "X-Registry-Auth"), "")
-    return dict(json.loads(base64.urlsafe_b64decode(found))) if found else None
-
-
-async def said_to(tmp_path: Path, name: str = NAME) -> dict[str, Any] | None:
-    async with running(tmp_path) as daemon:
-        daemon.say(None)
-        await Ear(pulls_of(daemon), name).task
-    return header(daemon.asked[0])
-
-
-async def test_what_docker_login_left_is_given_to_its_registry_only_and_read_anew_each_time(
-    tmp_path: Path, config: Callable[[dict[str, Any]], None]
-) -> None:
-    assert await said_to(tmp_path) is None
-    config({"auths": {"hub.test:5000": {"auth": base64.b64encode(b"ann:pass:word").decode()}}})
-    said = await said_to(tmp_path)
-    assert said is not None
-    assert (said["username"], said["password"]) == ("ann", "pass:word")
-    assert await said_to(tmp_path, "elsewhere.test/train") is None
-    assert await said_to(tmp_path, "train") is None
-
-
-async def test_a_helper_for_credentials_is_asked(
-    tmp_path: Path, config: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "docker-credential-ours"
-    program.write_text('#!/bin/sh\nread host\necho "{\\"Username\\": \\"$1 $host\\", \\"Secret\\": \\"s\\"}"\n')
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    config({"credHelpers": {"hub.test:5000": "ours"}})
-    said = await said_to(tmp_path)
-    assert said is not None
-    assert (said["Username"], said["Password"]) == ("get hub.test:5000", "s")
-
-
-async def test_what_docker_login_left_and_nobody_can_read_is_told_where_it_matters(
-    tmp_path: Path, config: Callable[[dict[str, Any]], None]
-) -> None:
-    config({"auths": {"hub.test:5000": "not a login"}})
-    async with running(tmp_path) as daemon:
-        daemon.say({"error": "denied"})
-        with pytest.raises(SmxError, match="what docker login left cannot be read") as error:
-            await Ear(pulls_of(daemon)).task
-    assert "docker login hub.test:5000" in error.value.cure
 
 
 @pytest.mark.parametrize(

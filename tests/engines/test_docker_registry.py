@@ -73,7 +73,8 @@ async def test_an_image_that_is_not_here_is_downloaded_pinned_by_its_digest_and_
     digests = json.loads(harness.ask("image", "inspect", "--format", "{{json .RepoDigests}}", name))
     assert found.digest in digests
     assert found.digest.startswith(f"{registry.host}/team/train@sha256:")
-    assert heard[0].downloads
+    assert [step.words for step in heard if step.downloads]
+    assert not heard[0].downloads, "its registry was not asked yet"
     assert "3 of 3 layers (2 were here)" in {step.words for step in heard}
     assert [step.downloads for step in heard if "Python" in step.words] == [False]
 
@@ -98,7 +99,14 @@ async def test_a_digest_names_an_image_and_is_asked_for_once_whatever_is_configu
     assert await engine.glimpse(digest) is None
     found = await engine.pin(digest, deaf)
     assert (found.id, found.digest, found.name) == (there, digest, digest)
+    heard: list[Step] = []
+    name = f"{registry.host}/team/fixed:1"
+    assert (await engine.pin(name, heard.append)).id == there
+    assert heard
+    assert [step for step in heard if step.downloads] == [], "it is up to date"
     registry.gate.close()
+    with pytest.raises(RefusedError, match=r"is an image of Docker at .* but cannot be downloaded anew"):
+        await engine.pin(name, deaf)
     assert (await engine.pin(digest, deaf)).id == there
     assert (await engine.pin(there, deaf)).id == there
 
@@ -153,7 +161,9 @@ async def test_always_asks_what_a_name_means_now_missing_does_not_and_never_down
     second = registry.publish("team/moves:1", 1_000)
     assert second != first
     assert (await with_pull(harness, "missing").pin(name, deaf)).id == first
-    assert (await with_pull(harness, "always").pin(name, deaf)).id == second
+    asks = with_pull(harness, "always")
+    assert (await asks.pin(name, deaf)).id == second
+    assert await asks.recall(name) is None
     registry.gate.close()
     with pytest.raises(RefusedError, match="connection refused") as away:
         await with_pull(harness, "always").pin(name, deaf)
@@ -203,3 +213,16 @@ async def test_an_image_for_another_machine_is_downloaded_and_refused(
     registry.push(docker_images.FOREIGN.name, "team/foreign:1")
     with pytest.raises(RefusedError, match="is made for linux/s390x"):
         await harness.engine.pin(f"{registry.host}/team/foreign:1", deaf)
+
+
+async def test_an_image_that_is_not_for_linux_is_refused_at_once_with_the_cure(
+    harness: DockerHarness, registry: Registry
+) -> None:
+    registry.publish("team/system:1", 1_000)
+    for system in ("windows", "freebsd"):
+        registry.publish_again("team/system:1", system, os=system)
+        with pytest.raises(RefusedError, match="operating system") as refused:
+            await harness.engine.pin(f"{registry.host}/team/system:{system}", deaf)
+        assert refused.value.rule == "Hosts are made of images for Linux, and nothing else."
+        assert "Name an image for Linux" in refused.value.cure
+        assert not refused.value.transient

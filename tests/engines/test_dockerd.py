@@ -15,7 +15,7 @@ import pytest
 
 from jupyter_smx.testing import dockerd
 from jupyter_smx.testing.docker_fixtures import connect
-from jupyter_smx.testing.docker_images import PYTHON
+from jupyter_smx.testing.docker_images import NO_PYTHON, PYTHON
 from jupyter_smx.testing.dockerd import Dockerd, answers, find, main, place
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ def test_it_starts_once_and_leaves_no_process_and_no_mount(folder: Path) -> None
     daemon.start()
     Dockerd(folder).start()
     assert Dockerd(folder).pid() == pid
-    docker = connect(daemon.host, ours=True)
-    docker.client.containers.run(PYTHON.name, ["sleep", "1000"], detach=True, network_mode="none", init=True)
+    docker = connect(daemon.host, ours=True, images=(NO_PYTHON,))
+    docker.client.containers.run(NO_PYTHON.name, ["sleep", "1000"], detach=True, network_mode="none", init=True)
     docker.client.close()
     assert mounts(folder)
     Dockerd(folder).stop()
@@ -165,9 +165,9 @@ def processes_of(folder: Path) -> list[str]:
 def test_one_that_was_killed_is_started_again_and_ends_its_containers(folder: Path) -> None:
     daemon = Dockerd(folder, apart=True)
     daemon.start()
-    docker = connect(daemon.host, ours=True)
+    docker = connect(daemon.host, ours=True, images=(NO_PYTHON,))
     container = docker.client.containers.run(
-        PYTHON.name, ["sleep", "1000"], detach=True, network_mode="none", init=True
+        NO_PYTHON.name, ["sleep", "1000"], detach=True, network_mode="none", init=True
     )
     daemon.kill()
     assert not answers(daemon.host)
@@ -184,8 +184,8 @@ def test_one_that_is_apart_has_a_bridge_and_leaves_that_of_this_machine_alone(fo
     daemon = Dockerd(folder, apart=True)
     daemon.start()
     assert usual_bridge() == before
-    docker = connect(daemon.host, ours=True)
-    routes = docker.client.containers.run(PYTHON.name, ["cat", "/proc/net/route"], remove=True).decode()
+    docker = connect(daemon.host, ours=True, images=(NO_PYTHON,))
+    routes = docker.client.containers.run(NO_PYTHON.name, ["cat", "/proc/net/route"], remove=True).decode()
     assert "eth0\t00000000" in routes
     docker.client.close()
     daemon.stop()

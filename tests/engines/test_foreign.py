@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import socket
 from typing import TYPE_CHECKING
@@ -133,6 +135,17 @@ def test_a_file_gets_a_second_name_where_that_can_be(top: Path, tmp_path: Path) 
     assert (tmp_path / "home").samefile(top / "inner/file")
 
 
+@pytest.mark.parametrize("where", ["kept", "inner/kept", "../other"])
+def test_a_file_of_which_the_job_kept_another_name_comes_home_as_a_copy(top: Path, tmp_path: Path, where: str) -> None:
+    os.link(top / "inner/file", top / where)
+    with foreign.found(top, "inner/file") as found:
+        found.put(tmp_path / "home")
+    (top / where).write_bytes(b"changed by the next job")
+    assert (tmp_path / "home").read_bytes() == b"mine"
+    assert (tmp_path / "home").stat().st_nlink == 1
+    assert (top / "inner/file").samefile(top / where)
+
+
 @pytest.mark.parametrize("put", [a_link_to_a_file, a_pipe, a_folder])
 def test_what_takes_its_place_when_it_is_open_already_is_not_what_comes_home(
     top: Path, tmp_path: Path, put: Callable[[Path], None]
@@ -142,3 +155,22 @@ def test_what_takes_its_place_when_it_is_open_already_is_not_what_comes_home(
         found.put(tmp_path / "home")
     assert (tmp_path / "home").read_bytes() == b"mine"
     assert not (tmp_path / "home").is_symlink()
+
+
+def test_what_cannot_be_read_is_told_from_what_cannot_be_written(
+    top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of these two disks one is full, say, and the other one is broken."""
+
+    class Broken(io.FileIO):
+        def read(self, _most: int = -1) -> bytes:
+            raise OSError(errno.EIO, "Input/output error")
+
+    (top / "inner/other").hardlink_to(top / "inner/file")  # a third name, so that it is copied
+    with foreign.found(top, "inner/file") as found:
+        monkeypatch.setattr(found, "file", Broken(top / "inner/file"))
+        with pytest.raises(foreign.UnreadableError, match="Input/output error"):
+            found.put(tmp_path / "home")
+        found.file.close()
+    with foreign.found(top, "inner/file") as found, pytest.raises(NotADirectoryError):
+        found.put(top / "inner/file" / "below a file")

@@ -103,6 +103,27 @@ def test_what_the_reader_may_not_read_is_copied_for_it(host: HostFolder, tmp_pat
     assert source.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to somebody else")
+def test_root_in_a_container_is_given_a_copy_of_what_only_its_owner_may_read(host: HostFolder, tmp_path: Path) -> None:
+    """All rights of root's are dropped there, that to read everything too."""
+    source = tmp_path / "private"
+    source.write_text("secret")
+    source.chmod(0o600)
+    os.chown(source, 1000, 1000)
+    [there] = bring(host, source, reader=Reader(0, 0))
+    assert not there.samefile(source)
+    assert there.read_text() == "secret"
+    os.chown(source, 0, 0)
+    [there] = bring(host, source, reader=Reader(0, 0))
+    assert there.samefile(source)
+
+
+def test_a_folder_of_the_host_that_refuses_is_told_and_no_source_of_no_name(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match=r"source: nothing can be given to the host: '.*given\.lock'") as told:
+        bring(HostFolder(tmp_path / "not" / "there"), tmp_path)
+    assert told.value.cure
+
+
 def test_an_unknown_record_makes_everything_anew(host: HostFolder, tree: Path) -> None:
     bring(host, tree)
     given.record(host).write_text("{torn")

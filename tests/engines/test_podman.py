@@ -16,7 +16,12 @@ from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.testing import podman
 from jupyter_smx.testing.agent_client import AgentClient
 from jupyter_smx.testing.docker_images import PYTHON
+from jupyter_smx.testing.groups.identity import IdentityGroup
+from jupyter_smx.testing.groups.meeting import MeetingGroup
+from jupyter_smx.testing.groups.stopping import StoppingGroup
 from jupyter_smx.testing.groups.transfer import last_json
+from jupyter_smx.testing.groups.truth import TruthGroup
+from jupyter_smx.testing.groups.warmth import WarmthGroup
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -45,7 +50,7 @@ def service() -> Iterator[Docker]:
     own = podman.Podman(Path(tempfile.mkdtemp(prefix="smx-podman-")))
     try:
         own.start()
-        found = connect(own.host, ours=True)
+        found = connect(own.host, ours=True, images=(PYTHON,))
         yield found
         found.client.close()
     finally:
@@ -79,7 +84,7 @@ async def test_a_cluster_at_podman_lives_and_leaves(harness: DockerHarness, tmp_
     await harness.reborn().release(handle)
     assert harness.leftovers(request.cluster) == []
     said = harness.reborn().obituary(request.cluster, "algo-1")
-    assert said == "its container was ended from outside, by docker kill or with its daemon."
+    assert said.startswith("its container was ended from outside, by podman kill or with its daemon. ")
 
 
 async def test_a_name_that_is_somebody_elses_is_said_at_podman_too(harness: DockerHarness) -> None:
@@ -110,3 +115,14 @@ async def test_the_doctor_knows_podman(harness: DockerHarness) -> None:
     facts = await harness.engine.doctor()
     assert facts["kind"] == f"Podman {facts['version']}"
     assert facts["warm_pools_survive_a_restart_of_the_daemon"] is True
+
+
+class TestContract:
+    """Of the contract of engines what a daemon decides: names that are taken, networks, outages, ends of containers."""
+
+    test_it_launches_once = IdentityGroup.test_acquires_behind_each_others_back_launch_once_and_agree
+    test_its_hosts_meet = MeetingGroup.test_the_host_that_leads_is_reached_where_all_are_told
+    test_an_outage_is_no_death = TruthGroup.test_during_an_outage_nothing_is_known_and_nothing_is_gone
+    test_a_release_wins = StoppingGroup.test_release_while_acquire_is_under_way_wins
+    test_a_release_ends_orphans = StoppingGroup.test_release_after_the_agent_was_killed_ends_what_it_had_started
+    test_a_host_ends_by_itself = WarmthGroup.test_a_cluster_ends_by_itself_when_its_deadline_comes

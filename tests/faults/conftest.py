@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
-from world import VARIABLE, World
+from world import World, surround
 
 from jupyter_smx.kernel import session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ROOT = Path(__file__).parents[2]
 GRACE = "c.ControllerApp.grace = 0.5\nc.LocalEngine.grace = 0.5\nc.ControllerApp.max_hosts = 3\n"
 
 Configure = "Callable[[str], None]"
-
-
-def _surround(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    config = folder / "config"
-    config.mkdir()
-    (config / "jupyter_smx_config.py").write_text(GRACE)
-    patch.setenv("JUPYTER_CONFIG_DIR", str(config))
-    patch.setenv("IPYTHONDIR", str(folder / "ipython"))
-    patch.setenv(VARIABLE, str(folder / "smx"))
-    patch.setenv("PYTHONPATH", str(ROOT))
 
 
 @pytest.fixture
@@ -45,22 +35,32 @@ def configure(tmp_path: Path) -> Callable[[str], None]:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """Give a world of the test's own; no controller runs yet."""
-    _surround(monkeypatch, tmp_path)
+    surround(monkeypatch, tmp_path, GRACE)
     made = World(tmp_path)
     yield made
     made.close()
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Give the module's world, with a controller that nobody kills and a warm pool."""
+def _warm(folder: Path) -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("shared")
-        _surround(patch, folder)
+        surround(patch, folder, GRACE)
         made = World(folder)
         made.warm()
         yield made
         made.close()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Give the module's world, with a controller that nobody kills and a warm pool."""
+    yield from _warm(tmp_path_factory.mktemp("shared"))
+
+
+@pytest.fixture(scope="module")
+def far() -> Iterator[World]:
+    """Give such a world that does not lie in ``/tmp``, so that each of its hosts may have one of its own."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield from _warm(Path(folder))
 
 
 def _shell() -> Iterator[InteractiveShell]:

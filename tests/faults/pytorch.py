@@ -1,4 +1,7 @@
-"""Interpreters with PyTorch and gRPC, mpi4py or PySpark, in environments made once for each checkout: all are large."""
+"""Interpreters with PyTorch and gRPC, mpi4py or PySpark, in environments made once for each checkout: all are large.
+
+Run as a program it makes all of them, so that no test has to wait for one.
+"""
 
 from __future__ import annotations
 
@@ -48,3 +51,8 @@ def _made(name: str, *packages: str) -> str:
                     (pytest.fail if os.environ.get("CI") else pytest.skip)(said)
             (folder / "ready").touch()
     return os.fspath(python)
+
+
+if __name__ == "__main__":
+    for make in (interpreter, with_pyspark, with_mpi4py):
+        make()

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from world import PATIENCE, VARIABLE, World
+from disks import Disk, mounted
+from world import PATIENCE, VARIABLE, World, surround
 
 from jupyter_smx import launch
 from jupyter_smx.controller import app, database, service
@@ -35,58 +36,22 @@ assert service.Service, "imported here, where a child that is somebody else stil
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small disk or be somebody else")
 
 
-class Disk:
-    """A small disk of its own that can be filled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._ballast = path / "ballast"
-
-    def fill(self, *, but: int = 0) -> None:
-        """Leave no more than ``but`` bytes free."""
-        with self._ballast.open("ab", buffering=0) as file:
-            try:
-                while True:
-                    file.write(b"x" * 65_536)
-            except OSError:
-                pass
-        if but:
-            os.truncate(self._ballast, max(0, self._ballast.stat().st_size - but))
-
-    def make_room(self) -> None:
-        """Free everything again."""
-        self._ballast.unlink(missing_ok=True)
-
-
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
     """Mount 48 MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    made = subprocess.run(
-        [MOUNT, "-t", "tmpfs", "-o", "size=48m,mode=0700", "tmpfs", str(folder)], capture_output=True, check=False
-    )
-    if made.returncode:
-        pytest.skip(f"this machine mounts nothing: {made.stderr.decode().strip()}")
-    yield Disk(folder)
-    subprocess.run([UNMOUNT, "-l", str(folder)], check=True)
+    with mounted(tmp_path / "disk", 48) as disk:
+        yield disk
 
 
 @pytest.fixture
 def small_world(disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """Give a world whose records, logs and payloads lie on the small disk, and whose hosts lie elsewhere."""
-    config = tmp_path / "config"
-    config.mkdir()
-    (config / "jupyter_smx_config.py").write_text("c.ControllerApp.grace = 0.5\nc.LocalEngine.grace = 0.5\n")
     hosts = tmp_path / "clusters"
     hosts.mkdir(mode=0o700)
     data = disk.path / "smx"
     data.mkdir(mode=0o700)
     (data / "clusters").symlink_to(hosts)
-    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(config))
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    monkeypatch.setenv(VARIABLE, str(data))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    surround(monkeypatch, tmp_path, "c.ControllerApp.grace = 0.5\nc.LocalEngine.grace = 0.5\n", data)
     made = World(tmp_path)
     yield made
     disk.make_room()
@@ -219,11 +184,6 @@ def spoilt(path: Path, how: str) -> None:
                 file.write(b"\xde\xad" * 2048)
     elif how == "cut in half":
         os.truncate(path, path.stat().st_size // 2 // 4096 * 4096 + 100)
-    elif how == "a record that is none":
-        raw = sqlite3.connect(path)
-        raw.execute("UPDATE jobs SET record = '{\"id\": 7}'")
-        raw.commit()
-        raw.close()
     elif how == "no tables":
         raw = sqlite3.connect(path)
         raw.execute("DROP TABLE jobs")
@@ -233,10 +193,8 @@ def spoilt(path: Path, how: str) -> None:
         path.write_bytes(b"My diary, part one. " * 1000)
 
 
-@pytest.mark.parametrize(
-    "how", ["a page in the middle", "cut in half", "a record that is none", "no tables", "a diary"]
-)
-def test_damaged_records_are_said_and_never_touched(world: World, how: str) -> None:
+def recorded(world: World) -> Path:
+    """Give a file with the records of 50 jobs."""
     launch.ensure_folders()
     path = world.data / "smx.sqlite"
     store = Store.open(path)
@@ -244,6 +202,24 @@ def test_damaged_records_are_said_and_never_touched(world: World, how: str) -> N
     store.write([Job(id=f"{n:032x}", name=f"t-{n}", spec=spec, created_at=float(n), cluster="x") for n in range(50)])
     store.checkpoint()
     store.close()
+    return path
+
+
+def test_records_that_are_none_are_left_out_and_stay_as_they_are(world: World) -> None:
+    path = recorded(world)
+    raw = sqlite3.connect(path)
+    raw.execute("UPDATE jobs SET record = '{\"id\": 7}', summary = '7'")
+    raw.commit()
+    assert world.controller()
+    assert world.client.jobs() == ()
+    assert "cannot be read is left out" in launch.log_path().read_text()
+    assert raw.execute("SELECT count(*) FROM jobs WHERE record = '{\"id\": 7}'").fetchone() == (50,)
+    raw.close()
+
+
+@pytest.mark.parametrize("how", ["a page in the middle", "cut in half", "no tables", "a diary"])
+def test_damaged_records_are_said_and_never_touched(world: World, how: str) -> None:
+    path = recorded(world)
     spoilt(path, how)
     content = path.read_bytes()
     with pytest.raises(UnavailableError) as refusal:
@@ -252,7 +228,7 @@ def test_damaged_records_are_said_and_never_touched(world: World, how: str) -> N
     assert str(path) in said, said
     assert "Traceback" not in said
     assert path.exists()
-    if how not in {"a record that is none", "no tables"}:
+    if how != "no tables":
         assert path.read_bytes() == content, "not a byte of it was changed"
     log = launch.log_path().read_text()
     assert "Traceback" not in log, log[-2000:]

@@ -28,11 +28,13 @@ from jupyter_smx.testing.eventually import eventually_blocking
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import pytest
     from IPython.core.interactiveshell import InteractiveShell
 
     from jupyter_smx.model.event import PoolSummary
     from jupyter_smx.model.job import Job
 
+ROOT = Path(__file__).parents[2]
 PATIENCE = 40.0
 KEPT = 600
 """Seconds; longer than any test."""
@@ -50,6 +52,17 @@ import time
 while not os.path.exists({gate!r}):
     time.sleep(0.002)
 """
+
+
+def surround(patch: pytest.MonkeyPatch, folder: Path, text: str, data: Path | None = None) -> None:
+    """Let controllers that are started from here have this configuration, and ``data`` or ``smx`` as their folder."""
+    config = folder / "config"
+    config.mkdir()
+    (config / "jupyter_smx_config.py").write_text(text)
+    patch.setenv("JUPYTER_CONFIG_DIR", os.fspath(config))
+    patch.setenv("IPYTHONDIR", os.fspath(folder / "ipython"))
+    patch.setenv(VARIABLE, os.fspath(data or folder / "smx"))
+    patch.setenv("PYTHONPATH", os.fspath(ROOT))
 
 
 def leads(pid: int) -> bool:

@@ -58,6 +58,7 @@ PARAMETERS = {
         "model_access_config"
     ),
     "InstanceGroup": "instance_group_name instance_type instance_count",
+    "NetworkConfig": "enable_network_isolation security_group_ids subnets encrypt_inter_container_traffic",
     "Session": (
         "boto_session sagemaker_client sagemaker_runtime_client sagemaker_featurestore_runtime_client "
         "default_bucket settings sagemaker_metrics_client sagemaker_config default_bucket_prefix"
@@ -86,6 +87,7 @@ OF_SDK_3 = {
     "StoppingCondition": "max_runtime_in_seconds max_wait_time_in_seconds max_pending_time_in_seconds",
     "OutputDataConfig": "s3_output_path kms_key_id compression_type",
     "CheckpointConfig": "s3_uri local_path",
+    "Networking": ("security_group_ids subnets enable_network_isolation enable_inter_container_traffic_encryption"),
     "RetryStrategy": "maximum_retry_attempts",
     "MetricDefinition": "name regex",
     "InputData": "channel_name data_source content_type",
@@ -101,6 +103,7 @@ PARAMETERS |= OF_SDK_3
 
 _CONFIGS = (
     *("CheckpointConfig", "Channel", "Compute", "DataSource", "InputData", "InstanceGroup", "MetricDefinition"),
+    "Networking",
     *("OutputDataConfig", "RetryStrategy", "S3DataSource", "SourceCode", "StoppingCondition"),
 )
 PLACES = {
@@ -118,6 +121,7 @@ PLACES = {
     "sagemaker.spark.processing": ("PySparkProcessor",),
     "sagemaker.inputs": ("TrainingInput",),
     "sagemaker.instance_group": ("InstanceGroup",),
+    "sagemaker.network": ("NetworkConfig",),
     "sagemaker.sklearn": (),
     "sagemaker.sklearn.estimator": ("SKLearn",),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from msgspec.structs import asdict
 
 import jupyter_smx as smx
+from jupyter_smx.agent.contract import intermediate
 from jupyter_smx.kernel import fields
 from jupyter_smx.model.channel import Output
 from jupyter_smx.model.errors import ValidationError
@@ -130,7 +132,8 @@ def test_files_are_at_a_url_while_the_job_runs_and_what_it_deletes_stays(
     eventually_blocking(lambda: brought() == wanted, "objects of a job that runs", within=60)
     assert not job.done()
     gate.touch()
-    job.result(60)
+    # Now and then this server loses an answer, which the client waits for a minute and asks for again.
+    job.result(180)
     assert brought() == {**wanted, "rows.csv": "rows.csv, and the last"}
 
 
@@ -173,7 +176,7 @@ def test_what_a_training_job_calls_intermediate_is_brought_while_it_runs(
     eventually_blocking(lambda: brought() == wanted, "files of a job that runs", within=60)
     assert not job.done()
     gate.touch()
-    job.result(60)
+    job.result(180)
     assert brought() == wanted, "what it deletes stays, as with the toolkit"
     assert job.record.hosts[0].errors == ()
 
@@ -199,6 +202,36 @@ def test_where_it_cannot_be_brought_is_refused(place: str, shared: bool, sentenc
     with pytest.raises(ValidationError, match=f"--hp sagemaker_s3_output: nothing of .*{sentence}"):
         continuous.check(spec, shared_folder=shared)
     continuous.check(JobSpec(**{**asdict(spec), "kind": "process"}), shared_folder=shared)
+
+
+NOWHERE = "https://example.org/x"
+"""A place to which nothing can be brought: who reads it as one refuses it."""
+
+
+@pytest.mark.parametrize("kind", ["train", "process"])
+@pytest.mark.parametrize("contract", ["v2", "v3"])
+@pytest.mark.parametrize(
+    "hyperparameters",
+    [
+        *({"sagemaker_s3_output": text} for text in (NOWHERE, json.dumps(NOWHERE), f"{NOWHERE}/", f" {NOWHERE}")),
+        *({"sagemaker_s3_output": text} for text in ("", '""', "7", "null", "true", f'["{NOWHERE}"]', f'"{NOWHERE}')),
+        *({"sagemaker_s3_output": text} for text in ("file:///x", '"file:///x"', "file:x")),
+        {"Sagemaker_s3_output": NOWHERE},
+        {"s3_output": NOWHERE},
+        {},
+    ],
+    ids=str,
+)
+def test_what_is_judged_to_be_a_place_before_a_job_is_what_its_host_takes_for_one(
+    kind: Any, contract: Any, hyperparameters: dict[str, str]
+) -> None:
+    spec = JobSpec(kind=kind, source="pass", contract=contract, hyperparameters=hyperparameters)
+    told = {"name": "job-1", "kind": kind, "contract": contract, "hyperparameters": spec.all_hyperparameters()}
+    if intermediate.destination(told):
+        with pytest.raises(ValidationError, match="--hp sagemaker_s3_output: nothing of"):
+            continuous.check(spec, shared_folder=True)
+    else:
+        continuous.check(spec, shared_folder=True)
 
 
 def test_an_output_that_leads_out_of_the_job_brings_nothing(notebook: Any, tmp_path: Path) -> None:

@@ -43,10 +43,20 @@ def test_checkpoints_go_where_they_went_if_sagemaker_can_go_there(
 def test_what_opens_a_url_is_in_no_file_of_an_export_and_where_it_leads_is(tmp_path: Path, kind: str) -> None:
     url = "sftp://me:hunter2@host/data"
     fields: dict[str, Any] = {"channels": (Channel(name="a", source=url),), "checkpoint": url}
+    fields |= {"environment": {"DATABASE_URL": url}, "hyperparameters": {"db": url}}
     if kind == "process":
+        fields |= {"arguments": (f"--db={url}",)}
         fields["outputs"] = (Output(name="b", path="b", destination=url),)
+    else:
+        fields |= {"contract": "v3"}
     made = export(job(kind=kind, **fields), tmp_path / "out")
     assert not [name for name in made.files if b"hunter2" in Path(made.folder, name).read_bytes()]
+    assert ("model_trainer.py" in made.files) == (kind == "train")
+    call = Path(made.folder, "sagemaker_job.py").read_text()
+    assert '"DATABASE_URL": "sftp://me:…@host/data"' in call
+    assert ('"--db=sftp://me:…@host/data"' in call) == (kind == "process")
+    given = json.loads(Path(made.folder, "hyperparameters.json").read_text())
+    assert given["db"] == "sftp://me:…@host/data"
     told = json.loads(Path(made.folder, "job.json").read_text())
     places = [told["inputs"][0]["source"], *(one["destination"] for one in told["outputs"])]
     assert places == ["sftp://me:…@host/data"] * len(places)

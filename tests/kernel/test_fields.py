@@ -50,7 +50,7 @@ def test_paths_start_beside_the_notebook_and_urls_stay(source: str, found: Any) 
         ("=x", "no name before the ="),
         ("train=", "no source"),
         ("tr ain=x", "cannot name a channel"),
-        ("train=x,mode=pipe", "mode Pipe does not exist here"),
+        ("train=x,mode=pipe", "mode pipe does not exist here"),
         ("train=x,distribution=shard", "Did you mean sharded"),
         ("train=x,groop=a", "groop is not a property of a channel.*Did you mean groups"),
     ],
@@ -92,11 +92,36 @@ def test_a_channel_says_what_its_source_is(text: str, data_type: str) -> None:
     assert (found.data_type, found.source) == (data_type, "s3://bucket/list")
 
 
-def test_pipe_is_refused_with_what_to_take_in_its_place() -> None:
+@pytest.mark.parametrize(
+    ("words", "said", "cure"),
+    [
+        ("mode=Pipe", "mode Pipe", "FastFile"),
+        ("mode=pipe,type=manifest", "mode pipe", "FastFile"),
+        ("compression=Gzip", "compression", "gzip"),
+        ("CompressionType=Gzip", "CompressionType", "gzip"),
+        ("mode=FastFile,s3_compression_type=Gzip", "s3_compression_type", "gzip"),
+        ("record_wrapping=RecordIO", "record_wrapping", "make the records"),
+        ("RecordWrapperType=RecordIO,mode=File", "RecordWrapperType", "make the records"),
+        ("shuffle_config=7", "shuffle_config", "--hp"),
+        ("type=AugmentedManifestFile", "type AugmentedManifestFile", "channel of its own"),
+        ("attribute_names=source-ref", "attribute_names", "channel of its own"),
+    ],
+)
+def test_what_only_sagemaker_has_is_refused_by_its_name_with_what_to_take_in_its_place(
+    words: str, said: str, cure: str
+) -> None:
     with pytest.raises(ValidationError) as refusal:
-        fields.channel("train=s3://bucket/x,mode=Pipe", HERE)
-    assert "mode Pipe does not exist here" in str(refusal.value)
-    assert "FastFile" in refusal.value.cure
+        fields.channel(f"train=s3://bucket/x,{words}", HERE)
+    assert refusal.value.message == f"--input train: {said} does not exist here."
+    assert cure in refusal.value.cure
+    assert refusal.value.rule
+
+
+@pytest.mark.parametrize("launcher", ["smdistributed", "smddp", "smdataparallel", "pytorchddp", "pytorchxla"])
+def test_a_launcher_of_sagemakers_images_is_refused_with_the_one_to_take(launcher: str) -> None:
+    with pytest.raises(ValidationError, match=f"--distribution {launcher} does not exist here") as refusal:
+        fields.distribution(f"{launcher},processes=2")
+    assert refusal.value.cure.startswith("Take --distribution torchrun")
 
 
 def test_a_url_of_a_file_here_is_its_path() -> None:

@@ -94,11 +94,14 @@ def test_a_cell_has_its_variables_code_and_inputs_in_a_container_and_the_next_on
     assert done.stdout.split()[:1] == ["/opt/ml"]
     assert {"input", "model", "output"} <= {*done.stdout.split()}
 
-    run(notebook, line(OTHER, "0", "third") + READ)
+    closed = line(OTHER, "0", "third").replace("%%train", "%%train --network-isolation")
+    run(notebook, closed + READ + "image += str(os.listdir('/sys/class/net'))")
     why = space["third"].record.why
     assert why.start == "cold"
-    assert [(one.field, one.wanted, one.found) for one in why.differences] == [("image", OTHER, IMAGE)]
-    assert space["image"] == "other"
+    found = {one.field: (one.wanted, one.found) for one in why.differences}
+    assert found == {"image": (OTHER, IMAGE), "network isolation": ("on", "off")}
+    assert space["image"] == "other['lo']", "what it needs comes all the same"
+    assert space["seen"]["SOME"] == {"a.csv": "changed", "b.csv": "b"}
     run(notebook, "%smx release " + space["second"].record.why.pool)
 
 

@@ -104,6 +104,8 @@ def test_variables_are_sent_in_a_file_of_their_own(
         ("%%train -n 2 -g a:local:1\nx", "Drop one of the two"),
         ("%%train --env 2=3\nx", "cannot name an environment variable"),
         ("%%process -i a=x -i a=y\nx", "a stands twice"),
+        ("%%train --hp lr=1 --hp lr=2\nx", "--hp: lr stands twice"),
+        ("%%train --env A=1 --env A=2\nx", "--env: A stands twice"),
         ("%smx jbs", "Did you mean jobs"),
     ],
 )

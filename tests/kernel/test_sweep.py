@@ -33,6 +33,9 @@ def test_labels_name_what_differs() -> None:
     grid = grid_of({"lr": [0.1, 0.01], "opt": ("adam",), "note": "a [b]"})
     assert [task.label for task in grid.tasks] == ["lr=0.1, opt=adam", "lr=0.01, opt=adam"]
     assert grid.fixed == {"note": "a [b]"}
+    of_urls = grid_of({"db": ["ftp://me:hunter2@h/a", "ftp://me:hunter2@h/b"]})
+    assert [task.label for task in of_urls.tasks] == ["db=ftp://me:…@h/a", "db=ftp://me:…@h/b"]
+    assert of_urls.tasks[0].hyperparameters == {"db": "ftp://me:hunter2@h/a"}, "the job needs it"
 
 
 def test_ranges_and_arrays_of_numpy_are_lists() -> None:

@@ -46,11 +46,23 @@ def test_what_opens_a_url_is_in_no_comparison_and_is_no_difference() -> None:
     def job(name: str, password: str, folder: str) -> Job:
         url = f"sftp://me:{password}@host/{folder}"
         channel = Channel(name="train", source=url)
-        return Job(id=name, name=name, spec=JobSpec(kind="train", source="", channels=(channel,), checkpoint=url))
+        spec = JobSpec(
+            kind="train",
+            source="",
+            channels=(channel,),
+            checkpoint=url,
+            environment={"DB": url},
+            hyperparameters={"db": url},
+            arguments=(url,),
+        )
+        return Job(id=name, name=name, spec=spec)
 
     assert compare(job("a", "hunter2", "x"), job("b", "hunter3", "x")).changes == ()
     changes = compare(job("a", "hunter2", "x"), job("b", "hunter2", "y")).changes
     assert {(one.name, one.after) for one in changes} == {
         ("checkpoints", "sftp://me:…@host/y"),
+        ("arguments", "sftp://me:…@host/y"),
+        ("db", "sftp://me:…@host/y"),
+        ("DB", "sftp://me:…@host/y"),
         ("train from", "sftp://me:…@host/y (File, FullyReplicated)"),
     }

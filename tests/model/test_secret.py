@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
@@ -41,6 +42,10 @@ PARTS = st.text(st.sampled_from("abcXYZ019._-%~!$&'()*+,;="), min_size=1)
         ("https://h/x?sv=2024&sig=hun%2Fter2%3D#top", "https://h/x?sv=2024&sig=…#top"),
         ("https://h/x?access_token=hunter2&page=2", "https://h/x?access_token=…&page=2"),
         ("https://h/x?version=1&design=2", "https://h/x?version=1&design=2"),
+        ("git+https://ghp_hunter2hunter2hunter2@h/x.git", "git+https://…@h/x.git"),
+        ("https://me@h/x", "https://me@h/x"),
+        ("abfs://a-container-of-a-long-name@account/x", "abfs://a-container-of-a-long-name@account/x"),
+        ('{"db": "postgres://me:hunter2@h/db"}', '{"db": "postgres://me:…@h/db"}'),
     ],
 )
 def test_passwords_and_signatures_are_left_out_and_nothing_else(text: str, expected: str) -> None:
@@ -56,6 +61,12 @@ def test_no_password_is_ever_shown(user: str, password: str, around: str) -> Non
     assert text.endswith(f"ftp://{user}:…@host/path")
 
 
+def test_a_long_text_takes_no_longer_for_each_of_its_letters() -> None:
+    began = time.process_time()
+    assert secret.shown("a" * 200_000 + " ftp://me:hunter2@h").endswith(" ftp://me:…@h")
+    assert time.process_time() - began < 5, "no letter is looked at as often as there are letters"
+
+
 @given(st.text())
 def test_a_sentence_without_a_url_stays_as_it_is(text: str) -> None:
     assert "://" in text or secret.shown(text) == text
@@ -68,12 +79,18 @@ def test_a_record_says_where_everything_lies() -> None:
         channels=(Channel(name="a", source="ftp://me:hunter2@host/a"),),
         outputs=(Output(name="b", path="b", destination="ftp://me:hunter2@host/b"), Output(name="c", path="c")),
         checkpoint="sftp://me:hunter2@host/kept",
+        environment={"HF_TOKEN": "hunter2", "DATABASE_URL": "postgres://me:hunter2@host/db", "A": "b"},
+        hyperparameters={"sagemaker_s3_output": "ftp://me:hunter2@host/d", "lr": "0.1"},
+        arguments=("--db", "--db=postgres://me:hunter2@host/e"),
     )
     record: dict[str, Any] = msgspec.to_builtins(Job(id="1", name="job", spec=spec))
     found = secret.shown_record(record)
     assert found["spec"]["channels"][0]["source"] == "ftp://me:…@host/a"
     assert [one["destination"] for one in found["spec"]["outputs"]] == ["ftp://me:…@host/b", ""]
     assert found["spec"]["checkpoint"] == "sftp://me:…@host/kept"
+    assert found["spec"]["environment"] == {"HF_TOKEN": "", "DATABASE_URL": "postgres://me:…@host/db", "A": "b"}
+    assert found["spec"]["hyperparameters"] == {"sagemaker_s3_output": "ftp://me:…@host/d", "lr": "0.1"}
+    assert found["spec"]["arguments"] == ["--db", "--db=postgres://me:…@host/e"]
     assert found["spec"]["source"] == spec.source, "the code is the user's"
     assert record["spec"]["checkpoint"] == spec.checkpoint, "a rerun needs it"
     assert {**found, "spec": {}} == {**record, "spec": {}}

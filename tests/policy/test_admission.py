@@ -60,6 +60,53 @@ def test_a_wish_that_no_engine_can_honour_is_refused_and_the_field_is_named(chan
     assert refusal.value.message.startswith(("--", "The code"))
 
 
+SMDDP = "sagemaker_distributed_dataparallel_enabled"
+MODULE = {"SAGEMAKER_TRAINING_MODULE": "sagemaker_pytorch_container.training:main"}
+ARTIFACTS = {"CA_REPOSITORY_ARN": "arn:aws:codeartifact:us-east-1:111122223333:repository/d/r"}
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        *(({"hyperparameters": {SMDDP: flag}}, f"--hp {SMDDP}") for flag in ("true", "1", '"yes"', "True")),
+        ({"hyperparameters": {"sagemaker_pytorch_ddp_enabled": "true"}}, "--hp sagemaker_pytorch_ddp_enabled"),
+        (
+            {"hyperparameters": {"sagemaker_pytorch_xla_multi_worker_enabled": "true"}},
+            "--hp sagemaker_pytorch_xla_multi_worker_enabled",
+        ),
+        ({"environment": MODULE}, "--env SAGEMAKER_TRAINING_MODULE"),
+        ({"environment": ARTIFACTS, "requirements": ("a",)}, "--env CA_REPOSITORY_ARN"),
+        ({"environment": ARTIFACTS, "requirements": ("a",), "contract": "v3"}, "--env CA_REPOSITORY_ARN"),
+    ],
+)
+def test_what_only_sagemaker_could_do_for_a_job_is_refused_with_a_cure_and_not_left_out(
+    change: dict[str, Any], name: str
+) -> None:
+    with pytest.raises(ValidationError) as refusal:
+        admission.check(a_spec(**change), Limits(), ENGINES)
+    assert refusal.value.message == f"{name}: what it asks for does not exist here."
+    assert refusal.value.rule
+    assert refusal.value.cure
+    assert refusal.value.field == next(iter(change))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"hyperparameters": {SMDDP: flag}} for flag in ("false", "0", "null", '""')),
+        {"hyperparameters": {SMDDP: "true"}, "kind": "process"},
+        {"hyperparameters": {SMDDP: "true"}, "contract": "v3"},
+        {"environment": MODULE, "kind": "process"},
+        {"environment": MODULE, "contract": "v3"},
+        {"environment": {"SAGEMAKER_TRAINING_MODULE": ""}},
+        {"environment": ARTIFACTS},
+        {"environment": ARTIFACTS, "requirements": ("a",), "kind": "process"},
+    ],
+)
+def test_where_it_means_nothing_on_sagemaker_either_it_passes(change: dict[str, Any]) -> None:
+    admission.check(a_spec(**change), Limits(), ENGINES)
+
+
 @pytest.mark.parametrize(
     ("path", "cure"),
     [

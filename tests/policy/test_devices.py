@@ -73,3 +73,11 @@ def test_no_two_jobs_that_have_room_hold_the_same(gpus: int, wishes: list[tuple[
     held = [{number for row in one.gpus.values() for number in row} for one in running]
     assert sum(map(len, held)) == len(set().union(*held)), "each device is one job's"
     assert capacity.taken(running, here).gpus == sum(map(len, held)), "as many as are counted"
+
+
+def test_hosts_that_keep_theirs_get_those_of_idle_hosts_last() -> None:
+    idle = cluster("gpu1", 0, state=ClusterState.AVAILABLE)
+    assert gpus_for(groups("gpu1"), [idle], limits(2), lasting=True) == {"algo-1": (1,)}
+    assert gpus_for(groups("gpu2"), [idle], limits(2), lasting=True) == {"algo-1": (0, 1)}
+    assert gpus_for(groups("gpu1"), [idle, cluster("gpu1", 1)], limits(2), lasting=True) == {"algo-1": (0,)}
+    assert gpus_for(groups("gpu1"), [idle], limits(2)) == {"algo-1": (0,)}, "others need not care"

@@ -25,7 +25,7 @@ def test_an_engine_that_has_images_takes_any_name_of_one(image: str) -> None:
     [
         *("numpy", "numpy>=1; python_version > '3'", "--index-url https://host/simple", "-e git+https://host/a/b"),
         *("-c a<2", "/code/wheels/a.whl # content /x", "-e /code # content 1", "a @ file:///code/a.whl"),
-        "--find-links /code/w",
+        *("--find-links /code/w", "-f '/code/a b'", 'numpy; sys_platform == "linux"'),
     ],
 )
 def test_an_engine_that_has_images_takes_requirements_and_files_that_come_with_the_code(line: str) -> None:
@@ -50,6 +50,9 @@ def test_an_engine_without_images_takes_a_job_without_one() -> None:
         (WITH | {"requirements": ("a @ file:///x/a.whl",)}, True, "requirements", "do not see /x/a.whl"),
         (WITH | {"requirements": ("-e /x/a[b] # content 1",)}, True, "requirements", "do not see /x/a[.]"),
         (WITH | {"requirements": ("--find-links=/x",), "source_dir": CODE}, True, "requirements", "do not see /x[.]"),
+        (WITH | {"requirements": ('-f "/data/wheels"',)}, True, "requirements", "do not see /data/wheels[.]"),
+        (WITH | {"requirements": ("'/a b/c.whl'",)}, True, "requirements", "do not see /a b/c.whl[.]"),
+        (WITH | {"requirements": ("--find-links='file:///a b/'",)}, True, "requirements", "do not see /a b/[.]"),
         (WITH | {"requirements": ("/code/../x",), "source_dir": CODE}, True, "requirements", "do not see /code/../x"),
         (WITH | {"python": "/py", "python_named": True}, True, "python", "/py is an interpreter of this machine"),
     ],

@@ -243,3 +243,43 @@ def test_a_job_without_keep_alive_says_that_it_ends_the_pool_it_takes() -> None:
     why = placement.place(a_spec(keep_alive=0), pool.key, world, LIMITS, NOW).why
     assert why.start == "warm"
     assert "This job asks for no keep-alive, so the pool ends with it." in why.notes
+
+
+def test_hosts_of_another_engine_on_this_machine_take_their_share_of_it() -> None:
+    """A container and a process would each be given the whole machine, and the same GPU."""
+    kind = (InstanceGroup(instance_type="ml.p3.2xlarge"),)
+    other = a_cluster("d1", key=a_key(engine="ships", instance_groups=kind), state=ClusterState.IN_USE, job="j")
+    other = replace(other, gpus={"algo-1": (0,)})
+    wish = a_spec(instance_groups=kind)
+    decision = place(wish, placement.World(others=(other,)))
+    assert isinstance(decision, placement.Wait)
+    assert "are busy" in decision.why.sentence
+    two = replace(LIMITS, gpus=2, cpus=64, memory_gib=256.0)
+    decision = place(wish, placement.World(others=(other,)), two)
+    assert isinstance(decision, placement.Launch)
+    assert decision.gpus == {"algo-1": (1,)}
+    elsewhere = placement.World(others=(other,), bounded=False)
+    assert isinstance(place(wish, elsewhere), placement.Launch)
+
+
+def test_an_idle_pool_of_another_engine_makes_room_and_is_no_pool_that_was_passed_over() -> None:
+    idle = a_cluster("d1", key=a_key(engine="ships"))
+    full = replace(LIMITS, max_hosts=1)
+    decision = place(a_spec(), placement.World(others=(idle,)), full)
+    assert isinstance(decision, placement.Wait)
+    assert decision.evict == ("d1",)
+    assert place(a_spec(), placement.World(others=(idle,))).why.differences == ()
+
+
+@pytest.mark.parametrize("state", [ClusterState.RELEASING, ClusterState.AVAILABLE])
+def test_a_pool_of_its_own_engine_makes_room_before_one_of_another_that_may_be_away(state: ClusterState) -> None:
+    elsewhere = replace(a_cluster("d1", key=a_key(engine="ships"), state=state), expires_at=NOW + 1)
+    own = a_cluster("c1", key=a_key(role="other"))
+    world = placement.World(clusters=(own,), others=(elsewhere,))
+    decision = place(a_spec(), world, replace(LIMITS, max_hosts=2))
+    assert isinstance(decision, placement.Wait)
+    assert decision.evict == ("c1",)
+    two = a_spec(instance_groups=(InstanceGroup(instance_count=2),))
+    also = place(two, world, replace(LIMITS, max_hosts=2))
+    assert isinstance(also, placement.Wait)
+    assert also.evict == (("c1",) if state is ClusterState.RELEASING else ("c1", "d1"))

@@ -11,6 +11,8 @@ from draws import a_job, a_spec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_smx.agent.contract import distribution, scriptmode
+from jupyter_smx.agent.place import Place
 from jupyter_smx.controller.runspec import run_spec
 from jupyter_smx.model.channel import Channel, Payload
 from jupyter_smx.model.distribution import Distribution
@@ -131,6 +133,34 @@ def test_what_meets_in_folders_of_hosts_is_refused_where_they_do_not_see_each_ot
     assert refused.value.cure
     reach.check(two, same_paths=True)
     reach.check(a_spec(**wish), same_paths=False)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([flag for flag, _ in distribution.RUNNERS]),
+        st.sampled_from(["true", "false", "1", "0", '""', '"x"', "x", "null"]),
+    ),
+    st.sampled_from(["train", "process"]),
+    st.sampled_from(["v2", "v3"]),
+)
+def test_by_hyperparameters_exactly_that_is_refused_which_hosts_would_start_by_mpi(
+    flags: dict[str, str], kind: str, contract: str
+) -> None:
+    two = a_spec(
+        kind=kind, contract=contract, hyperparameters=flags, instance_groups=(InstanceGroup(instance_count=2),)
+    )
+    hosts = ["algo-1", "algo-2"]
+    group = {"instance_group_name": "all", "instance_type": "local", "hosts": hosts}
+    place = Place("algo-1", hosts, [group], "all", "local", cpus=1, gpus=0)
+    told = {"kind": kind, "contract": contract, "hyperparameters": flags, "distribution": "", "processes": None}
+    found = distribution.chosen(scriptmode.complete({"source": "pass", **told}), place)
+    try:
+        reach.check(two, same_paths=False)
+    except ValidationError:
+        assert found is not None
+        assert found.runner == "mpi"
+    else:
+        assert found is None or found.runner != "mpi"
 
 
 @pytest.mark.parametrize(

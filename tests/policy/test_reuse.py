@@ -23,8 +23,10 @@ SAID = {"name": "group name", "instance_type": "instance type", "instance_count"
 def mutations() -> list[tuple[str, ReuseKey]]:
     """Change each field of the key, and each field of its group, and say the word that must be in the answer."""
     key = a_key()
-    plain = [field.name for field in fields(ReuseKey) if field.name not in {"instance_groups", "environment", "image"}]
+    special = {"instance_groups", "environment", "image", "network_isolation"}
+    plain = [field.name for field in fields(ReuseKey) if field.name not in special]
     rows = [(name, replace(key, **{name: "another"})) for name in plain]
+    rows.append(("network isolation", replace(key, network_isolation=True)))
     rows.append(("environment", replace(key, environment=PythonEnvironment(requirements=("another",)))))
     rows.append(("image", replace(key, image=Image(name="train:1", id="sha256:11"))))
     group = key.instance_groups[0]
@@ -39,7 +41,8 @@ def test_the_mutations_below_touch_every_field_there_is() -> None:
     assert {*OTHER_GROUP, "until"} == {field.name for field in fields(InstanceGroup)}
     helper = (InstanceGroup(name="a"), InstanceGroup(name="b", until="a"))
     assert not any(group.until for group in reuse.reuse_key(a_spec(instance_groups=helper), "me").instance_groups)
-    assert {name for name, _ in mutations()} >= {f.name for f in fields(ReuseKey)} - {"instance_groups"}
+    named = {name.replace(" ", "_") for name, _ in mutations()}
+    assert named >= {f.name for f in fields(ReuseKey)}
 
 
 @pytest.mark.parametrize(("named", "other"), mutations(), ids=lambda value: value if isinstance(value, str) else "")

@@ -81,7 +81,7 @@ def _rehearse(cradle: Cradle) -> None:
     with ours, theirs:
         spec = scriptmode.complete(dict(_REHEARSAL, kind="train"))
         ours.sendall(wire.encode({"spec": spec, "folder": folder}))
-        job = running.Job(theirs, wire.receive(theirs).header, place, cradle.notes)
+        job = running.Life(theirs, wire.receive(theirs).header, place, cradle.notes)
         job.furnish()
         job.main.__dict__.update(cell.unpack(None))
         cell.execute(cell.load(spec["source"], spec["filename"], job.main), job.main, job.first_line, cell.Ending())
@@ -123,7 +123,7 @@ def live(sock: socket.socket, cradle: Cradle) -> None:
             message = wire.receive(sock).header
         except (EOFError, OSError):
             os._exit(0)
-        job = running.Job(sock, message, cradle.place, cradle.notes)
+        job = running.Life(sock, message, cradle.place, cradle.notes)
         return job.run(job.make_ready)
 
     running.to_the_end(sock, begin)

@@ -7,11 +7,10 @@ import itertools
 import os
 import shutil
 import socket
-import sys
 from typing import Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.birth import running
+from jupyter_smx.agent.birth import telling
 from jupyter_smx.agent.birth.demand import QUIET, Demand
 from jupyter_smx.agent.birth.offspring import SIGHT, Child, Zygote
 from jupyter_smx.agent.birth.preload import Preload
@@ -204,7 +203,7 @@ class Nursery:
             self._current = self._launch([])
         except OSError as error:
             self.trouble = error
-            sys.stderr.write(f"zygote: {error}\n")
+            process.note(f"zygote: {error}")
             self._loop.later(_RETRY, lambda: self._serve_anew(modules))
             return
         self.park()
@@ -259,7 +258,7 @@ class Nursery:
                 self._current.control.sendmsg([frame], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
         except OSError as error:
             self.trouble = error
-            sys.stderr.write(f"park: {error}\n")
+            process.note(f"park: {error}")
             ours.close()
             self._loop.later(_RETRY, self.park)
             return False
@@ -362,7 +361,7 @@ class Nursery:
             for frame in wire.Decoder().feed(data[:size]):
                 self._on_imported(one, frame.header)
             return True
-        size = running.FIRST_LINE.size if tag == running.FIRST_LINE_TAG else 1
+        size = telling.FIRST_LINE.size if tag == telling.FIRST_LINE_TAG else 1
         if len(data) < size:
             return False
         one.buffer = data[size:]

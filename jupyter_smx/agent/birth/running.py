@@ -6,12 +6,11 @@ import contextlib
 import json
 import os
 import socket
-import struct
 import sys
 import traceback
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NoReturn
 
-from jupyter_smx.agent.birth import reborn
+from jupyter_smx.agent.birth import reborn, telling
 from jupyter_smx.agent.code import belated, cell, imports, requirements, sourcedir
 from jupyter_smx.agent.contract import distribution, entry, script, scriptmode, tfconfig
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
@@ -28,13 +27,6 @@ _SETTABLE = "a name holds no =, neither it nor its value a NUL, and all letters 
 
 NAME = "smx-job"
 """How the system's lists of processes call it."""
-BROKEN = 70
-"""Exit code of a child that could not make itself ready."""
-
-# The only message of a running job to the agent: two doubles, awake and first line. Binary, for it delays the user.
-FIRST_LINE = struct.Struct(">Bdd")
-FIRST_LINE_TAG = 1
-ENDING = b"\x02"
 
 
 def _write(path: str, text: str) -> None:
@@ -76,7 +68,7 @@ def show_lines(log: int) -> None:
             reconfigure(line_buffering=True, encoding="utf-8", errors="backslashreplace")
 
 
-class Job:
+class Life:
     """What the process of a job does."""
 
     def __init__(self, sock: socket.socket, message: Dict[str, Any], place: Place, notes: List[str]) -> None:
@@ -142,7 +134,7 @@ class Job:
     def first_line(self) -> None:
         """Tell the agent that the user's code begins now; what it says is two moments."""
         with contextlib.suppress(OSError):
-            self.sock.send(FIRST_LINE.pack(FIRST_LINE_TAG, self.awake, cell.now()))
+            self.sock.send(telling.FIRST_LINE.pack(telling.FIRST_LINE_TAG, self.awake, cell.now()))
 
     def make_ready(self) -> None:
         """Bring everything that the code finds, with a new interpreter where this one knows other packages."""
@@ -294,12 +286,12 @@ class Job:
 
 def to_the_end(sock: socket.socket, live: Callable[[], int]) -> NoReturn:
     """Leave this process with the exit code that a job's life gives."""
-    code, born = BROKEN, os.getpid()
+    code, born = telling.BROKEN, os.getpid()
     try:
         code = live()
         if os.getpid() == born:  # a script that was forked beside what serves it is not all of the job
             with contextlib.suppress(OSError):
-                sock.send(ENDING)
+                sock.send(telling.ENDING)
     except BaseException:  # noqa: BLE001 - border: whatever happens, this process must not go on as a second zygote
         traceback.print_exc()
         cell.flush()
@@ -308,13 +300,13 @@ def to_the_end(sock: socket.socket, live: Callable[[], int]) -> NoReturn:
 
 
 def live_again(words: List[str]) -> NoReturn:
-    """Go on where :meth:`Job.make_ready` began anew."""
+    """Go on where :meth:`Life.make_ready` began anew."""
     sock = socket.socket(fileno=int(words[0]))
 
     def begin() -> int:
         state = reborn.recall(sock, int(words[1]))
         show_lines(os.dup(1))
-        job = Job(sock, state["message"], Place(**state["place"]), state["notes"])
+        job = Life(sock, state["message"], Place(**state["place"]), state["notes"])
         job.awake = state["awake"]
         for name in imports.ours():
             sys.modules.pop(name, None)

@@ -26,6 +26,8 @@ _READ_AT_IMPORT = (
 _ONCE = {"datasets": "datasets.config"}
 """Packages that tell compiled ones of their types, which these are told of once; and what reads their settings."""
 _READ_WHEN_NEEDED = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+_MESSAGES = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
+"""Of what protobuf makes the classes of messages; old generated code works with ``python`` only."""
 
 
 def obey(wished: Dict[str, str], inherited: Mapping[str, str], at: int, code: List[str]) -> List[str]:
@@ -39,13 +41,14 @@ def obey(wished: Dict[str, str], inherited: Mapping[str, str], at: int, code: Li
     _begin_again(new)
     _choose_backend(new.get("MPLBACKEND", ""))
     _forget_readers(new)
+    said = _choose_messages(new.get(_MESSAGES, ""))
     if "PYTHONPATH" not in wished:
-        return []
+        return said
     entries = [os.path.abspath(entry) for entry in wished["PYTHONPATH"].split(os.pathsep) if entry]
     sys.path[at:at] = entries
     os.environ["PYTHONPATH"] = os.pathsep.join([*code, *entries])
     kept = sourcedir.forget_modules(entries, keep=imports.compiled())
-    return [
+    return said + [
         f"environment: PYTHONPATH has another {name}, but this host has imported one already and it has compiled "
         "parts, which no process can change; name that other one in --requirements."
         for name in sorted(kept)
@@ -70,6 +73,22 @@ def _choose_backend(name: str) -> None:
         matplotlib.rcParams["backend"] = name
     except ValueError as error:
         raise RefusalError(f"environment: MPLBACKEND is {name!r}, which matplotlib does not take: {error}") from error
+
+
+def _choose_messages(implementation: str) -> List[str]:
+    """Let the next import of protobuf choose again, where nothing compiled has classes of its first choice."""
+    chosen = sys.modules.get("google.protobuf.internal.api_implementation")
+    if not implementation or chosen is None or chosen.Type() == implementation:
+        return []
+    users = imports.needing({"google"})
+    bound = sorted(users & imports.compiled() - {"google"})
+    if not bound:
+        imports.forget(users)
+        return []
+    held = f"{', '.join(bound)}, which no process can load twice; have the administrator name google in preload_never."
+    return [
+        f"environment: {_MESSAGES} is {implementation}, but this host has imported google.protobuf already, and {held}"
+    ]
 
 
 def _forget_readers(new: Mapping[str, str]) -> None:

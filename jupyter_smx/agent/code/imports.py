@@ -15,7 +15,8 @@ from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Set
 
 STDLIB: FrozenSet[str] = frozenset(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
 _STDLIB_FOLDER = os.path.dirname(os.__file__)
-_MACHINERY = ("importlib", "_frozen_importlib", "_frozen_importlib_external", "jupyter_smx")
+_MACHINERY = ("importlib", "_frozen_importlib", "_frozen_importlib_external", "jupyter_smx", "__main__")
+"""Who imports for others; the main module of a zygote is our own start."""
 _LOOKS_ALWAYS = (3, 11)
 """Older Pythons look at the spec in import statements, and not in :func:`importlib.import_module`."""
 _COMPILED = tuple(EXTENSION_SUFFIXES)
@@ -172,8 +173,8 @@ def compiled() -> Set[str]:
 
 
 def forget(roots: Set[str]) -> None:
-    """Let the next import load packages again."""
-    for name in [name for name in sys.modules if root(name) in roots]:
+    """Let the next import load packages again, but no script: nobody could load that."""
+    for name in [name for name in sys.modules if root(name) in roots and name != "__main__"]:
         del sys.modules[name]
 
 

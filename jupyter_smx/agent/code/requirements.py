@@ -63,7 +63,7 @@ def install(spec: Dict[str, Any], place: Place, code: str) -> bool:
     _call([*pip, "--disable-pip-version-check", *cache, *_written(home, lines)], code)
     added = _appear(packages)
     entry.put_on_path(code, added, os.path.join(home, "bin"))
-    return any(_is_another(name, added) for folder in added for name in sourcedir.own_modules(folder))
+    return any(_have_another(folder, added) for folder in added)
 
 
 def _moved(line: str, theirs: str, code: str) -> str:
@@ -130,6 +130,21 @@ def _appear(packages: str) -> List[str]:
         return [path for path in sys.path if path not in before]
     finally:
         sys.path[:] = before
+
+
+def _have_another(folder: str, added: List[str], package: str = "") -> bool:
+    """Say whether this process has imported another one of what lies in ``folder``, which is that of ``package``.
+
+    A folder without ``__init__.py`` is a part of a namespace (``google`` of ``google.protobuf``): it is nobody's, so
+    what counts is what lies in it, as far as this process knows the namespace.
+    """
+    if any(_is_another(f"{package}{name}", added) for name in sourcedir.own_modules(folder)):
+        return True
+    return any(
+        _have_another(os.path.join(folder, name), added, f"{package}{name}.")
+        for name in sourcedir.namespaces(folder)
+        if f"{package}{name}" in sys.modules
+    )
 
 
 def _is_another(name: str, folders: List[str]) -> bool:

@@ -173,17 +173,29 @@ def trim(trees: str, trash: str) -> None:
 
 def own_modules(folder: str) -> List[str]:
     """Name the modules and packages in a folder that Python would import before any others."""
+    return list(dict.fromkeys(name for entry in _entries(folder) for name in _module(entry)))
+
+
+def namespaces(folder: str) -> List[str]:
+    """Name the folders in a folder that may be parts of a namespace, in which packages of several owners lie."""
+    return [entry.name for entry in _entries(folder) if entry.is_dir() and not _is_package(entry)]
+
+
+def _entries(folder: str) -> List["os.DirEntry[str]"]:
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        return sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
         return []
-    return list(dict.fromkeys(name for entry in entries for name in _module(entry)))
 
 
 def _module(entry: "os.DirEntry[str]") -> Iterator[str]:
     # A folder without __init__.py gives way to a package of its name anywhere else.
-    if entry.name.endswith(_SUFFIXES) or os.path.isfile(os.path.join(entry.path, "__init__.py")):
+    if entry.name.endswith(_SUFFIXES) or _is_package(entry):
         yield entry.name.split(".", 1)[0]
+
+
+def _is_package(entry: "os.DirEntry[str]") -> bool:
+    return os.path.isfile(os.path.join(entry.path, "__init__.py"))
 
 
 def forget_modules(folders: List[str], keep: AbstractSet[str] = frozenset()) -> Set[str]:

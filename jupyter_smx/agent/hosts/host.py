@@ -243,7 +243,7 @@ class Host:
                 sourcedir.make_ready(self.folder.trees)
         if self.store().needs_emptying():
             self.store().empty()
-        return dict(clean.empty_trash(self.folder))
+        return clean.empty_trash(self.folder)
 
     def forget(self, name: str) -> None:
         """Remove a finished job's folder; it goes to the trash at once and is deleted when there is time."""
@@ -310,14 +310,14 @@ class Host:
 
 def leave(code: int) -> None:
     """End this process without ceremony."""
-    sys.stderr.flush()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
     os._exit(code)
 
 
 def say(text: str) -> None:
     """Write a line to the agent's log."""
-    sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} agent {os.getpid()} {text}\n")
-    sys.stderr.flush()
+    process.note(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} agent {os.getpid()} {text}")
 
 
 def place_of(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isolation) -> Place:

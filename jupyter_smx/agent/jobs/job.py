@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.birth import running
+from jupyter_smx.agent.birth import telling
 from jupyter_smx.agent.channels import archive
 from jupyter_smx.agent.code import packages, sourcedir
 from jupyter_smx.agent.contract import failure, script
@@ -88,7 +88,19 @@ class Job:
 
     @surely
     def start(self) -> None:
-        """Copy the inputs and a large folder of code, if there are any, and run."""
+        """Make room where the disk is full, copy the inputs and a large folder of code, if there are any, and run."""
+        if disk.is_full(self.host.folder.trash):
+            # What deletes the leavings of the last job may not have come far, and this one would find no room.
+            self._staging = Errand(self.host.loop, lambda: clean.empty_trash(self.host.folder), self._has_room)
+        else:
+            self._prepare()
+
+    @surely
+    def _has_room(self, _result: Optional[Dict[str, Any]], _error: str) -> None:
+        self._staging = None
+        self._prepare()
+
+    def _prepare(self) -> None:
         is_large = sourcedir.takes_long(self.spec["source_dir"], self.host.folder.trees)
         self._puts_code = is_large and self._code_folder().startswith(self.host.folder.ml)
         if not self.spec["channels"] and not self._puts_code and not self._checkpoints.is_wanted():
@@ -162,12 +174,12 @@ class Job:
     # News of the child
 
     def _heard(self, tag: int, data: bytes) -> None:
-        if tag == running.FIRST_LINE_TAG:
-            _tag, awake, first_line = running.FIRST_LINE.unpack(data)
+        if tag == telling.FIRST_LINE_TAG:
+            _tag, awake, first_line = telling.FIRST_LINE.unpack(data)
             self.at.update(awake=awake, first_line=first_line)
             moments = {name: self.at[name] for name in ("received", "awake", "first_line")}
             self.tell("first_line", at=moments)
-        elif data == running.ENDING:
+        elif data == telling.ENDING:
             self._reported = True
             self.host.nursery.park_the_first()
             self._sampler.finish()
@@ -254,7 +266,7 @@ class Job:
         self._grew()
         report = spool.read_json(self.host.spool.path(self.id, spool.REPORT))
         self.report = dict(report or {}, **{name: value for name, value in self.report.items() if value})
-        if report is None and self.at["awake"] is None and self.status == running.BROKEN << 8:
+        if report is None and self.at["awake"] is None and self.status == telling.BROKEN << 8:
             why = disk.which_is_full(self.host.disks(self.id)) or "Its log says why."
             self.report["refused"] = f"host: the job's process could not make itself ready. {why}"
         if report is None and self._reported:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import sys
-import traceback
 from typing import Any, Callable
+
+from jupyter_smx.agent.system import process
 
 
 def surely(step: Callable[..., None]) -> Callable[..., None]:
@@ -16,7 +16,7 @@ def surely(step: Callable[..., None]) -> Callable[..., None]:
         try:
             step(job, *arguments)
         except Exception as error:  # noqa: BLE001 - border: the callbacks of a job
-            sys.stderr.write(traceback.format_exc())
+            process.show(error)
             job.break_off(error)
 
     return sure

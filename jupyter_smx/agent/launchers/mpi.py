@@ -7,6 +7,7 @@ runs them in its own world, and its part is over when they are.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import os
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, Callable, Dict, List
+from typing import TYPE_CHECKING, Callable, Dict, Iterator, List
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.contract import distribution
@@ -61,14 +62,30 @@ def _need(program: str) -> str:
     return path
 
 
-def _remote_shell(job: str) -> str:
-    """Write the program that mpirun calls as it would call ssh; its name must have no blanks."""
-    path = os.path.join(tempfile.mkdtemp(prefix="smx-mpi-"), "reach")
+def _remote_shell(path: str, job: str) -> None:
+    """Write the program that mpirun calls as it would call ssh; it says its own name first."""
     text = f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -I {shlex.quote(process.entry())} reach {shlex.quote(job)}"
     with open(path, "w", encoding="utf-8") as file:
-        file.write(text + ' "$@"\n')
+        file.write(text + ' "$0" "$@"\n')
     os.chmod(path, 0o700)
-    return path
+
+
+@contextlib.contextmanager
+def _remote_shell_there(path: str, job: str) -> Iterator[None]:
+    """Have that program on a host that the leading one reaches: hosts have a ``/tmp`` of their own, mostly.
+
+    mpirun tells Open MPI there its name as well, and where nothing has that name Open MPI does not begin.
+    """
+    folder = os.path.dirname(path)
+    if os.path.exists(folder):  # the hosts share it
+        yield
+        return
+    os.makedirs(folder, mode=0o700)
+    try:
+        _remote_shell(path, job)
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def lead(words: List[str], script: List[str], found: distribution.Distribution, job: str) -> int:
@@ -77,7 +94,9 @@ def lead(words: List[str], script: List[str], found: distribution.Distribution, 
     :raises RefusalError: this machine has no Open MPI, or the job's Python no mpi4py.
     """
     mpirun = _need("mpirun")
-    shell = _remote_shell(job)
+    # In a folder whose name has no blanks: mpirun takes what follows one for another word.
+    shell = os.path.join(tempfile.mkdtemp(prefix="smx-mpi-"), "reach")
+    _remote_shell(shell, job)
     own = ["-mca", "plm_rsh_agent", shell, "-mca", "orte_leave_session_attached", "1"]
     command = [mpirun, *own, *words, sys.executable, "-m", "mpi4py", *script]
     try:
@@ -107,21 +126,22 @@ def wait_at_door(job: str, first_line: Callable[[], None]) -> int:
     with visitor:
         asked: Dict[str, str] = wire.receive(visitor).header
         first_line()
-        done = subprocess.run(["/bin/sh", "-c", asked["command"]], check=False)
+        with _remote_shell_there(asked["program"], job):
+            done = subprocess.run(["/bin/sh", "-c", asked["command"]], check=False)
         visitor.sendall(wire.encode({"code": done.returncode}))
     return 0
 
 
 def reach(words: List[str]) -> int:
-    """Be what mpirun calls instead of ssh: ``JOB_FOLDER HOST WORDS…``; gives the exit code of the words there."""
-    job, host, command = words[0], words[1], " ".join(words[2:])
+    """Be what mpirun calls instead of ssh: ``JOB_FOLDER PROGRAM HOST WORDS…``; gives the exit code of those words."""
+    job, program, host, command = words[0], words[1], words[2], " ".join(words[3:])
     folder, until = door.folder_of(job, host), time.monotonic() + door.PATIENCE
     while time.monotonic() < until:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             if not door.enters(connection, folder, _DOOR):
                 time.sleep(door.LOOK_AGAIN)
                 continue
-            connection.sendall(wire.encode({"command": command}))
+            connection.sendall(wire.encode({"command": command, "program": program}))
             try:
                 code = int(wire.receive(connection).header["code"])
             except (EOFError, OSError):

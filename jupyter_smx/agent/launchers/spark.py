@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import secrets
 import shutil
 import signal
 import socket
@@ -243,7 +242,7 @@ def _lead(cluster: _Cluster, configuration: spark_settings.Wished) -> bool:
     too_large = spark_settings.too_large(wanted, offers)
     if too_large:
         raise RefusalError(too_large)
-    secret, port = secrets.token_hex(32), _free_port(settings.host)
+    secret, port = os.urandom(32).hex(), _free_port(settings.host)
     master, name = spark_settings.address(settings.host, port), os.path.basename(script.script_name(part.spec))
 
     def properties(known: Settings) -> Dict[str, str]:

@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 import time
-import uuid
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent.code import cell, imports
@@ -125,7 +124,7 @@ def launch(words: List[str], script: List[str], ranks: Ranks, first_line: Callab
     asked = run.parse_args([*words, *script])
     if "--master_addr" not in words:
         # As torchrun does alone on one host: a free port, so that two jobs of one machine do not meet.
-        asked.rdzv_backend, asked.rdzv_endpoint, asked.rdzv_id = "c10d", "localhost:0", str(uuid.uuid4())
+        asked.rdzv_backend, asked.rdzv_endpoint, asked.rdzv_id = "c10d", "localhost:0", os.urandom(16).hex()
     elif asked.node_rank:
         _await_leader(asked.master_addr, asked.master_port)
     config, _command, _words = run.config_from_args(asked)

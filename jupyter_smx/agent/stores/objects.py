@@ -5,12 +5,10 @@ A prefix is a piece of text and no folder: ``s3://b/tr`` means every key that be
 
 from __future__ import annotations
 
-import html
 import itertools
 import json
 import re
 from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
-from urllib.parse import unquote, urljoin, urlsplit
 
 from jupyter_smx.agent.refusal import RefusalError
 
@@ -66,6 +64,9 @@ def url_of(name: str, path: str, source: str) -> str:
 
 def pages(links: Iterable[str], folder: str) -> List[str]:
     """Give the pages below ``folder`` among the links of a listing: none with a query, as those that only sort it."""
+    import html  # noqa: PLC0415 - for the web alone: each start of a host would wait for it, and it is large
+    from urllib.parse import urljoin, urlsplit  # noqa: PLC0415 - as above
+
     plain = [html.unescape(link) for link in links]
     found = {urljoin(folder, urlsplit(link).path) for link in plain if "?" not in link and "#" not in link}
     return sorted(url for url in found if url.startswith(folder) and not url.endswith("/"))
@@ -89,6 +90,8 @@ def named(found: List[Object], source: str) -> List[Object]:
 
     Keys that end with a slash stand for folders, and hold nothing.
     """
+    from urllib.parse import unquote, urlsplit  # noqa: PLC0415 - as above
+
     start, archive = chain(source)
     if protocol(source) in _WEB and not source.endswith("/"):
         return [one._replace(name=unquote(urlsplit(one.url).path).rsplit("/", 1)[-1] or "index") for one in found]

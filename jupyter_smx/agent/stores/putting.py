@@ -203,6 +203,10 @@ def _keep(writer: str, folders: servers.Folders, system: Any, top: str, row: Lis
         folders.make(system, folder)
         servers.write(system, path, target, writer, is_same=lambda: _be_same(path, stamp))
 
+    def again() -> None:
+        folders.make(system, folder)
+        work()
+
     try:
         work()
     except (FileNotFoundError, ftplib.Error) as error:  # FTP has no word for it
@@ -212,8 +216,7 @@ def _keep(writer: str, folders: servers.Folders, system: Any, top: str, row: Lis
             raise _NoPlaceError from error
         # It was never there, or another host found it empty meanwhile.
         folders.forget(folder)
-        folders.make(system, folder)
-        _once_more(work, path)
+        _once_more(again, path)
 
 
 def _once_more(work: Callable[[], None], path: str) -> None:

@@ -11,6 +11,7 @@ import ftplib
 import hashlib
 import os
 import queue
+import re
 import shutil
 import threading
 from typing import Any, Callable, Dict, Iterator, Sequence, Set, Tuple
@@ -23,6 +24,8 @@ _ANSWERS = 120.0
 """Seconds in which S3 takes a part and answers."""
 _BEFORE = "-before-"
 """What stands between such a name and the file's own in the name of what is replaced, where that takes two renames."""
+_ASIDE = re.compile(rf"{re.escape(looking.PART)}(.+?)-[0-9a-f]{{16}}(?:{_BEFORE}(.+))?", re.DOTALL)
+"""Such a name: its writer, whose own name may have anything in it, and the file that is replaced, if it is that."""
 
 
 def protocols(system: Any) -> Sequence[str]:
@@ -149,12 +152,16 @@ def sweep(system: Any, top: str, found: Dict[str, Any], writer: str) -> Dict[str
     whole = {name: info for name, info in found.items() if name not in aside}
     for name, info in aside.items():
         folder, slash, last = name.rpartition("/")
-        before = folder + slash + last.partition(_BEFORE)[2]
+        parts = _ASIDE.fullmatch(last)
+        if parts is None:
+            continue
+        theirs, replaced = parts.groups()
+        before = f"{folder}{slash}{replaced}"
         with contextlib.suppress(Exception):  # the rest only takes room
-            if _BEFORE in last and before not in whole:
+            if replaced and before not in whole:
                 system.ftp.rename(f"{top}/{name}", f"{top}/{before}")
                 whole[before] = info
-            elif writer and last.startswith(f"{looking.PART}{writer}-"):
+            elif theirs == writer:
                 system.rm_file(f"{top}/{name}")
     return whole
 

@@ -7,7 +7,7 @@ import ctypes
 import os
 import shutil
 import stat
-from typing import Dict, List, NamedTuple, Set
+from typing import Any, Dict, List, NamedTuple, Set
 
 from jupyter_smx.agent.system import process
 from jupyter_smx.agent.system.folder import QUEUES, RENEWED, SKELETON, TMP_MODE, HostFolder, is_folder, keeps
@@ -233,7 +233,7 @@ def renew(folder: HostFolder, batch: str) -> None:
         folder.make_what_jobs_use()
 
 
-def empty_trash(folder: HostFolder) -> Dict[str, object]:
+def empty_trash(folder: HostFolder) -> Dict[str, Any]:
     """Delete what earlier jobs wrote."""
     clear(folder.trash)
     return {}

@@ -59,6 +59,12 @@ def is_scarce(path: str) -> bool:
     return room.f_bavail * room.f_frsize < _LARGE or (room.f_files > 0 and room.f_favail < _MANY)
 
 
+def is_full(path: str) -> bool:
+    """Say whether there is no room at all."""
+    found = _state(path)
+    return found is not None and bool(found[1])
+
+
 def which_is_full(where: Places) -> str:
     """Name the places whose disk has no room, those of one disk together; '' when all have some."""
     names: Dict[int, List[str]] = {}

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sys
-import traceback
 from typing import Any, Callable, Dict, List, Optional, Set
 
 from jupyter_smx.agent.refusal import RefusalError
@@ -51,9 +50,8 @@ def _work(work: Callable[[], Dict[str, Any]], fd: int) -> None:
             except Exception as error:  # noqa: BLE001 - border: any failure of the work is an answer
                 json.dump({"error": f"{type(error).__name__}: {error}"}, pipe)
         code = 0
-    except BaseException:  # noqa: BLE001 - border: this process must not go on as a second agent
-        traceback.print_exc()
-        sys.stderr.flush()
+    except BaseException as error:  # noqa: BLE001 - border: this process must not go on as a second agent
+        process.show(error)
     finally:
         os._exit(code)
 
@@ -74,7 +72,8 @@ class Errand:
 
     def _begin(self, work: Callable[[], Dict[str, Any]]) -> None:
         ours, theirs = os.pipe()
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):  # the log may lie on a full disk
+            sys.stderr.flush()
         try:
             pid = os.fork()
         except OSError:

@@ -8,10 +8,10 @@ import os
 import selectors
 import signal
 import socket
-import sys
 import time
-import traceback
 from typing import Callable, Dict, List, Optional, Tuple
+
+from jupyter_smx.agent.system import process
 
 READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
@@ -87,9 +87,8 @@ class Loop:
     def _call(callback: Callable[..., None], *arguments: int) -> None:
         try:
             callback(*arguments)
-        except Exception:  # noqa: BLE001 - the border of the loop: one job's trouble must not end the host
-            sys.stderr.write(traceback.format_exc())
-            sys.stderr.flush()
+        except Exception as error:  # noqa: BLE001 - the border of the loop: one job's trouble must not end the host
+            process.show(error)
 
     def watch(self, fd: int, events: int, callback: Callback, on_write: Optional[Callback] = None) -> None:
         """Call back when ``fd`` is readable, and ``on_write`` when it is writable; replaces what was asked before."""

@@ -1,0 +1,78 @@
+"""GPUs of a host: how a daemon is asked for those that are its own, and what it says where it can give none. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.model.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jupyter_smx.engines.base import ClusterRequest, HostPlan
+    from jupyter_smx.engines.docker_kind import Kind
+
+_PODMAN_SINCE = (5, 4)
+_CDI = "nvidia.com/gpu="
+_ALL = "all"
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_NO_GPU = re.compile(
+    r"could not select device driver|gpu vendor|nvidia-container|cdi device|unknown device", re.IGNORECASE
+)
+"""Words of daemons whose machine, or whose toolkit, has no such GPU; they come when a container starts."""
+
+
+def visible(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Name the GPUs that this process sees, in its order, where that is not all of them as they are numbered."""
+    return tuple(filter(None, (word.strip() for word in environ.get(_VISIBLE, "").split(","))))
+
+
+def asked(kind: Kind, devices: Sequence[int], seen: Sequence[str]) -> dict[str, Any]:
+    """Ask for the GPUs of one host, by number or, of those that this process was given, by what that calls them.
+
+    Never for a count: Docker takes the first so many then, for each host the same ones.
+    """
+    names = [seen[number] if number < len(seen) else str(number) for number in devices] or [_ALL]
+    if kind.podman:
+        return {"Driver": "cdi", "DeviceIDs": [f"{_CDI}{name}" for name in names]}
+    which: dict[str, Any] = {"DeviceIDs": names} if devices else {"Count": -1}
+    return {"Driver": "", **which, "Capabilities": [["gpu"]]}
+
+
+def check(kind: Kind, request: ClusterRequest) -> None:
+    """Refuse what the daemon would take and not do.
+
+    :raises RefusedError: GPUs from a Podman that gives none.
+    """
+    wish = next((host for host in request.hosts if host.gpus), None)
+    if wish is not None and kind.podman and kind.podman < _PODMAN_SINCE:
+        version = ".".join(map(str, kind.podman))
+        raise RefusedError(
+            f"instance_type: Podman {version} gives containers no GPU.",
+            field="instance_type",
+            value=wish.instance_type,
+            rule="At its socket it gives GPUs from version 5.4 on, by NVIDIA's CDI, and none before.",
+            cure="Use a newer Podman or Docker, or an instance type without GPUs.",
+        )
+
+
+def refusal(kind: Kind, plan: HostPlan, words: str) -> RefusedError | None:
+    """Say that a daemon has no GPUs to give, where that is what its words mean; None where they mean another thing.
+
+    It is the same each time, so nobody tries again.
+    """
+    if not plan.gpus or not _NO_GPU.search(words):
+        return None
+    toolkit = (
+        "write /etc/cdi/nvidia.yaml with nvidia-ctk cdi generate"
+        if kind.podman
+        else "run nvidia-ctk runtime configure --runtime=docker, and restart Docker"
+    )
+    return RefusedError(
+        f"instance_type: {kind.name} gives the hosts of {plan.instance_type} no GPU ({words.strip().rstrip('.')}).",
+        field="instance_type",
+        value=plan.instance_type,
+        rule="Containers get GPUs through NVIDIA's container toolkit, which the daemon has to find.",
+        cure=f"Install nvidia-container-toolkit, {toolkit}; or ask for an instance type without GPUs.",
+    )

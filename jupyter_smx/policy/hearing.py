@@ -1,0 +1,183 @@
+"""What agents say, looked at before anything of it is believed. Pure.
+
+A job has the user of the agent on its host, so it can end that and say anything in its place: what does not have the
+form of a record, a greeting or an event is none, and what remains can be written down and read again.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from msgspec import Meta, Struct, ValidationError, convert
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LARGEST = 2**53
+"""What a browser can count to."""
+_LAST = 253_402_300_799.0
+"""The end of the year 9999, beyond which there are no dates."""
+_DEEPEST = 16
+
+_Count: TypeAlias = Annotated[int, Meta(ge=0, le=_LARGEST)]
+_Number: TypeAlias = Annotated[int, Meta(ge=-_LARGEST, le=_LARGEST)]
+_Moment: TypeAlias = Annotated[float, Meta(ge=0, le=_LAST)]
+_Moments: TypeAlias = dict[str, _Moment | None]
+
+
+class GarbledError(ValueError):
+    """What was said does not have the form that an agent gives it; the text says where."""
+
+
+class _Artifact(Struct, frozen=True):
+    name: str
+    path: str
+    size: _Count
+
+
+class _Exception(Struct, frozen=True):
+    type: str = ""
+    message: str = ""
+    traceback: str = ""
+    line: _Number | None = None
+
+
+class _Record(Struct, frozen=True):
+    """The end of a job on one host; what is not named here is read by whoever leaves out what does not fit."""
+
+    cause: str = "exit"
+    exit_code: _Number | None = None
+    signal: _Number | None = None
+    failure: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    exception: _Exception | None = None
+    at: _Moments = {}
+    log: _Count = 0
+    samples: _Count = 0
+    artifacts: list[_Artifact] = []
+    received: dict[str, _Count] = {}
+    errors: list[str] = []
+    left_behind: list[str] = []
+    modules: list[str] = []
+    packages: dict[str, str] = {}
+    notes: list[str] = []
+
+
+class _Preload(Struct, frozen=True):
+    loaded: list[str] = []
+    failed: dict[str, str] = {}
+
+
+class _Isolation(Struct, frozen=True):
+    mode: str = ""
+    reason: str = ""
+
+
+class _Facts(Struct, frozen=True):
+    """What an agent knows of one job."""
+
+    phase: str = ""
+    lease: _Count = 0
+    log: _Count = 0
+    samples: _Count = 0
+    at: _Moments = {}
+
+
+class _Greeting(Struct, frozen=True):
+    isolation: _Isolation = _Isolation()
+    preload: _Preload = _Preload()
+    python: str = ""
+    version: str = ""
+    deadline: _Moment | None = None
+    jobs: dict[str, _Facts] = {}
+
+
+class _Event(_Preload, frozen=True):
+    """Any event; each has some of these."""
+
+    event: str = ""
+    job: str = ""
+    lease: _Count = 0
+    at: _Moments = {}
+    total: _Count = 0
+    reason: str = ""
+
+
+class _Exited(_Event, frozen=True):
+    """That code has ended: the one event with a single moment."""
+
+    at: _Moment | None = None  # type: ignore[assignment]  # what only this event says in another form
+
+
+def record(said: object) -> dict[str, Any]:
+    """Give the record of an end; of what is none the record of a host that failed, which says why."""
+    try:
+        found = _believed(said, _Record)
+    except GarbledError as error:
+        told = f"The host left a record of the job's end that nobody can read: {error}."
+        return {"cause": "host", "failure": told}
+    if isinstance(said, dict) and "artifacts" in said:
+        # These are names of files, which are what they are.
+        found["artifacts"] = said["artifacts"]
+    return found
+
+
+def greeting(said: object) -> dict[str, Any]:
+    """Give a greeting.
+
+    :raises GarbledError: it is none.
+    """
+    return _believed(said, _Greeting)
+
+
+def event(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Give an event; the record in one is looked at by :func:`record`.
+
+    :raises GarbledError: it is none.
+    """
+    kind = _Exited if said.get("event") == "exited" else _Event
+    return {**_believed({name: what for name, what in said.items() if name != "record"}, kind), **_record_in(said)}
+
+
+def count(said: object) -> int:
+    """Give a number of bytes, 0 for what is none."""
+    return said if isinstance(said, int) and 0 <= said <= _LARGEST else 0
+
+
+def text(said: object) -> str:
+    """Give words that can be written down: half characters become what Python shows for them."""
+    return str(said).encode("utf-8", "backslashreplace").decode()
+
+
+def _record_in(said: Mapping[str, Any]) -> dict[str, Any]:
+    return {"record": record(said["record"])} if "record" in said else {}
+
+
+def _believed(said: object, kind: type[Struct]) -> dict[str, Any]:
+    plain = _plain(said, _DEEPEST) if isinstance(said, dict) else {}
+    try:
+        convert(plain if isinstance(said, dict) else said, kind)
+    except ValidationError as error:
+        raise GarbledError(str(error)) from error
+    return plain
+
+
+def _plain(said: Any, deepest: int) -> Any:
+    """Give what any reader of JSON reads again; what is too large, too deep or no number becomes None."""
+    if isinstance(said, str):
+        return text(said)
+    if isinstance(said, (int, float)):
+        return said if _can_be_written(said) else None
+    if isinstance(said, (dict, list)) and not deepest:
+        return None
+    if isinstance(said, dict):
+        return {text(name): _plain(what, deepest - 1) for name, what in said.items()}
+    if isinstance(said, list):
+        return [_plain(what, deepest - 1) for what in said]
+    return said
+
+
+def _can_be_written(number: float) -> bool:
+    return abs(number) <= _LARGEST if isinstance(number, int) else math.isfinite(number)

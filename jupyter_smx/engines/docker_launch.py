@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -64,7 +65,7 @@ class Launch:
         return self._network
 
     async def _make_network(self, wish: dict[str, Any]) -> str:
-        lock = self._folders.clusters / self._cluster / "network.lock"
+        lock = _lock_of(self._folders, self._cluster)
         try:
             await self._daemon.ask(lambda api: self._network_once(api, wish, lock), self._seconds)
         except DaemonError as problem:
@@ -282,6 +283,36 @@ async def ends_of(daemon: Daemon, labels: Sequence[str]) -> dict[str, str]:
         if told is not None:
             found[row["Labels"].get(docker_plan.HOST, "")] = obituary(told["State"], daemon.kind.program)
     return found
+
+
+async def network_is_made(folders: ClusterFolders, cluster: str, seconds: float) -> None:
+    """Wait until nobody makes a network for a cluster any more, once nothing may begin there.
+
+    A daemon lists a network while it still makes it. Who removes it then leaves half of one, which nobody can remove,
+    and with which Docker 20.10 does not start again.
+
+    :raises UnavailableError: it is still being made.
+    """
+    if not await asyncio.to_thread(_is_free, _lock_of(folders, cluster), seconds):
+        raise UnavailableError(
+            f"The network of cluster {cluster} is still being made after {seconds:g} s.",
+            rule="A network that is half made cannot be removed.",
+            cure="The release is tried again until it is gone.",
+            transient=True,
+        )
+
+
+def _is_free(lock: Path, seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    try:
+        with file_lock.held(lock, lambda: time.monotonic() > end) as is_held:
+            return is_held
+    except OSError:
+        return True  # without its folder nothing can be made either; and a disk that is away holds up no release
+
+
+def _lock_of(folders: ClusterFolders, cluster: str) -> Path:
+    return folders.clusters / cluster / "network.lock"
 
 
 async def remove_all(

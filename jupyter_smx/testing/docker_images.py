@@ -40,6 +40,7 @@ _PROGRAMS = (
 _LEFT_OUT = (
     *("config-*", "dist-packages", "ensurepip", "idlelib", "lib2to3", "site-packages"),
     *("test", "tests", "tkinter", "turtledemo"),
+    "*.opt-[12].pyc",  # what only a Python that is started with -O reads
 )
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _TOO_OLD = """\
@@ -138,6 +139,12 @@ def layers() -> dict[str, Layer]:
         "silent": _silent(),
         "elsewhere": _elsewhere(),
     }
+
+
+def size(images: Sequence[Image] = IMAGES) -> int:
+    """Count the bytes of their files; a daemon that loads them wants twice that, and room for what it writes."""
+    parts = layers()
+    return sum(parts[name].size() for name in {name for image in images for name in image.layers})
 
 
 def load(client: DockerClient, images: Sequence[Image] = IMAGES) -> list[str]:

@@ -70,10 +70,14 @@ class Layer:
         self.write(f"{folder}/.wh.{name}", "")
 
     def tree(self, folder: Path, leave_out: Sequence[str] = ()) -> None:
-        """Add all files below a folder of this machine at their own paths, but folders whose name fits a pattern."""
+        """Add all files below a folder of this machine at their own paths, but what has a name that fits a pattern."""
+
+        def wanted(name: str) -> bool:
+            return not any(fnmatch.fnmatch(name, pattern) for pattern in leave_out)
+
         for top, folders, files in os.walk(folder):
-            folders[:] = [name for name in folders if not any(fnmatch.fnmatch(name, pattern) for pattern in leave_out)]
-            for name in files:
+            folders[:] = filter(wanted, folders)
+            for name in filter(wanted, files):
                 path = Path(top, name)
                 if path.is_file():
                     self.file(os.fspath(path), path)
@@ -97,6 +101,10 @@ class Layer:
         beside = {path.parent / late for path in needed if path.name.startswith("libc.so") for late in _LATE}
         for library in sorted(needed | {path for path in beside if path.exists()}):
             self.file(os.fspath(library), library)
+
+    def size(self) -> int:
+        """Count the bytes of its files."""
+        return sum(entry.source.stat().st_size for entry in self._entries.values() if entry.source)
 
     def key(self) -> str:
         """Hash what goes in, by names, sizes and times, so that nobody need read it all to know that it is the same."""

@@ -2,91 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from fake_dockerd import IMAGE, answer, end, room, serving
+from fake_dockerd import IMAGE, end, serving
+from fake_engine import end_of, engine_at, live, up, wanted
 from msgspec.structs import replace
 
-from jupyter_smx.engines.base import ClusterRequest, HostPlan, NotHereError, Observation
+from jupyter_smx.engines.base import NotHereError, Observation
 from jupyter_smx.engines.cluster_folders import ClusterFolders
-from jupyter_smx.engines.docker_isolation import SHARED
 from jupyter_smx.model.cluster import Handle, HostHandle
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError
-from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
     from pathlib import Path
 
     from fake_dockerd import FakeDockerd
 
-    from jupyter_smx.engines.docker import DockerEngine
 
 UNLISTED = ("", "GET /containers", "GET /version")
 """Refusals after which nobody sees containers: the library asks for the version before anything else."""
-NO_ROOM = "could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the network"
-
-
-def live(container: dict[str, Any]) -> None:
-    """Be what was asked for: a look at an image, one at the ground, or an agent that listens as soon as it starts."""
-    if "Mounts" not in container["config"]["HostConfig"]:
-        end(container, 0, "[3, 11]\n")
-    elif (room(container) / "token").exists():
-        answer(container)
-    else:
-        (room(container) / "agent.json").write_text("{}")
-
-
-@pytest.fixture
-def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDockerd]:
-    from jupyter_smx.engines.docker_image import Images  # noqa: PLC0415 - imports Docker's library
-
-    monkeypatch.setattr(Images, "known", {})
-    with serving(tmp_path / "d.sock", live) as daemon:
-        yield daemon
-
-
-@pytest.fixture
-def known(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the image and the ground have been looked at: what they are is tried elsewhere."""
-    from jupyter_smx.engines.docker_ground import Ground  # noqa: PLC0415 - imports Docker's library
-    from jupyter_smx.engines.docker_image import Images, Looked  # noqa: PLC0415 - the same
-
-    del daemon
-
-    async def firm(_ground: object, _image: object) -> None:
-        return None
-
-    monkeypatch.setattr(Images, "known", {IMAGE: Looked(IMAGE, "/opt/conda/bin/python")})
-    monkeypatch.setattr(Ground, "check", firm)
-
-
-def engine_at(daemon: FakeDockerd, folder: Path, **traits: Any) -> DockerEngine:
-    from jupyter_smx.engines.docker import DockerEngine  # noqa: PLC0415 - imports Docker's library
-
-    return DockerEngine(data_dir=os.fspath(folder), docker_host=daemon.url, **traits)
-
-
-def wanted(hosts: int = 1, image: str = "train:1") -> ClusterRequest:
-    plans = [HostPlan(host=f"algo-{n}", group=HOMOGENEOUS, instance_type="local", vcpus=1) for n in range(1, hosts + 1)]
-    groups = (InstanceGroup(instance_count=hosts),)
-    return ClusterRequest(cluster="c1", hosts=tuple(plans), instance_groups=groups, python="", image=image)
-
-
-async def up(engine: DockerEngine, request: ClusterRequest) -> Handle:
-    handle = Handle(engine="docker", cluster="")
-    async for handle in engine.acquire(request):  # noqa: B007 - the last one is wanted
-        pass
-    return handle
-
-
-async def end_of(question: Coroutine[Any, Any, Any]) -> BaseException | None:
-    [found] = await asyncio.gather(question, return_exceptions=True)
-    return found if isinstance(found, BaseException) else None
 
 
 @pytest.mark.parametrize(
@@ -170,71 +106,6 @@ async def test_an_image_that_went_is_told_from_all_other_refusals(daemon: FakeDo
     assert daemon.containers == {}
     daemon.refuses["GET /images"] = (400, "invalid reference format")
     assert not isinstance(await end_of(up(engine_at(daemon, tmp_path), wanted(image=IMAGE))), NotHereError)
-
-
-@pytest.mark.usefixtures("known")
-async def test_a_cluster_has_a_network_of_its_own_and_gives_it_back(daemon: FakeDockerd, tmp_path: Path) -> None:
-    engine = engine_at(daemon, tmp_path)
-    handle = await up(engine, wanted(3))
-    assert [*daemon.networks] == ["jupyter-smx-c1"]
-    assert len(handle.hosts) == 3
-    assert sum(one.startswith("POST /networks/create") for one in daemon.asked) == 1
-    joined = {one["config"]["HostConfig"]["NetworkMode"] for one in daemon.containers.values()}
-    assert joined == {"jupyter-smx-c1"}
-    await engine.release(handle)
-    assert (daemon.containers, daemon.networks) == ({}, {})
-
-
-@pytest.mark.usefixtures("known")
-@pytest.mark.parametrize("words", [NO_ROOM, "all predefined address pools have been fully subnetted"])
-async def test_where_there_is_no_room_for_a_network_one_host_does_without_and_several_do_not(
-    daemon: FakeDockerd, tmp_path: Path, caplog: pytest.LogCaptureFixture, words: str
-) -> None:
-    daemon.refuses["POST /networks/create"] = (500, words)
-    engine = engine_at(daemon, tmp_path)
-    handle = await up(engine, wanted())
-    [container] = daemon.containers.values()
-    assert container["config"]["HostConfig"]["NetworkMode"] == "bridge"
-    assert container["config"]["NetworkingConfig"] == {"EndpointsConfig": {}}
-    assert words in caplog.text
-    assert [one.given_up for one in handle.hosts] == [(SHARED,)]
-    again = await engine_at(daemon, tmp_path).find("c1")
-    assert again == handle, "a new controller says the same"
-    await engine.release(handle)
-    with pytest.raises(UnavailableError, match="did not get its network") as told:
-        await up(engine_at(daemon, tmp_path / "other"), wanted(2))
-    assert "docker network prune" in told.value.cure
-    assert daemon.containers == {}
-
-
-@pytest.mark.usefixtures("known")
-@pytest.mark.parametrize("podman", [False, True])
-async def test_a_network_and_who_joins_it_are_made_side_by_side_but_by_podman(
-    daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, podman: bool
-) -> None:
-    answer, made, looks = daemon.answer, threading.Event(), []
-
-    def slow(what: str, body: dict[str, Any]) -> tuple[int, object]:
-        if "/networks/create" in what:
-            looks.append(made.wait(0.2 if podman else 30))
-        if "/containers/create" in what:
-            made.set()
-        return answer(what, body)
-
-    monkeypatch.setattr(daemon, "answer", slow)
-    engine = engine_at(daemon, tmp_path)
-    if podman:
-        daemon.info |= {"BuildahVersion": "1.39", "ServerVersion": "5.4.0"}
-    await engine.release(await up(engine, wanted()))
-    assert looks == [not podman]
-
-
-@pytest.mark.usefixtures("known")
-async def test_another_no_to_a_network_is_no_reason_to_share_one(daemon: FakeDockerd, tmp_path: Path) -> None:
-    daemon.refuses["POST /networks/create"] = (403, "not today")
-    with pytest.raises(UnavailableError, match="did not get its network: not today"):
-        await up(engine_at(daemon, tmp_path), wanted())
-    assert daemon.containers == {}
 
 
 @pytest.mark.usefixtures("known")

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMPLETED, FAILED, STOPPED = SecondaryStatus.COMPLETED, SecondaryStatus.FAILED, SecondaryStatus.STOPPED
-DISK = 192
-"""MiB of the disk on which the daemon has its images and containers."""
+ROOM = 96
+"""MiB of the disk on which the daemon has its images and containers, beyond what the images take."""
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +33,11 @@ def daemon() -> Iterator[Dockerd]:
     if why:
         docker_fixtures.missing(why)
     own = Dockerd(dockerd.place() / "third", apart=True)
-    with mounted(own.folder, DISK, "0711"):
+    images = [docker_images.PYTHON]
+    with mounted(own.folder, ROOM + (2 * docker_images.size(images) >> 20), "0711"):
         own.start(tied=True)
         client = DockerClient(base_url=own.host, timeout=60)
-        docker_images.load(client, [docker_images.PYTHON])
+        docker_images.load(client, images)
         client.close()
         try:
             yield own

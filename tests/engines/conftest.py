@@ -1,0 +1,39 @@
+"""A Docker daemon of ours, for tests of what the engine does whatever its daemon says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_dockerd import IMAGE, serving
+from fake_engine import live
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fake_dockerd import FakeDockerd
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDockerd]:
+    from jupyter_smx.engines.docker_image import Images  # noqa: PLC0415 - imports Docker's library
+
+    monkeypatch.setattr(Images, "known", {})
+    with serving(tmp_path / "d.sock", live) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def known(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the image and the ground have been looked at: what they are is tried elsewhere."""
+    from jupyter_smx.engines.docker_ground import Ground  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker_image import Images, Looked  # noqa: PLC0415 - the same
+
+    del daemon
+
+    async def firm(_ground: object, _image: object) -> None:
+        return None
+
+    monkeypatch.setattr(Images, "known", {IMAGE: Looked(IMAGE, "/opt/conda/bin/python")})
+    monkeypatch.setattr(Ground, "check", firm)

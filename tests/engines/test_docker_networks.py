@@ -1,0 +1,153 @@
+"""The network of a cluster: made once, beside the containers that join it, and never removed while it is made."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fake_engine import end_of, engine_at, up, wanted
+
+from jupyter_smx.engines import file_lock
+from jupyter_smx.engines.docker_isolation import SHARED
+from jupyter_smx.model.cluster import Handle
+from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.testing.eventually import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from fake_dockerd import FakeDockerd
+
+NO_ROOM = "could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the network"
+
+
+@pytest.fixture
+def made(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Let the daemon list a network that it makes until this is set, and end in whoever removes it by then."""
+    answer, made = daemon.answer, threading.Event()
+
+    def slow(what: str, body: dict[str, Any]) -> tuple[int, object]:
+        said = answer(what, body)
+        if "/networks/create" in what:
+            made.wait(30)
+        elif what.startswith("DELETE") and "/networks/" in what and not made.is_set():
+            daemon.networks["half"] = {"Id": "half", "Name": "half", "Labels": {}}
+        return said
+
+    monkeypatch.setattr(daemon, "answer", slow)
+    yield made
+    made.set()
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Say when somebody waits for a lock that another one has."""
+    take, waits = file_lock._try_to_take, threading.Event()
+
+    def look(descriptor: int) -> bool:
+        taken = take(descriptor)
+        if not taken:
+            waits.set()
+        return taken
+
+    monkeypatch.setattr(file_lock, "_try_to_take", look)
+    return waits
+
+
+@pytest.mark.usefixtures("known")
+async def test_a_cluster_has_a_network_of_its_own_and_gives_it_back(daemon: FakeDockerd, tmp_path: Path) -> None:
+    engine = engine_at(daemon, tmp_path)
+    handle = await up(engine, wanted(3))
+    assert [*daemon.networks] == ["jupyter-smx-c1"]
+    assert len(handle.hosts) == 3
+    assert sum(one.startswith("POST /networks/create") for one in daemon.asked) == 1
+    joined = {one["config"]["HostConfig"]["NetworkMode"] for one in daemon.containers.values()}
+    assert joined == {"jupyter-smx-c1"}
+    await engine.release(handle)
+    assert (daemon.containers, daemon.networks) == ({}, {})
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize("words", [NO_ROOM, "all predefined address pools have been fully subnetted"])
+async def test_where_there_is_no_room_for_a_network_one_host_does_without_and_several_do_not(
+    daemon: FakeDockerd, tmp_path: Path, caplog: pytest.LogCaptureFixture, words: str
+) -> None:
+    daemon.refuses["POST /networks/create"] = (500, words)
+    engine = engine_at(daemon, tmp_path)
+    handle = await up(engine, wanted())
+    [container] = daemon.containers.values()
+    assert container["config"]["HostConfig"]["NetworkMode"] == "bridge"
+    assert container["config"]["NetworkingConfig"] == {"EndpointsConfig": {}}
+    assert words in caplog.text
+    assert [one.given_up for one in handle.hosts] == [(SHARED,)]
+    again = await engine_at(daemon, tmp_path).find("c1")
+    assert again == handle, "a new controller says the same"
+    await engine.release(handle)
+    with pytest.raises(UnavailableError, match="did not get its network") as told:
+        await up(engine_at(daemon, tmp_path / "other"), wanted(2))
+    assert "docker network prune" in told.value.cure
+    assert daemon.containers == {}
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize("podman", [False, True])
+async def test_a_network_and_who_joins_it_are_made_side_by_side_but_by_podman(
+    daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, podman: bool
+) -> None:
+    answer, made, looks = daemon.answer, threading.Event(), []
+
+    def slow(what: str, body: dict[str, Any]) -> tuple[int, object]:
+        if "/networks/create" in what:
+            looks.append(made.wait(0.2 if podman else 30))
+        if "/containers/create" in what:
+            made.set()
+        return answer(what, body)
+
+    monkeypatch.setattr(daemon, "answer", slow)
+    engine = engine_at(daemon, tmp_path)
+    if podman:
+        daemon.info |= {"BuildahVersion": "1.39", "ServerVersion": "5.4.0"}
+    await engine.release(await up(engine, wanted()))
+    assert looks == [not podman]
+
+
+@pytest.mark.usefixtures("known")
+async def test_another_no_to_a_network_is_no_reason_to_share_one(daemon: FakeDockerd, tmp_path: Path) -> None:
+    daemon.refuses["POST /networks/create"] = (403, "not today")
+    with pytest.raises(UnavailableError, match="did not get its network: not today"):
+        await up(engine_at(daemon, tmp_path), wanted())
+    assert daemon.containers == {}
+
+
+@pytest.mark.usefixtures("known")
+async def test_a_release_waits_for_a_network_that_is_still_made(
+    daemon: FakeDockerd, tmp_path: Path, made: threading.Event, waits: threading.Event
+) -> None:
+    launch = asyncio.create_task(end_of(up(engine_at(daemon, tmp_path), wanted())))
+    await eventually(lambda: daemon.networks, "the daemon makes it")
+    release = asyncio.create_task(engine_at(daemon, tmp_path).release(Handle(engine="docker", cluster="c1")))
+    await eventually(lambda: release.done() or waits.is_set(), "it cannot be removed yet")
+    assert [*daemon.networks] == ["jupyter-smx-c1"]
+    made.set()
+    await release
+    assert isinstance(await launch, UnavailableError)
+    assert (daemon.containers, daemon.networks) == ({}, {})
+
+
+@pytest.mark.usefixtures("known")
+async def test_a_network_that_is_made_for_ever_is_told_and_left_to_the_next_release(
+    daemon: FakeDockerd, tmp_path: Path, made: threading.Event
+) -> None:
+    launch = asyncio.create_task(end_of(up(engine_at(daemon, tmp_path), wanted())))
+    await eventually(lambda: daemon.networks, "the daemon makes it")
+    engine, handle = engine_at(daemon, tmp_path, release_timeout=0.1), Handle(engine="docker", cluster="c1")
+    with pytest.raises(UnavailableError, match=r"still being made after 0\.1 s") as told:
+        await engine.release(handle)
+    assert told.value.transient
+    made.set()
+    await launch
+    await engine.release(handle)
+    assert (daemon.containers, daemon.networks) == ({}, {})

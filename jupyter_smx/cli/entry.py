@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import completion, exits
 from jupyter_smx.cli.completion import COMPLETION
+from jupyter_smx.cli.describe import DESCRIBE, EVENTS
 from jupyter_smx.cli.diff import DIFF, PROVENANCE
 from jupyter_smx.cli.doctor import DOCTOR
 from jupyter_smx.cli.export import EXPORT
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from jupyter_smx.cli.subcommand import Subcommand
 
 _JOBS = (RUN, PLAN, RERUN, JOBS, LOGS, STOP, INTERRUPT, SHELL, WHY, COST, ADVICE, EXPORT, DIFF, PROVENANCE)
-_ALL = (*_JOBS, POOLS, EXTEND, RELEASE, INSTANCE_TYPES, DOCTOR, COMPLETION)
+_ALL = (*_JOBS, DESCRIBE, EVENTS, POOLS, EXTEND, RELEASE, INSTANCE_TYPES, DOCTOR, COMPLETION)
 SUBCOMMANDS = {subcommand.name: subcommand for subcommand in _ALL}
 _JSON = "--json"
 _OWN = (_JSON, "--version", *HELP)

@@ -32,7 +32,7 @@ class Output:
         """Write the answer: ``text`` for people, or ``document`` (a struct, or a dict of such) as JSON."""
         self._write(self._stdout, f"{self._encode(document) if self.json else in_terminal(text)}\n")
 
-    def line(self, document: Mapping[str, str]) -> None:
+    def line(self, document: Mapping[str, object]) -> None:
         """Write one line of a stream as a JSON line."""
         self._write(self._stdout, f"{msgspec.json.encode(document).decode()}\n")
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, json
 
-from jupyter_smx.kernel import log, log_words, named
+from jupyter_smx.kernel import event_words, log, log_words, named
 from jupyter_smx.kernel.advice import advice_page
 from jupyter_smx.kernel.client import Client
 from jupyter_smx.kernel.cost import cost_page
@@ -141,6 +141,26 @@ def _provenance(arguments: list[str], desk: Desk) -> None:
     desk.show(*provenance_page(_job("provenance", arguments, desk)))
 
 
+def _describe(arguments: list[str], desk: Desk) -> None:
+    from jupyter_smx.kernel.describe import as_text, description, here  # noqa: PLC0415 - which few need
+
+    job = _job("describe", arguments, desk)
+    desk.show(*note(as_text(description(job, here(), desk.client.priced(job.id).bill))))
+
+
+def _events(arguments: list[str], desk: Desk) -> None:
+    from jupyter_smx.kernel.describe import here  # noqa: PLC0415 - as above
+    from jupyter_smx.kernel.events import events_of, follow  # noqa: PLC0415 - as above
+
+    wish = event_words.read(arguments, desk.prog)
+    job = _job("events", [wish.job] if wish.job else [], desk)
+    try:
+        for event in follow(desk.client, job, here()) if wish.follow else events_of(job, here()):
+            write(f"{json.encode(event).decode()}\n")
+    except KeyboardInterrupt:
+        raise StillRunning(job.name) from None
+
+
 def _rerun(arguments: list[str], desk: Desk) -> None:
     submitted_at = time.time()
     desk.submit(spec_again(_job("rerun", arguments, desk), submitted_at))
@@ -200,6 +220,8 @@ COMMANDS = {
     "advice": Command("[JOB]", "how it could run better, as far as what it used tells", _advice),
     "diff": Command("[JOB] [OTHER]", "in what two jobs differ; one name compares it with the run before it", _diff),
     "provenance": Command("[JOB]", "what a job ran with: code, packages, inputs, hosts, seeds", _provenance),
+    "describe": Command("[JOB]", "the job as DescribeTrainingJob or DescribeProcessingJob would", _describe),
+    "events": Command(event_words.USAGE, event_words.HELP, _events),
     "rerun": Command("[JOB]", "run a job again: same code, variables, inputs and hosts", _rerun),
     "export": Command("JOB [FOLDER]", "a job as a folder: its code, packages, inputs and SageMaker call", _export),
     "pools": Command("", "the warm pools", _pools),

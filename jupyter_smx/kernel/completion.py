@@ -49,7 +49,7 @@ def _arguments(before: list[str]) -> Iterable[str]:
         return asked(lambda client: [pool.name for pool in client.pools()])
     if name == "stop":
         return asked(lambda client: [job.name for job in client.jobs(_NEWEST) if not job.ended_at])
-    if name in ("logs", "why", "cost", "advice", "diff", "provenance", "rerun", "export"):
+    if name in ("logs", "why", "cost", "advice", "diff", "provenance", "rerun", "export", "describe", "events"):
         return [*flags, *asked(lambda client: [job.name for job in client.jobs(_NEWEST)])]
     return []
 

@@ -167,9 +167,12 @@ def diff(before: str | Job, after: str | Job = "") -> Diff:
     return diff_of(current().client, first, other)
 
 
-def jobs(limit: int = 20) -> tuple[JobSummary, ...]:
-    """List jobs, newest first."""
-    return current().client.jobs(limit)
+def jobs(limit: int = 20, status: str = "") -> tuple[JobSummary, ...]:
+    """List jobs, newest first: ``limit`` at most of all, or of those of a ``status``, as ``Failed``.
+
+    :raises ValidationError: there is no such status.
+    """
+    return current().client.jobs(limit, status)
 
 
 def pools() -> tuple[PoolSummary, ...]:

@@ -261,6 +261,28 @@ class Job:
         self.take(self._client.interrupt(self.id))
         return self
 
+    def describe(self) -> dict[str, Any]:
+        """Describe the job as boto3's ``describe_training_job`` or ``describe_processing_job`` would.
+
+        Names, texts and enums are SageMaker's, times datetimes of UTC, durations seconds. What is not known here has no
+        key; what lies on this machine has a URL of ``file://``; the account in the ARN is ``000000000000``. Variables
+        that sound like a secret have their names there and no value.
+        """
+        from jupyter_smx.kernel.describe import description, here  # noqa: PLC0415 - which few need
+
+        return description(self.record, here(), self._client.priced(self.id).bill)
+
+    def events(self) -> list[dict[str, Any]]:
+        """Give the steps of the job so far as events of EventBridge, one each, in order: what a Lambda handler takes.
+
+        ``time`` is ISO 8601; times in ``detail`` are milliseconds since the epoch, of a training job as text. An event
+        has the same ``id`` each time.
+        """
+        from jupyter_smx.kernel.describe import here  # noqa: PLC0415 - as above
+        from jupyter_smx.kernel.events import events_of  # noqa: PLC0415 - as above
+
+        return events_of(self.record, here())
+
     def export(self, folder: str | Path = "") -> Path:
         """Write code, packages, inputs and the SageMaker call of the job to a folder ("": its name, here).
 

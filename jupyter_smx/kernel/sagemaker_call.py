@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.agent.contract import hyperparameters as as_read
-from jupyter_smx.model.channel import input_folder
+from jupyter_smx.model.channel import input_folder, output_folder
 from jupyter_smx.model.instance import HOMOGENEOUS
 from jupyter_smx.model.secret import is_secret
 
@@ -308,10 +308,10 @@ def _processing_input(channel: Channel) -> str:
 
 
 def _processing_output(output: Output) -> str:
-    where = output.path if output.path.startswith("/") else f"/opt/ml/{output.path}"
     goal = f'f"s3://{{BUCKET}}/{{PREFIX}}/output/{output.name}"'
     upload = "" if output.mode == "EndOfJob" else f", s3_upload_mode={quoted(output.mode)}"
-    return f"ProcessingOutput(source={quoted(where)}, output_name={quoted(output.name)}, destination={goal}{upload})"
+    words = f"source={quoted(output_folder(output))}, output_name={quoted(output.name)}, destination={goal}{upload}"
+    return f"ProcessingOutput({words})"
 
 
 def call_of(name: str, arguments: Arguments) -> str:

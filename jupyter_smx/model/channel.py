@@ -44,6 +44,11 @@ class Output(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     mode: Literal["EndOfJob", "Continuous"] = "EndOfJob"
 
 
+def output_folder(output: Output) -> str:
+    """Give the folder in which a job leaves an output."""
+    return output.path if output.path.startswith("/") else f"/opt/ml/{output.path}"
+
+
 class Payload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Notebook variables, pickled by the kernel into one file that the job reads: their sizes in bytes by name."""
 

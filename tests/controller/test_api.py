@@ -92,6 +92,17 @@ async def test_jobs_are_found_by_every_name(world: World) -> None:
     assert "train" in missing.json()["cure"]
 
 
+async def test_a_page_is_cut_after_its_status_was_looked_at(world: World) -> None:
+    # SageMaker's ListTrainingJobs cuts first: its StatusEquals leaves nothing of a page of newer jobs.
+    failed = [replace(finished(number), state=SecondaryStatus.FAILED) for number in range(3)]
+    world.books.save(jobs=[*failed, *(finished(number) for number in range(3, 9))])
+    pages = []
+    for before in ("", an_id(2), an_id(1), an_id(0)):
+        page = (await world.ask("GET", f"/v1/jobs?limit=1&status=Failed&before={before}")).json()["jobs"]
+        pages.append([row["id"] for row in page])
+    assert pages == [[an_id(2)], [an_id(1)], [an_id(0)], []]
+
+
 async def test_pages_of_jobs(world: World) -> None:
     world.books.save(jobs=[finished(n) for n in range(5)])
     world.books.save(jobs=[a_job(9, spec=a_spec(engine="fake"), cluster="x")])

@@ -35,16 +35,25 @@ def region_of(environment: Mapping[str, str]) -> str:
     return found.get(section, "region", fallback="") or REGION
 
 
+def region_asked(own: Mapping[str, str], otherwise: str) -> str:
+    """Give the region of one job: its own variables say, else that of its host."""
+    return next((own[name] for name in _REGION_VARIABLES if own.get(name)), otherwise)
+
+
 def region(spec: Dict[str, Any], place: Place) -> str:
-    """Give the region of one job: its own variables say, else its host."""
-    own = spec.get("environment") or {}
-    return next((own[name] for name in _REGION_VARIABLES if own.get(name)), place.region)
+    """Give the region of the job of a specification."""
+    return region_asked(spec.get("environment") or {}, place.region)
+
+
+def arn_of(kind: str, name: str, where: str) -> str:
+    """Give the name of a job as AWS would write it among all things of all accounts, in a region."""
+    what = "processing-job" if kind == "process" else "training-job"
+    return f"arn:aws:sagemaker:{where}:{ACCOUNT}:{what}/{name}"
 
 
 def arn(spec: Dict[str, Any], place: Place) -> str:
-    """Give the name of a job as AWS would write it among all things of all accounts."""
-    what = "processing-job" if spec["kind"] == "process" else "training-job"
-    return f"arn:aws:sagemaker:{region(spec, place)}:{ACCOUNT}:{what}/{spec.get('name', '')}"
+    """Give that name of the job of a specification."""
+    return arn_of(spec["kind"], spec.get("name", ""), region(spec, place))
 
 
 def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -188,6 +189,20 @@ class JobArray:
         """Ask every task to stop; those that did not begin are over at once."""
         self._client.stop_array(self.id)
         return self.refresh()
+
+    def export(self, folder: str | Path = "") -> Path:
+        """Write code, packages, inputs and the SageMaker call of the tasks to a folder ("": the array's name, here).
+
+        A full grid of a training job with a metric becomes a tuning job of the strategy Grid, anything else a call for
+        each task; ``README.md`` says why.
+
+        :raises ValidationError: there is something in the folder.
+        :raises ResourceNotFoundError: the folder of code that the tasks had is gone.
+        """
+        from jupyter_smx.kernel.export_array import export_array, tasks_of  # noqa: PLC0415 - archives, which few need
+
+        tasks = tasks_of(self._client, self._client.array(self.id))
+        return Path(export_array(tasks, Path(folder or self.name)).folder)
 
     def table(self) -> list[dict[str, Any]]:
         """Give a row for each task: its index, its own hyperparameters, status, metrics, and seconds of its run."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, json
@@ -167,13 +166,12 @@ def _rerun(arguments: list[str], desk: Desk) -> None:
 
 
 def _export(arguments: list[str], desk: Desk) -> None:
-    from jupyter_smx.kernel.export import export  # noqa: PLC0415 - archives, which few need
+    from jupyter_smx.kernel.export_array import export_named  # noqa: PLC0415 - archives, which few need
 
     if not arguments or len(arguments) > 2:  # noqa: PLR2004 - a job and a folder
         _take("export", arguments, desk, 2)
-    job = _job("export", arguments[:1], desk)
-    made = export(job, Path((arguments[1:] or [job.name])[0]))
-    desk.show(*note(f"{job.name} is in {made.folder}: {', '.join(made.files)}"))
+    name, made = export_named(desk.client, _job_ref("export", arguments[:1], desk), "".join(arguments[1:]))
+    desk.show(*note(f"{name} is in {made.folder}: {', '.join(made.files)}"))
 
 
 def _config(arguments: list[str], desk: Desk) -> None:
@@ -223,7 +221,9 @@ COMMANDS = {
     "describe": Command("[JOB]", "the job as DescribeTrainingJob or DescribeProcessingJob would", _describe),
     "events": Command(event_words.USAGE, event_words.HELP, _events),
     "rerun": Command("[JOB]", "run a job again: same code, variables, inputs and hosts", _rerun),
-    "export": Command("JOB [FOLDER]", "a job as a folder: its code, packages, inputs and SageMaker call", _export),
+    "export": Command(
+        "JOB [FOLDER]", "a job or an array as a folder: code, packages, inputs and SageMaker call", _export
+    ),
     "pools": Command("", "the warm pools", _pools),
     "extend": Command("POOL DURATION", "keep a pool so long from now, as 15m", _extend),
     "release": Command("POOL", "let a pool go", _release),

@@ -27,13 +27,14 @@ from jupyter_smx.model.channel import input_folder
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from jupyter_smx.model.job import Job
 
 REQUIREMENTS = "requirements.txt"
 VARIABLES = "variables.pkl"
 WITH_VARIABLES = "with_variables.py"
+PROGRAM = "sagemaker_job.py"
 
 _LOADER = '''\
 """Gives {script} the variables that its notebook had sent, and runs it."""
@@ -44,7 +45,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 
-packed = pickle.loads((HERE / "{variables}").read_bytes())
+packed = {{}}
+for name in {files}:
+    packed.update(pickle.loads((HERE / name).read_bytes()))
 runpy.run_path(
     str(HERE / "{script}"),
     init_globals={{name: pickle.loads(head, buffers=buffers) for name, (head, buffers) in packed.items()}},
@@ -68,6 +71,15 @@ def export(job: Job, folder: Path) -> Exported:
     :raises ResourceNotFoundError: the folder of code that the job had is gone.
     :raises SmxError: the disk refuses.
     """
+    return written(folder, lambda made: Export(shown(job), made).write())
+
+
+def written(folder: Path, write: Callable[[Path], None]) -> Exported:
+    """Let ``write`` fill a folder that is to be ``folder``. All of it or nothing.
+
+    :raises ValidationError: there is something in the folder.
+    :raises SmxError: the disk refuses.
+    """
     folder = folder.expanduser().absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValidationError(
@@ -81,7 +93,7 @@ def export(job: Job, folder: Path) -> Exported:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as room:
             made = Path(room, "export")
-            _Export(_shown(job), made).write()
+            write(made)
             files = tuple(sorted(path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()))
             made.replace(folder)
     except OSError as error:
@@ -89,28 +101,31 @@ def export(job: Job, folder: Path) -> Exported:
     return Exported(str(folder), files)
 
 
-def _shown(job: Job) -> Job:
+def shown(job: Job) -> Job:
     """Give a job without what opens URLs that its script is told; variables of secrets keep their names elsewhere."""
     spec = job.spec
-    shown = replace(
+    open_to_all = replace(
         spec,
         environment=secret.shown_values(spec.environment),
         hyperparameters=secret.shown_values(spec.hyperparameters),
         arguments=tuple(map(secret.shown, spec.arguments)),
     )
-    return replace(job, spec=shown)
+    return replace(job, spec=open_to_all)
 
 
-class _Export:
+class Export:
     """The files of one export, written one after the other."""
 
     def __init__(self, job: Job, folder: Path) -> None:
         self._job = job
+        self._one = job
+        """What is run by hand; of an array its first task."""
         self._folder = folder
         self._code = folder / "code"
         self._notes: list[str] = []
 
     def write(self) -> None:
+        """Write all of them."""
         self._code.mkdir(parents=True)
         alone = not self._unpack()
         script = self._script()
@@ -119,20 +134,28 @@ class _Export:
         started = self._variables(script)
         requirements = self._requirements()
         self._json("hyperparameters.json", decoded(self._job.spec.of_sdk_2()))
-        self._json("job.json", _description(self._job))
-        if _is_driven(self._job):
+        self._about()
+        if is_driven(self._job):
             self._for_drivers(started, requirements)
         needs = bool(requirements) and not (self._code / REQUIREMENTS).exists()
-        alone = alone and started == script
-        self._text("sagemaker_job.py", program(self._job, started, alone=alone, requirements=needs))
-        self._text("README.md", _readme(self._job, self._by_hand(started), self._notes))
+        self._calls(started, alone=alone and started == script, requirements=needs)
+        self._text("README.md", self._readme(self._by_hand(started)))
+
+    def _about(self) -> None:
+        self._json("job.json", description_of(self._job))
+
+    def _calls(self, script: str, *, alone: bool, requirements: bool) -> None:
+        self._text(PROGRAM, program(self._job, script, alone=alone, requirements=requirements))
+
+    def _readme(self, by_hand: str) -> str:
+        return readme(self._job, _ran(self._job), files_of(self._job), by_hand, self._notes)
 
     def _for_drivers(self, script: str, requirements: list[str]) -> None:
         """Write the call of SDK 3, whose drivers look for what is required beside the script."""
         there = self._code / REQUIREMENTS
         if requirements and not there.exists():
             shutil.copyfile(self._folder / REQUIREMENTS, there)
-        self._text(model_trainer.NAME, model_trainer.trainer(self._job, script, requirements=there.exists()))
+        self._text(model_trainer.NAME, model_trainer.trainer(self._one, script, requirements=there.exists()))
 
     def _text(self, name: str, text: str) -> None:
         (self._folder / name).write_text(text, encoding="utf-8")
@@ -189,16 +212,21 @@ class _Export:
             self._notes.append(f"The notebook had sent {names}. They are gone, and the script does not run without.")
             return script
         (self._code / VARIABLES).write_bytes(pickle.dumps(packed))
-        (self._code / WITH_VARIABLES).write_text(_LOADER.format(script=script, variables=VARIABLES), encoding="utf-8")
+        self._loader(script, VARIABLES)
         self._notes.append(
             f"The notebook had sent {names}. They are in `code/{VARIABLES}`, a pickle: read it only where you trust "
             f"this folder. `code/{WITH_VARIABLES}` hands them to the script."
         )
         return WITH_VARIABLES
 
+    def _loader(self, script: str, *files: str) -> None:
+        """Write what gives the script the variables that lie in some files."""
+        text = _LOADER.format(script=script, files=list(files))
+        (self._code / WITH_VARIABLES).write_text(text, encoding="utf-8")
+
     def _by_hand(self, script: str) -> str:
         """Say how a shell starts the code, as the job did."""
-        spec = self._job.spec
+        spec = self._one.spec
         words = shlex.join(words_of(spec))
         if not script.endswith(".py"):
             how = f"./{shlex.quote(script)}"
@@ -241,14 +269,15 @@ def _canonical(line: str) -> str:
     return re.sub(r"[-_.]+", "-", found[0]).lower() if found else line
 
 
-def _is_driven(job: Job) -> bool:
+def is_driven(job: Job) -> bool:
+    """Say whether SDK 3's drivers ran the script."""
     return job.spec.kind == "train" and job.spec.contract == "v3"
 
 
-def _description(job: Job) -> dict[str, Any]:
+def description_of(job: Job) -> dict[str, Any]:
     """Describe what went in and came out, and on what it ran."""
     spec = job.spec
-    shown = secret.shown_record(to_builtins(job))["spec"]
+    spec_shown = secret.shown_record(to_builtins(job))["spec"]
     return {
         "name": job.name,
         "kind": spec.kind,
@@ -259,8 +288,8 @@ def _description(job: Job) -> dict[str, Any]:
         "image": job.image.whole() if job.image else spec.image,
         "environment": secret.without(spec.environment),
         "python_version": spec.python_version,
-        "inputs": shown["channels"],
-        "outputs": shown["outputs"],
+        "inputs": spec_shown["channels"],
+        "outputs": spec_shown["outputs"],
         "files": [{"name": artifact.name, "path": artifact.path, "size": artifact.size} for artifact in job.artifacts],
         "variables_sent": {
             name: size for sent in (spec.shared, spec.send) if sent for name, size in sent.sizes.items()
@@ -269,18 +298,38 @@ def _description(job: Job) -> dict[str, Any]:
     }
 
 
-def _readme(job: Job, by_hand: str, notes: list[str]) -> str:
-    spec, driven = job.spec, _is_driven(job)
+def _ran(job: Job) -> str:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(job.created_at))
+    said = f"`{job.name}` is a {'processing' if job.spec.kind == 'process' else 'training'} job of {when}; it "
+    return said + ("is still going on" if job.ended_at is None else f"ended as {job.status().value}")
+
+
+def files_of(job: Job) -> dict[str, str]:
+    """Say of each file what it is."""
+    found = {
+        "code/": "the script as it ran, with the folder of code that it had",
+        REQUIREMENTS: "the packages that it had imported",
+        "hyperparameters.json": "its hyperparameters",
+        "job.json": "inputs, outputs, environment and hosts",
+        PROGRAM: "the same job on Amazon SageMaker: set three names at its top, then run it",
+    }
+    if is_driven(job):
+        found[model_trainer.NAME] = "the same by SageMaker's Python SDK 3, with its drivers"
+    return found
+
+
+def readme(
+    job: Job, ran: str, files: Mapping[str, str], by_hand: str, notes: Sequence[str], there: Iterable[str] = ()
+) -> str:
+    """Write the page that lies beside the files: what ran, what is in them, what is said of SageMaker ``there``."""
+    spec = job.spec
     inputs = [
         f"- `{channel.name}`: {secret.shown(channel.source)}, "
         f"in the job `{input_folder(spec.kind, channel.name, channel.path)}`"
         for channel in spec.channels
     ]
-    there = [f"- {sentence}" for sentence in refused_there(spec)]
+    sentences = [f"- {sentence}" for sentence in (*there, *refused_there(spec))]
     outputs = [f"- `{output.name}`: `{output.path}` in the job" for output in spec.outputs]
-    ran = f"`{job.name}` is a {'processing' if spec.kind == 'process' else 'training'} job of {when}; it "
-    ran += "is still going on" if job.ended_at is None else f"ended as {job.status().value}"
     return "\n".join(
         [
             f"# {spec.base_name or job.name}",
@@ -289,12 +338,7 @@ def _readme(job: Job, by_hand: str, notes: list[str]) -> str:
             "",
             "| file | what it is |",
             "|---|---|",
-            "| `code/` | the script as it ran, with the folder of code that it had |",
-            "| `requirements.txt` | the packages that it had imported |",
-            "| `hyperparameters.json` | its hyperparameters |",
-            "| `job.json` | inputs, outputs, environment and hosts |",
-            "| `sagemaker_job.py` | the same job on Amazon SageMaker: set three names at its top, then run it |",
-            *(["| `model_trainer.py` | the same by SageMaker's Python SDK 3, with its drivers |"] if driven else []),
+            *(f"| `{name}` | {what} |" for name, what in files.items()),
             "",
             "To run it by hand, where its inputs are in place:",
             "",
@@ -306,6 +350,6 @@ def _readme(job: Job, by_hand: str, notes: list[str]) -> str:
             *(["## Inputs", "", *inputs, ""] if inputs else []),
             *(["## Outputs", "", *outputs, ""] if outputs else []),
             *(["## Variables", "", *notes, ""] if notes else []),
-            *(["## On SageMaker", "", *there, ""] if there else []),
+            *(["## On SageMaker", "", *sentences, ""] if sentences else []),
         ]
     )

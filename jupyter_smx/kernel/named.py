@@ -29,6 +29,22 @@ def job(client: Client, ref: str) -> Job:
         raise _many(array) from None
 
 
+def job_or_array(client: Client, ref: str) -> Job | ArrayDetail:
+    """Read the job that a word means, or the array; the base name of a grid means its array.
+
+    :raises ResourceNotFoundError: neither is known.
+    """
+    try:
+        found = client.job(ref)
+    except ResourceNotFoundError as unknown:
+        try:
+            return client.array(ref)
+        except ResourceNotFoundError:
+            raise unknown from None
+    task = found.spec.array
+    return found if task is None or ref not in (found.spec.base_name, task.name, task.id) else client.array(task.id)
+
+
 def stop(client: Client, ref: str) -> Job | ArraySummary:
     """Stop the job that a word means, or all tasks of the array that it means.
 

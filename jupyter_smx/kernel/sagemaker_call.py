@@ -54,6 +54,8 @@ HERE = Path(__file__).resolve().parent
 CODE = str(HERE / "code")
 '''
 
+HYPERPARAMETERS = 'json.loads((HERE / "hyperparameters.json").read_text(encoding="utf-8"))'
+
 UPLOAD = '''
 
 def uploaded(session: Session, channel: str, source: str) -> str:
@@ -90,21 +92,29 @@ def program(job: Job, script: str, *, alone: bool, requirements: bool) -> str:
     spec = job.spec
     training = spec.kind == "train"
     body = _training(spec, script, requirements=requirements) if training else _processing(spec, script, alone=alone)
-    classes = _training_imports(spec) if training else _processing_imports(spec, alone=alone)
-    uploads = has_uploads(spec)
-    zips = _is_for_spark(spec) and not alone
-    used = {"glob": uploads, "json": training, "shutil": zips}
-    plain = [*(f"import {name}" for name, is_used in used.items() if is_used), "from pathlib import Path"]
+    classes = training_imports(spec) if training else processing_imports(spec, alone=alone)
+    plain = used_modules(spec, alone=alone, json=training)
     kind = "training" if training else "processing"
-    text = HEAD.format(
+    title = f"The {kind} job {spec.base_name} as a call of the SageMaker Python SDK."
+    return whole(spec, head_of(job, title, plain, classes), body)
+
+
+def used_modules(spec: JobSpec, *, alone: bool, json: bool) -> dict[str, bool]:
+    """Say which modules of Python's a program may need, and whether it does."""
+    return {"glob": has_uploads(spec), "json": json, "shutil": _is_for_spark(spec) and not alone}
+
+
+def head_of(job: Job, title: str, plain: dict[str, bool], classes: list[str]) -> str:
+    """Write the beginning of a program: what it is, what it imports, and the names that are to be set."""
+    modules = [*(f"import {name}" for name, is_used in plain.items() if is_used), "from pathlib import Path"]
+    return HEAD.format(
         versions=">=2,<3",
-        title=f"The {kind} job {spec.base_name} as a call of the SageMaker Python SDK.",
+        title=title,
         name=job.name,
         prefix=quoted(job.name),
-        image=quoted(spec.image),
-        imports="\n".join([*plain, "", *classes]),
+        image=quoted(job.spec.image),
+        imports="\n".join([*modules, "", *classes]),
     )
-    return whole(spec, text, body)
 
 
 def whole(spec: JobSpec, head: str, body: str) -> str:
@@ -134,7 +144,8 @@ def type_of(name: str) -> str:
     return "INSTANCE_TYPE" if name == "local" else quoted(name)
 
 
-def _training_imports(spec: JobSpec) -> list[str]:
+def training_imports(spec: JobSpec) -> list[str]:
+    """Write what a program imports for an estimator."""
     found = ["from sagemaker import Session", "from sagemaker.estimator import Estimator"]
     found += ["from sagemaker.inputs import TrainingInput"] if spec.channels else []
     return found + (["from sagemaker.instance_group import InstanceGroup"] if is_heterogeneous(spec) else [])
@@ -144,7 +155,8 @@ def _is_for_spark(spec: JobSpec) -> bool:
     return spec.distribution is not None and spec.distribution.runner == "pyspark"
 
 
-def _processing_imports(spec: JobSpec, *, alone: bool) -> list[str]:
+def processing_imports(spec: JobSpec, *, alone: bool) -> list[str]:
+    """Write what a program imports for a processor."""
     names = ["ProcessingInput"] if spec.channels else []
     names += ["ProcessingOutput"] if spec.outputs else []
     head = ["from sagemaker import Session"]
@@ -164,6 +176,13 @@ def is_heterogeneous(spec: JobSpec) -> bool:
 
 
 def _training(spec: JobSpec, script: str, *, requirements: bool) -> str:
+    return f"{estimator_of(spec, script, requirements=requirements)}\n    estimator.fit({channels_of(spec)})"
+
+
+def estimator_of(
+    spec: JobSpec, script: str, *, requirements: bool, hyperparameters: str = HYPERPARAMETERS, checkpoint: str = ""
+) -> str:
+    """Write an estimator; ``hyperparameters`` and ``checkpoint`` are Python, where a job has another than its own."""
     estimator: Arguments = [
         ("image_uri", "IMAGE_URI"),
         ("role", "ROLE"),
@@ -176,19 +195,22 @@ def _training(spec: JobSpec, script: str, *, requirements: bool) -> str:
         ("max_run", str(spec.max_run)),
         *([("max_retry_attempts", str(spec.retries))] if spec.retries else []),
         *([("use_spot_instances", "True"), ("max_wait", str(spec.max_wait or spec.max_run))] if spec.spot else []),
-        *([("checkpoint_s3_uri", checkpoint_uri(spec.checkpoint))] if spec.checkpoint else []),
+        *([("checkpoint_s3_uri", checkpoint or checkpoint_uri(spec.checkpoint))] if spec.checkpoint else []),
         *([("checkpoint_local_path", quoted(spec.checkpoint_local_path))] if spec.checkpoint_local_path else []),
         *([("disable_output_compression", "True")] if spec.disable_output_compression else []),
         *([("enable_network_isolation", "True")] if spec.network_isolation else []),
-        ("hyperparameters", 'json.loads((HERE / "hyperparameters.json").read_text(encoding="utf-8"))'),
+        ("hyperparameters", hyperparameters),
         *([("environment", variables_of(spec.environment, 2))] if spec.environment else []),
-        *_metrics(spec),
+        *metrics_of(spec),
         ("output_path", 'f"s3://{BUCKET}/{PREFIX}/output"'),
     ]
-    lines = [call_of("estimator = Estimator", estimator)]
+    return call_of("estimator = Estimator", estimator)
+
+
+def channels_of(spec: JobSpec) -> str:
+    """Write what ``fit`` takes: the inputs by the name of their channel."""
     inputs = [f"            {quoted(channel.name)}: {_training_input(channel)},\n" for channel in spec.channels]
-    fit = "".join(["\n        {\n", *inputs, "        }\n    "]) if inputs else ""
-    return "\n".join([*lines, f"    estimator.fit({fit})"])
+    return "".join(["\n        {\n", *inputs, "        }\n    "]) if inputs else ""
 
 
 def checkpoint_uri(place: str) -> str:
@@ -217,7 +239,8 @@ def helps(group: InstanceGroup) -> str:
     return f"  # SageMaker ends no helpers: its script has to end when {group.until} is done"
 
 
-def _metrics(spec: JobSpec) -> Arguments:
+def metrics_of(spec: JobSpec) -> Arguments:
+    """Write the metric definitions."""
     found = [quoted({"Name": name, "Regex": regex}) for name, regex in spec.metrics.items()]
     return rows("metric_definitions", found)
 
@@ -247,6 +270,17 @@ def uri_of(channel: Channel) -> str:
 
 
 def _processing(spec: JobSpec, script: str, *, alone: bool) -> str:
+    words = words_of(spec)
+    asked: Arguments = [("arguments", quoted(words))] if words else []
+    return f"{processor_of(spec, alone=alone)}\n{run_of(spec, script, asked, alone=alone)}"
+
+
+def _processor_class(spec: JobSpec, *, alone: bool) -> str:
+    return "PySparkProcessor" if _is_for_spark(spec) else "ScriptProcessor" if alone else "FrameworkProcessor"
+
+
+def processor_of(spec: JobSpec, *, alone: bool) -> str:
+    """Write a processor."""
     groups, spark = spec.instance_groups, _is_for_spark(spec)
     processor: Arguments = [
         *([] if alone or spark else [("estimator_cls", "SKLearn"), ("framework_version", '"1.2-1"')]),
@@ -261,17 +295,21 @@ def _processing(spec: JobSpec, script: str, *, alone: bool) -> str:
         *([("env", variables_of(spec.environment, 2))] if spec.environment else []),
         *([("network_config", "NetworkConfig(enable_network_isolation=True)")] if spec.network_isolation else []),
     ]
-    words = words_of(spec)
+    return call_of(f"processor = {_processor_class(spec, alone=alone)}", processor)
+
+
+def run_of(spec: JobSpec, script: str, asked: Arguments, *, alone: bool, below: str = "") -> str:
+    """Write the call that runs a script on a processor, with what is ``asked`` besides; outputs go ``below``."""
+    spark = _is_for_spark(spec)
     path = f'str(HERE / "code" / {quoted(script)})'
     run: Arguments = [
         *([("submit_app", path)] if spark else [("code", path if alone else quoted(script))]),
         *([] if alone else [_BESIDE_SPARK if spark else ("source_dir", "CODE")]),
         *rows("inputs", (_processing_input(channel) for channel in spec.channels)),
-        *rows("outputs", (_processing_output(output) for output in spec.outputs)),
-        *([("arguments", quoted(words))] if words else []),
+        *rows("outputs", (_processing_output(output, below) for output in spec.outputs)),
+        *asked,
     ]
-    name = "PySparkProcessor" if spark else "ScriptProcessor" if alone else "FrameworkProcessor"
-    return "\n".join([call_of(f"processor = {name}", processor), call_of("processor.run", run)])
+    return call_of("processor.run", run)
 
 
 def interpreter_of(spec: JobSpec) -> list[str]:
@@ -307,8 +345,8 @@ def _processing_input(channel: Channel) -> str:
     return f"ProcessingInput({', '.join(words)})"
 
 
-def _processing_output(output: Output) -> str:
-    goal = f'f"s3://{{BUCKET}}/{{PREFIX}}/output/{output.name}"'
+def _processing_output(output: Output, below: str) -> str:
+    goal = f'f"s3://{{BUCKET}}/{{PREFIX}}/output/{below}{output.name}"'
     upload = "" if output.mode == "EndOfJob" else f", s3_upload_mode={quoted(output.mode)}"
     words = f"source={quoted(output_folder(output))}, output_name={quoted(output.name)}, destination={goal}{upload}"
     return f"ProcessingOutput({words})"

@@ -29,6 +29,15 @@ def test_a_grid_runs_to_its_end_and_its_code_is_that_of_the_first_failure(termin
     assert document["arrays"][0]["counts"]["failed"] == 1
 
 
+def test_a_grid_is_exported_as_a_whole(terminal: Terminal) -> None:
+    script = terminal.script("swept.py", CODE)
+    assert terminal.run("run", script, *KEEP, "--hp", "code=[0,0]", "--sweep", "--max-concurrent", "1").returncode == 0
+    made = terminal.document("export", "swept", "swept")
+    assert "tasks.json" in made["files"]
+    readme = (terminal.folder / "swept" / "README.md").read_text()
+    assert "No metric was defined (`--metric NAME=REGEX`)" in readme
+
+
 def test_with_json_the_document_is_the_array_with_its_tasks(terminal: Terminal) -> None:
     script = terminal.script("good.py", CODE)
     done = terminal.run("run", script, *KEEP, "--hp", "code=[0,0]", "--sweep", "--max-concurrent", "1", "--json")

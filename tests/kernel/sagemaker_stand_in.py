@@ -57,6 +57,14 @@ PARAMETERS = {
         "input_mode attribute_names target_attribute_name shuffle_config hub_access_config "
         "model_access_config"
     ),
+    "HyperparameterTuner": (
+        "estimator objective_metric_name hyperparameter_ranges metric_definitions strategy objective_type max_jobs "
+        "max_parallel_jobs max_runtime_in_seconds tags base_tuning_job_name warm_start_config strategy_config "
+        "completion_criteria_config early_stopping_type estimator_name random_seed autotune "
+        "hyperparameters_to_keep_static"
+    ),
+    "HyperparameterTuner.fit": "inputs job_name include_cls_metadata estimator_kwargs wait",
+    "CategoricalParameter": "values",
     "InstanceGroup": "instance_group_name instance_type instance_count",
     "NetworkConfig": "enable_network_isolation security_group_ids subnets encrypt_inter_container_traffic",
     "Session": (
@@ -122,6 +130,7 @@ PLACES = {
     "sagemaker.inputs": ("TrainingInput",),
     "sagemaker.instance_group": ("InstanceGroup",),
     "sagemaker.network": ("NetworkConfig",),
+    "sagemaker.tuner": ("CategoricalParameter", "HyperparameterTuner"),
     "sagemaker.sklearn": (),
     "sagemaker.sklearn.estimator": ("SKLearn",),
 }

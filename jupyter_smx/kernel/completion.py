@@ -22,7 +22,7 @@ _NEWEST = 50
 
 _PAIR = 2
 
-_FLAGS = ("-f", log_words.TAIL, log_words.HOST)
+_FLAGS = {"logs": ("-f", log_words.TAIL, log_words.HOST), "events": ("-f",)}
 _WITH_VALUES = (log_words.TAIL, log_words.HOST)
 
 
@@ -42,7 +42,7 @@ def _arguments(before: list[str]) -> Iterable[str]:
     name, *taken = before
     if name == "config":
         return [f"{option}=" for option in defaults.NAMES]
-    flags, named = _split(taken) if name == "logs" else ([], taken)
+    flags, named = _split(taken, _FLAGS.get(name, ()))
     if len(set(named)) >= (_PAIR if name == "diff" else 1):
         return flags
     if name in ("extend", "release"):
@@ -54,12 +54,12 @@ def _arguments(before: list[str]) -> Iterable[str]:
     return []
 
 
-def _split(taken: list[str]) -> tuple[list[str], list[str]]:
-    """Give the flags of ``logs`` that may follow, and the words before that are no flags: jobs, or a value to come."""
-    flags = [flag for flag in _FLAGS if flag not in taken]
+def _split(taken: list[str], known: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Give the ``known`` flags that may follow, and the words before that are no flags: jobs, or a value to come."""
+    flags = [flag for flag in known if flag not in taken]
     if taken and taken[-1] in _WITH_VALUES:
         return [], taken
-    return flags, [word for last, word in pairwise(["", *taken]) if word not in _FLAGS and last not in _WITH_VALUES]
+    return flags, [word for last, word in pairwise(["", *taken]) if word not in known and last not in _WITH_VALUES]
 
 
 def asked(ask: Callable[[Client], list[str]]) -> list[str]:

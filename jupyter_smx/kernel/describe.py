@@ -37,6 +37,7 @@ MODEL = "model.tar.gz"
 CHECKPOINTS = "/opt/ml/checkpoints"
 SMALLEST_VOLUME = 1
 """GB; what the API asks for of a processing job, and hosts here have no volume of their own."""
+LONGEST_REASON = 1_024
 _ROLE = re.compile(r"arn:aws[a-z\-]*:iam::\d{12}:role/?[a-zA-Z_0-9+=,.@\-_/]+")
 
 
@@ -163,7 +164,7 @@ def _seconds(counted: float) -> int | None:
 
 
 def _reason(job: Job) -> str | None:
-    return job.failure_reason or None if job.status() is Status.FAILED else None
+    return job.failure_reason[:LONGEST_REASON] or None if job.status() is Status.FAILED else None
 
 
 def _role(spec: JobSpec) -> str | None:

@@ -41,7 +41,7 @@ def names(shell: InteractiveShell, front_end: Screenshots, controller: ScriptedC
     return finished.name, running.name
 
 
-@pytest.mark.parametrize("subcommand", ["logs", "logs -f", "logs --tail 5 -f", "why", "rerun"])
+@pytest.mark.parametrize("subcommand", ["logs", "logs -f", "logs --tail 5 -f", "why", "rerun", "describe", "events -f"])
 def test_tab_offers_the_names_of_jobs(shell: InteractiveShell, names: tuple[str, str], subcommand: str) -> None:
     assert set(names) <= set(tab(shell, f"%smx {subcommand} "))
     assert tab(shell, f"%smx {subcommand} dig") == [names[0]]
@@ -68,6 +68,7 @@ def test_tab_offers_subcommands_their_flags_and_what_config_takes(shell: Interac
     assert tab(shell, "%smx rer") == ["rerun"]
     assert tab(shell, "%smx logs -") == ["-f", "--tail", "--host"]
     assert tab(shell, "%smx logs -f --t") == ["--tail"]
+    assert tab(shell, "%smx events -") == ["-f"]
     assert "keep_alive=" in tab(shell, "%smx config keep")
 
 

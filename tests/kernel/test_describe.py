@@ -105,6 +105,7 @@ def test_groups_are_instance_groups_and_a_reason_is_there_where_it_failed() -> N
     assert [group["InstanceGroupName"] for group in found["ResourceConfig"]["InstanceGroups"]] == [TYPE.name, "data"]
     assert "InstanceType" not in found["ResourceConfig"]
     assert found["FailureReason"] == "AlgorithmError"
+    assert len(description(replace(failed, failure_reason="x" * 2_000), HERE)["FailureReason"]) == 1_024
     assert list(breaches(answer("DescribeTrainingJob"), found)) == [
         (".ModelArtifacts.S3ModelArtifacts", f"file:///smx/jobs/{'a' * 12}/artifacts/model.tar.gz does not match"),
         (".OutputDataConfig.S3OutputPath", f"file:///smx/jobs/{'a' * 12}/artifacts does not match"),

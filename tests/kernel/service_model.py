@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 # It comes with s3fs, which the tests need anyway.
 import botocore.session
+import botocore.validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +36,12 @@ def answer(operation: str) -> Any:
 
 def request(operation: str) -> Any:
     return service().operation_model(operation).input_shape
+
+
+def refused(operation: str, asked: dict[str, Any]) -> str:
+    """Say what botocore itself has against a request, "" where it would send it."""
+    report = botocore.validate.ParamValidator().validate(asked, request(operation))
+    return str(report.generate_report())
 
 
 def breaches(shape: Any, value: Any, place: str = "") -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from service_model import breaches, request
+from service_model import breaches, refused, request
 from test_export import run
 
 from jupyter_smx.kernel.client import ArrayDetail
@@ -110,7 +110,9 @@ def sent_by_the_sdk(recorder: Recorder) -> dict[str, Any]:
 def test_a_grid_becomes_a_tuning_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = export_array(array(metrics=SCORE, keep_alive=600), tmp_path / "out")
     recorder = run(tmp_path / "out", monkeypatch)
-    assert list(breaches(request("CreateHyperParameterTuningJob"), sent_by_the_sdk(recorder))) == []
+    sent = sent_by_the_sdk(recorder)
+    assert list(breaches(request("CreateHyperParameterTuningJob"), sent)) == []
+    assert refused("CreateHyperParameterTuningJob", sent) == ""
     estimator, tuner = recorder.of("Estimator"), recorder.of("HyperparameterTuner")
     assert "keep_alive_period_in_seconds" not in estimator, "a tuning job keeps its hosts by itself"
     assert estimator["hyperparameters"] == {"epochs": 3}, "what is varied is in no job's own"

@@ -12,7 +12,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING, List, NamedTuple
 
-from jupyter_smx.agent import wire
+from jupyter_smx.agent import outcome, wire
 from jupyter_smx.agent.birth import running
 from jupyter_smx.agent.code import cell, imports
 from jupyter_smx.agent.contract import scriptmode
@@ -71,12 +71,32 @@ def _go_to_work(cradle: Cradle) -> None:
 
 def _rehearse(cradle: Cradle) -> None:
     """Walk the whole way of a job on a stage, so that its pages are copied and its lazy parts are loaded already."""
+    before, argv = dict(os.environ), list(sys.argv)
+    try:
+        _play(cradle)
+    except OSError as error:
+        # What is in the way may be gone when the job comes, and without a rehearsal it is only slower.
+        if not outcome.is_full(error):
+            raise
+    for name in set(os.environ) - set(before):
+        del os.environ[name]
+    os.environ.update(before)
+    sys.argv = argv
+    linecache.cache.pop(str(_REHEARSAL["filename"]), None)
+    _go_to_work(cradle)
+    shutil.rmtree(cradle.stage, ignore_errors=True)
+
+
+def _play(cradle: Cradle) -> None:
+    """Be a job that does nothing, on the stage.
+
+    :raises OSError: there is no room for its files.
+    """
     folder = cradle.stage
     place = cradle.place._replace(base=folder)
     # One by one: where the host was removed meanwhile nothing of it may come back.
     for name in ("", "code", "input", "input/config", "artifacts"):
         os.mkdir(os.path.join(folder, name))
-    before, argv = dict(os.environ), list(sys.argv)
     ours, theirs = socket.socketpair()
     with ours, theirs:
         spec = scriptmode.complete(dict(_REHEARSAL, kind="train"))
@@ -85,13 +105,6 @@ def _rehearse(cradle: Cradle) -> None:
         job.furnish()
         job.main.__dict__.update(cell.unpack(None))
         cell.execute(cell.load(spec["source"], spec["filename"], job.main), job.main, job.first_line, cell.Ending())
-    for name in set(os.environ) - set(before):
-        del os.environ[name]
-    os.environ.update(before)
-    sys.argv = argv
-    linecache.cache.pop(spec["filename"], None)
-    _go_to_work(cradle)
-    shutil.rmtree(folder)
 
 
 def prepare(cradle: Cradle) -> None:

@@ -69,7 +69,12 @@ def _job_row(job: JobSummary, now: float) -> tuple[str, ...]:
 
 
 def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
-    """List live pools: name, state, how long it is kept, what it did."""
+    """List live pools: name, state, how long it is kept, what it did, and which image, where any is made of one."""
+    pools = list(pools)
+    if not pools:
+        return note("No warm pools. A job leaves one with --keep-alive 10m.")
+    of_images = any(pool.image for pool in pools)
+    headers = ("POOL", "STATUS", "KEPT FOR", "INSTANCES", "ENGINE", *(("IMAGE",) if of_images else ()))
     rows = [
         (
             pool.name,
@@ -77,6 +82,7 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
             "" if pool.expires_at is None else duration.words(max(0, round(pool.expires_at - now))),
             pool.instances,
             pool.engine,
+            *((pool.image.words() if pool.image else "",) if of_images else ()),
             str(pool.jobs_served),
             duration.words(pool.saved_seconds) if pool.saved_seconds else "",
             money(pool.idle_cost),
@@ -84,9 +90,7 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
         )
         for pool in pools
     ]
-    if not rows:
-        return note("No warm pools. A job leaves one with --keep-alive 10m.")
-    return table(("POOL", "STATUS", "KEPT FOR", "INSTANCES", "ENGINE", "JOBS", "SAVED", "IDLE COST", "JOB"), rows)
+    return table((*headers, "JOBS", "SAVED", "IDLE COST", "JOB"), rows)
 
 
 def money(dollars: float | None) -> str:

@@ -5,12 +5,15 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from jupyter_smx import cli
 from jupyter_smx.kernel.commands import COMMANDS
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.event import PoolSummary
+from jupyter_smx.model.image import Image
 from jupyter_smx.model.job import HostEnd, RemoteException
 from jupyter_smx.model.status import SecondaryStatus
 
@@ -154,6 +157,27 @@ def test_pools_are_listed_extended_and_released(
     assert "Releasing" in page(shell, front_end, "release m5-fefefe")["text/plain"]
     with pytest.raises(ResourceNotFoundError):
         page(shell, front_end, "release m5-fefefe")
+
+
+def test_pools_name_their_images_where_any_has_one(
+    shell: InteractiveShell, front_end: Screenshots, controller: ScriptedController, capsys: pytest.CaptureFixture[str]
+) -> None:
+    controller.pools[POOL.name] = POOL
+    assert "IMAGE" not in page(shell, front_end, "pools")["text/plain"], "nothing here is made of one"
+    image = Image(name="hub.example.com/train:1", id="sha256:7e0c55d90a31" + "0" * 52)
+    of_image = replace(POOL, id="ad" * 8, name="docker-adadad", engine="docker", image=image)
+    controller.pools[of_image.name] = of_image
+    shown = page(shell, front_end, "pools")
+    assert "<th>IMAGE</th>" in shown["text/html"]
+    capsys.readouterr()
+    assert cli.main(["pools"]) == 0
+    for text in (shown["text/plain"], capsys.readouterr().out.rstrip()):
+        head, *rows = text.splitlines()
+        at = head.index("IMAGE")
+        assert [row[at : head.index("JOBS")].strip() for row in rows] == ["", "hub.example.com/train:1 (7e0c55d90a31)"]
+    assert cli.main(["pools", "--json"]) == 0
+    told = msgspec.json.decode(capsys.readouterr().out)["pools"]
+    assert [pool["image"] and pool["image"]["name"] for pool in told] == [None, image.name]
 
 
 @pytest.mark.usefixtures("controller")

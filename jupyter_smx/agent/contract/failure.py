@@ -136,6 +136,7 @@ def settle(facts: Facts) -> None:
         return
     name, text = ("failure", as_sagemaker(facts)) if facts.status else ("success", "")
     path = os.path.join(facts.ml, "output", name)
-    # The job may have left one, or a full disk, or no folder at all.
-    with contextlib.suppress(OSError), open(path, "x", encoding="utf-8") as file:
+    # The job may have left one, or a full disk, or no folder at all. And the text of an exception may have half a
+    # character, as of a file whose name is no UTF-8.
+    with contextlib.suppress(OSError), open(path, "x", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import traceback
+import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model.errors import ValidationError
@@ -28,6 +30,15 @@ def place(cell: str, lines_before: int) -> str:
     return "\n" * lines_before + cell
 
 
+@contextmanager
+def untold() -> Iterator[None]:
+    """Keep what Python warns of while code is looked at here: the job compiles it, too, and its log says it once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@untold()
 def check(source: str, filename: str) -> ast.Module:
     """Compile the code as the job will, and give its tree.
 

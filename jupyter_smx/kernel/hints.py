@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.kernel.cell import untold
 from jupyter_smx.kernel.expression import visible
 from jupyter_smx.model.channel import input_folder
 from jupyter_smx.model.name import slug
@@ -120,7 +121,8 @@ def _variable(name: str, namespace: Mapping[str, Any]) -> str:
 def of_missing(name: str, spec: JobSpec) -> str:
     """Say why a variable did not come back, where the code tells it: it is local to a function."""
     try:
-        tree = ast.parse(spec.source)
+        with untold():
+            tree = ast.parse(spec.source)
     except (SyntaxError, ValueError):
         return ""
     for node in ast.walk(tree):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from jupyter_smx.kernel.cell import untold
 from jupyter_smx.model.errors import ValidationError, nearest
 from jupyter_smx.model.source import is_entry_point
 
@@ -77,7 +78,8 @@ def beside(script: Script, source_dir: str) -> str:
 def is_empty(code: str) -> bool:
     """Say whether a cell has nothing to run: blank lines and comments only."""
     try:
-        return not ast.parse(code).body
+        with untold():
+            return not ast.parse(code).body
     except (SyntaxError, ValueError):
         return False
 

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
-from jupyter_smx.kernel import cell
+from jupyter_smx.kernel import cell, hints, script
 from jupyter_smx.model.errors import ValidationError
+from jupyter_smx.model.spec import JobSpec
 
 
 def test_a_syntax_error_has_the_line_that_the_notebook_shows() -> None:
@@ -38,3 +41,18 @@ def test_imports_are_listed_once_from_the_top_level_only() -> None:
         "<train>",
     )
     assert cell.imports(tree) == ("os", "sklearn.datasets", "sklearn.svm", "torch")
+
+
+def test_what_python_warns_of_is_told_by_the_job_alone() -> None:
+    source = "x = '\\d'\nassert (x, 'always true')\n"
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        compile(source, "<train-digits>", "exec")
+        assert len(told) == 2, "Python itself warns of both"
+        told.clear()
+        cell.check(source, "<train-digits>")
+        assert not script.is_empty(source)
+        assert hints.of_missing("y", JobSpec(kind="train", source=source)) == ""
+        with pytest.raises(cell.CellSyntaxError):
+            cell.check(source + "return 1", "<train-digits>")
+    assert told == []

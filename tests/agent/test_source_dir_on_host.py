@@ -147,6 +147,18 @@ def test_tracebacks_of_an_entry_point_name_the_users_script(agent: Agent) -> Non
     assert 'File "/home/me/fit.py", line 2, in <module>\n    x / 0' in record["exception"]["traceback"]
 
 
+def test_the_reason_of_a_driven_script_names_its_files_as_the_script_itself_does(agent: Agent, tmp_path: Path) -> None:
+    """It is what SageMaker reads of ``/opt/ml/output/failure``, where nobody knows of a folder in a notebook's home."""
+    fit = "import helper\nhelper.broken()\n"
+    source = packed(tmp_path, {"fit.py": fit, "helper.py": "def broken():\n    1 / 0\n"})
+    record = agent.run(fit, source_dir=source, entry_point="fit.py", folder="/home/me", contract="v3")
+    there = f"{agent.folder}/ml/input/data/code"
+    assert record["reason"] == record["text"], "as the log has it"
+    assert f'File "{there}/fit.py", line 2, in <module>' in record["reason"]
+    assert f'File "{there}/helper.py", line 2, in broken' in record["reason"]
+    assert 'File "/home/me/helper.py", line 2, in broken' in record["exception"]["traceback"]
+
+
 WRITES = """
 import os, helper
 for name in ("helper.py", "pkg/part.py"):

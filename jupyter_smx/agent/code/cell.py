@@ -198,9 +198,13 @@ class Ending:
         sys.stderr.write(sentence + "\n")
 
     def name_files(self, folder: str, theirs: str) -> None:
-        """Let the traceback name the user's own files, where this host has copies of them in ``folder``."""
+        """Let the traceback name the user's own files, where this host has copies of them in ``folder``.
+
+        As the script itself would tell it, it stays in the report: that is what SageMaker has as the reason.
+        """
         exception = self.report["exception"]
         if exception is not None and theirs:
+            self.report["traceback"] = exception["traceback"]
             shown = exception["traceback"].replace(f'File "{folder}/', f'File "{theirs}/')
             exception["traceback"] = shown
 

@@ -89,7 +89,8 @@ def as_sagemaker(facts: Facts) -> str:
         return text
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
     if script.is_driven(facts.spec):
-        return str(exception["traceback"] if exception else _driven_end(facts, code))[:LIMIT]
+        told = (report.get("traceback") or exception["traceback"]) if exception else _driven_end(facts, code)
+        return str(told)[:LIMIT]
     message = of_exception(exception, str(report.get("remark") or "")) if exception else ""
     lines = ["ExecuteUserScriptError:", f"ExitCode {code}", f'ErrorMessage "{message}"']
     if facts.fate or code == _KILLED:

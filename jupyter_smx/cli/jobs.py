@@ -86,7 +86,12 @@ def newest(client: Client) -> str:
     """
     found = client.jobs(limit=1)
     if not found:
-        raise ResourceNotFoundError("There is no job yet.", cure="`jupyter smx run script.py` makes one.")
+        raise ResourceNotFoundError(
+            "There is no job yet.",
+            field="job",
+            rule="Without a name it is about the newest one.",
+            cure="`jupyter smx run script.py` makes one.",
+        )
     return found[0].id
 
 

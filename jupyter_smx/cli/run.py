@@ -65,12 +65,15 @@ def _add_detach(parser: Parser) -> None:
 
 
 def _run(found: Namespace, desk: Desk) -> int:
-    wish = options.gather(vars(found))
+    wish, named = options.gather(vars(found)), found.script
     if _is_entry_point(found.script, wish):
         wish, found.script = replace(wish, entry_point=found.script), ""
     _check(wish, detach=found.detach)
     _check_script(found.script, wish.entry_point)
-    asked, spec, grid = _spec(found.script, one_of(found.kind, KINDS, "--kind"), wish, desk)
+    try:
+        asked, spec, grid = _spec(found.script, one_of(found.kind, KINDS, "--kind"), wish, desk)
+    except ValidationError as error:
+        raise _as_typed(error, named) if named and error.field == "entry_point" else error from None
     if wish.plan:
         return _show_plan(spec, desk)
     packed = with_source_dir(spec, asked.source_dir)
@@ -109,10 +112,18 @@ def _check(wish: Options, *, detach: bool) -> None:
         raise ValidationError(
             f"{option} needs a notebook, whose variables it is about.",
             field=option.removeprefix("--"),
+            value=", ".join(wish.send) if wish.send else wish.handle,
+            rule="A terminal has none.",
             cure="A script gets files by --input and values by --hp." if wish.send else "Leave it out.",
         )
     if wish.wait and detach:
-        raise ValidationError("--wait stands beside --detach.", field="wait", cure="Drop one of the two.")
+        raise ValidationError(
+            "--wait stands beside --detach.",
+            field="wait",
+            value="--detach",
+            rule="One waits for the job's end, the other comes back at once.",
+            cure="Drop one of the two.",
+        )
 
 
 def _is_entry_point(script: str, wish: Options) -> bool:
@@ -123,6 +134,12 @@ def _is_entry_point(script: str, wish: Options) -> bool:
     return script.endswith(".sh") or (
         not wish.source_dir and is_entry_point(Path(script).name) and Path(script).is_file()
     )
+
+
+def _as_typed(error: ValidationError, script: str) -> ValidationError:
+    """Say of a script, which is an entry point here, what was said of an entry point."""
+    said = error.message.replace(f"--entry-point: {error.value}", f"SCRIPT: {script}", 1)
+    return ValidationError(said, field="source", value=script, rule=error.rule, cure=error.cure)
 
 
 def _check_script(script: str, entry_point: str) -> None:

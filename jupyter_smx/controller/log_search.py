@@ -39,6 +39,7 @@ def pattern(text: str, *, match_case: bool) -> Pattern[bytes]:
             field="text",
             value=text[:LONGEST_TEXT],
             rule=f"It is 1 to {LONGEST_TEXT} characters of one line.",
+            cure="Look for a part of it.",
         )
     letters = (_letter(letter, match_case=match_case) for letter in text)
     return regex.compile(_COLOURS.join(letters), 0 if match_case else regex.IGNORECASE)

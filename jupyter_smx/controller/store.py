@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _Params = ParamSpec("_Params")
 _Found = TypeVar("_Found")
+_FOUND_BY = "A job is found by its name or its id, or by how one of them begins."
 
 _encode = msgspec.json.Encoder().encode
 _decode_job = msgspec.json.Decoder(Job).decode
@@ -336,12 +337,17 @@ class Store:
         if candidates:
             names = ", ".join(candidates)
             return ResourceNotFoundError(
-                f"{ref!r} could be {names}.", field="job", value=ref, cure="Write more of the name, or the id."
+                f"{ref!r} could be {names}.",
+                field="job",
+                value=ref,
+                rule=_FOUND_BY,
+                cure="Write more of the name, or the id.",
             )
         known = {name for row in tables.NEWEST_NAMES.run(self._raw) for name in row}
         return ResourceNotFoundError(
             f"There is no job {ref!r}.",
             field="job",
             value=ref,
+            rule=_FOUND_BY,
             cure=nearest(ref, sorted(known)) or "`%smx jobs` lists them.",
         )

@@ -83,12 +83,24 @@ def _plain(function: Callable[..., Any], wish: Mapping[str, Any]) -> tuple[Calla
         return function.__wrapped__, {**function.wish, **wish}
     if callable(function):
         return function, dict(wish)
-    raise ValidationError(f"smx.map: {function!r} is no function.", field="function", value=function)
+    raise ValidationError(
+        f"smx.map: {function!r} is no function.",
+        field="function",
+        value=function,
+        rule="It calls its first argument once for each item of the others, as map does.",
+        cure="For example smx.map(fit, [1, 2, 3]).",
+    )
 
 
 def _check_items(function: Callable[..., Any], items: Sequence[tuple[Any, ...]]) -> None:
     if not items:
-        raise ValidationError("smx.map: there is no item to call the function for.", field="iterable")
+        raise ValidationError(
+            "smx.map: there is no item to call the function for.",
+            field="iterable",
+            value=0,
+            rule="An array has one task or more, one for each item.",
+            cure="See that what is iterated has something left: an iterator gives its items once.",
+        )
     if len(items) > MAX_TASKS:
         raise ValidationError(
             f"smx.map: {len(items)} items.",

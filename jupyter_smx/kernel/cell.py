@@ -38,7 +38,6 @@ def untold() -> Iterator[None]:
         yield
 
 
-@untold()
 def check(source: str, filename: str) -> ast.Module:
     """Compile the code as the job will, and give its tree.
 
@@ -49,12 +48,14 @@ def check(source: str, filename: str) -> ast.Module:
         raise ValidationError(
             "The cell is empty.",
             field="source",
+            value="",
             rule="The job runs what stands under the line.",
             cure="With --entry-point FILE it runs a file.",
         )
     try:
-        tree = ast.parse(source, filename)
-        compile(tree, filename, "exec", dont_inherit=True)  # finds what no grammar can, as a return outside a function
+        with untold():
+            tree = ast.parse(source, filename)
+            compile(tree, filename, "exec", dont_inherit=True)  # finds what no grammar can, as a return outside of any
     except SyntaxError as error:
         raise CellSyntaxError(_words(error), field="source", cure=_cure(source, filename, error)) from None
     except ValueError as error:  # a NUL byte in the source
@@ -68,7 +69,8 @@ def _words(error: SyntaxError) -> str:
 
 def _cure(source: str, filename: str, error: SyntaxError) -> str:
     try:
-        compile(source, filename, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        with untold():
+            compile(source, filename, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except SyntaxError:
         lines = source.splitlines()
         number = error.lineno or 1

@@ -241,6 +241,7 @@ def _take(name: str, arguments: list[str], desk: Desk, count: int) -> list[str]:
         f"{desk.prog} {name} takes {usage or 'no arguments'}, not {' '.join(arguments)!r}.",
         field="line",
         value=" ".join(arguments),
+        rule="Each word is one of them, and one with blanks stands in quotes.",
         cure=f"{desk.prog} help lists the subcommands.",
     )
 
@@ -262,5 +263,10 @@ def _job_ref(name: str, arguments: list[str], desk: Desk) -> str:
         return ref
     newest = desk.client.jobs(limit=1)
     if not newest:
-        raise ResourceNotFoundError(f"{desk.prog} {name}: there is no job yet.", cure="%%train makes one.")
+        raise ResourceNotFoundError(
+            f"{desk.prog} {name}: there is no job yet.",
+            field="job",
+            rule="Without a name it is about the newest one.",
+            cure="%%train makes one.",
+        )
     return newest[0].id

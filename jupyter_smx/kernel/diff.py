@@ -44,7 +44,13 @@ def diff_of(client: Client, ref: str, other: str = "") -> Diff:
     :raises ResourceNotFoundError: there is no such job, or no run before it.
     """
     if not ref:
-        raise ValidationError("diff: a job needs a name.", field="job", value="")
+        raise ValidationError(
+            "diff: a job needs a name.",
+            field="job",
+            value="",
+            rule="It is a name, an id, or the beginning of one.",
+            cure="`%smx jobs` lists them.",
+        )
     job = named.job(client, ref)
     if other:
         return difference(job, named.job(client, other))
@@ -69,6 +75,7 @@ def previous_run(client: Client, job: Job) -> Job:
         f"There is no run of {name} before {job.name}.",
         field="job",
         value=job.name,
+        rule="Runs of one base name are runs of the same.",
         cure="With two names any two jobs are compared.",
     )
 

@@ -71,6 +71,8 @@ def _walk(node: ast.expr, namespace: Mapping[str, Any], expression: str, option:
             f"({type(error).__name__}).",
             field=option.removeprefix("--"),
             value=expression,
+            rule="In braces stand a variable of the notebook, its attributes and its items, and nothing is called.",
+            cure="Assign the value to a variable in a cell before, and name that one.",
         ) from error
 
 
@@ -81,6 +83,7 @@ def _variable(name: str, namespace: Mapping[str, Any], option: str) -> Any:
         f"{option}: the notebook has no variable {name!r}.",
         field=option.removeprefix("--"),
         value=name,
+        rule="In braces stand a variable of the notebook, its attributes and its items.",
         cure=nearest(name, visible(namespace)) or "Run the cell that makes it first.",
     )
 

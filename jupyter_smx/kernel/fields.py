@@ -13,12 +13,14 @@ from jupyter_smx.model.distribution import RUNNERS, Distribution
 from jupyter_smx.model.errors import ValidationError, nearest
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.metric import check_metrics
+from jupyter_smx.model.name import slug
 from jupyter_smx.model.words import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_CHANNEL = re.compile(r"[A-Za-z0-9._-]{1,64}")  # SageMaker's ChannelName
+_LONGEST = 64
+_CHANNEL = re.compile(rf"[A-Za-z0-9._-]{{1,{_LONGEST}}}")  # SageMaker's ChannelName
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z0-9+.-]+::")
 _PROPERTIES = ("mode", "distribution", "groups", "type", "content_type", "path")
 _PROPERTY = re.compile(rf",(?=(?:{'|'.join(_PROPERTIES)})=)")
@@ -60,6 +62,7 @@ def pair(text: str, option: str, form: str) -> tuple[str, str]:
             field=option.removeprefix("--"),
             value=text,
             rule=f"The form is {form}.",
+            cure=f"For example {name.strip()}=VALUE." if name.strip() else "Write a name before the =.",
         )
     return name.strip(), value
 
@@ -99,6 +102,7 @@ def number(value: int | str, option: str, of: str, least: int, most: int | None 
         field=option.removeprefix("--").replace("-", "_"),
         value=said.strip("'"),
         rule=f"It is a whole number from {least}{upper}.",
+        cure=f"For example {option} {max(least, 1)}." if option.startswith("--") else "",
     )
 
 
@@ -246,7 +250,13 @@ def channel(text: str, folder: Path) -> Channel:
     check_channel_name(name)
     source, *properties = _PROPERTY.split(rest)
     if not source:
-        raise ValidationError(f"--input {name}: no source stands after the =.", field="input", value=text)
+        raise ValidationError(
+            f"--input {name}: no source stands after the =.",
+            field="input",
+            value=text,
+            rule="A channel is filled from a file, a folder or a URL.",
+            cure=f"For example --input {name}=data.csv.",
+        )
     typed = _LOOKS_LIKE_PROPERTY.search(source)
     if typed and not (folder / source).exists():
         elsewhere.check_property(name, typed[1])
@@ -288,6 +298,7 @@ def check_channel_name(name: str) -> str:
         field="input",
         value=name,
         rule="A channel's name has letters, digits, points, hyphens and underscores, 64 at most.",
+        cure=f"For example --input {(slug(name) or 'train')[:_LONGEST]}=SOURCE.",
     )
 
 

@@ -23,7 +23,7 @@ from jupyter_smx.kernel.keywords import documented
 from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.rerun import spec_again
 from jupyter_smx.kernel.savings import savings_of
-from jupyter_smx.kernel.script import absolute_folder
+from jupyter_smx.kernel.script import absolute_folder, read
 from jupyter_smx.kernel.session import current
 from jupyter_smx.kernel.sweep import spread
 from jupyter_smx.kernel.wish import Kind, Wish
@@ -235,8 +235,14 @@ def _run(
     check_types({**arguments, "send": send})
     session = current()
     variables = dict(send) if isinstance(send, Mapping) else payload.choose(tuple(send), session.namespace)
-    if code is None and not arguments["entry_point"]:
-        raise ValidationError("code: there is nothing to run.", field="source", cure="Give code, or an entry_point.")
+    if (code is None or (isinstance(code, str) and not code.strip())) and not arguments["entry_point"]:
+        raise ValidationError(
+            "code: there is nothing to run.",
+            field="source",
+            value=code or "",
+            rule="A job runs text, a script, a function, or an entry_point.",
+            cure="Give code, or an entry_point.",
+        )
     arguments["hyperparameters"], grid = spread(arguments["hyperparameters"] or {}, max_concurrent, sweep=sweep)
     code = code or ""
     made = _source(code) if isinstance(code, (str, Path)) or not callable(code) else call_of(code)
@@ -329,17 +335,15 @@ def _output(kind: Kind, name: str, where: str | Path | Output, folder: Path) -> 
 
 def _source(code: object) -> str:
     if isinstance(code, Path):
-        try:
-            return code.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ValidationError(f"code: {code} cannot be read: {error}.", field="source", value=code) from error
+        return read(str(code), "code")
     if isinstance(code, str):
         return code
     raise ValidationError(
         f"code: a {type(code).__name__} is no source.",
         field="source",
         value=type(code).__name__,
-        rule="Give the code as text, a script as a pathlib.Path, or a function.",
+        rule="A job runs text, a script, a function, or an entry_point.",
+        cure="Give the code as text, a script as a pathlib.Path, or a function.",
     )
 
 

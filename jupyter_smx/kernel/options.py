@@ -361,6 +361,7 @@ def _missing_value(magic: str, error: argparse.ArgumentError) -> ValidationError
     return ValidationError(
         f"%%{magic}: {spelling} needs a value: {option.metavar}.",
         field=_dest(option),
+        value=spelling,
         cure=f"For example {spelling} {option.example}.",
     )
 

@@ -47,6 +47,7 @@ def _id_of(each: object, namespace: Mapping[str, Any], client: Client) -> str:
         field="after",
         value=each,
         rule="It takes handles of jobs, and their names, ids or the beginnings of those.",
+        cure="`%smx jobs` lists them.",
     )
 
 

@@ -67,7 +67,12 @@ class Parser(argparse.ArgumentParser):
 
     def _unknown(self, spelling: str) -> ValidationError:
         cure = nearest(spelling, self._long_options()) or f"`{self.prog} --help` lists them."
-        return ValidationError(f"{self.prog}: {spelling} is not an option.", field="line", value=spelling, cure=cure)
+        return ValidationError(
+            f"{self.prog}: {spelling} is not an option.",
+            field="line",
+            value=spelling,
+            cure=cure,
+        )
 
     def _lacking(self, error: argparse.ArgumentError) -> ValidationError:
         spelling = (error.argument_name or "").split("/")[-1]
@@ -75,11 +80,17 @@ class Parser(argparse.ArgumentParser):
         if action is None:
             return ValidationError(f"{self.prog}: {error.message}.", field="line", cure=self._usage())
         if action.nargs == 0:
-            return ValidationError(f"{self.prog}: {spelling} takes no value.", field=action.dest, cure=self._usage())
+            return ValidationError(
+                f"{self.prog}: {spelling} takes no value.",
+                field=action.dest,
+                value=spelling,
+                cure=self._usage(),
+            )
         example = _EXAMPLES.get(spelling)
         return ValidationError(
             f"{self.prog}: {spelling} needs a value: {action.metavar}.",
             field=action.dest,
+            value=spelling,
             cure=f"For example {spelling} {example}." if example else self._usage(),
         )
 

@@ -59,6 +59,7 @@ def choose(names: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, An
                 f"--send: the notebook has no variable {name!r}.",
                 field="send",
                 value=name,
+                rule="What is sent are variables of the notebook, by their names.",
                 cure=nearest(name, visible(namespace)) or "Run the cell that makes it first.",
             )
     return {name: namespace[name] for name in names}

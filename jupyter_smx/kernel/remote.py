@@ -133,5 +133,6 @@ def _callable(function: Any) -> Any:
         f"@smx.remote: {function!r} is no function.",
         field="function",
         value=function,
+        rule="It stands over a function, with options or without.",
         cure="Options have names, for example @smx.remote(instance_type='ml.m5.xlarge').",
     )

@@ -16,6 +16,7 @@ from jupyter_smx.model.source import is_entry_point
 _CODE = (".py", ".so", ".pyd")
 _OPTION = "--entry-point"
 _SHELL = ".sh"
+_RULE = "A job runs a script, of Python or of a shell, which is read here."
 _PROGRAMS = (b"#!", b"\x7fELF")
 REQUIREMENTS = "requirements.txt"
 """Beside the script: what SageMaker installs before it."""
@@ -88,7 +89,9 @@ def _check(word: str, name: str, path: Path, source_dir: str, folder: Path) -> N
     if source_dir and not path.is_file():
         inside = _within(folder / word, source_dir)
         cure = f"It is named from --source-dir: --entry-point {inside}." if inside else _near(path)
-        raise _refused(_OPTION, word, f"is no file in {source_dir}.", cure)
+        raise _refused(
+            _OPTION, word, f"is no file in {source_dir}.", cure, "Beside --source-dir it lies in that folder."
+        )
     if not is_entry_point(name) or not _is_program(path, alone=not source_dir):
         raise ValidationError(
             f"--entry-point: {word} is no script that a job can run.",
@@ -96,7 +99,9 @@ def _check(word: str, name: str, path: Path, source_dir: str, folder: Path) -> N
             value=word,
             rule="It is a .py or a .sh file, or a program in --source-dir that may be executed or begins with #!; its "
             "name has letters, digits, dots, hyphens, underscores and plus signs only, as SageMaker's.",
-            cure=f"`chmod +x {word}`, if it is a program." if source_dir else "",
+            cure=f"`chmod +x {word}`, if it is a program."
+            if source_dir
+            else "Give it such a name, or name the folder that it lies in by --source-dir.",
         )
 
 
@@ -134,12 +139,18 @@ def check_folder(folder: str) -> None:
     if path.is_dir():
         return
     if "://" in folder:
-        sentence, cure = "is not on this machine", "Fetch it first: the folder is packed here."
+        sentence, cure = "is not on this machine", "Fetch it first."
     elif path.is_file():
         sentence, cure = "is a file", f"For the file alone leave --source-dir out: --entry-point {path.name}."
     else:
         sentence, cure = "does not exist", nearest(path.name, _folders(path.parent))
-    raise ValidationError(f"--source-dir: {folder} {sentence}.", field="source_dir", value=folder, cure=cure)
+    raise ValidationError(
+        f"--source-dir: {folder} {sentence}.",
+        field="source_dir",
+        value=folder,
+        rule="It is a folder of this machine, which is packed here.",
+        cure=cure or f"It was looked for in {path.parent}.",
+    )
 
 
 def _folders(parent: Path) -> list[str]:
@@ -171,24 +182,28 @@ def read(word: str, where: str) -> str:
     """
     path = Path(word)
     if path.suffix == ".ipynb":
-        raise _refused(where, word, "is a notebook.", "`jupyter nbconvert --to script` makes a script of it.")
+        raise _refused(where, word, "is a notebook.", f"`jupyter nbconvert --to script {word}` makes a script of it.")
     try:
         with tokenize.open(path) as file:
             code = file.read()
     except FileNotFoundError:
         raise _refused(where, word, "does not exist.", _near(path)) from None
     except (SyntaxError, UnicodeDecodeError) as error:
-        raise _refused(where, word, f"is no text: {error}.", "Its first line may declare an encoding.") from None
+        rule = "A script is text, in UTF-8 where its first line declares no other encoding."
+        raise _refused(
+            where, word, f"is no text: {error}.", "Save it as UTF-8, or declare its encoding.", rule
+        ) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise _refused(where, word, f"cannot be read: {getattr(error, 'strerror', None) or error}.", "") from None
+        cure = "Name a file in it." if path.is_dir() else "Name one that you may read."
+        raise _refused(where, word, f"cannot be read: {getattr(error, 'strerror', None) or error}.", cure) from None
     if not code.strip():
-        raise _refused(where, word, "is empty.", "")
+        raise _refused(where, word, "is empty.", "Write into it what the job shall do, and save it.")
     return code
 
 
-def _refused(where: str, word: str, sentence: str, cure: str) -> ValidationError:
+def _refused(where: str, word: str, sentence: str, cure: str, rule: str = _RULE) -> ValidationError:
     field = "entry_point" if where == _OPTION else "source"
-    return ValidationError(f"{where}: {word} {sentence}", field=field, value=word, cure=cure)
+    return ValidationError(f"{where}: {word} {sentence}", field=field, value=word, rule=rule, cure=cure)
 
 
 def _near(path: Path) -> str:

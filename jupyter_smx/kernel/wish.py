@@ -195,6 +195,7 @@ class Wish(Struct, frozen=True, kw_only=True):
             raise ValidationError(
                 "--group stands beside --instance-type or --instance-count.",
                 field="group",
+                value=self.instance_type or self.instance_count,
                 rule="Groups name their own types and counts.",
                 cure="Drop one of the two.",
             )
@@ -202,7 +203,13 @@ class Wish(Struct, frozen=True, kw_only=True):
             fields.number(found.instance_count, "--group", "of hosts", 1)
         names = [found.name for found in self.groups]
         if len(set(names)) < len(names):
-            raise ValidationError(f"--group: two groups have the same name: {', '.join(names)}.", field="group")
+            raise ValidationError(
+                f"--group: two groups have the same name: {', '.join(names)}.",
+                field="group",
+                value=", ".join(names),
+                rule="A group is known by its name, to channels and to the script.",
+                cure="Give each its own.",
+            )
         check_helpers(self.groups)
         return self.groups
 
@@ -283,6 +290,7 @@ def _variable_name(name: str, option: str) -> str:
         field="environment",
         value=name,
         rule="Its name has letters, digits and underscores and does not begin with a digit.",
+        cure="For example --env LEVEL=debug.",
     )
 
 
@@ -292,7 +300,11 @@ def _once(items: tuple[Any, ...], option: str) -> tuple[Any, ...]:
     if twice is None:
         return items
     raise ValidationError(
-        f"{option}: {twice} stands twice.", field=option.removeprefix("--"), value=twice, cure="Give each its own name."
+        f"{option}: {twice} stands twice.",
+        field=option.removeprefix("--"),
+        value=twice,
+        rule="A name stands for one.",
+        cure="Give each its own name.",
     )
 
 

@@ -36,6 +36,7 @@ def check_metrics(definitions: Mapping[str, str]) -> None:
                 field="metrics",
                 value=name,
                 rule=f"A metric's name has 1 to {MAX_NAME} characters.",
+                cure="For example --metric 'loss=loss=([0-9.]+)'.",
             )
         compiled(name, pattern)
 
@@ -53,6 +54,7 @@ def compiled(name: str, pattern: str) -> Pattern[str]:
             field="metrics",
             value=pattern,
             rule=f"It has 1 to {MAX_REGEX} characters.",
+            cure=f"For example --metric '{name}={name}=([0-9.]+)'.",
         )
     try:
         made = regex.compile(pattern)
@@ -62,6 +64,7 @@ def compiled(name: str, pattern: str) -> Pattern[str]:
             f"--metric {name}: {pattern!r} is not a regular expression: {error}.",
             field="metrics",
             value=pattern,
+            rule="It is searched in each line of the log, and its first group is the value.",
             cure=f"For example --metric '{name}={name}=([0-9.]+)'.",
         ) from error
     if made.groups < 1:

@@ -71,6 +71,7 @@ def _check_engine(spec: JobSpec, limits: Limits, engines: Collection[str]) -> No
             field="engine",
             value=spec.engine,
             rule=f"The administrator allows {', '.join(limits.allowed_engines)} (ControllerApp.allowed_engines).",
+            cure="Take one of them.",
         )
 
 
@@ -81,10 +82,17 @@ def _check_instances(spec: JobSpec, limits: Limits) -> None:
             field="instance_groups",
             value=len(spec.instance_groups),
             rule=f"A job has 1 to {MAX_GROUPS} groups.",
+            cure="Put hosts of one type into one group.",
         )
     names = [group.name for group in spec.instance_groups]
     if len(set(names)) != len(names):
-        raise ValidationError("--group: two groups have one name.", field="instance_groups", value=", ".join(names))
+        raise ValidationError(
+            "--group: two groups have one name.",
+            field="instance_groups",
+            value=", ".join(names),
+            rule="A group is known by its name, to channels and to the script.",
+            cure="Give each its own.",
+        )
     instance.check_helpers(spec.instance_groups)
     if spec.distribution is not None:
         check_distribution(spec.distribution, spec.kind, spec.instance_groups, spec.receive, contract=spec.contract)
@@ -97,6 +105,7 @@ def _check_instances(spec: JobSpec, limits: Limits) -> None:
                 field="instance_count",
                 value=group.instance_count,
                 rule="A group has one host or more.",
+                cure="Ask for one.",
             )
         if group.instance_count > MAX_INSTANCES:
             raise ResourceLimitError(
@@ -104,6 +113,7 @@ def _check_instances(spec: JobSpec, limits: Limits) -> None:
                 field="instance_count",
                 value=group.instance_count,
                 rule=f"A group has {MAX_INSTANCES} hosts at most.",
+                cure="Ask for fewer hosts.",
             )
         if limits.allowed_instance_types and group.instance_type not in limits.allowed_instance_types:
             raise ResourceLimitError(
@@ -112,6 +122,7 @@ def _check_instances(spec: JobSpec, limits: Limits) -> None:
                 value=group.instance_type,
                 rule=f"The administrator allows {', '.join(limits.allowed_instance_types)} "
                 "(ControllerApp.allowed_instance_types).",
+                cure="Take one of them.",
             )
 
 
@@ -148,6 +159,7 @@ def _check_run_time(spec: JobSpec, limits: Limits) -> None:
             field="max_run",
             value=spec.max_run,
             rule=f"A job runs for 1 to {limits.max_run_cap} seconds.",
+            cure="For example --max-run 1h.",
         )
     if not 0 <= spec.retries <= MAX_RETRIES:
         raise ValidationError(
@@ -155,6 +167,7 @@ def _check_run_time(spec: JobSpec, limits: Limits) -> None:
             field="retries",
             value=spec.retries,
             rule=f"A job is run again 0 to {MAX_RETRIES} times.",
+            cure="For example --retries 2.",
         )
     if len(spec.after) > MAX_AFTER:
         raise ValidationError(
@@ -169,7 +182,11 @@ def _check_run_time(spec: JobSpec, limits: Limits) -> None:
 def _check_parameters(spec: JobSpec) -> None:
     if len(spec.source) > MAX_SOURCE:
         raise ValidationError(
-            f"The code has {len(spec.source)} characters.", field="source", rule=f"{MAX_SOURCE} at most."
+            f"The code has {len(spec.source)} characters.",
+            field="source",
+            value=len(spec.source),
+            rule=f"{MAX_SOURCE} at most.",
+            cure="Put data into a channel, and modules into --source-dir.",
         )
     if len(spec.hyperparameters) > MAX_HYPERPARAMETERS:
         raise ValidationError(
@@ -177,6 +194,7 @@ def _check_parameters(spec: JobSpec) -> None:
             field="hyperparameters",
             value=len(spec.hyperparameters),
             rule=f"{MAX_HYPERPARAMETERS} at most.",
+            cure="Put them into one file, and give that by --input.",
         )
     for key, value in spec.hyperparameters.items():
         if not 1 <= len(key) <= MAX_KEY or "=" in key:
@@ -185,6 +203,7 @@ def _check_parameters(spec: JobSpec) -> None:
                 field="hyperparameters",
                 value=key[:MAX_KEY],
                 rule=f"A name has 1 to {MAX_KEY} characters and no =.",
+                cure="For example --hp lr=0.1.",
             )
         if len(value) > MAX_VALUE:
             raise ValidationError(
@@ -201,6 +220,7 @@ def _check_parameters(spec: JobSpec) -> None:
                 field="environment",
                 value=key,
                 rule="Letters, digits and underscores, not a digit first, 512 characters at most.",
+                cure="For example --env LEVEL=debug.",
             )
 
 
@@ -219,7 +239,9 @@ def _check_text(spec: JobSpec) -> None:
         raise ValidationError(
             f"{field}: there is a NUL character in it.",
             field=field,
+            value="\\0",
             rule="Neither a variable nor a path of a process can hold one.",
+            cure="Take it out; bytes travel in a file, by --input.",
         )
 
 
@@ -232,6 +254,7 @@ def _check_outputs(spec: JobSpec) -> None:
                 field="outputs",
                 value=word,
                 rule="1 to 64 letters, digits, dots, hyphens and underscores, not . or .., and each name once.",
+                cure="For example --output model=PATH.",
             )
 
 
@@ -239,7 +262,11 @@ def _check_channels(spec: JobSpec) -> None:
     names = [channel.name for channel in spec.channels]
     if len(names) > MAX_CHANNELS:
         raise ValidationError(
-            f"--input: {len(names)} channels.", field="channels", value=len(names), rule=f"{MAX_CHANNELS} at most."
+            f"--input: {len(names)} channels.",
+            field="channels",
+            value=len(names),
+            rule=f"{MAX_CHANNELS} at most.",
+            cure="Bring what lies together as one channel, by its folder.",
         )
     for word in names:
         if not _CHANNEL.fullmatch(word) or word in {".", ".."}:
@@ -248,10 +275,17 @@ def _check_channels(spec: JobSpec) -> None:
                 field="channels",
                 value=word,
                 rule="1 to 64 letters, digits, dots, hyphens and underscores, and neither . nor .. alone.",
+                cure="For example --input train=SOURCE.",
             )
     repeated = next((word for word in names if names.count(word) > 1), None)
     if repeated is not None:
-        raise ValidationError(f"--input: channel {repeated!r} is given twice.", field="channels", value=repeated)
+        raise ValidationError(
+            f"--input: channel {repeated!r} is given twice.",
+            field="channels",
+            value=repeated,
+            rule="A channel has one source, and a folder of its own.",
+            cure="Give each its own name.",
+        )
     _check_content_types(spec)
     groups = {group.name for group in spec.instance_groups}
     for channel in spec.channels:
@@ -262,6 +296,7 @@ def _check_channels(spec: JobSpec) -> None:
                 field="channels",
                 value=channel.name,
                 rule=f"The groups of this job are {', '.join(sorted(groups))}.",
+                cure=nearest(min(unknown), groups) or "Leave groups= out, and each has the channel.",
             )
 
 
@@ -273,6 +308,7 @@ def _check_content_types(spec: JobSpec) -> None:
                 field="channels",
                 value=channel.name,
                 rule=f"It has {MAX_CONTENT_TYPE} characters at most, and stands in a file of training jobs.",
+                cure="Leave it out: nothing is read by it.",
             )
 
 
@@ -283,6 +319,7 @@ def _check_code(spec: JobSpec) -> None:
             field="entry_point",
             value=spec.entry_point,
             rule="A path within the folder, of letters, digits, dots, hyphens, underscores and plus signs.",
+            cure="For example --entry-point train.py; give the file such a name.",
         )
     if spec.disable_output_compression and spec.kind == "process":
         raise ValidationError(

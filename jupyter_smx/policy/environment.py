@@ -64,15 +64,26 @@ def check(spec: JobSpec, *, builds: bool) -> None:
             f"--requirements: hosts of the engine {spec.engine} cannot run an environment of this machine.",
             field="requirements",
             value=spec.engine,
+            rule="What is required is installed into an environment of this machine.",
             cure="Install the packages where its hosts get their Python from, or take the engine local.",
         )
     bad = next((line for line in spec.requirements if _BREAKS.search(line)), None)
     if bad is not None:
-        raise ValidationError(f"--requirements: {bad!r} is more than one line.", field="requirements", value=bad)
+        raise ValidationError(
+            f"--requirements: {bad!r} is more than one line.",
+            field="requirements",
+            value=bad,
+            rule="Each requirement is one line, as in the file.",
+            cure="Give each by itself.",
+        )
     size = sum(map(len, spec.requirements))
     if size > MAX_LETTERS:
         raise ValidationError(
-            f"--requirements: {size} characters.", field="requirements", value=size, rule=f"{MAX_LETTERS} at most."
+            f"--requirements: {size} characters.",
+            field="requirements",
+            value=size,
+            rule=f"{MAX_LETTERS} at most.",
+            cure="Name what the code imports; pip finds what that needs.",
         )
 
 

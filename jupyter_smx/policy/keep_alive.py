@@ -50,6 +50,7 @@ def check(seconds: int, limits: Limits, *, of_a_pool: bool = False) -> None:
             field="keep_alive",
             value=seconds,
             rule="It is 0 or more; 0 keeps no hosts.",
+            cure=f"For example {asked} 10m." if not of_a_pool else "For example 10m; release lets a pool go.",
         )
     cap = min(limits.keep_alive_cap, HARD_KEEP_ALIVE)
     if seconds > cap:

@@ -47,12 +47,21 @@ WRONG = [
     ("run hello.py --send cfg", "--send needs a notebook"),
     ("run hello.py --as job", "--as needs a notebook"),
     ("run hello.py --wait --detach", "--wait stands beside --detach"),
-    ("run hallo.py", "hallo.py does not exist. Did you mean hello.py"),
+    (
+        "run hallo.py",
+        "SCRIPT: hallo.py does not exist. A job runs a script, of Python or of a shell, which is read here.",
+    ),
+    ("run hallo.py", "read here. Did you mean hello.py"),
+    ("run hallo.sh", "SCRIPT: hallo.sh does not exist."),
     ("run nowhere/hello.py", "There is no folder nowhere."),
     ("run .", "SCRIPT: . cannot be read: Is a directory."),
-    ("run book.ipynb", "is a notebook. `jupyter nbconvert --to script`"),
-    ("run empty.py", "empty.py is empty"),
-    ("run bytes.py", "bytes.py is no text"),
+    ("run .", "Name a file in it."),
+    ("run book.ipynb", "SCRIPT: book.ipynb is a notebook."),
+    ("run book.ipynb", "`jupyter nbconvert --to script book.ipynb` makes a script of it."),
+    ("run empty.py", "SCRIPT: empty.py is empty."),
+    ("run empty.py", "Write into it what the job shall do, and save it."),
+    ("run bytes.py", "SCRIPT: bytes.py is no text"),
+    ("run bytes.py", "Save it as UTF-8, or declare its encoding."),
     ("run null.py", "null bytes"),
     ("run broken.py", "SyntaxError"),
     ("plan broken.py", "Nothing was started."),
@@ -65,6 +74,30 @@ WRONG = [
     (f"run hello.py --sweep --hp n=[1] --max-concurrent {'9' * 5000}", "9… is not a number of tasks."),
     ("completion cmd", "SHELL: 'cmd' is not one of its values"),
 ]
+
+WHOLE = [
+    "run hallo.py",
+    "run hallo.sh",
+    "run empty.py",
+    "run bytes.py",
+    "run .",
+    "run book.ipynb",
+    "run hello.py --source-dir nowhere",
+    "run --source-dir . --entry-point hallo.py",
+    "run --entry-point data.csv",
+    "run hello.py --input tr/ain=hello.py",
+    "run hello.py --input train=",
+    "run hello.py --input =hello.py",
+    "run hello.py --env 1=2",
+    "run hello.py --hp lr",
+    "run hello.py -n 0",
+    "run hello.py --group a:local:1 --group a:local:1",
+    "run hello.py --group a:local:1 -n 2",
+    "run hello.py --metric a=(",
+    "run hello.py --send cfg",
+    "run hello.py --wait --detach",
+]
+"""Each tells of a field and of its value, of the rule that it breaks, and of a cure."""
 
 
 @pytest.fixture
@@ -103,6 +136,14 @@ def test_with_json_wrong_use_is_an_error_body(
     assert set(body) == {"code", "message", "field", "value", "rule", "cure", "transient"}
     assert sentence in " ".join(part for part in (body["message"], body["rule"], body["cure"]) if part)
     assert said.out == ""
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("line", WHOLE)
+def test_what_is_wrong_with_a_value_is_said_whole(folder: Path, capsys: pytest.CaptureFixture[str], line: str) -> None:
+    assert cli.main([*line.split(), "--json"]) == 2
+    body = json.loads(capsys.readouterr().err)
+    assert all(body[part] for part in ("message", "field", "value", "rule", "cure")), body
     assert not folder.exists()
 
 

@@ -207,9 +207,11 @@ def test_the_data_folder_never_travels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [
-        ("scr", "scr does not exist. Did you mean src?"),
-        ("train.py", "train.py is a file. For the file alone leave --source-dir out: --entry-point train.py."),
+        ("scr", "scr does not exist. It is a folder of this machine, which is packed here. Did you mean src?"),
+        ("train.py", "train.py is a file."),
+        ("train.py", "For the file alone leave --source-dir out: --entry-point train.py."),
         ("s3://bucket/src", "is not on this machine"),
+        ("src/none", "It was looked for in"),
     ],
 )
 def test_what_is_no_folder_here_is_refused(tmp_path: Path, word: str, sentence: str) -> None:

@@ -157,14 +157,40 @@ def test_the_card_says_how_much_code_went_along(
     assert set(front_end.cards()[0]["sent"]) == {"source_dir", "cfg"}
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("nowhere.py", "nowhere.py does not exist."),
+        ("empty.py", "empty.py is empty."),
+        ("latin.py", "latin.py is no text:"),
+        ("src", "src cannot be read: Is a directory."),
+        ("book.ipynb", "book.ipynb is a notebook."),
+    ],
+)
+def test_a_script_that_cannot_be_read_is_refused_with_rule_and_cure(
+    controller: ScriptedController, shell: InteractiveShell, project: Path, name: str, sentence: str
+) -> None:
+    del shell
+    (project / "empty.py").write_text("\n")
+    (project / "latin.py").write_bytes(b"x = '\xff'\n")
+    with pytest.raises(ValidationError) as raised:
+        smx.train(project / name)
+    assert raised.value.message.startswith(f"code: {project}/{sentence}")
+    assert (raised.value.field, raised.value.value) == ("source", str(project / name))
+    assert raised.value.rule
+    assert raised.value.cure
+    assert not controller.jobs
+
+
 def test_keywords_are_the_options(controller: ScriptedController, shell: InteractiveShell, project: Path) -> None:
     del shell  # gives the session
     smx.train(source_dir=Path("src"), entry_point=Path("train.py"))
     assert spec(controller).source_dir.folder == str(project / "src")
     with pytest.raises(ValidationError, match="stands beside code"):
         smx.train("print(1)", entry_point="alone.py")
-    with pytest.raises(ValidationError, match=r"there is nothing to run\. Give code, or an entry_point"):
-        smx.process()
+    for nothing in (None, "", " \n"):
+        with pytest.raises(ValidationError, match=r"there is nothing to run\. .* Give code, or an entry_point"):
+            smx.process(nothing)
     with pytest.raises(ValidationError, match="entry_point is not an option"):
         smx.remote(entry_point="alone.py")  # type: ignore[call-overload]
     assert len(controller.jobs) == 1

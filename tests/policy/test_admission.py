@@ -58,6 +58,8 @@ def test_a_wish_that_no_engine_can_honour_is_refused_and_the_field_is_named(chan
         admission.check(a_spec(**change), Limits(), ENGINES)
     assert refusal.value.field == field
     assert refusal.value.message.startswith(("--", "The code"))
+    assert refusal.value.rule, "what was broken is said"
+    assert refusal.value.cure, "and how to mend it"
 
 
 SMDDP = "sagemaker_distributed_dataparallel_enabled"

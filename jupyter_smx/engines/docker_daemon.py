@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
 
 import docker
 from docker import errors
@@ -220,12 +221,11 @@ class Daemon:
         :raises UnavailableError: the daemon does not answer.
         """
         try:
-            found: dict[str, Any] = await self._look(lambda api: api.inspect_container(container))
+            return await self.glance(f"/containers/{quote(container, safe='')}/json")
         except DaemonError as problem:
             if problem.status == NOT_THERE:
                 return None
             raise self.trouble("look at a container", problem) from problem
-        return found
 
     async def containers(self, *labels: str) -> list[dict[str, Any]]:
         """List containers, also those that ended, that have all these labels.

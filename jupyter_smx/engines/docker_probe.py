@@ -30,8 +30,10 @@ ENDED = ("exited", "dead")
 """What the daemon says of a container that runs no more."""
 LOOK_AGAIN = 0.01
 """Seconds between two looks at what a container does."""
-_LOOKS = 20
-"""Looks at a file for one at its container: a file costs nothing to look at, a daemon some milliseconds."""
+_LOOK_AT_FILE = 0.005
+"""The same of a file, which costs nothing to look at."""
+_LOOKS = 40
+"""Looks at a file for one at its container."""
 _LONGER = 120.0
 """Seconds that a daemon may be waited for beside its container."""
 _MEMORY, _PIDS = 256 << 20, 64
@@ -136,10 +138,10 @@ async def until(is_there: Callable[[], bool], see: Callable[[], Awaitable[None]]
     """Wait for a file that a container writes; ``see`` looks at that now and then, and raises where it has ended."""
     looks = 0
     while not await asyncio.to_thread(is_there):
+        looks += 1
         if looks % _LOOKS == 0:
             await see()
-        looks += 1
-        await asyncio.sleep(LOOK_AGAIN)
+        await asyncio.sleep(_LOOK_AT_FILE)
 
 
 async def last_words(daemon: Daemon, container: str, lines: int) -> str:

@@ -19,9 +19,9 @@ def main(arguments: Optional[List[str]] = None) -> None:
 
         sys.exit(serve.main(words[1:]))
     if words[:1] == ["probe"] and len(words) > 1:
-        from jupyter_smx.agent import serve  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent import opening  # noqa: PLC0415 - each process loads what it needs
 
-        sys.exit(serve.probe(words[1:]))
+        sys.exit(opening.probe(words[1:]))
     if words[:1] == ["courier"]:
         from jupyter_smx.agent.stores import courier  # noqa: PLC0415 - each process loads what it needs
 

@@ -10,6 +10,7 @@ from jupyter_smx.agent.contract import scriptmode
 from jupyter_smx.agent.hosts import host as hosts
 from jupyter_smx.agent.hosts.spool import SpoolError, check_job
 from jupyter_smx.agent.jobs.job import Job
+from jupyter_smx.agent.system import process
 from jupyter_smx.agent.system.loop import READ, WRITE
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Door:
             sock, _address = self._listener.accept()
         except OSError as error:
             # Out of descriptors or memory: look again later instead of turning in a circle.
-            hosts.say(f"accept: {error}")
+            process.log(f"accept: {error}")
             self.host.loop.unwatch(self._listener.fileno())
             self.host.loop.later(_CLOSED_FOR, self._open)
             return
@@ -122,7 +123,7 @@ class Connection:
         self._out += wire.encode(header, body)
         self._flush()
         if len(self._out) > _UNREAD_LIMIT:
-            hosts.say("a controller does not read; its stream is closed")
+            process.log("a controller does not read; its stream is closed")
             self.close()
 
     def tell(self, event: Dict[str, Any]) -> None:
@@ -158,7 +159,7 @@ class Connection:
                 if not self._closed:
                     self._answer(frame.header, received)
         except wire.WireError as error:
-            hosts.say(f"a stream is closed: {error}")
+            process.log(f"a stream is closed: {error}")
             self.close()
 
     # Questions

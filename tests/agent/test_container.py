@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import os
 import stat
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
-from jupyter_smx.agent import serve
+from jupyter_smx.agent import opening
 from jupyter_smx.agent.channels import channel
 from jupyter_smx.agent.hosts import hostconfig
-from jupyter_smx.agent.hosts.host import Isolation, place_of, zygote_environment
+from jupyter_smx.agent.hosts.host import Isolation, place_of
 from jupyter_smx.agent.place import ML
 from jupyter_smx.agent.system import clean, namespace
 from jupyter_smx.agent.system.folder import CONFIGS, SKELETON, HostFolder
 from jupyter_smx.agent.wire import PROTOCOL
 
 NAMES = {"algo-1": "algo-1", "algo-2": "algo-2"}
+WHOLE = {"protocol": PROTOCOL, "cluster": "c", "host": "algo-1", "hosts": [*NAMES], "addresses": NAMES}
 
 
 def config(**said: Any) -> hostconfig.HostConfig:
-    whole = {"protocol": PROTOCOL, "cluster": "c", "host": "algo-1", "hosts": [*NAMES], "addresses": NAMES}
-    return hostconfig.parse({**whole, "contained": True, "isolate": False, **said})
+    return hostconfig.parse({**WHOLE, "contained": True, "isolate": False, **said})
 
 
 @pytest.fixture
@@ -46,7 +49,7 @@ def test_a_host_is_contained_only_where_its_engine_says_so() -> None:
 
 def test_it_enters_no_namespace_whatever_else_it_is_told(folder: HostFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(namespace, "probe", lambda *_: pytest.fail("it tried to have a world of its own"))
-    found = serve._isolate(config(isolate=True), folder)
+    found = opening._isolate(config(isolate=True), folder)
     assert found.mode == "container"
     assert found.is_own_world()
     assert found.has_own_tmp()
@@ -61,7 +64,6 @@ def test_jobs_are_told_of_the_containers_own_folders_and_names() -> None:
     place = place_of(config(), HostFolder("/run/smx"), isolation)
     assert place.base == ML
     assert [place.reach(host) for host in place.hosts] == ["algo-1", "algo-2"]
-    assert zygote_environment(isolation, "/run/smx/tmp")["TMPDIR"] == "/tmp"  # noqa: S108 - the container's own
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "algo-1"])
@@ -131,3 +133,36 @@ os.system("echo child")
     assert (done.stdout, done.stderr) == ("", "")
     assert log.read_text() == "out\nerr\nchild\n"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
+_FIRST = """
+import sys
+from jupyter_smx.agent import serve
+
+def spawn(_entry, environment):
+    sys.exit(f'{environment["TMPDIR"]} {"jupyter_smx.agent.hosts.host" in sys.modules}')
+
+serve.spawn = spawn
+serve.main(sys.argv[1:])
+"""
+
+
+def test_its_first_zygote_comes_up_while_the_rest_of_it_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "host.json").write_text(json.dumps({**WHOLE, "contained": True}))
+    subprocess.run([sys.executable, "-c", _FIRST, os.fspath(tmp_path)], check=False)
+    assert (tmp_path / "agent.log").read_text() == "/tmp False\n"  # noqa: S108 - the container's own
+
+
+@pytest.mark.parametrize("contained", [True, False])
+def test_it_says_that_it_is_ready_as_soon_as_it_listens(
+    folder: HostFolder, monkeypatch: pytest.MonkeyPatch, *, contained: bool
+) -> None:
+    """Other hosts say so with their first zygote, whose start is most of theirs."""
+    host = MagicMock(folder=folder, config=config(contained=contained), isolation=Isolation("container", ""))
+    monkeypatch.setattr(opening, "Host", lambda *_: host)
+    monkeypatch.setattr(opening, "Door", lambda _host, listener: listener.close())
+    seen: list[bool] = []
+    host.loop.run = lambda: seen.append((Path(folder.root) / "agent.json").exists())
+    opening.serve(host.config, folder, None, None)
+    assert seen == [contained]
+    assert Path(folder.socket).is_socket()

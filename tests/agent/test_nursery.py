@@ -7,7 +7,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from jupyter_smx.agent import wire
 from jupyter_smx.agent.birth import telling
+from jupyter_smx.agent.birth.forerunner import Forerunner
 from jupyter_smx.agent.birth.nursery import Nursery
 from jupyter_smx.agent.birth.offspring import Child, Zygote
 from jupyter_smx.agent.system.loop import Loop
@@ -56,3 +58,19 @@ def test_a_zygote_that_stays_silent_about_the_end_of_its_job_is_woken_and_then_d
     ended.wait()
     for end in (control, other_end, ours, theirs):
         end.close()
+
+
+def test_a_zygote_that_came_up_before_the_rest_is_the_first_one_and_no_other_is_started(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()
+    early = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    nursery = Nursery(Loop(), str(tmp_path), {"entry": "/nothing/there", "start_method": "fork"}, {})
+
+    nursery.start([], Forerunner(early.pid, ours))
+
+    told = wire.receive(theirs).header
+    assert (told["entry"], told["modules"]) == ("/nothing/there", [])
+    assert wire.receive(theirs).header["op"] == "park"
+    assert [zygote.pid for zygote in nursery._zygotes] == [early.pid]
+    nursery.close()
+    assert early.wait() == -signal.SIGKILL
+    theirs.close()

@@ -271,7 +271,9 @@ def test_the_environment_of_jobs_has_no_secret() -> None:
     found = environment.scrub(inherited, "c/algo-1", "/env/bin/python")
     assert found == {"PATH": "/env/bin:/usr/bin", "HOME": "/home/me", "JUPYTER_SMX_HOST": "c/algo-1"}
     assert environment.scrub({"MPLBACKEND": "agg"}, "c", "/p/python")["MPLBACKEND"] == "agg"
-    assert {environment.for_zygote(found)[name] for name in environment.THREAD_VARIABLES} == {"1"}
+    told = environment.for_zygote(found, "/its/own")
+    assert told["TMPDIR"] == "/its/own"
+    assert {told[name] for name in environment.THREAD_VARIABLES} == {"1"}
 
 
 @pytest.mark.parametrize(("sign", "variable"), [("pyvenv.cfg", "VIRTUAL_ENV"), ("conda-meta", "CONDA_PREFIX")])

@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Optional
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.birth import telling
 from jupyter_smx.agent.birth.demand import QUIET, Demand
+from jupyter_smx.agent.birth.forerunner import Forerunner, spawn
 from jupyter_smx.agent.birth.offspring import SIGHT, Child, Zygote
 from jupyter_smx.agent.birth.preload import Preload
 from jupyter_smx.agent.code import imports
@@ -47,9 +48,9 @@ class Nursery:
 
     # Zygotes
 
-    def start(self, modules: List[str]) -> None:
-        """Start a bare zygote for now, and try out one with the modules beside it."""
-        self._current = self._launch([])
+    def start(self, modules: List[str], found: Optional[Forerunner] = None) -> None:
+        """Start a bare zygote for now, unless one was ``found``, and try out one with the modules beside it."""
+        self._current = self._launch([], found)
         self.park()
         if modules:
             self.request(modules)
@@ -81,8 +82,8 @@ class Nursery:
         self.preload.give_up(why)
         self._preload_settled()
 
-    def _launch(self, modules: List[str]) -> Zygote:
-        zygote = Zygote.start(self._begin, self._environment, modules)
+    def _launch(self, modules: List[str], found: Optional[Forerunner] = None) -> Zygote:
+        zygote = Zygote.start(found or spawn(self._begin["entry"], self._environment), self._begin, modules)
         self._zygotes.append(zygote)
         for orphan in self._orphans:
             zygote.adopt(orphan)

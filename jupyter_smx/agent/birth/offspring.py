@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import socket
-import sys
-from typing import Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.code import packages
 from jupyter_smx.agent.system import process
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.birth.forerunner import Forerunner
 
 SIGHT = 1.0
 """Seconds after which it is seen that a job ended although its zygote does not say so."""
@@ -81,24 +82,11 @@ class Zygote:
         self.children: Dict[int, Child] = {}
 
     @classmethod
-    def start(cls, begin: Dict[str, Any], environment: Dict[str, str], modules: List[str]) -> Zygote:
-        """Start a zygote that imports these modules.
-
-        :raises OSError: no process can be started now.
-        """
-        ours, theirs = socket.socketpair()
-        try:
-            theirs.set_inheritable(True)
-            words = [sys.executable, begin["entry"], "zygote", str(theirs.fileno())]
-            pid = os.posix_spawn(sys.executable, words, environment)
-        except OSError:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
+    def start(cls, found: Forerunner, begin: Dict[str, Any], modules: List[str]) -> Zygote:
+        """Tell a process that waits for it to be a zygote that imports these modules."""
         with contextlib.suppress(OSError):  # of one that died at once its end tells
-            ours.sendall(wire.encode(dict(begin, modules=modules)))
-        return cls(pid, ours, modules)
+            found.control.sendall(wire.encode(dict(begin, modules=modules)))
+        return cls(found.pid, found.control, modules)
 
     def adopt(self, orphan: Child) -> None:
         """Let the child of a zygote that died end with the agent, as its own do."""

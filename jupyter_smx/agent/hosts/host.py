@@ -122,7 +122,9 @@ class Host:
         }
         # What jobs call this folder; with a /tmp of their own they need no name for it.
         self._name = folder.root if isolation.has_own_tmp() else shortcut.make(folder)
-        inherited = zygote_environment(isolation, os.path.join(self._name, os.path.basename(folder.tmp)))
+        # A /tmp of their own is bound to the host's folder.
+        tmp = "/tmp" if isolation.has_own_tmp() else os.path.join(self._name, os.path.basename(folder.tmp))  # noqa: S108
+        inherited = environment.for_zygote(os.environ, tmp)
         self._tmp = inherited["TMPDIR"]
         self.nursery = Nursery(self.loop, folder.slots, begin, inherited)
         self.nursery.on_preload = self._preloaded
@@ -278,7 +280,7 @@ class Host:
         if self.ending:
             return
         self.ending = True
-        say(f"ends: {reason}")
+        process.log(f"ends: {reason}")
         if code:
             self.tell({"event": "spoilt", "reason": reason})
         running = self.current
@@ -289,7 +291,7 @@ class Host:
             try:
                 self.spool.write_record(running.id, running.record([]))
             except OSError as error:
-                say(f"the record of {running.id} is lost: {error}")
+                process.log(f"the record of {running.id} is lost: {error}")
         roots = self.loop.known() + self.strangers()
         self.nursery.close()
         process.kill(process.tree(roots))
@@ -315,11 +317,6 @@ def leave(code: int) -> None:
     os._exit(code)
 
 
-def say(text: str) -> None:
-    """Write a line to the agent's log."""
-    process.note(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} agent {os.getpid()} {text}")
-
-
 def place_of(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isolation) -> Place:
     """Give what script mode has to know of this host."""
     # The interface that carries the names of the hosts: what a server binds to must be where the others look for it.
@@ -339,13 +336,6 @@ def place_of(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isola
         port=config.port,
         addresses=config.addresses,
     )
-
-
-def zygote_environment(isolation: Isolation, tmp: str) -> Dict[str, str]:
-    """Give the environment of zygotes; the agent's own was scrubbed when it started."""
-    found = environment.for_zygote(os.environ)
-    found["TMPDIR"] = "/tmp" if isolation.has_own_tmp() else tmp  # noqa: S108 - bound to the host's own folder
-    return found
 
 
 def describe(host: Host) -> Dict[str, Any]:

@@ -49,8 +49,11 @@ def _active(prefix: str) -> Dict[str, str]:
     return {}
 
 
-def for_zygote(clean: Mapping[str, str]) -> Dict[str, str]:
-    """Add what keeps a zygote fit for forking: numeric libraries with one thread, raised again in each job."""
-    found = dict(clean, **dict.fromkeys(THREAD_VARIABLES, "1"))
+def for_zygote(clean: Mapping[str, str], tmp: str) -> Dict[str, str]:
+    """Add what keeps a zygote fit for forking: numeric libraries with one thread, raised again in each job.
+
+    ``tmp`` is where it and its jobs have their temporary files.
+    """
+    found = dict(clean, TMPDIR=tmp, **dict.fromkeys(THREAD_VARIABLES, "1"))
     found.setdefault(SPIN_VARIABLE, SPIN)
     return found

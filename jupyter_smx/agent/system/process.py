@@ -89,6 +89,11 @@ def note(line: str) -> None:
         sys.stderr.flush()
 
 
+def log(text: str) -> None:
+    """Write a line to the agent's log."""
+    note(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} agent {os.getpid()} {text}")
+
+
 def _whole(path: str) -> str:
     """Read a file that the kernel makes, in less than half of the calls that a text file of Python's needs."""
     fd = os.open(path, os.O_RDONLY)

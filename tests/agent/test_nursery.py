@@ -62,6 +62,7 @@ def test_a_zygote_that_stays_silent_about_the_end_of_its_job_is_woken_and_then_d
 
 def test_a_zygote_that_came_up_before_the_rest_is_the_first_one_and_no_other_is_started(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
+    theirs.settimeout(10)
     early = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
     nursery = Nursery(Loop(), str(tmp_path), {"entry": "/nothing/there", "start_method": "fork"}, {})
 

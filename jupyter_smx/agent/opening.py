@@ -116,9 +116,6 @@ def serve(
     for number in (signal.SIGTERM, signal.SIGUSR1):
         host.loop.on_signal(number, lambda: host.end("the engine gave notice"))
     host.nursery.start(list(config.preload), forerunner)
-    if config.contained:
-        # Containers take long to start: whoever waits for this one meets it while its first child is on its way.
-        _ready(host, ready_fd)
     host.packages.read_ahead()
     host.watch_deadline()
     host.loop.run()

@@ -27,10 +27,11 @@ from jupyter_smx.engines.bring_up import collect
 from jupyter_smx.engines.cluster_folders import ClusterFolders
 from jupyter_smx.engines.docker_daemon import address
 from jupyter_smx.engines.docker_daemons import Daemons, are_alive, url_of
+from jupyter_smx.engines.docker_end import ends_of, undo
 from jupyter_smx.engines.docker_folders import daemon_of, prepare
 from jupyter_smx.engines.docker_ground import Ground
 from jupyter_smx.engines.docker_image import Images, python_of
-from jupyter_smx.engines.docker_launch import Launch, ends_of, handle_of, network_is_made, remove_all
+from jupyter_smx.engines.docker_launch import Launch, handle_of
 from jupyter_smx.engines.docker_pull import Pulls
 from jupyter_smx.engines.given import Carrier
 from jupyter_smx.launch import data_dir
@@ -384,9 +385,8 @@ class DockerEngine(Engine):
         daemon, labels = self._daemons.at(url), self._labels(cluster)
         # Containers cost and files do not: during an outage of the disk they are ended all the same.
         await asyncio.to_thread(self._folders.try_to_close, cluster)
-        ends, seconds = await ends_of(daemon, labels), float(self.release_timeout)
-        await network_is_made(self._folders, cluster, seconds)
-        await remove_all(daemon, labels, seconds)
+        ends = await ends_of(daemon, labels)
+        await undo(daemon, self._folders, cluster, labels, float(self.release_timeout))
         await asyncio.to_thread(self._folders.write_obituaries, cluster, ends)
         # Once more: until it was dead an agent may have made its folders anew where somebody had deleted them.
         folders, away = await asyncio.to_thread(self._folders.try_to_close, cluster)

@@ -7,6 +7,7 @@ number and the words of its answer.
 from __future__ import annotations
 
 import asyncio
+import errno
 import http.client
 import json
 import math
@@ -46,6 +47,12 @@ _LONGEST = 120
 """Seconds after which a thread gives up what it makes; whoever asked gave up before, and it removes that again."""
 _LONGER = 1.0
 """Seconds by which a thread that only looks waits longer than whoever asked."""
+_QUEUE_IS_FULL = (errno.EAGAIN, errno.ENOTCONN)
+"""Whoever calls a daemon without waiting is told so, at once or with the first word, where many others wait already."""
+_NEXT_TRY = 0.02
+"""Seconds until it is called again."""
+_STATUS_LINE = 2
+"""Words that an answer begins with, at least: the protocol and a number."""
 _threads_of_turn: ContextVar[list[Future[Any]] | None] = ContextVar("threads_of_turn", default=None)
 NOT_THERE, CONFLICT, UNCHANGED = 404, 409, 304
 _TAKEN = "that name is already in use"
@@ -298,15 +305,28 @@ async def _get(socket: str, path: str) -> tuple[int, bytes]:
 
     :raises OSError, ValueError: nobody listens, or what came is no answer.
     """
-    reader, writer = await asyncio.open_unix_connection(socket)
-    try:
-        writer.write(f"GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
-        head, end, body = (await reader.read()).partition(b"\r\n\r\n")
-    finally:
-        writer.close()
-    if not end or not head.startswith(b"HTTP/"):
+    while (said := await _heard(socket, path)) is None:  # noqa: ASYNC110 - nobody tells that there is room
+        await asyncio.sleep(_NEXT_TRY)
+    head, end, body = said
+    words = head.split(None, 2)
+    if not end or not head.startswith(b"HTTP/") or len(words) < _STATUS_LINE:
         raise ValueError("it hung up" if not head else "what listens there is no Docker")
-    return int(head.split(None, 2)[1]), body
+    return int(words[1]), body
+
+
+async def _heard(socket: str, path: str) -> tuple[bytes, bytes, bytes] | None:
+    """Give what was answered, parted behind its head; None where as many wait already as the system lets."""
+    try:
+        reader, writer = await asyncio.open_unix_connection(socket)
+        try:
+            writer.write(f"GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
+            return (await reader.read()).partition(b"\r\n\r\n")
+        finally:
+            writer.close()
+    except OSError as problem:
+        if problem.errno in _QUEUE_IS_FULL:
+            return None
+        raise
 
 
 def message_of(body: bytes) -> str:

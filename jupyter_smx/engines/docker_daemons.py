@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_smx.engines.docker_daemon import Daemon
+from jupyter_smx.engines.docker_end import ALIVE
 from jupyter_smx.engines.docker_kind import Kind
-from jupyter_smx.engines.docker_launch import ALIVE
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:

@@ -62,3 +62,8 @@ def _describe(
     users.own(folder.path, *map(folder.path.joinpath, docker_plan.OWNED))
     # Last, as the sign that all else is done: whoever dies before it leaves the next one to do it again.
     folder.describe(docker_plan.host_json(request, plan, settings), users.own)
+
+
+def network_lock(folders: ClusterFolders, cluster: str) -> Path:
+    """Give the file that is locked while the network of a cluster is made."""
+    return folders.clusters / cluster / "network.lock"

@@ -1,21 +1,19 @@
-"""The birth and the end of the containers of one cluster."""
+"""The birth of the containers of one cluster, and of their network."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.engines import docker_gpus, docker_isolation, docker_plan, docker_probe, file_lock
+from jupyter_smx.engines import docker_folders, docker_gpus, docker_isolation, docker_plan, docker_probe, file_lock
 from jupyter_smx.engines.docker_daemon import CONFLICT, NOT_THERE, UNCHANGED, DaemonError, remove
 from jupyter_smx.model.cluster import HostHandle
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from jupyter_smx.engines.base import ClusterRequest, HostPlan
@@ -24,14 +22,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-ALIVE = ("running", "paused")
 _LOG_LINES = 5
 _NO_ROOM = "pool"
 """In the words of every daemon that has no addresses left for one more network."""
-_AGAIN = "Run the job again; --retries does that by itself."
 _FULL = "no space left on device"
-_KILLED = {137: "kill", 143: "stop"}
-"""Exit codes of SIGKILL and SIGTERM, and by what people send these."""
 
 
 class Launch:
@@ -65,7 +59,7 @@ class Launch:
         return self._network
 
     async def _make_network(self, wish: dict[str, Any]) -> str:
-        lock = _lock_of(self._folders, self._cluster)
+        lock = docker_folders.network_lock(self._folders, self._cluster)
         try:
             await self._daemon.ask(lambda api: self._network_once(api, wish, lock), self._seconds)
         except DaemonError as problem:
@@ -185,8 +179,9 @@ class Launch:
         """Make a network unless there is one: an older daemon makes two of one name where it is asked twice at once."""
         name = wish["Name"]
         with file_lock.held(lock, lambda: bool(self._over())) as is_held:
-            if not is_held:
-                raise DaemonError(NOT_THERE, self._over())
+            # A release that has seen this lock free looks for networks now, and does not look again.
+            if (why := self._over()) or not is_held:
+                raise DaemonError(NOT_THERE, why)
             found = [row for row in api.networks(names=[name]) if row["Name"] == name]
             if any(not _is_ours(row, wish) for row in found):
                 raise DaemonError(
@@ -256,113 +251,3 @@ def _is_ours(found: Mapping[str, Any], wish: Mapping[str, Any]) -> bool:
     """Say whether what has the name that we want has our labels as well."""
     labels, whose = found.get("Labels") or {}, (docker_plan.CLUSTER, docker_plan.HOST, docker_plan.OWNER)
     return all(labels.get(name) == wish["Labels"].get(name) for name in whose)
-
-
-def obituary(state: Mapping[str, Any], program: str = "docker") -> str:
-    """Say how a container ended, from what the daemon knows of it; "" where it ended by itself and well; pure."""
-    code = int(state.get("ExitCode") or 0)
-    if state.get("OOMKilled"):
-        return "the system ended its container for lack of memory. Use less, or a larger instance."
-    if code in _KILLED:
-        return f"its container was ended from outside, by {program} {_KILLED[code]} or with its daemon. {_AGAIN}"
-    return f"its container ended with exit code {code}." if code else ""
-
-
-async def ends_of(daemon: Daemon, labels: Sequence[str]) -> dict[str, str]:
-    """Say of each host how its container ended, if it did: once it is removed nobody knows it.
-
-    :raises UnavailableError: the daemon does not say which containers there are.
-    """
-    found: dict[str, str] = {}
-    for row in await daemon.containers(*labels):
-        told = None
-        with suppress(UnavailableError):  # words for a sentence never hold up a release
-            if row["State"] not in ALIVE:
-                await daemon.learn()  # by what people end containers there
-                told = await daemon.inspect(row["Id"])
-        if told is not None:
-            found[row["Labels"].get(docker_plan.HOST, "")] = obituary(told["State"], daemon.kind.program)
-    return found
-
-
-async def network_is_made(folders: ClusterFolders, cluster: str, seconds: float) -> None:
-    """Wait until nobody makes a network for a cluster any more, once nothing may begin there.
-
-    A daemon lists a network while it still makes it. Who removes it then leaves half of one, which nobody can remove,
-    and with which Docker 20.10 does not start again.
-
-    :raises UnavailableError: it is still being made.
-    """
-    if not await asyncio.to_thread(_is_free, _lock_of(folders, cluster), seconds):
-        raise UnavailableError(
-            f"The network of cluster {cluster} is still being made after {seconds:g} s.",
-            rule="A network that is half made cannot be removed.",
-            cure="The release is tried again until it is gone.",
-            transient=True,
-        )
-
-
-def _is_free(lock: Path, seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    try:
-        with file_lock.held(lock, lambda: time.monotonic() > end) as is_held:
-            return is_held
-    except OSError:
-        return True  # without its folder nothing can be made either; and a disk that is away holds up no release
-
-
-def _lock_of(folders: ClusterFolders, cluster: str) -> Path:
-    return folders.clusters / cluster / "network.lock"
-
-
-async def remove_all(
-    daemon: Daemon,
-    labels: Sequence[str],
-    seconds: float,
-    spare: Callable[[Mapping[str, Any]], bool] = lambda _row: False,
-) -> list[str]:
-    """Remove the containers with these labels at once, then their networks; gives the names of what was removed.
-
-    :raises UnavailableError: the daemon is away, or one of them does not vanish.
-    """
-    rows = [row for row in await daemon.containers(*labels) if not spare(row)]
-    await asyncio.gather(*(_remove_container(daemon, row["Id"], seconds) for row in rows))
-    networks = [row for row in await daemon.networks(*labels) if not spare(row)]
-    for row in networks:
-        await _remove_network(daemon, row["Id"])
-    return [*(row["Names"][0].lstrip("/") if row.get("Names") else row["Id"] for row in rows)] + [
-        f"network {row['Name']}" for row in networks
-    ]
-
-
-async def _remove_container(daemon: Daemon, container: str, seconds: float) -> None:
-    try:
-        await daemon.ask(lambda api: remove(api, container), seconds)
-    except DaemonError as problem:
-        if problem.status == NOT_THERE:
-            return
-        if problem.status != CONFLICT:
-            raise daemon.trouble(f"remove container {container[:12]}", problem) from problem
-        await _wait_gone(daemon, container, seconds)  # somebody else is removing it
-
-
-async def _wait_gone(daemon: Daemon, container: str, seconds: float) -> None:
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
-    while await daemon.inspect(container) is not None:
-        if loop.time() > end:
-            raise UnavailableError(
-                f"Container {container[:12]} does not vanish although it was removed.",
-                rule="The system holds one of its processes, which waits for a device or a network disk.",
-                cure="The release is tried again until it is gone.",
-                transient=True,
-            )
-        await asyncio.sleep(docker_probe.LOOK_AGAIN)
-
-
-async def _remove_network(daemon: Daemon, network: str) -> None:
-    try:
-        await daemon.ask(lambda api: api.remove_network(network))
-    except DaemonError as problem:
-        if problem.status != NOT_THERE:
-            raise daemon.trouble("remove a cluster's network", problem) from problem

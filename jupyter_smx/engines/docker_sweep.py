@@ -6,8 +6,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from jupyter_smx.engines import docker_plan, docker_probe
+from jupyter_smx.engines.docker_end import remove_all
 from jupyter_smx.engines.docker_folders import daemon_of
-from jupyter_smx.engines.docker_launch import remove_all
 from jupyter_smx.model.errors import SmxError, UnavailableError
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
 
@@ -151,18 +150,3 @@ def test_its_first_zygote_comes_up_while_the_rest_of_it_is_loaded(tmp_path: Path
     (tmp_path / "host.json").write_text(json.dumps({**WHOLE, "contained": True}))
     subprocess.run([sys.executable, "-c", _FIRST, os.fspath(tmp_path)], check=False)
     assert (tmp_path / "agent.log").read_text() == "/tmp False\n"  # noqa: S108 - the container's own
-
-
-@pytest.mark.parametrize("contained", [True, False])
-def test_it_says_that_it_is_ready_as_soon_as_it_listens(
-    folder: HostFolder, monkeypatch: pytest.MonkeyPatch, *, contained: bool
-) -> None:
-    """Other hosts say so with their first zygote, whose start is most of theirs."""
-    host = MagicMock(folder=folder, config=config(contained=contained), isolation=Isolation("container", ""))
-    monkeypatch.setattr(opening, "Host", lambda *_: host)
-    monkeypatch.setattr(opening, "Door", lambda _host, listener: listener.close())
-    seen: list[bool] = []
-    host.loop.run = lambda: seen.append((Path(folder.root) / "agent.json").exists())
-    opening.serve(host.config, folder, None, None)
-    assert seen == [contained]
-    assert Path(folder.socket).is_socket()

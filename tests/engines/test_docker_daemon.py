@@ -6,6 +6,7 @@ import asyncio
 import http.server
 import json
 import os
+import socket
 import socketserver
 import threading
 from functools import partial
@@ -18,6 +19,7 @@ from jupyter_smx.engines.base import ClusterRequest, HostPlan
 from jupyter_smx.engines.cluster_folders import ClusterFolders
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
+from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -321,8 +323,13 @@ async def test_a_name_that_is_taken_is_a_conflict_by_whichever_number(
 
 @pytest.mark.parametrize(
     ("said", "words"),
-    [(b"", "it hung up"), (b"SSH-2.0-x\r\n", "no Docker"), (b"HTTP/1.0 200", "no Docker")],
-    ids=["nothing", "another service", "half an answer"],
+    [
+        (b"", "it hung up"),
+        (b"SSH-2.0-x\r\n", "no Docker"),
+        (b"HTTP/1.0 200", "no Docker"),
+        (b"HTTP/1.0\r\n\r\n", "no Docker"),
+    ],
+    ids=["nothing", "another service", "half an answer", "no number"],
 )
 async def test_what_is_no_answer_is_no_daemon(tmp_path: Path, said: bytes, words: str) -> None:
     from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
@@ -344,3 +351,44 @@ async def test_where_nobody_listens_the_system_says_why(tmp_path: Path) -> None:
 
     with pytest.raises(UnavailableError, match="No such file or directory"):
         await Daemon(f"unix://{tmp_path}/x.sock", 5.0).glance("/images/a/json")
+
+
+async def test_a_daemon_that_many_wait_for_already_is_called_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that does not wait is turned away where the queue is full; a daemon that is stopped has a full one."""
+    from jupyter_smx.engines import docker_daemon  # noqa: PLC0415 - imports Docker's library
+
+    hear, turned_away = docker_daemon._heard, threading.Event()
+
+    async def heard(where: str, path: str) -> tuple[bytes, bytes, bytes] | None:
+        said = await hear(where, path)
+        if said is None:
+            turned_away.set()
+        return said
+
+    monkeypatch.setattr(docker_daemon, "_heard", heard)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(os.fspath(tmp_path / "x.sock"))
+    listener.listen(0)
+    others = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+    for other in others:
+        other.setblocking(False)
+        other.connect_ex(os.fspath(tmp_path / "x.sock"))
+    asked = asyncio.create_task(docker_daemon.Daemon(f"unix://{tmp_path}/x.sock", 20.0).glance("/x"))
+    await eventually(lambda: asked.done() or turned_away.is_set(), "it is turned away")
+    for other in others:
+        other.close()
+
+    def answer() -> None:
+        while True:
+            visitor = listener.accept()[0]
+            with visitor:
+                if visitor.recv(100):
+                    visitor.sendall(b'HTTP/1.0 200 OK\r\n\r\n{"a": 1}')
+                    return
+
+    answering = asyncio.create_task(asyncio.to_thread(answer))
+    assert await asked == {"a": 1}
+    await answering
+    listener.close()

@@ -235,7 +235,7 @@ async def test_how_a_container_ended_outlives_it(harness: DockerHarness, tmp_pat
     ],
 )
 def test_each_end_of_a_container_has_its_words(state: dict[str, Any], words: str) -> None:
-    from jupyter_smx.engines.docker_launch import obituary  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker_end import obituary  # noqa: PLC0415 - imports Docker's library
 
     assert words in obituary(state)
     assert obituary({"OOMKilled": False, "ExitCode": 0}) == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,8 @@ from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from fake_dockerd import FakeDockerd
@@ -142,12 +144,51 @@ async def test_a_network_that_is_made_for_ever_is_told_and_left_to_the_next_rele
     daemon: FakeDockerd, tmp_path: Path, made: threading.Event
 ) -> None:
     launch = asyncio.create_task(end_of(up(engine_at(daemon, tmp_path), wanted())))
-    await eventually(lambda: daemon.networks, "the daemon makes it")
+    await eventually(lambda: daemon.networks and daemon.containers, "the daemon makes it, and a container beside it")
     engine, handle = engine_at(daemon, tmp_path, release_timeout=0.1), Handle(engine="docker", cluster="c1")
     with pytest.raises(UnavailableError, match=r"still being made after 0\.1 s") as told:
         await engine.release(handle)
     assert told.value.transient
+    assert daemon.containers == {}
     made.set()
     await launch
     await engine.release(handle)
+    assert (daemon.containers, daemon.networks) == ({}, {})
+
+
+@pytest.mark.usefixtures("known")
+async def test_who_waits_for_a_network_takes_no_thread_of_others(
+    daemon: FakeDockerd, tmp_path: Path, made: threading.Event, waits: threading.Event
+) -> None:
+    launch = asyncio.create_task(end_of(up(engine_at(daemon, tmp_path), wanted())))
+    await eventually(lambda: daemon.networks, "the daemon makes it")
+    with ThreadPoolExecutor(1) as threads:
+        asyncio.get_running_loop().set_default_executor(threads)
+        release = asyncio.create_task(engine_at(daemon, tmp_path).release(Handle(engine="docker", cluster="c1")))
+        await eventually(waits.is_set, "it waits")
+        await asyncio.wait_for(asyncio.to_thread(waits.clear), 5)
+        made.set()
+        await asyncio.gather(release, launch)
+
+
+@pytest.mark.usefixtures("known")
+async def test_a_network_is_not_made_behind_a_release(
+    daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is about to make it may be slow, and find the lock free that the release has seen free, too."""
+    hold, begun, goes_on = file_lock.held, threading.Event(), threading.Event()
+
+    def slow(path: Path, gives_up: Callable[[], bool]) -> AbstractContextManager[bool]:
+        if not begun.is_set():
+            begun.set()
+            goes_on.wait(30)
+        return hold(path, gives_up)
+
+    monkeypatch.setattr(file_lock, "held", slow)
+    launch = asyncio.create_task(end_of(up(engine_at(daemon, tmp_path), wanted())))
+    await eventually(begun.is_set, "somebody wants the lock")
+    await engine_at(daemon, tmp_path).release(Handle(engine="docker", cluster="c1"))
+    goes_on.set()
+    assert "released meanwhile" in str(await launch)
+    assert not [one for one in daemon.asked if one.startswith("POST /networks/create")]
     assert (daemon.containers, daemon.networks) == ({}, {})

@@ -1,0 +1,155 @@
+"""The end of what clusters have at a daemon: how each container ended, and that nothing of them stays."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from jupyter_smx.engines import docker_folders, docker_plan, docker_probe, file_lock
+from jupyter_smx.engines.docker_daemon import CONFLICT, NOT_THERE, DaemonError, remove
+from jupyter_smx.model.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from jupyter_smx.engines.cluster_folders import ClusterFolders
+    from jupyter_smx.engines.docker_daemon import Daemon
+
+    _Spare = Callable[[Mapping[str, Any]], bool]
+
+ALIVE = ("running", "paused")
+_AGAIN = "Run the job again; --retries does that by itself."
+_KILLED = {137: "kill", 143: "stop"}
+"""Exit codes of SIGKILL and SIGTERM, and by what people send these."""
+
+
+def _none(_row: Mapping[str, Any]) -> bool:
+    return False
+
+
+def obituary(state: Mapping[str, Any], program: str = "docker") -> str:
+    """Say how a container ended, from what the daemon knows of it; "" where it ended by itself and well; pure."""
+    code = int(state.get("ExitCode") or 0)
+    if state.get("OOMKilled"):
+        return "the system ended its container for lack of memory. Use less, or a larger instance."
+    if code in _KILLED:
+        return f"its container was ended from outside, by {program} {_KILLED[code]} or with its daemon. {_AGAIN}"
+    return f"its container ended with exit code {code}." if code else ""
+
+
+async def ends_of(daemon: Daemon, labels: Sequence[str]) -> dict[str, str]:
+    """Say of each host how its container ended, if it did: once it is removed nobody knows it.
+
+    :raises UnavailableError: the daemon does not say which containers there are.
+    """
+    found: dict[str, str] = {}
+    for row in await daemon.containers(*labels):
+        told = None
+        with suppress(UnavailableError):  # words for a sentence never hold up a release
+            if row["State"] not in ALIVE:
+                await daemon.learn()  # by what people end containers there
+                told = await daemon.inspect(row["Id"])
+        if told is not None:
+            found[row["Labels"].get(docker_plan.HOST, "")] = obituary(told["State"], daemon.kind.program)
+    return found
+
+
+async def undo(daemon: Daemon, folders: ClusterFolders, cluster: str, labels: Sequence[str], seconds: float) -> None:
+    """Remove what a cluster has at its daemon, once nothing may begin there any more.
+
+    :raises UnavailableError: the daemon is away, a container does not vanish, or the network is still being made.
+    """
+    await _remove_containers(daemon, labels, seconds)
+    await _network_is_made(folders, cluster, seconds)
+    await _remove_networks(daemon, labels)
+
+
+async def _network_is_made(folders: ClusterFolders, cluster: str, seconds: float) -> None:
+    """Wait until nobody makes a network for a cluster any more.
+
+    A daemon lists a network while it still makes it. Who removes it then leaves half of one, which nobody can remove,
+    and with which Docker 20.10 does not start again.
+    """
+    loop, lock = asyncio.get_running_loop(), docker_folders.network_lock(folders, cluster)
+    end = loop.time() + seconds
+    while not await asyncio.to_thread(_is_free, lock):
+        if loop.time() > end:
+            raise UnavailableError(
+                f"The network of cluster {cluster} is still being made after {seconds:g} s.",
+                rule="A network that is half made cannot be removed.",
+                cure="The release is tried again until it is gone.",
+                transient=True,
+            )
+        await asyncio.sleep(docker_probe.LOOK_AGAIN)
+
+
+def _is_free(lock: Path) -> bool:
+    try:
+        with file_lock.held(lock, lambda: True) as is_held:
+            return is_held
+    except OSError:
+        return True  # without its folder nothing can be made either; and a disk that is away holds up no release
+
+
+async def remove_all(
+    daemon: Daemon,
+    labels: Sequence[str],
+    seconds: float,
+    spare: _Spare,
+) -> list[str]:
+    """Remove the containers with these labels at once, then their networks; gives the names of what was removed.
+
+    :raises UnavailableError: the daemon is away, or one of them does not vanish.
+    """
+    return [
+        *await _remove_containers(daemon, labels, seconds, spare),
+        *await _remove_networks(daemon, labels, spare),
+    ]
+
+
+async def _remove_containers(daemon: Daemon, labels: Sequence[str], seconds: float, spare: _Spare = _none) -> list[str]:
+    rows = [row for row in await daemon.containers(*labels) if not spare(row)]
+    await asyncio.gather(*(_remove_container(daemon, row["Id"], seconds) for row in rows))
+    return [row["Names"][0].lstrip("/") if row.get("Names") else row["Id"] for row in rows]
+
+
+async def _remove_networks(daemon: Daemon, labels: Sequence[str], spare: _Spare = _none) -> list[str]:
+    networks = [row for row in await daemon.networks(*labels) if not spare(row)]
+    for row in networks:
+        await _remove_network(daemon, row["Id"])
+    return [f"network {row['Name']}" for row in networks]
+
+
+async def _remove_container(daemon: Daemon, container: str, seconds: float) -> None:
+    try:
+        await daemon.ask(lambda api: remove(api, container), seconds)
+    except DaemonError as problem:
+        if problem.status == NOT_THERE:
+            return
+        if problem.status != CONFLICT:
+            raise daemon.trouble(f"remove container {container[:12]}", problem) from problem
+        await _wait_gone(daemon, container, seconds)  # somebody else is removing it
+
+
+async def _wait_gone(daemon: Daemon, container: str, seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while await daemon.inspect(container) is not None:
+        if loop.time() > end:
+            raise UnavailableError(
+                f"Container {container[:12]} does not vanish although it was removed.",
+                rule="The system holds one of its processes, which waits for a device or a network disk.",
+                cure="The release is tried again until it is gone.",
+                transient=True,
+            )
+        await asyncio.sleep(docker_probe.LOOK_AGAIN)
+
+
+async def _remove_network(daemon: Daemon, network: str) -> None:
+    try:
+        await daemon.ask(lambda api: api.remove_network(network))
+    except DaemonError as problem:
+        if problem.status != NOT_THERE:
+            raise daemon.trouble("remove a cluster's network", problem) from problem

@@ -371,6 +371,7 @@ async def test_a_daemon_that_many_wait_for_already_is_called_again(
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(os.fspath(tmp_path / "x.sock"))
     listener.listen(0)
+    listener.settimeout(10)
     others = [socket.socket(socket.AF_UNIX) for _ in range(2)]
     for other in others:
         other.setblocking(False)

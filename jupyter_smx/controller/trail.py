@@ -122,7 +122,7 @@ def host_end(host: str, record: dict[str, Any] | None, obituary: str = "") -> Ho
     if record is None:
         how = f": {obituary}" if obituary else "."
         return HostEnd(host=host, cause="host", failure=f"Host {host} was lost while the job ran{how}")
-    said = record.get("exception")
+    said, message = record.get("exception"), record.get("message", "")
     return HostEnd(
         host=host,
         cause=record.get("cause", "exit"),
@@ -130,7 +130,7 @@ def host_end(host: str, record: dict[str, Any] | None, obituary: str = "") -> Ho
         signal=record.get("signal"),
         failure=_text(record.get("failure") or ""),
         reason=_text(record.get("reason") or ""),
-        message=record.get("message", ""),
+        message=None if message is None else _text(message),
         exception=RemoteException(
             type=_text(said.get("type", "")),
             message=_text(said.get("message", "")),

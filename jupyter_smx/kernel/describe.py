@@ -21,8 +21,9 @@ from jupyter_smx import launch
 from jupyter_smx.agent.contract.service import arn_of, region_asked, region_of
 from jupyter_smx.kernel.sagemaker_call import is_heterogeneous, words_of
 from jupyter_smx.model.channel import input_folder, output_folder
+from jupyter_smx.model.cluster import WarmPoolStatus
 from jupyter_smx.model.job import Job
-from jupyter_smx.model.secret import shown_record
+from jupyter_smx.model.secret import shown, shown_record
 from jupyter_smx.model.status import Status
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.model.bill import Bill
     from jupyter_smx.model.channel import Channel, Output
+    from jupyter_smx.model.cluster import WarmPool
     from jupyter_smx.model.job import Transition
     from jupyter_smx.model.spec import JobSpec
 
@@ -139,7 +141,8 @@ def _processing(job: Job, where: Here) -> dict[str, Any]:
         "RoleArn": _role(spec),
         "ProcessingJobArn": _arn(job, where),
         "ProcessingJobStatus": job.status().value,
-        "ExitMessage": job.exit_message or None,
+        # Records that an earlier version wrote have it as the job said it.
+        "ExitMessage": shown(job.exit_message) or None,
         "FailureReason": _reason(job),
         **_times(job, "Processing"),
     }
@@ -202,7 +205,7 @@ def _hosts(spec: JobSpec) -> dict[str, Any]:
 
 def _pool(job: Job) -> dict[str, Any] | None:
     pool = job.warm_pool
-    if pool is None:
+    if pool is None or _had_no_pool(job, pool):
         return None
     return _without_none(
         {
@@ -211,6 +214,13 @@ def _pool(job: Job) -> dict[str, Any] | None:
             "ReusedByJob": pool.reused_by_job or None,
         }
     )
+
+
+def _had_no_pool(job: Job, pool: WarmPool) -> bool:
+    """Say whether hosts ended with a job that neither asked for a pool, nor took one, nor left one to its array."""
+    took = job.why is not None and bool(job.why.reused_from)
+    was_one = took or bool(pool.resource_retained_billable_seconds) or pool.status is not WarmPoolStatus.TERMINATED
+    return not job.spec.keep_alive and not was_one
 
 
 def _transition(row: Transition) -> dict[str, Any]:

@@ -16,14 +16,14 @@ from msgspec.structs import replace
 
 from jupyter_smx.kernel.describe import description
 from jupyter_smx.kernel.outage import through_outage
-from jupyter_smx.model.status import is_final
+from jupyter_smx.model.status import is_final, message_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from jupyter_smx.kernel.client import Client
     from jupyter_smx.kernel.describe import Here
-    from jupyter_smx.model.job import Job
+    from jupyter_smx.model.job import Job, Transition
 
 SOURCE = "aws.sagemaker"
 _WORDS = {"train": "Training", "process": "Processing"}
@@ -34,7 +34,11 @@ _TURN = 0.5
 
 
 def events_of(job: Job, where: Here) -> list[dict[str, Any]]:
-    """Give an event for each step that the job took so far, in order. Pure: the same event has the same ``id``."""
+    """Give an event for each step that the job took so far, in order. Pure: the same event has the same ``id``.
+
+    What is said of a step may change while it goes on; its own event has the usual sentence of such a step instead, so
+    that the event is the same whenever it is asked for. What was said last is in the events after it.
+    """
     return [_event(job, number, where) for number in range(len(job.transitions))]
 
 
@@ -77,7 +81,7 @@ def _as_of(job: Job, number: int) -> Job:
     return replace(
         job,
         state=last.status,
-        transitions=(*rows[:-1], last if over else replace(last, end_time=None)),
+        transitions=(*rows[:-1], last if over else _begun(last)),
         modified_at=last.start_time,
         started_at=job.started_at if job.started_at is not None and job.started_at <= last.start_time else None,
         ended_at=last.start_time if over else None,
@@ -86,6 +90,11 @@ def _as_of(job: Job, number: int) -> Job:
         artifacts=job.artifacts if over else (),
         warm_pool=None,
     )
+
+
+def _begun(row: Transition) -> Transition:
+    """Give a step as it began: its end and what is said of it come later."""
+    return replace(row, end_time=None, status_message=message_of(row.status))
 
 
 def _in_milliseconds(value: Any, *, as_text: bool) -> Any:

@@ -27,6 +27,13 @@ def test_what_opens_a_url_is_in_no_sentence_of_a_host() -> None:
     assert end.errors == ("channel a: sftp://me:…@host/x cannot be reached (no).",)
 
 
+def test_what_opens_a_url_is_in_no_message_and_what_is_no_text_is_none() -> None:
+    told = host_end("algo-1", {"message": "https://u:hunter2@h/x?sig=hunter2"})
+    assert told.message == "https://u:…@h/x?sig=…"
+    assert host_end("algo-1", {"message": None}).message is None
+    assert host_end("algo-1", {}).message == ""
+
+
 def test_a_lost_host_is_told_with_the_words_of_its_engine_where_it_has_any() -> None:
     assert host_end("algo-1", None).failure == "Host algo-1 was lost while the job ran."
     told = host_end("algo-1", None, "its container ended with exit code 4.").failure

@@ -16,13 +16,15 @@ from msgspec.structs import replace
 sys.path.insert(0, str(Path(__file__).parent))
 
 from service_model import answer, breaches
-from walked_jobs import BILL, HERE, OPERATIONS, ROLE, RUN, S3, TYPE, allowed, rich, walked, wish
+from walked_jobs import BILL, DONE, HERE, OPERATIONS, ROLE, RUN, S3, TYPE, allowed, rich, walked, wish
 
 from jupyter_smx.agent.contract.service import ACCOUNT
 from jupyter_smx.kernel.describe import description
 from jupyter_smx.model.channel import Artifact, Channel, Output
+from jupyter_smx.model.cluster import WarmPool, WarmPoolStatus
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.status import SecondaryStatus, is_final
+from jupyter_smx.model.why import Why
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -145,6 +147,23 @@ def test_no_secret_is_described(kind: str) -> None:
         checkpoint=URL,
     )
     assert b"hunter2" not in json.encode(description(job, HERE, BILL))
+
+
+def test_a_message_of_an_old_record_has_no_secret() -> None:
+    told = description(replace(rich("process"), exit_message=f"42 rows of {URL}"), HERE)["ExitMessage"]
+    assert told == "42 rows of https://me:…@host/x?sig=…"
+
+
+def test_hosts_that_were_no_warm_pool_have_no_status_of_one() -> None:
+    gone = WarmPool(status=WarmPoolStatus.TERMINATED, reason="No keep-alive.")
+    job = replace(walked(wish(), *DONE), warm_pool=gone)
+    assert "WarmPoolStatus" not in description(job, HERE)
+    reused = replace(job, why=Why(start="warm", sentence="", reused_from="fit-bbbbbb"))
+    asked = replace(job, spec=replace(job.spec, keep_alive=60))
+    kept = replace(job, warm_pool=replace(gone, resource_retained_billable_seconds=3))
+    left = replace(job, warm_pool=WarmPool(status=WarmPoolStatus.AVAILABLE))
+    found = [description(one, HERE)["WarmPoolStatus"]["Status"] for one in (reused, asked, kept, left)]
+    assert found == ["Terminated"] * 3 + ["Available"]
 
 
 TEXT = st.text("aB0-_. /{}\"'é", max_size=9)

@@ -19,7 +19,7 @@ from walked_jobs import DONE, HERE, RUN, rich, walked, wish
 
 from jupyter_smx.kernel.events import events_of, follow
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.policy.transitions import begin_again
+from jupyter_smx.policy.transitions import begin_again, remark, remark_of
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -99,6 +99,16 @@ def test_the_same_event_is_the_same_whenever_it_is_asked_for(kind: str, steps: l
             assert seen.setdefault(place, event) == event
     assert len({event["id"] for event in seen.values()}) == len(seen) == len(job.transitions)
     assert all(str(uuid.UUID(event["id"])) == event["id"] for event in seen.values())
+
+
+def test_what_is_said_of_a_step_later_changes_no_event() -> None:
+    job = walked(wish(), SecondaryStatus.STARTING)
+    said = remark(job, "What it needs cannot be brought to its hosts now; it is tried again.")
+    assert said != job
+    assert events_of(said, HERE) == events_of(job, HERE)
+    after = events_of(walked(said, SecondaryStatus.DOWNLOADING), HERE)
+    rows = after[-1]["detail"]["SecondaryStatusTransitions"]
+    assert rows[1]["StatusMessage"] == remark_of(said), "what was said last is in the events after it"
 
 
 def test_events_of_other_jobs_and_of_another_attempt_are_others() -> None:

@@ -9,11 +9,13 @@ chosen, and early stopping is Off here, too.
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from jupyter_smx.kernel.sagemaker_call import is_heterogeneous
+from jupyter_smx.kernel.there import ADDED, MAX_HYPERPARAMETERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 LONGEST_NAME = 32
 _SUFFIX = len("-yymmdd-hhmm")
 """What the SDK puts behind the name of a tuning job, having cut the name to make room."""
+MAX_JOBS = 750
+MAX_METRICS = 20
 MAX_RANGES = 30
 MAX_VALUES = 30
 LONGEST_VALUE = 256
@@ -30,8 +34,8 @@ MAX_VARIABLES = 48
 """In the environment of a tuning job's jobs, which is fewer than of others."""
 AT_ONCE = 10
 """Jobs of one tuning job that run at a time by SageMaker's usual quota."""
-_SMALLER = ("loss", "err", "mse", "mae", "rmse", "perplexity", "nll")
-"""Parts of the names of metrics of which less is better."""
+_SMALLER = {"loss", "losses", "logloss", "err", "error", "errors", "mse", "mae", "mape", "rmse", "perplexity", "nll"}
+"""Words in the names of metrics of which less is better."""
 
 
 class Tuner(Struct, frozen=True, kw_only=True):
@@ -60,7 +64,7 @@ def tuning(spec: JobSpec, points: Sequence[Mapping[str, str]], at_once: int = 0)
     metric = next(iter(spec.metrics))
     return Tuner(
         metric=metric,
-        objective="Minimize" if any(part in metric.lower() for part in _SMALLER) else "Maximize",
+        objective="Minimize" if _SMALLER.intersection(re.split("[^a-z]", metric.lower())) else "Maximize",
         ranges=ranges,
         max_jobs=len(points),
         parallel=min(at_once or len(points), len(points), AT_ONCE),
@@ -84,7 +88,8 @@ def _against(
     if not spec.metrics:
         yield "No metric was defined (`--metric NAME=REGEX`), and a tuning job has one that it looks at."
     yield from _against_grid(points, ranges)
-    yield from _against_limits(spec, ranges)
+    yield from _against_ranges(ranges)
+    yield from _against_limits(spec, len(points), ranges)
 
 
 def _against_grid(points: Sequence[Mapping[str, str]], ranges: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
@@ -100,7 +105,7 @@ def _against_grid(points: Sequence[Mapping[str, str]], ranges: Mapping[str, tupl
         )
 
 
-def _against_limits(spec: JobSpec, ranges: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+def _against_ranges(ranges: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     if len(ranges) > MAX_RANGES:
         yield f"It varies {len(ranges)} hyperparameters, and a tuning job {MAX_RANGES} at most."
     for name, values in ranges.items():
@@ -108,6 +113,19 @@ def _against_limits(spec: JobSpec, ranges: Mapping[str, tuple[str, ...]]) -> Ite
             yield f"`{name}` has {len(values)} values, and a category has {MAX_VALUES} at most."
         if max(map(len, (name, *values))) > LONGEST_VALUE:
             yield f"A value of `{name[:LONGEST_VALUE]}`, or its name, is longer than {LONGEST_VALUE} characters."
+
+
+def _against_limits(spec: JobSpec, jobs: int, ranges: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    if jobs > MAX_JOBS:
+        yield f"It has {jobs} tasks, and a tuning job makes {MAX_JOBS} jobs at most."
+    if len(spec.metrics) > MAX_METRICS:
+        yield f"It has {len(spec.metrics)} metrics, and a tuning job {MAX_METRICS} at most."
+    count = len({*spec.of_sdk_2(), *ranges})
+    if count > MAX_HYPERPARAMETERS - ADDED:
+        yield (
+            f"Its jobs have {count} hyperparameters; those of a tuning job have {MAX_HYPERPARAMETERS} at most, and the "
+            f"SDK adds {ADDED} of its own."
+        )
     if len(spec.environment) > MAX_VARIABLES:
         yield f"It has {len(spec.environment)} variables in its environment, and jobs of a tuning job {MAX_VARIABLES}."
     if is_heterogeneous(spec):

@@ -45,7 +45,13 @@ def test_as_many_run_at_once_as_here_and_as_the_usual_quota_has(at_once: int, pa
     assert found.parallel == parallel
 
 
-@pytest.mark.parametrize(("metric", "objective"), [("val_loss", "Minimize"), ("RMSE", "Minimize"), ("acc", "Maximize")])
+@pytest.mark.parametrize(
+    ("metric", "objective"),
+    [
+        *((name, "Minimize") for name in ("val_loss", "RMSE", "test-mae2", "error")),
+        *((name, "Maximize") for name in ("acc", "terror", "lossless_ratio", "early_msec")),
+    ],
+)
 def test_less_is_better_of_some_metrics(metric: str, objective: str) -> None:
     found = tuning(spec(metrics={metric: "(.*)"}), grid(a=2))
     assert isinstance(found, Tuner)
@@ -65,6 +71,9 @@ def test_less_is_better_of_some_metrics(metric: str, objective: str) -> None:
         ({}, grid(a=MAX_VALUES + 1), "`a` has 31 values, and a category has 30 at most"),
         ({}, grid(**{f"p{n}": 1 for n in range(MAX_RANGES + 1)}), "varies 31 hyperparameters"),
         ({}, [{"a": "x" * 257}], "longer than 256 characters"),
+        ({}, grid(a=30, b=26), "780 tasks, and a tuning job makes 750 jobs"),
+        ({"metrics": {f"m{n}": "" for n in range(21)}}, grid(a=2), "21 metrics, and a tuning job 20"),
+        ({"hyperparameters": {f"h{n}": "" for n in range(95)}}, grid(a=2), "96 hyperparameters"),
         ({"environment": {f"A{n}": "" for n in range(49)}}, grid(a=2), "49 variables"),
         ({"instance_groups": (InstanceGroup(name="a"), InstanceGroup(name="b"))}, grid(a=2), "instance groups"),
         ({"checkpoint": "/kept"}, grid(a=2), "keeps checkpoints"),
@@ -82,6 +91,9 @@ def test_what_is_just_within_the_limits_is_one() -> None:
     assert isinstance(tuning(spec(), grid(a=MAX_VALUES)), Tuner)
     assert isinstance(tuning(spec(), grid(**{f"p{n}": 1 for n in range(MAX_RANGES)})), Tuner)
     assert isinstance(tuning(spec(), [{"a": "x" * 256}]), Tuner)
+    assert isinstance(tuning(spec(), grid(a=30, b=25)), Tuner)
+    assert isinstance(tuning(spec(metrics={f"m{n}": "" for n in range(20)}), grid(a=2)), Tuner)
+    assert isinstance(tuning(spec(hyperparameters={f"h{n}": "" for n in range(94)}), grid(a=2)), Tuner)
 
 
 @given(st.from_regex(r"[a-zA-Z0-9](-?[a-zA-Z0-9]){0,27}", fullmatch=True))

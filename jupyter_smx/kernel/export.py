@@ -17,6 +17,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from jupyter_smx.kernel import model_trainer
+from jupyter_smx.kernel.call import RECEIVE, VALUE
 from jupyter_smx.kernel.payload import contents
 from jupyter_smx.kernel.rerun import kept_source
 from jupyter_smx.kernel.sagemaker_call import decoded, program, words_of
@@ -35,12 +36,13 @@ REQUIREMENTS = "requirements.txt"
 VARIABLES = "variables.pkl"
 WITH_VARIABLES = "with_variables.py"
 PROGRAM = "sagemaker_job.py"
+RESULT = "result.pkl"
+"""In the model of a call of a function: what it gave."""
 
 _LOADER = '''\
 """Gives {script} the variables that its notebook had sent, and runs it."""
 
-import pickle
-import runpy
+{imports}
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -48,12 +50,26 @@ HERE = Path(__file__).resolve().parent
 packed = {{}}
 for name in {files}:
     packed.update(pickle.loads((HERE / name).read_bytes()))
-runpy.run_path(
+{found}runpy.run_path(
     str(HERE / "{script}"),
     init_globals={{name: pickle.loads(head, buffers=buffers) for name, (head, buffers) in packed.items()}},
     run_name="__main__",
 )
 '''
+_KEEPER = f"""
+# What the function gave comes home in model.tar.gz.
+if "SM_MODEL_DIR" in os.environ and "{VALUE}" in found:
+    try:
+        from cloudpickle import dumps
+    except ImportError:
+        from pickle import dumps
+    try:
+        result = dumps(found["{VALUE}"])
+    except Exception as error:
+        print(f"What the function gave cannot be pickled: {{error!r}}")
+    else:
+        Path(os.environ["SM_MODEL_DIR"], "{RESULT}").write_bytes(result)
+"""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -102,13 +118,16 @@ def written(folder: Path, write: Callable[[Path], None]) -> Exported:
 
 
 def shown(job: Job) -> Job:
-    """Give a job without what opens URLs that its script is told; variables of secrets keep their names elsewhere."""
+    """Give a job without what opens URLs, of its places, too; variables of secrets keep their names elsewhere."""
     spec = job.spec
     open_to_all = replace(
         spec,
         environment=secret.shown_values(spec.environment),
         hyperparameters=secret.shown_values(spec.hyperparameters),
         arguments=tuple(map(secret.shown, spec.arguments)),
+        channels=tuple(replace(channel, source=secret.shown(channel.source)) for channel in spec.channels),
+        outputs=tuple(replace(output, destination=secret.shown(output.destination)) for output in spec.outputs),
+        checkpoint=secret.shown(spec.checkpoint),
     )
     return replace(job, spec=open_to_all)
 
@@ -122,6 +141,8 @@ class Export:
         """What is run by hand; of an array its first task."""
         self._folder = folder
         self._code = folder / "code"
+        self._packed = ""
+        """In the folder of code: the variables that were sent."""
         self._notes: list[str] = []
 
     def write(self) -> None:
@@ -132,6 +153,8 @@ class Export:
         if not script.endswith(".py"):
             (self._code / script).chmod(0o755)
         started = self._variables(script)
+        if started != script and self._is_call():
+            self._notes.append(f"What the function gives is in the `model.tar.gz` of a job there, as `{RESULT}`.")
         requirements = self._requirements()
         self._json("hyperparameters.json", decoded(self._job.spec.of_sdk_2()))
         self._about()
@@ -148,7 +171,9 @@ class Export:
         self._text(PROGRAM, program(self._job, script, alone=alone, requirements=requirements))
 
     def _readme(self, by_hand: str) -> str:
-        return readme(self._job, _ran(self._job), files_of(self._job), by_hand, self._notes)
+        return readme(
+            self._job, _ran(self._job), files_of(self._job), by_hand, self._notes, refused_there(self._job.spec)
+        )
 
     def _for_drivers(self, script: str, requirements: list[str]) -> None:
         """Write the call of SDK 3, whose drivers look for what is required beside the script."""
@@ -211,18 +236,34 @@ class Export:
         except FileNotFoundError:
             self._notes.append(f"The notebook had sent {names}. They are gone, and the script does not run without.")
             return script
-        (self._code / VARIABLES).write_bytes(pickle.dumps(packed))
-        self._loader(script, VARIABLES)
+        self._packed = self._free(VARIABLES)
+        (self._code / self._packed).write_bytes(pickle.dumps(packed))
+        loader = self._free(WITH_VARIABLES)
+        self._loader(loader, script, self._packed)
         self._notes.append(
-            f"The notebook had sent {names}. They are in `code/{VARIABLES}`, a pickle: read it only where you trust "
-            f"this folder. `code/{WITH_VARIABLES}` hands them to the script."
+            f"The notebook had sent {names}. They are in `code/{self._packed}`, a pickle: read it only where you trust "
+            f"this folder. `code/{loader}` hands them to the script."
         )
-        return WITH_VARIABLES
+        return loader
 
-    def _loader(self, script: str, *files: str) -> None:
+    def _is_call(self) -> bool:
+        """Say whether the code is a call of a function, whose value the job has a model for."""
+        return self._job.spec.kind == "train" and self._job.spec.receive[: len(RECEIVE)] == RECEIVE
+
+    def _free(self, name: str) -> str:
+        """Give a name in the folder of code that the user has nothing by."""
+        stem, _, suffix = name.rpartition(".")
+        while (self._code / name).exists():
+            stem += "_"
+            name = f"{stem}.{suffix}"
+        return name
+
+    def _loader(self, name: str, script: str, *files: str) -> None:
         """Write what gives the script the variables that lie in some files."""
-        text = _LOADER.format(script=script, files=list(files))
-        (self._code / WITH_VARIABLES).write_text(text, encoding="utf-8")
+        modules, found, end = ("os", "found = ", _KEEPER) if self._is_call() else ("", "", "")
+        imports = "\n".join(f"import {module}" for module in (modules, "pickle", "runpy") if module)
+        text = _LOADER.format(script=script, files=list(files), imports=imports, found=found)
+        (self._code / name).write_text(text + end, encoding="utf-8")
 
     def _by_hand(self, script: str) -> str:
         """Say how a shell starts the code, as the job did."""
@@ -252,8 +293,9 @@ def _inside(archive: tarfile.TarFile, folder: Path) -> Iterator[tuple[tarfile.Ta
 def requirements(job: Job) -> list[str]:
     """Give the packages that the job had imported, with their versions, then what it had asked for besides."""
     packages = dict(job.provenance.packages) if job.provenance else {}
-    if job.spec.send and "/" in job.spec.send.protocol:
-        packages.setdefault("cloudpickle", job.spec.send.protocol.partition("/")[2])
+    sent = job.spec.send or job.spec.shared
+    if sent and "/" in sent.protocol:
+        packages.setdefault("cloudpickle", sent.protocol.partition("/")[2])
     known = {_canonical(name) for name in packages}
     asked = [_pips(line) for line in job.spec.requirements if _canonical(line) not in known]
     return [*(f"{name}=={version}" for name, version in sorted(packages.items())), *asked]
@@ -319,7 +361,7 @@ def files_of(job: Job) -> dict[str, str]:
 
 
 def readme(
-    job: Job, ran: str, files: Mapping[str, str], by_hand: str, notes: Sequence[str], there: Iterable[str] = ()
+    job: Job, ran: str, files: Mapping[str, str], by_hand: str, notes: Sequence[str], there: Iterable[str]
 ) -> str:
     """Write the page that lies beside the files: what ran, what is in them, what is said of SageMaker ``there``."""
     spec = job.spec
@@ -328,7 +370,7 @@ def readme(
         f"in the job `{input_folder(spec.kind, channel.name, channel.path)}`"
         for channel in spec.channels
     ]
-    sentences = [f"- {sentence}" for sentence in (*there, *refused_there(spec))]
+    sentences = [f"- {sentence}" for sentence in there]
     outputs = [f"- `{output.name}`: `{output.path}` in the job" for output in spec.outputs]
     return "\n".join(
         [

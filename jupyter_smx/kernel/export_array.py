@@ -14,8 +14,6 @@ from jupyter_smx.kernel import model_trainer, named
 from jupyter_smx.kernel.client import ArrayDetail
 from jupyter_smx.kernel.export import (
     PROGRAM,
-    VARIABLES,
-    WITH_VARIABLES,
     Export,
     Exported,
     description_of,
@@ -29,6 +27,7 @@ from jupyter_smx.kernel.export import (
 from jupyter_smx.kernel.payload import contents
 from jupyter_smx.kernel.sagemaker_call import decoded, words_of
 from jupyter_smx.kernel.sagemaker_sweep import OWN, TASKS, program_for_each, tuning_program
+from jupyter_smx.kernel.there import refused_there
 from jupyter_smx.kernel.tuning import Tuner, tuning
 from jupyter_smx.model.array import counts_words
 from jupyter_smx.model.channel import Payload
@@ -37,6 +36,8 @@ from jupyter_smx.model.job import Job
 
 if TYPE_CHECKING:
     from jupyter_smx.kernel.client import Client
+    from jupyter_smx.model.job import JobSummary
+    from jupyter_smx.model.spec import JobSpec
 
 _FOLDER = "variables"
 
@@ -48,6 +49,10 @@ class Tasks(Struct, frozen=True, kw_only=True):
     first: Job
     sent: tuple[Payload, ...] = ()
     """Of each task, in order; none where all tasks were sent the same."""
+
+    def indices(self) -> list[int]:
+        """Give the index of each task in its array, from which some may have been deleted."""
+        return [task.array.index if task.array else place for place, task in enumerate(self.array.tasks)]
 
     def points(self) -> list[dict[str, str]]:
         """Give of each task the hyperparameters in which it differs."""
@@ -75,13 +80,26 @@ def tasks_of(client: Client, array: ArrayDetail) -> Tasks:
     """
     if not array.tasks:
         raise ResourceNotFoundError(
-            f"{array.name} cannot be exported: all of its tasks were deleted.", field="array", value=array.name
+            f"{array.name} cannot be exported: all of its tasks were deleted.",
+            field="array",
+            value=array.name,
+            rule="An export has the code of its tasks.",
+            cure="Run it again, and export it before its tasks are deleted.",
         )
-    first = client.job(array.tasks[0].id)
+    first = _with_packages(client, array, client.job(array.tasks[0].id))
     if first.spec.shared is None:
         return Tasks(array=array, first=first)
     sent = (client.job(task.id).spec.send for task in array.tasks)
     return Tasks(array=array, first=first, sent=tuple(one for one in sent if one is not None))
+
+
+def _with_packages(client: Client, array: ArrayDetail, first: Job) -> Job:
+    """Give the first task with the packages and the image of the first that ran."""
+    if first.provenance is not None:
+        return first
+    ended = (task for task in array.tasks[1:] if task.started_at is not None and task.ended_at is not None)
+    ran = next((job for job in (client.job(task.id) for task in ended) if job.provenance is not None), first)
+    return replace(first, provenance=ran.provenance, image=ran.image)
 
 
 def export_array(tasks: Tasks, folder: Path) -> Exported:
@@ -112,7 +130,8 @@ class _Export(Export):
         super().__init__(shown(_common(tasks)), folder)
         self._one = shown(tasks.first)
         self._tasks = tasks
-        self._has_own = False
+        self._own = ""
+        """In the folder of code: the variables that a task has of its own."""
         self._plan = tuning(self._job.spec, tasks.points(), tasks.array.max_concurrent)
 
     def _variables(self, script: str) -> str:
@@ -128,16 +147,16 @@ class _Export(Export):
             return script
         folder = self._folder / _FOLDER
         folder.mkdir()
-        for index, packed in enumerate(own):
+        for index, packed in zip(self._tasks.indices(), own, strict=True):
             (folder / f"{index}.pkl").write_bytes(pickle.dumps(packed))
-        (self._code / OWN).write_bytes(pickle.dumps(own[0]))
-        self._loader(script, VARIABLES, OWN)
-        self._has_own = True
+        self._own = self._free(OWN)
+        (self._code / self._own).write_bytes(pickle.dumps(own[0]))
+        self._loader(started, script, self._packed, self._own)
         self._notes.append(
-            f"Those of each task are in `{_FOLDER}`, pickles, too; `code/{OWN}` has those of the first, and "
+            f"Those of each task are in `{_FOLDER}`, pickles, too; `code/{self._own}` has those of the first, and "
             f"`{PROGRAM}` puts those of each task in its place."
         )
-        return WITH_VARIABLES
+        return started
 
     def _about(self) -> None:
         left_out = {"status", "files", "variables_received"}
@@ -145,21 +164,29 @@ class _Export(Export):
         rows = self._tasks.array.tasks
         tasks = [{"name": task.name, "status": task.status.value, "metrics": task.metrics} for task in rows]
         self._json("job.json", {**said, "tasks": tasks})
-        self._json(TASKS, [self._task(index, point) for index, point in enumerate(self._tasks.points())])
+        self._json(TASKS, list(map(self._task, self._tasks.indices(), rows, self._tasks.points())))
 
-    def _task(self, index: int, point: dict[str, str]) -> dict[str, Any]:
-        spec = self._job.spec
-        found: dict[str, Any] = {"index": index, "hyperparameters": decoded(point)}
-        if spec.kind == "process":
-            found["arguments"] = words_of(replace(spec, hyperparameters=spec.hyperparameters | point))
-        return found | ({"variables": f"{_FOLDER}/{index}.pkl"} if self._has_own else {})
+    def _task(self, index: int, task: JobSummary, point: dict[str, str]) -> dict[str, Any]:
+        found: dict[str, Any] = {"index": index, "name": task.name, "hyperparameters": decoded(point)}
+        if self._job.spec.kind == "process":
+            found["arguments"] = words_of(self._spec_at(point))
+        return found | ({"variables": f"{_FOLDER}/{index}.pkl"} if self._own else {})
+
+    def _spec_at(self, point: dict[str, str]) -> JobSpec:
+        """Give what one task is, but for its variables."""
+        return replace(self._job.spec, hyperparameters=self._job.spec.hyperparameters | point)
+
+    def _refused(self) -> dict[str, None]:
+        """Say what SageMaker would not take of any task, each once."""
+        specs = map(self._spec_at, self._tasks.points())
+        return dict.fromkeys(sentence for spec in specs for sentence in refused_there(spec))
 
     def _calls(self, script: str, *, alone: bool, requirements: bool) -> None:
         plan = self._plan
         text = (
             tuning_program(self._job, plan, script, requirements=requirements)
             if isinstance(plan, Tuner)
-            else program_for_each(self._job, script, alone=alone, requirements=requirements, own=self._has_own)
+            else program_for_each(self._job, script, alone=alone, requirements=requirements, own=self._own)
         )
         self._text(PROGRAM, text)
 
@@ -182,11 +209,16 @@ class _Export(Export):
         if is_driven(self._job):
             files[model_trainer.NAME] = "its first task by SageMaker's Python SDK 3, with its drivers"
         by_itself = dict.fromkeys([*list(files)[:3], TASKS, *files])
-        return readme(self._job, ran, {name: files[name] for name in by_itself}, by_hand, self._notes, there)
+        return readme(
+            self._job, ran, {name: files[name] for name in by_itself}, by_hand, self._notes, [*there, *self._refused()]
+        )
 
 
 _GRID = (
     "It is a tuning job there, of the strategy Grid, which tries each of the {jobs} combinations once; its jobs are "
     "ranked by `{metric}`. No job is stopped early, and no other number of jobs is taken."
 )
-_ALL = "The program asks for all jobs at once; how many run is up to your quotas, beyond which SageMaker refuses them."
+_ALL = (
+    "The program asks for all jobs at once; how many run is up to your quotas, beyond which SageMaker refuses them. "
+    f"It says which one was refused; `python {PROGRAM} INDEX` goes on from that one."
+)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 TASKS = "tasks.json"
 OWN = "task.pkl"
-"""In ``code/``: the variables of the task whose turn it is."""
+"""In ``code/``, if that is free there: the variables of the task whose turn it is."""
 
 _INDEX = "{task['index']}/"
 """In a place where all tasks would put the same, as they have no names of their own yet."""
@@ -51,8 +51,15 @@ def start(session: Session, task: dict) -> None:
 """
 
 _EACH = f"""\
+    first = int(sys.argv[1]) if len(sys.argv) > 1 else 0
     for task in json.loads((HERE / "{TASKS}").read_text(encoding="utf-8")):
-        start(session, task)"""
+        if task["index"] < first:
+            continue
+        try:
+            start(session, task)
+        except Exception:
+            print(f"Task {{task['index']}} was refused. Go on with: python {{Path(__file__).name}} {{task['index']}}")
+            raise"""
 
 
 def tuning_program(job: Job, tuner: Tuner, script: str, *, requirements: bool) -> str:
@@ -85,12 +92,16 @@ def tuning_program(job: Job, tuner: Tuner, script: str, *, requirements: bool) -
     return whole(spec, head, "\n".join(body))
 
 
-def program_for_each(job: Job, script: str, *, alone: bool, requirements: bool, own: bool) -> str:
-    """Write the program that asks for one job after the other; ``own`` says that tasks have variables of their own."""
+def program_for_each(job: Job, script: str, *, alone: bool, requirements: bool, own: str) -> str:
+    """Write the program that asks for one job after the other.
+
+    ``own`` is the file in ``code/`` for the variables that each task has of its own, "" where none has. Whoever starts
+    it may name the index of the first task: what came before was asked for.
+    """
     spec = job.spec
     training = spec.kind == "train"
     plain = {**used_modules(spec, alone=alone, json=True)}
-    plain["shutil"] = plain["shutil"] or own
+    plain |= {"shutil": plain["shutil"] or bool(own), "sys": True}
     classes = training_imports(spec) if training else processing_imports(spec, alone=alone)
     if has_uploads(spec):
         plain = {"functools": True, **plain}
@@ -98,7 +109,7 @@ def program_for_each(job: Job, script: str, *, alone: bool, requirements: bool, 
     head = head_of(job, title, dict(sorted(plain.items())), classes)
     body = _training(spec, script, requirements=requirements) if training else _processing(spec, script, alone=alone)
     if own:
-        body = f'    shutil.copyfile(HERE / task["variables"], Path(CODE, "{OWN}"))\n{body}'
+        body = f'    shutil.copyfile(HERE / task["variables"], Path(CODE, {quoted(own)}))\n{body}'
     if is_here(spec):
         head += f'INSTANCE_TYPE = "{STAND_IN}"  # the jobs ran on the machine of their notebook\n'
     # The same inputs for all: they are copied there once.
@@ -108,9 +119,9 @@ def program_for_each(job: Job, script: str, *, alone: bool, requirements: bool, 
 
 def _training(spec: JobSpec, script: str, *, requirements: bool) -> str:
     both = f'{{\n            **{HYPERPARAMETERS},\n            **task["hyperparameters"],\n        }}'
-    kept = checkpoint_uri(spec.checkpoint)
-    own = f'{kept[:-1]}/{_INDEX.rstrip("/")}"' if kept.startswith("f") else ""
-    estimator = estimator_of(spec, script, requirements=requirements, hyperparameters=both, checkpoint=own)
+    # By plus: a place of the user may have braces.
+    kept = f'{checkpoint_uri(spec.checkpoint.rstrip("/"))} + f"/{_INDEX.rstrip("/")}"'
+    estimator = estimator_of(spec, script, requirements=requirements, hyperparameters=both, checkpoint=kept)
     channels = channels_of(spec)
     return f"{estimator}\n    estimator.fit({f'{channels}, ' if channels else ''}wait=False)"
 

@@ -39,7 +39,7 @@ def job(**fields: Any) -> Job:
     return Job(id="a" * 12, name="digits-aaaaaa", spec=JobSpec(**spec), created_at=1e9, ended_at=1e9 + 5)
 
 
-def run(folder: Path, patch: pytest.MonkeyPatch, name: str = "sagemaker_job.py") -> Recorder:
+def run(folder: Path, patch: pytest.MonkeyPatch, name: str = "sagemaker_job.py", *words: str) -> Recorder:
     """Run the program as its user would, with the three names set."""
     text = (folder / name).read_text()
     for placeholder, value in SET.items():
@@ -47,6 +47,7 @@ def run(folder: Path, patch: pytest.MonkeyPatch, name: str = "sagemaker_job.py")
         text = text.replace(placeholder, value)
     recorder = install(patch)
     path = str(folder / name)
+    patch.setattr(sys, "argv", [path, *words])
     exec(compile(text, path, "exec"), {"__name__": "__main__", "__file__": path})  # noqa: S102 - what it is for
     return recorder
 

@@ -40,6 +40,20 @@ def test_checkpoints_go_where_they_went_if_sagemaker_can_go_there(
 
 
 @pytest.mark.parametrize("kind", ["train", "process"])
+def test_places_in_buckets_have_nothing_that_opens_them_and_stay_as_they_are_else(tmp_path: Path, kind: str) -> None:
+    def made(place: str, name: str) -> Path:
+        own = {"checkpoint": place} if kind == "train" else {}
+        outputs = (Output(name="b", path="b", destination=place),)
+        export(job(kind=kind, channels=(Channel(name="a", source=place),), outputs=outputs, **own), tmp_path / name)
+        return tmp_path / name
+
+    secret = made("s3://me:hunter2@bucket/x?X-Amz-Signature=hunter2", "secret")
+    assert not [path for path in secret.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+    plain = (made("s3://bucket/x y/*.csv?v=1", "plain") / "sagemaker_job.py").read_text()
+    assert plain.count('"s3://bucket/x y/*.csv?v=1"') == (2 if kind == "train" else 1)
+
+
+@pytest.mark.parametrize("kind", ["train", "process"])
 def test_what_opens_a_url_is_in_no_file_of_an_export_and_where_it_leads_is(tmp_path: Path, kind: str) -> None:
     url = "sftp://me:hunter2@host/data"
     fields: dict[str, Any] = {"channels": (Channel(name="a", source=url),), "checkpoint": url}

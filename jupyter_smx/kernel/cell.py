@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 import traceback
 import warnings
 from contextlib import contextmanager
@@ -32,9 +33,17 @@ def place(cell: str, lines_before: int) -> str:
 
 @contextmanager
 def untold() -> Iterator[None]:
-    """Keep what Python warns of while code is looked at here: the job compiles it, too, and its log says it once."""
+    """Keep what Python warns of while code is looked at here: the job compiles it, too, and its log says it once.
+
+    Only in the main thread: filters belong to the process, and two threads that each put back what they found leave
+    those of the other for good.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        for category in (SyntaxWarning, DeprecationWarning):  # all that a compiler warns of, and no more
+            warnings.simplefilter("ignore", category)
         yield
 
 

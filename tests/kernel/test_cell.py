@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 import warnings
 
 import pytest
@@ -56,3 +57,23 @@ def test_what_python_warns_of_is_told_by_the_job_alone() -> None:
         with pytest.raises(cell.CellSyntaxError):
             cell.check(source + "return 1", "<train-digits>")
     assert told == []
+
+
+def test_filters_of_warnings_are_the_notebooks_again_whatever_threads_look_at_code() -> None:
+    def two_that_cross() -> None:
+        first, second = cell.untold(), cell.untold()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        second.__exit__(None, None, None)
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        before = list(warnings.filters)
+        thread = threading.Thread(target=two_that_cross)
+        thread.start()
+        thread.join()
+        assert list(warnings.filters) == before
+        with cell.untold():
+            warnings.warn("of another thread's code", UserWarning, stacklevel=1)
+    assert len(told) == 1, "and what is no compiler's is never kept"

@@ -26,6 +26,9 @@ _PROPERTIES = ("mode", "distribution", "groups", "type", "content_type", "path")
 _PROPERTY = re.compile(rf",(?=(?:{'|'.join(_PROPERTIES)})=)")
 _LOOKS_LIKE_PROPERTY = re.compile(r",(\w+)=")
 
+_LOOSE = re.compile(r"[\[|:]")
+"""What begins the part of a form that may be left out."""
+
 _MODES: dict[str, Literal["File", "FastFile"]] = {"file": "File", "fastfile": "FastFile"}
 _DISTRIBUTIONS: dict[str, Literal["FullyReplicated", "ShardedByS3Key"]] = {
     "replicated": "FullyReplicated",
@@ -62,9 +65,18 @@ def pair(text: str, option: str, form: str) -> tuple[str, str]:
             field=option.removeprefix("--"),
             value=text,
             rule=f"The form is {form}.",
-            cure=f"For example {name.strip()}=VALUE." if name.strip() else "Write a name before the =.",
+            cure=f"For example {option} {_example(name, option, form)}.",
         )
     return name.strip(), value
+
+
+def _example(name: str, option: str, form: str) -> str:
+    """Write what was meant in its form, of letters that a shell and every name of that option take."""
+    word = re.sub(r"\W+" if option == "--env" else r"[^\w.-]+", "_", name, flags=re.ASCII).strip("_")
+    if not word or (option == "--env" and word[0].isdigit()):
+        word = form.partition("=")[0]
+    value, *_ = _LOOSE.split(form.partition("=")[2])
+    return f"{word}={value}"
 
 
 def once(pairs: Iterable[tuple[str, str]], option: str, field: str) -> dict[str, str]:
@@ -86,8 +98,10 @@ def once(pairs: Iterable[tuple[str, str]], option: str, field: str) -> dict[str,
     return found
 
 
-def number(value: int | str, option: str, of: str, least: int, most: int | None = None) -> int:
+def number(value: int | str, option: str, of: str, least: int, most: int | None = None, *, cure: str = "") -> int:
     """Read a whole number from ``least`` to ``most`` (None: as large as any count is); ``of`` says what it counts.
+
+    ``cure`` is for an option with a form of its own, of which the number is a part.
 
     :raises ValidationError: it is none.
     """
@@ -99,10 +113,10 @@ def number(value: int | str, option: str, of: str, least: int, most: int | None 
     upper = f" to {limit}" if most is not None or len(said) > _DIGITS + 2 else ""
     raise ValidationError(
         f"{option}: {said} is not a number {of}.",
-        field=option.removeprefix("--").replace("-", "_"),
+        field=option.partition(" ")[0].removeprefix("--").replace("-", "_"),
         value=said.strip("'"),
         rule=f"It is a whole number from {least}{upper}.",
-        cure=f"For example {option} {max(least, 1)}." if option.startswith("--") else "",
+        cure=cure or (f"For example {option} {max(least, 1)}." if option.startswith("--") else ""),
     )
 
 
@@ -166,7 +180,8 @@ def group(text: str) -> InstanceGroup:
             rule="The form is NAME:TYPE:COUNT[,until=LEADER].",
             cure="For example data:ml.c5.xlarge:2.",
         )
-    count = number(parts[2], "--group", "of hosts", 1)
+    cure = f"For example --group {parts[0]}:{parts[1]}:1{',' if rest else ''}{rest}."
+    count = number(parts[2], "--group", "of hosts", 1, cure=cure)
     return InstanceGroup(name=parts[0], instance_type=parts[1], instance_count=count, until=_leader(text, rest))
 
 
@@ -232,7 +247,9 @@ def distribution(text: str) -> Distribution | None:
             cure=nearest(word, words),
         )
     count = found.get("processes")
-    processes = None if count is None else number(count, "--distribution processes", "of processes", 1)
+    own = ",".join([runner, *("processes=1" if part.startswith("processes=") else part for part in rest)])
+    cure = f"For example --distribution {own}."
+    processes = None if count is None else number(count, "--distribution processes", "of processes", 1, cure=cure)
     groups = tuple(name for name in found.get("groups", "").split("+") if name)
     return Distribution(runner=launcher, processes=processes, groups=groups)
 

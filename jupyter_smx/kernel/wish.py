@@ -200,7 +200,8 @@ class Wish(Struct, frozen=True, kw_only=True):
                 cure="Drop one of the two.",
             )
         for found in self.groups:
-            fields.number(found.instance_count, "--group", "of hosts", 1)
+            cure = f"For example --group {found.name}:{found.instance_type}:1."
+            fields.number(found.instance_count, "--group", "of hosts", 1, cure=cure)
         names = [found.name for found in self.groups]
         if len(set(names)) < len(names):
             raise ValidationError(

@@ -29,6 +29,7 @@ MAX_HYPERPARAMETERS = 100
 MAX_KEY = 256
 MAX_VALUE = 2_500
 MAX_AFTER = 100
+_HOUR = 3_600
 _CHANNEL = re.compile(r"[A-Za-z0-9.\-_]{1,64}")
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,511}")
 
@@ -159,7 +160,7 @@ def _check_run_time(spec: JobSpec, limits: Limits) -> None:
             field="max_run",
             value=spec.max_run,
             rule=f"A job runs for 1 to {limits.max_run_cap} seconds.",
-            cure="For example --max-run 1h.",
+            cure=f"For example --max-run {'1h' if limits.max_run_cap >= _HOUR else limits.max_run_cap}.",
         )
     if not 0 <= spec.retries <= MAX_RETRIES:
         raise ValidationError(

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +11,9 @@ from jupyter_smx.kernel import fields
 from jupyter_smx.model.channel import Channel, Output
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.instance import InstanceGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HERE = Path("/home/me/nb")
 NAMES = st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True)
@@ -84,6 +87,34 @@ def test_a_group_is_a_name_a_type_and_a_count() -> None:
     for text in ("a:ml.m5.large", "a::1", "a:b:c:d", "a:b:0", "a:b:two"):
         with pytest.raises(ValidationError, match="--group"):
             fields.group(text)
+
+
+@pytest.mark.parametrize(
+    ("read", "cure"),
+    [
+        (lambda: fields.group("a:local:0"), "For example --group a:local:1."),
+        (lambda: fields.group("a:local:x,until=b"), "For example --group a:local:1,until=b."),
+        (
+            lambda: fields.distribution("torchrun,processes=0,groups=a"),
+            "For example --distribution torchrun,processes=1,groups=a.",
+        ),
+        (lambda: fields.number(0, "--instance-count", "of hosts", 1), "For example --instance-count 1."),
+        (lambda: fields.pair("lr", "--env", "NAME=VALUE"), "For example --env lr=VALUE."),
+        (lambda: fields.pair("a-b", "--env", "NAME=VALUE"), "For example --env a_b=VALUE."),
+        (lambda: fields.pair("1", "--env", "NAME=VALUE"), "For example --env NAME=VALUE."),
+        (lambda: fields.pair("l r", "--hp", "NAME=VALUE"), "For example --hp l_r=VALUE."),
+        (lambda: fields.pair("my-lr", "--hp", "NAME=VALUE"), "For example --hp my-lr=VALUE."),
+        (lambda: fields.pair("=1", "--hp", "NAME=VALUE"), "For example --hp NAME=VALUE."),
+        (lambda: fields.metrics(["x"]), "For example --metric x=REGEX."),
+        (lambda: fields.channel("train", HERE), "For example --input train=SOURCE."),
+        (lambda: fields.output("model", "train", HERE), "For example --output model=PATH."),
+    ],
+)
+def test_an_example_is_one_that_can_be_typed(read: Callable[[], object], cure: str) -> None:
+    with pytest.raises(ValidationError) as refusal:
+        read()
+    assert refusal.value.cure == cure
+    assert " " not in refusal.value.field
 
 
 @pytest.mark.parametrize(("text", "data_type"), [("", "S3Prefix"), (",type=manifest", "ManifestFile")])

@@ -89,6 +89,7 @@ BIG, NAN = 10**5_000, math.nan
         ("instance_count", NAN, r"--instance-count: nan is not a number of hosts\. It is a whole number from 1\."),
         ("instance_count", 0, r"--instance-count: 0 is not a number of hosts\."),
         ("instance_groups", [InstanceGroup(instance_count=BIG)], r"--group: a number of 16610 bits is not a number"),
+        ("instance_groups", [InstanceGroup(name="a", instance_count=0)], r"For example --group a:local:1\."),
         ("instance_groups", [3], r"instance_groups: \[3\] is of another kind\. It is a list of groups\. For example"),
         ("hyperparameters", {"lr": BIG}, r"--hp lr: a number of 16610 bits cannot be a hyperparameter\."),
         ("hyperparameters", {3: 1}, r"hyperparameters: \{3: 1\} is of another kind\. It is a dict .* For example"),

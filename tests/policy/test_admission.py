@@ -161,6 +161,13 @@ def test_what_the_administrator_does_not_allow_is_refused_with_the_name_of_the_s
     assert "ControllerApp." in refusal.value.rule
 
 
+@pytest.mark.parametrize(("cap", "example"), [(600, "600"), (3_599, "3599"), (3_600, "1h"), (86_400, "1h")])
+def test_an_example_of_a_run_time_is_within_the_cap(cap: int, example: str) -> None:
+    with pytest.raises(ValidationError) as refusal:
+        admission.check(a_spec(max_run=cap + 1), Limits(max_run_cap=cap), ENGINES)
+    assert refusal.value.cure == f"For example --max-run {example}."
+
+
 def test_a_job_that_never_fits_is_refused_and_one_that_only_has_to_wait_is_not() -> None:
     groups = (InstanceGroup(name="a", instance_count=2), InstanceGroup(name="b", instance_count=2))
     admission.check_hosts(a_spec(instance_groups=groups), Limits(max_hosts=4))

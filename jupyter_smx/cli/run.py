@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from jupyter_smx.model.spec import JobSpec
 
 KINDS = ("train", "process")
+_ENTRY_POINT = "--entry-point"
 _TURN = 20.0
 """Seconds that one request waits for the verdict."""
 
@@ -71,9 +72,13 @@ def _run(found: Namespace, desk: Desk) -> int:
     _check(wish, detach=found.detach)
     _check_script(found.script, wish.entry_point)
     try:
-        asked, spec, grid = _spec(found.script, one_of(found.kind, KINDS, "--kind"), wish, desk)
+        return _asked(found, wish, desk)
     except ValidationError as error:
-        raise _as_typed(error, named) if named and error.field == "entry_point" else error from None
+        raise _as_typed(error, named) if named else error from None
+
+
+def _asked(found: Namespace, wish: Options, desk: Desk) -> int:
+    asked, spec, grid = _spec(found.script, one_of(found.kind, KINDS, "--kind"), wish, desk)
     if wish.plan:
         return _show_plan(spec, desk)
     packed = with_source_dir(spec, asked.source_dir)
@@ -137,9 +142,14 @@ def _is_entry_point(script: str, wish: Options) -> bool:
 
 
 def _as_typed(error: ValidationError, script: str) -> ValidationError:
-    """Say of a script, which is an entry point here, what was said of an entry point."""
-    said = error.message.replace(f"--entry-point: {error.value}", f"SCRIPT: {script}", 1)
-    return ValidationError(said, field="source", value=script, rule=error.rule, cure=error.cure)
+    """Say of a script, which is an entry point here, what was said of an entry point; other errors stay."""
+    if error.field not in ("entry_point", "source_dir"):
+        return error
+    cure = error.cure.replace(f"{_ENTRY_POINT} ", f"{PROG} run " if error.field == "source_dir" else "")
+    if error.field == "source_dir":
+        return ValidationError(error.message, field=error.field, value=error.value, rule=error.rule, cure=cure)
+    said = error.message.replace(f"{_ENTRY_POINT}: {error.value}", f"SCRIPT: {script}", 1)
+    return ValidationError(said, field="source", value=script, rule=error.rule, cure=cure)
 
 
 def _check_script(script: str, entry_point: str) -> None:

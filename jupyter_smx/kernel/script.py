@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shlex
 import tokenize
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from jupyter_smx.model.source import is_entry_point
 _CODE = (".py", ".so", ".pyd")
 _OPTION = "--entry-point"
 _SHELL = ".sh"
+_SCRIPTS = (".py", _SHELL)
+_NOTEBOOK = ".ipynb"
 _RULE = "A job runs a script, of Python or of a shell, which is read here."
 _PROGRAMS = (b"#!", b"\x7fELF")
 REQUIREMENTS = "requirements.txt"
@@ -57,7 +60,7 @@ def choose(code: str, source_dir: str, entry_point: str, folder: Path) -> Script
     name = entry_point if source_dir else Path(entry_point).name
     path = Path(source_dir or folder, Path(entry_point).expanduser())
     _check(entry_point, name, path, source_dir, folder)
-    text = _text_of_program(path) if source_dir and path.suffix not in (".py", _SHELL) else read(str(path), _OPTION)
+    text = _text_of_program(path) if source_dir and path.suffix not in _SCRIPTS else read(str(path), _OPTION)
     return Script(text=text, filename=str(path), entry_point=name)
 
 
@@ -88,28 +91,34 @@ def is_empty(code: str) -> bool:
 def _check(word: str, name: str, path: Path, source_dir: str, folder: Path) -> None:
     if source_dir and not path.is_file():
         inside = _within(folder / word, source_dir)
-        cure = f"It is named from --source-dir: --entry-point {inside}." if inside else _near(path)
+        is_here = inside and (folder / word).is_file()
+        meant = Path(source_dir, inside) if inside else path
+        cure = f"It is named from --source-dir: --entry-point {shlex.quote(inside)}." if is_here else _near(meant)
         raise _refused(
             _OPTION, word, f"is no file in {source_dir}.", cure, "Beside --source-dir it lies in that folder."
         )
-    if not is_entry_point(name) or not _is_program(path, alone=not source_dir):
-        raise ValidationError(
-            f"--entry-point: {word} is no script that a job can run.",
-            field="entry_point",
-            value=word,
-            rule="It is a .py or a .sh file, or a program in --source-dir that may be executed or begins with #!; its "
-            "name has letters, digits, dots, hyphens, underscores and plus signs only, as SageMaker's.",
-            cure=f"`chmod +x {word}`, if it is a program."
-            if source_dir
-            else "Give it such a name, or name the folder that it lies in by --source-dir.",
+    if path.suffix == _NOTEBOOK:
+        raise _notebook(_OPTION, word, _typed(path, folder))
+    if not is_entry_point(name):
+        rule = (
+            "It has letters, digits, dots, hyphens, underscores and plus signs only, as SageMaker's, and no folder "
+            "is . or .. in it."
         )
+        raise _refused(_OPTION, word, "has a name that no script of a job has.", "Give it such a name.", rule)
+    if not _is_program(path, alone=not source_dir):
+        rule = "It is a .py or a .sh file, or a program in --source-dir that may be executed or begins with #!."
+        executable = f"`chmod +x {_typed(path, folder)}`, if it is a program."
+        cure = (
+            executable if source_dir else "A program is run with the folder that it lies in: name that by --source-dir."
+        )
+        raise _refused(_OPTION, word, "is no script that a job can run.", cure, rule)
 
 
 def _is_program(path: Path, *, alone: bool) -> bool:
-    """Say whether a file can be run; what does not exist or is a notebook is told about by who reads it."""
-    if path.suffix in (".py", _SHELL):
+    """Say whether a file can be run; what does not exist is told about by who reads it."""
+    if path.suffix in _SCRIPTS:
         return True
-    if alone or path.suffix == ".ipynb":
+    if alone:
         return False
     try:
         with path.open("rb") as file:
@@ -119,10 +128,17 @@ def _is_program(path: Path, *, alone: bool) -> bool:
 
 
 def _within(path: Path, source_dir: str) -> str:
+    """Give the path of what lies in a folder, or would, from there; "" elsewhere."""
     try:
-        return path.resolve(strict=True).relative_to(Path(source_dir).resolve()).as_posix()
-    except (OSError, ValueError):
+        found = path.resolve().relative_to(Path(source_dir).resolve()).as_posix()
+    except (OSError, RuntimeError, ValueError):  # RuntimeError: a link in a circle, until Python 3.13
         return ""
+    return "" if found == "." else found
+
+
+def _typed(path: Path, folder: Path) -> str:
+    """Write a path as a shell in ``folder`` takes it."""
+    return shlex.quote(str(path.relative_to(folder) if path.is_relative_to(folder) else path))
 
 
 def absolute_folder(word: str, folder: Path) -> str:
@@ -181,8 +197,8 @@ def read(word: str, where: str) -> str:
     :raises ValidationError: no such file, no text, a notebook, or nothing in it.
     """
     path = Path(word)
-    if path.suffix == ".ipynb":
-        raise _refused(where, word, "is a notebook.", f"`jupyter nbconvert --to script {word}` makes a script of it.")
+    if path.suffix == _NOTEBOOK:
+        raise _notebook(where, word, shlex.quote(word))
     try:
         with tokenize.open(path) as file:
             code = file.read()
@@ -201,6 +217,10 @@ def read(word: str, where: str) -> str:
     return code
 
 
+def _notebook(where: str, word: str, typed: str) -> ValidationError:
+    return _refused(where, word, "is a notebook.", f"`jupyter nbconvert --to script {typed}` makes a script of it.")
+
+
 def _refused(where: str, word: str, sentence: str, cure: str, rule: str = _RULE) -> ValidationError:
     field = "entry_point" if where == _OPTION else "source"
     return ValidationError(f"{where}: {word} {sentence}", field=field, value=word, rule=rule, cure=cure)
@@ -208,7 +228,7 @@ def _refused(where: str, word: str, sentence: str, cure: str, rule: str = _RULE)
 
 def _near(path: Path) -> str:
     try:
-        beside = [found.name for found in path.parent.iterdir() if found.suffix == ".py"]
+        beside = [found.name for found in path.parent.iterdir() if found.suffix in _SCRIPTS]
     except OSError:
         return f"There is no folder {path.parent}."
     return nearest(path.name, beside) or f"It was looked for in {path.parent.absolute()}."

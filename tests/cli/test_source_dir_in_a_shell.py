@@ -47,6 +47,21 @@ def test_two_scripts_are_one_too_many(project: Terminal) -> None:
     assert done.stderr.startswith("SCRIPT: alone.py stands beside --entry-point fit.py.")
 
 
+def test_a_script_is_called_as_it_was_typed_whoever_refuses_it(project: Terminal) -> None:
+    (project.folder / "kept").mkdir()
+    project.script("kept/run.sh", "echo 1\n")
+    project.script("kept/.gitignore", "*.sh\n")
+    for command, words, said in (
+        ("run", ("kept/run.sh", "--receive", "x"), "SCRIPT: kept/run.sh has no variables."),
+        ("plan", ("kept/run.sh", "--receive", "x"), "SCRIPT: kept/run.sh has no variables."),
+        ("run", ("kept/run.sh", "--receive", "x", "--hp", "n=[1,2]", "--sweep"), "SCRIPT: kept/run.sh has no"),
+        ("run", ("run.sh", "--source-dir", "kept"), "SCRIPT: run.sh stays here and would not be in the job."),
+    ):
+        done = project.run(command, *words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(said)
+
+
 def test_a_plan_packs_nothing(project: Terminal) -> None:
     before = set((project.folder / "smx" / "payloads").glob("*"))
     project.script("src/new.py", "X = 1\n")

@@ -53,6 +53,13 @@ WRONG = [
     ),
     ("run hallo.py", "read here. Did you mean hello.py"),
     ("run hallo.sh", "SCRIPT: hallo.sh does not exist."),
+    ("run helo.sh --source-dir src", "in that folder. Did you mean hello.sh?"),
+    ("run src/helo.sh --source-dir src", "in that folder. Did you mean hello.sh?"),
+    ("run src/hello.sh --source-dir src", "It is named from --source-dir: hello.sh."),
+    ("run hello.py --source-dir hello.py", "leave --source-dir out: jupyter smx run hello.py."),
+    ("run hello.py --group a:local:0", "It is a whole number from 1. For example --group a:local:1."),
+    ("run hello.py --metric x", "The form is NAME=REGEX. For example --metric x=REGEX."),
+    ("run --entry-point book.ipynb", "--entry-point: book.ipynb is a notebook."),
     ("run nowhere/hello.py", "There is no folder nowhere."),
     ("run .", "SCRIPT: . cannot be read: Is a directory."),
     ("run .", "Name a file in it."),
@@ -111,6 +118,8 @@ def folder(no_controller: Path) -> Path:
     }
     for name, content in files.items():
         (no_controller.parent / name).write_bytes(content)
+    (no_controller.parent / "src").mkdir()
+    (no_controller.parent / "src" / "hello.sh").write_text("echo hello\n")
     return no_controller
 
 

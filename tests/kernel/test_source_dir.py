@@ -259,18 +259,41 @@ def test_one_of_the_two_is_run_and_never_a_guess(tmp_path: Path, code: str) -> N
         ("bad name.sh", "as SageMaker's"),
         ("日本.py", "as SageMaker's"),
         ("../other.py", "as SageMaker's"),
-        ("note.ipynb", "is no script that a job can run"),
+        ("bad name.sh", "has a name that no script of a job has"),
+        ("run.txt", "`chmod +x src/run.txt`, if it is a program."),
+        ("run it", "has a name"),
+        ("src/tran.py", "Did you mean train.py"),
+        ("note.ipynb", "`jupyter nbconvert --to script src/note.ipynb` makes a script of it."),
         ("nothing.py", "is empty"),
     ],
 )
 def test_an_entry_point_that_cannot_be_run_is_refused(tmp_path: Path, word: str, sentence: str) -> None:
     src = fill(
-        tmp_path / "src", "train.py", "pkg/a.py", "run.txt", "bad name.sh", "日本.py", "note.ipynb", "../other.py"
+        tmp_path / "src",
+        "train.py",
+        "pkg/a.py",
+        "run.txt",
+        "run it",
+        "bad name.sh",
+        "日本.py",
+        "note.ipynb",
+        "../other.py",
     )
     (src / "nothing.py").touch()
     with pytest.raises(ValidationError) as raised:
         script.choose("", str(src), word, tmp_path)
     assert sentence in str(raised.value)
+
+
+def test_paths_of_a_cure_are_quoted_as_a_shell_wants_them(tmp_path: Path) -> None:
+    src = fill(tmp_path / "my src", "run", "my book.ipynb")
+    for word, cure in (("run", "chmod +x 'my src/run'"), ("my book.ipynb", "script 'my src/my book.ipynb'")):
+        with pytest.raises(ValidationError) as raised:
+            script.choose("", str(src), word, tmp_path)
+        assert f"{cure}`" in raised.value.cure
+    for read in (lambda: script.choose("", "", "my book.ipynb", src), lambda: script.read("my book.ipynb", "SCRIPT")):
+        with pytest.raises(ValidationError, match=r"is a notebook\..*`jupyter nbconvert --to script 'my book.ipynb'`"):
+            read()
 
 
 def test_an_absolute_entry_point_is_found_in_its_folder(tmp_path: Path) -> None:

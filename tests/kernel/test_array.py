@@ -23,6 +23,7 @@ from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
 from jupyter_smx.model.job import HostEnd, RemoteException
 from jupyter_smx.model.spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -276,7 +277,7 @@ def test_a_grid_becomes_one_array_with_one_card(
         complete(controller, tmp_path, array, index, None)
     fail(controller, tmp_path, array, 3, ValueError("no"))
     array.wait(20)
-    assert controller.wait_for(lambda: front_end.cards()[-1]["states"] == "cccf", 20)
+    eventually_blocking(lambda: front_end.cards()[-1]["states"] == "cccf", "its card says so")
     assert len({shot["transient"]["display_id"] for shot in front_end.shown}) == 1
     shown = front_end.shown[-1]["data"]
     assert shown["text/plain"].startswith("✗ sweep lr, depth: 3 of 4 done, 1 failed")

@@ -11,6 +11,7 @@ import jupyter_smx as smx
 from jupyter_smx.kernel.options import manual
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
     from conftest import Screenshots
@@ -65,7 +66,7 @@ def test_the_card_says_which_attempt_it_is(front_end: Screenshots, controller: S
     controller.change(job.id, attempt=2, state=SecondaryStatus.STARTING)
     controller.end(job.id)
     job.wait()
-    assert controller.wait_for(lambda: front_end.cards()[-1]["summary"]["status"] == "Completed", 20)
+    eventually_blocking(lambda: front_end.cards()[-1]["summary"]["status"] == "Completed", "its card says so")
     shown = front_end.shown[-1]["data"]
     assert ", attempt 2 of 4" in shown["text/plain"]
     assert ", attempt 2 of 4" in shown["text/html"]

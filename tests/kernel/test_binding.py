@@ -83,7 +83,7 @@ def test_a_cell_that_waits_ends_with_the_card_of_the_end(
     update = screen.update
 
     def slow(card: Any) -> None:
-        if threading.current_thread() is not threading.main_thread():
+        if card.final and threading.current_thread() is not threading.main_thread():
             assert go_on.wait(PATIENCE)
         update(card)
 

@@ -60,11 +60,18 @@ class LabServer:
         ``token`` is another one, ``config`` and ``environment`` come on top; without them it is as it was at first.
         """
         self.kill()
+        self._sweep_workspaces()
         self._configure(token or self.token, config or {})
         self._process = self._started(environment or {})
         self._current = token or self.token
         self._is_altered = bool(token or config or environment)
         self.wait_ready()
+
+    def _sweep_workspaces(self) -> None:
+        """Remove what JupyterLab was about to write when it was killed: with one empty file it lists none any more."""
+        for path in (self.folder / "workspaces").glob("*"):
+            if not path.stat().st_size:
+                path.unlink()
 
     def restore(self) -> None:
         """Let it be as it was at first, which takes another start only where it is not."""

@@ -18,6 +18,8 @@ const OVERSCAN = 10;
 const EDGE = 30;
 /** Pixels from the end at which a reader still follows. */
 const NEAR = 24;
+/** Milliseconds in which one goes again to a place that rows, as they are measured, push out of sight. */
+const SETTLES = 2_000;
 /** Keys that leave the end. */
 const UPWARDS = ['ArrowUp', 'PageUp', 'Home'];
 
@@ -42,7 +44,8 @@ export function Lines(props: ILinesProps): JSX.Element {
   const first = drawn[0]?.index ?? 0;
   const last = drawn[drawn.length - 1]?.index ?? -1;
 
-  usePlaces(props, virtualizer);
+  const until = useRef(0);
+  usePlaces(props, virtualizer, until);
   useEffect(() => {
     if (first < EDGE) {
       reader.earlier();
@@ -63,7 +66,7 @@ export function Lines(props: ILinesProps): JSX.Element {
       // A flood of lines is not read aloud; what happens to the job is, below.
       aria-live="off"
       tabIndex={0}
-      {...useFollowing(reader)}
+      {...useFollowing(reader, until)}
     >
       <div className="jp-RenderedText" style={{ height: virtualizer.getTotalSize() }}>
         {drawn.map(({ index, key, start }) => (
@@ -97,12 +100,14 @@ function useRows({ reader, scroller }: ILinesProps): Virtualizer<HTMLDivElement,
   });
 }
 
-/** Be at the end while one follows, and at a place that one went to. */
+/** Be at the end while one follows, and at a place that one went to, which is gone to again until a moment. */
 function usePlaces(
   { reader, isWrapped, scroller }: ILinesProps,
-  virtualizer: Virtualizer<HTMLDivElement, HTMLPreElement>
+  virtualizer: Virtualizer<HTMLDivElement, HTMLPreElement>,
+  until: React.MutableRefObject<number>
 ): void {
   const { isFollowing, target, window } = reader;
+  const sought = target && window.rows.length > 0 ? window.indexOf(target.place) : -1;
   useLayoutEffect(() => virtualizer.measure(), [isWrapped]);
   useLayoutEffect(() => {
     if (isFollowing && !isSelecting(scroller.current)) {
@@ -110,18 +115,33 @@ function usePlaces(
     }
   }, [window.rows, isFollowing, isWrapped]);
   useLayoutEffect(() => {
-    if (target && window.rows.length > 0) {
-      virtualizer.scrollToIndex(window.indexOf(target.place), { align: 'center' });
+    if (sought >= 0) {
+      until.current = performance.now() + SETTLES;
+      virtualizer.scrollToIndex(sought, { align: 'center' });
     }
   }, [target]);
+  useLayoutEffect(() => {
+    const { range } = virtualizer;
+    const isAway = range !== null && (sought < range.startIndex || sought > range.endIndex);
+    if (sought >= 0 && isAway && !isFollowing && performance.now() < until.current) {
+      virtualizer.scrollToIndex(sought, { align: 'center' });
+    }
+  });
 }
 
-type Scrolling = Pick<React.HTMLAttributes<HTMLDivElement>, 'onScroll' | 'onWheel' | 'onKeyDown'>;
+type Scrolling = Pick<
+  React.HTMLAttributes<HTMLDivElement>,
+  'onScroll' | 'onWheel' | 'onKeyDown' | 'onPointerDown'
+>;
 
-/** Who goes up does not follow any more; who comes back to the end does. */
-function useFollowing(reader: LogReader): Scrolling {
+/** Who goes up does not follow any more, who comes back to the end does, and who goes at all leaves a place. */
+function useFollowing(reader: LogReader, until: React.MutableRefObject<number>): Scrolling {
   const before = useRef(0);
+  const leave = (): void => {
+    until.current = 0;
+  };
   return {
+    onPointerDown: leave,
     onScroll: ({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
       const isUp = scrollTop < before.current - 1;
       const isDown = scrollTop > before.current + 1;
@@ -134,11 +154,13 @@ function useFollowing(reader: LogReader): Scrolling {
       }
     },
     onWheel: ({ deltaY, currentTarget: { scrollTop } }) => {
+      leave();
       if (deltaY < 0 && scrollTop > 0) {
         reader.follow(false);
       }
     },
     onKeyDown: ({ key, currentTarget: { scrollTop } }) => {
+      leave();
       if (UPWARDS.includes(key) && scrollTop > 0) {
         reader.follow(false);
       }

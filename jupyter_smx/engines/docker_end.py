@@ -11,7 +11,7 @@ from jupyter_smx.engines.docker_daemon import CONFLICT, NOT_THERE, DaemonError, 
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
     from jupyter_smx.engines.cluster_folders import ClusterFolders
@@ -72,15 +72,23 @@ async def _network_is_made(folders: ClusterFolders, cluster: str, seconds: float
     A daemon lists a network while it still makes it. Who removes it then leaves half of one, which nobody can remove,
     and with which Docker 20.10 does not start again.
     """
-    loop, lock = asyncio.get_running_loop(), docker_folders.network_lock(folders, cluster)
+    lock = docker_folders.network_lock(folders, cluster)
+    still = f"The network of cluster {cluster} is still being made after {seconds:g} s."
+    rule = "A network that is half made cannot be removed."
+    await _wait(lambda: asyncio.to_thread(_is_free, lock), seconds, still, rule)
+
+
+async def _wait(is_over: Callable[[], Awaitable[bool]], seconds: float, still: str, rule: str) -> None:
+    """Look again and again until something is over; ``still`` says that it is not, by which ``rule``.
+
+    :raises UnavailableError: it takes longer.
+    """
+    loop = asyncio.get_running_loop()
     end = loop.time() + seconds
-    while not await asyncio.to_thread(_is_free, lock):
+    while not await is_over():
         if loop.time() > end:
             raise UnavailableError(
-                f"The network of cluster {cluster} is still being made after {seconds:g} s.",
-                rule="A network that is half made cannot be removed.",
-                cure="The release is tried again until it is gone.",
-                transient=True,
+                still, rule=rule, cure="The release is tried again until it is gone.", transient=True
             )
         await asyncio.sleep(docker_probe.LOOK_AGAIN)
 
@@ -93,12 +101,7 @@ def _is_free(lock: Path) -> bool:
         return True  # without its folder nothing can be made either; and a disk that is away holds up no release
 
 
-async def remove_all(
-    daemon: Daemon,
-    labels: Sequence[str],
-    seconds: float,
-    spare: _Spare,
-) -> list[str]:
+async def remove_all(daemon: Daemon, labels: Sequence[str], seconds: float, spare: _Spare) -> list[str]:
     """Remove the containers with these labels at once, then their networks; gives the names of what was removed.
 
     :raises UnavailableError: the daemon is away, or one of them does not vanish.
@@ -134,17 +137,12 @@ async def _remove_container(daemon: Daemon, container: str, seconds: float) -> N
 
 
 async def _wait_gone(daemon: Daemon, container: str, seconds: float) -> None:
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
-    while await daemon.inspect(container) is not None:
-        if loop.time() > end:
-            raise UnavailableError(
-                f"Container {container[:12]} does not vanish although it was removed.",
-                rule="The system holds one of its processes, which waits for a device or a network disk.",
-                cure="The release is tried again until it is gone.",
-                transient=True,
-            )
-        await asyncio.sleep(docker_probe.LOOK_AGAIN)
+    async def is_gone() -> bool:
+        return await daemon.inspect(container) is None
+
+    still = f"Container {container[:12]} does not vanish although it was removed."
+    rule = "The system holds one of its processes, which waits for a device or a network disk."
+    await _wait(is_gone, seconds, still, rule)
 
 
 async def _remove_network(daemon: Daemon, network: str) -> None:

@@ -11,6 +11,7 @@ from jupyter_smx.kernel.sagemaker_call import (
     MAIN,
     STAND_IN,
     UPLOAD,
+    call_of,
     channels_of,
     checkpoint_uri,
     estimator_of,
@@ -26,7 +27,6 @@ from jupyter_smx.kernel.sagemaker_call import (
     used_modules,
     whole,
 )
-from jupyter_smx.kernel.sagemaker_call import call_of as written
 
 if TYPE_CHECKING:
     from jupyter_smx.kernel.sagemaker_call import Arguments
@@ -88,7 +88,7 @@ def tuning_program(job: Job, tuner: Tuner, script: str, *, requirements: bool) -
         ("base_tuning_job_name", quoted(tuner.base_name)),
     ]
     estimator = estimator_of(spec, script, requirements=requirements)
-    body = [estimator, written("tuner = HyperparameterTuner", asked), f"    tuner.fit({channels_of(spec)})"]
+    body = [estimator, call_of("tuner = HyperparameterTuner", asked), f"    tuner.fit({channels_of(spec)})"]
     return whole(spec, head, "\n".join(body))
 
 

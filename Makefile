@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo picture lab test test-py test-js test-ui programs packages chromium openmpi java docker.io podman dockerd dockerd-stop image lint format types types-check docs bench wheel clean
+.PHONY: help env build demo picture lab test test-py test-js test-ui programs packages chromium openmpi java docker.io podman rootless dockerd dockerd-stop image lint format types types-check docs bench wheel clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -45,7 +45,7 @@ AGAIN := $(if $(CI),--reruns 1 -raR)
 
 test: test-py test-js test-ui ## run every test
 
-test-py: build openmpi java docker.io podman
+test-py: build openmpi java docker.io podman rootless
 	$(VENV)/bin/python -m pytest $(AGAIN)
 
 # Large packages that some tests run with; else the first of these tests installs them.
@@ -65,7 +65,7 @@ test-ui: build chromium ## run the tests in a real browser
 DEBIAN := test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && apt-get update -q && \
   RUNLEVEL=1 apt-get install -y -q --no-install-recommends
 
-programs: chromium openmpi java docker.io podman ## install what the tests need of Debian; as root
+programs: chromium openmpi java docker.io podman rootless ## install what the tests need of Debian; as root
 
 chromium:
 	@test -n "$(CHROMIUM)" || { $(DEBIAN) chromium; } || true
@@ -87,6 +87,11 @@ docker.io:
 # Another daemon for the Docker engine.
 podman:
 	@command -v podman >/dev/null || { $(DEBIAN) podman netavark aardvark-dns catatonit; } || true
+
+# What both of them need where they are not root's.
+rootless:
+	@{ command -v rootlesskit && command -v slirp4netns && command -v newuidmap; } >/dev/null || \
+	  { $(DEBIAN) rootlesskit slirp4netns uidmap; } || true
 
 dockerd: $(STAMP) docker.io ## start a Docker daemon of this checkout's own, if none answers; as root
 	@$(VENV)/bin/python -m jupyter_smx.testing.dockerd start

@@ -1,7 +1,8 @@
 """Control groups of Linux in which the jobs of a host have no more CPU and memory than its instance type.
 
 They are made under the group that this process is in (version 1), or under that one or the one above it where it
-hands its controllers on (version 2), so that a limit that was set for this process still holds for its jobs.
+hands its controllers on or was given to us to do so (version 2), so that a limit that was set for this process still
+holds for its jobs.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ _LIMITS = (
     "pids.max",
 )
 """Files of a group of version 2 in which somebody limits what is in it; nobody does where they are empty or "max"."""
+_HANDED_ON = "cgroup.subtree_control"
+_UNITS = (".service", ".scope")
+_ANY_UNITS = (*_UNITS, ".slice")
 
 
 class Parents(Struct, frozen=True):
@@ -98,7 +102,8 @@ def _find_2(mount: Path, path: str) -> Parents:
     beside = [] if own == mount or limit else [own.parent]
     folders = {}
     for kind in KINDS:
-        able = [folder for folder in (own, *beside) if kind in _words(folder / "cgroup.subtree_control")]
+        able = [folder for folder in (own, *beside) if kind in _words(folder / _HANDED_ON)]
+        able += [folder for folder in beside if _may_hand_on(folder, own, kind)]
         found = next((folder for folder in able if _can_divide(folder)), None)
         if found is not None:
             folders[kind] = found
@@ -110,6 +115,21 @@ def _find_2(mount: Path, path: str) -> Parents:
         reason = f"{own} and the group above it hand on no {missing}"
     reason += " that this user may divide" if missing else ""
     return Parents(version=2, folders=folders, reason=reason)
+
+
+def _may_hand_on(above: Path, own: Path, kind: str) -> bool:
+    """Say whether the group above is a unit of systemd's that was given away (``Delegate=``, ``DelegateSubgroup=``).
+
+    Below a service or a scope systemd makes no group unless that is so, and it leaves to others what is handed on.
+    """
+    is_given = above.name.endswith(_UNITS) and not own.name.endswith(_ANY_UNITS)
+    is_empty = not _words(above / "cgroup.procs")  # else the kernel lets it hand nothing on
+    return (
+        is_given
+        and is_empty
+        and kind in _words(above / "cgroup.controllers")
+        and os.access(above / _HANDED_ON, os.W_OK)
+    )
 
 
 def _can_divide(folder: Path) -> bool:
@@ -160,6 +180,7 @@ def make(parents: Parents, name: str, wish: Wish) -> Parents:
             continue
         folder = parent / name
         try:
+            _hand_on(parents, kind)
             folder.mkdir(exist_ok=True)
             for file, value in _rules(folder, kind, wanted, parents.version):
                 (folder / file).write_text(value)
@@ -170,6 +191,12 @@ def make(parents: Parents, name: str, wish: Wish) -> Parents:
     used = {os.fspath(folder / name) for folder in kept.values()}
     remove({os.fspath(folder / name) for folder in parents.folders.values()} - used)
     return replace(parents, folders=kept, reason="; ".join(reasons))
+
+
+def _hand_on(parents: Parents, kind: str) -> None:
+    handed_on = parents.folders[kind] / _HANDED_ON
+    if parents.version == 2 and kind not in _words(handed_on):  # noqa: PLR2004 - of control groups
+        handed_on.write_text(f"+{kind}")
 
 
 def _rules(folder: Path, kind: str, wanted: int, version: int) -> list[tuple[str, str]]:

@@ -21,10 +21,9 @@ from urllib.parse import quote
 
 import docker
 from docker import errors
-from docker.context import ContextAPI
 from requests.exceptions import RequestException
 
-from jupyter_smx.engines import docker_kind
+from jupyter_smx.engines import docker_context, docker_kind
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -73,9 +72,9 @@ def address(wish: str, environ: Mapping[str, str]) -> str:
 
     Without any of these a rootless daemon of this user is taken where there is no other, else Podman's socket.
 
-    :raises RefusedError: it is not on this machine.
+    :raises RefusedError: it is not on this machine, or there is no context of the name that is chosen.
     """
-    found = wish or environ.get("DOCKER_HOST", "") or _of_context(environ) or _usual(environ)
+    found = wish or environ.get("DOCKER_HOST", "") or docker_context.host(environ) or _usual(environ)
     if not found.startswith(UNIX):
         raise RefusedError(
             f"docker_host: {found!r} is not on this machine.",
@@ -85,18 +84,6 @@ def address(wish: str, environ: Mapping[str, str]) -> str:
             cure="Set DOCKER_HOST or DockerEngine.docker_host to unix:// and the path of a socket.",
         )
     return found
-
-
-def _of_context(environ: Mapping[str, str]) -> str:
-    """Give the address of the context in use, "" where it is the usual one."""
-    try:
-        chosen = environ.get("DOCKER_CONTEXT", "")
-        context = ContextAPI.get_context(chosen) if chosen else ContextAPI.get_current_context()
-        if context is None or context.Name == "default":
-            return ""
-        return str(context.Host or "").removeprefix("http+")
-    except (errors.DockerException, OSError, ValueError, KeyError):
-        return ""  # a file of Docker's own that cannot be read says nothing
 
 
 def _usual(environ: Mapping[str, str]) -> str:
@@ -120,6 +107,7 @@ class Daemon:
         self._is_known = False
         self._seconds = seconds
         self._clients: dict[float, APIClient] = {}
+        self._version: str | None = None
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="docker")
         self._free = asyncio.Semaphore(_AT_ONCE)
         self._starts = asyncio.Semaphore(_STARTS)
@@ -204,9 +192,16 @@ class Daemon:
         :raises UnavailableError: it does not answer.
         """
         if not self._is_known:
-            self.kind = docker_kind.read(await self.info())
+            info = await self.info()
+            self.kind = docker_kind.read(info, await self._controllers() if docker_kind.has_own_words(info) else None)
             self._is_known = True
         return self.kind
+
+    async def _controllers(self) -> tuple[str, ...] | None:
+        try:
+            return docker_kind.controllers(await self.glance(docker_kind.PODMANS_OWN))
+        except DaemonError:
+            return None
 
     async def info(self) -> dict[str, Any]:
         """Ask what the daemon tells of itself.
@@ -268,7 +263,9 @@ class Daemon:
     def _put(self, question: Callable[[Any], T], patience: float) -> T:
         try:
             if patience not in self._clients:
-                self._clients[patience] = docker.APIClient(base_url=self.url, timeout=math.ceil(patience))
+                # Asked once for all of them: Podman looks each time to which packages its programs belong.
+                client = docker.APIClient(base_url=self.url, version=self._version, timeout=math.ceil(patience))
+                self._clients[patience], self._version = client, client.api_version
             return question(self._clients[patience])
         except errors.APIError as problem:
             words = str(problem.explanation or problem)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 ALIVE = ("running", "paused")
 _AGAIN = "Run the job again; --retries does that by itself."
-_KILLED = {137: "kill", 143: "stop"}
+_LESS = "Use less, or a larger instance."
+_SIGKILL = 137
+_KILLED = {_SIGKILL: "kill", 143: "stop"}
 """Exit codes of SIGKILL and SIGTERM, and by what people send these."""
 
 
@@ -32,8 +34,9 @@ def _none(_row: Mapping[str, Any]) -> bool:
 def obituary(state: Mapping[str, Any], program: str = "docker") -> str:
     """Say how a container ended, from what the daemon knows of it; "" where it ended by itself and well; pure."""
     code = int(state.get("ExitCode") or 0)
-    if state.get("OOMKilled"):
-        return "the system ended its container for lack of memory. Use less, or a larger instance."
+    # With version 2 of control groups the flag is that of any process in it, also of a job long before its end.
+    if state.get("OOMKilled") and code == _SIGKILL:
+        return "its container was killed, and the system had ended processes in it for lack of memory. " + _LESS
     if code in _KILLED:
         return f"its container was ended from outside, by {program} {_KILLED[code]} or with its daemon. {_AGAIN}"
     return f"its container ended with exit code {code}." if code else ""

@@ -13,10 +13,14 @@ from msgspec import Struct
 from jupyter_smx.model.errors import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 _LIMITS = {"MemoryLimit": "memory", "SwapLimit": "swap", "CpuCfsQuota": "cpu", "PidsLimit": "pids"}
 """What ``docker info`` says of limits, and in our words."""
+_CONTROLLERS = {"memory": "memory", "swap": "memory", "cpu": "cpu", "pids": "pids"}
+"""Which controller of version 2 of control groups sets which limit."""
+PODMANS_OWN = "/v4.0.0/libpod/info"
+"""Where Podman tells in its own words what it is; any of its versions from this one on answers there."""
 _WORDS = {"cpu": "CPU", "pids": "processes"}
 _UNTOLD = ',"\n\r'
 """What Podman takes for its own in the path of a mount, whose parts it joins by commas."""
@@ -75,14 +79,36 @@ def guessed(url: str) -> Kind:
     return Kind(podman=(0,)) if "podman" in url else Kind()
 
 
-def read(info: Mapping[str, Any]) -> Kind:
-    """Learn it from the daemon's answer to ``docker info``."""
+def has_own_words(info: Mapping[str, Any]) -> bool:
+    """Say whether what it can limit has to be read in Podman's own words.
+
+    With version 2 of control groups it looks for Docker's in the group at the top, which has no limits: it tells that
+    it cannot limit CPU where it can, and that it can where systemd hands no controller on to its user.
+    """
+    return _is_podman(info) and str(info.get("CgroupVersion")) == "2"
+
+
+def _is_podman(info: Mapping[str, Any]) -> bool:
+    return "BuildahVersion" in info
+
+
+def controllers(told: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Read from Podman's own words which controllers it has, None where it does not tell."""
+    host = told.get("host")
+    found = host.get("cgroupControllers") if isinstance(host, dict) else None
+    return tuple(map(str, found)) if isinstance(found, list) else None
+
+
+def read(info: Mapping[str, Any], has: Collection[str] | None = None) -> Kind:
+    """Learn it from the daemon's answer to ``docker info``, and from the controllers it ``has`` if it told them."""
     # Podman 4 has a field of its own for it.
     is_rootless = bool(info.get("Rootless")) or any("rootless" in option for option in security(info))
     numbers = _numbers(info.get("ServerVersion")) or (0,)
-    podman, docker = (numbers, ()) if "BuildahVersion" in info else ((), numbers)
+    podman, docker = (numbers, ()) if _is_podman(info) else ((), numbers)
     version = str(info.get("CgroupVersion") or 1)
     unlimited = tuple(word for field, word in _LIMITS.items() if not info.get(field, True))
+    if has is not None:
+        unlimited = tuple(word for word in _LIMITS.values() if _CONTROLLERS[word] not in has)
     reason = f"the daemon has no control group for that (version {version})"
     # Of these two Podman tells what the machine could do, and does nothing of it.
     if is_rootless and version == "1":

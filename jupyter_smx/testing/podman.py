@@ -13,6 +13,9 @@ from pathlib import Path
 from jupyter_smx.testing.dockerd import answers
 from jupyter_smx.testing.eventually import eventually_blocking
 
+_LOCKS = '\n[engine]\nlock_type = "file"\n'
+"""In the folder, and not in the machine's memory, where they would stay and be those of the machine's own Podman."""
+
 
 class Podman:
     """A service of Podman with a network of its own, so that this machine's is left as it is."""
@@ -29,9 +32,12 @@ class Podman:
         runtime = ["--runtime=runc"] if shutil.which("runc") else []
         return ["podman", *said, *runtime, "--cgroup-manager=cgroupfs", "--events-backend=file", *words]
 
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "CONTAINERS_CONF": os.fspath(self.folder / "containers.conf")}
+
     def start(self) -> None:
         """Start it, until this process ends, however it ends."""
-        (self.folder / "containers.conf").write_text(_settings())
+        (self.folder / "containers.conf").write_text(f"{settings()}{_LOCKS}")
         with (self.folder / "log").open("wb") as log:
             service = self._words("system", "service", "--time=0", self.host)
             self._process = subprocess.Popen(
@@ -39,14 +45,15 @@ class Podman:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "CONTAINERS_CONF": os.fspath(self.folder / "containers.conf")},
+                env=self._environment(),
                 start_new_session=True,
             )
         eventually_blocking(lambda: answers(self.host), "Podman answers", within=30.0)
 
     def stop(self) -> None:
         """End it with all that it made."""
-        subprocess.run(self._words("rm", "--all", "--force", "--time=0"), check=False, capture_output=True)
+        remove = self._words("rm", "--all", "--force", "--time=0")
+        subprocess.run(remove, check=False, capture_output=True, env=self._environment())
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGTERM)
@@ -56,8 +63,8 @@ class Podman:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _settings() -> str:
-    """Ask for no more open files and processes than there may be here: it would by itself, and not every root may."""
+def settings() -> str:
+    """Ask for no more open files and processes than there may be here: it would by itself, and not everybody may."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     processes = min(resource.getrlimit(resource.RLIMIT_NPROC)[1], int(Path("/proc/sys/kernel/pid_max").read_text()))
     return f'[containers]\ndefault_ulimits = ["nofile={files}:{files}", "nproc={processes}:{processes}"]\n'

@@ -25,6 +25,7 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
 
     ``live`` is what a container does when it is started. ``refuses`` has, by the beginning of what is asked for (as
     ``POST /networks/create``), the number and the words of a no. ``asked`` is everything that was asked for.
+    ``podman`` is what it tells of itself as Podman.
     """
 
     daemon_threads = True
@@ -37,6 +38,7 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
         self.refuses: dict[str, tuple[int, str]] = {}
         self.image = {"Id": IMAGE, "Os": "linux", "Architecture": "amd64"}
         self.info: dict[str, Any] = {"SecurityOptions": []}
+        self.podman: dict[str, Any] = {}
         self.containers: dict[str, dict[str, Any]] = {}
         self.networks: dict[str, dict[str, Any]] = {}
         self.asked: list[str] = []
@@ -54,6 +56,8 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
         way, _, path = plain.partition(" ")
         path, _, query = path.partition("?")
         kind, _, rest = path.strip("/").partition("/")
+        if rest == "libpod/info":
+            return 200, self.podman
         if kind == "images":
             return 200, self.image
         if kind in ("version", "info"):

@@ -127,6 +127,59 @@ def test_a_group_that_hands_its_controllers_on_itself_has_its_jobs_below_it(tmp_
     assert set(find(root, "linux").folders.values()) == {own}
 
 
+def service(root: Path, unit: str = "lab.service", subgroup: str = "main", procs: str = "", able: str = "") -> Path:
+    """Make a machine with version 2 on which systemd gave a unit away, and this process is in a group below it."""
+    above = f"sys/fs/cgroup/user/{unit}"
+    rows = {
+        "proc/self/cgroup": f"0::/user/{unit}/{subgroup}\n",
+        f"{above}/cgroup.controllers": able or "cpu io memory pids\n",
+        f"{above}/cgroup.subtree_control": "\n",
+        f"{above}/cgroup.procs": procs,
+        f"{above}/{subgroup}/cgroup.procs": "",
+    }
+    return machine(root, *TWO.items(), *rows.items())
+
+
+def test_a_service_that_was_given_away_hands_on_what_its_jobs_need(tmp_path: Path) -> None:
+    """As ``Delegate=yes`` and ``DelegateSubgroup=`` leave it; seen at systemd 257 in a virtual machine."""
+    parents = find(service(tmp_path), "linux")
+    above = tmp_path / "sys/fs/cgroup/user/lab.service"
+    assert parents.words() == "CPU and memory, by control groups version 2"
+    assert set(parents.folders.values()) == {above}
+    assert (above / "cgroup.subtree_control").read_text() == "\n", "looking changes nothing"
+    make(parents, "h", Wish(cpus=4))
+    assert (above / "cgroup.subtree_control").read_text() == "+cpu"
+    make(parents, "h", Wish(memory=8 << 30))
+    assert (above / "cgroup.subtree_control").read_text() == "+memory"
+    assert {file.name for file in (above / "h").iterdir()} == {"cpu.max", "memory.max"}
+
+
+def test_a_service_that_does_not_let_itself_be_divided_is_said(tmp_path: Path) -> None:
+    parents = find(service(tmp_path), "linux")
+    handed_on = tmp_path / "sys/fs/cgroup/user/lab.service/cgroup.subtree_control"
+    handed_on.unlink()
+    handed_on.mkdir()  # refuses as a kernel does that finds processes in it by now
+    made = make(parents, "h", WISH)
+    assert made.folders == {}
+    assert "cgroup.subtree_control: Is a directory" in made.reason
+    assert not (handed_on.parent / "h").exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"procs": "17\n"},
+        {"unit": "app.slice"},
+        {"unit": "user@1000.service", "subgroup": "init.scope"},
+        {"able": "io pids\n"},
+    ],
+)
+def test_what_is_systemds_own_or_cannot_be_divided_is_left_as_it_is(tmp_path: Path, changes: dict[str, str]) -> None:
+    found = find(service(tmp_path, **changes), "linux")
+    assert found.folders == {}
+    assert "hand on no cpu and no memory" in found.reason
+
+
 def test_a_group_whose_processes_this_user_may_not_move_is_none_to_divide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

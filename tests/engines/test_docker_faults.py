@@ -230,6 +230,7 @@ async def test_how_a_container_ended_outlives_it(harness: DockerHarness, tmp_pat
     ("state", "words"),
     [
         ({"OOMKilled": True, "ExitCode": 137}, "for lack of memory"),
+        ({"OOMKilled": True, "ExitCode": 143}, "by docker stop"),
         ({"OOMKilled": False, "ExitCode": 143}, "by docker stop"),
         ({"OOMKilled": False, "ExitCode": 4}, "exit code 4"),
     ],
@@ -238,7 +239,8 @@ def test_each_end_of_a_container_has_its_words(state: dict[str, Any], words: str
     from jupyter_smx.engines.docker_end import obituary  # noqa: PLC0415 - imports Docker's library
 
     assert words in obituary(state)
-    assert obituary({"OOMKilled": False, "ExitCode": 0}) == ""
+    for flag in (False, True):  # Docker sets it for a job of the container, too
+        assert obituary({"OOMKilled": flag, "ExitCode": 0}) == ""
 
 
 async def test_a_container_that_is_paused_says_so_and_goes_on(harness: DockerHarness) -> None:
@@ -267,6 +269,10 @@ async def test_a_job_that_takes_too_much_memory_is_told_so_and_its_host_lives(ha
         assert "for lack of memory" in record["reason"]
         assert "256.0 MiB is what a host of type local has here" in record["reason"]
         assert (await agent.do("print('alive')", lease=2)).text == "alive\n"
+    # With version 2 of control groups the daemon remembers of the container what happened to one job in it.
+    harness.ask("stop", *harness.containers(handle.cluster))
+    await harness.engine.release(handle)
+    assert harness.reborn().obituary(handle.cluster, "algo-1") == ""
 
 
 @pytest.mark.parametrize("kind", ["container", "network"])

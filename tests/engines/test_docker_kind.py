@@ -16,6 +16,8 @@ from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
 
 if TYPE_CHECKING:
+    from fake_dockerd import FakeDockerd
+
     from jupyter_smx.engines.docker_kind import Kind
 
 ALL = {"MemoryLimit": True, "SwapLimit": True, "CpuCfsQuota": True, "PidsLimit": True}
@@ -33,6 +35,9 @@ PODMAN = {
     "Rootless": False,
 }
 OTHERS = {**PODMAN, "Rootless": True}
+PODMAN_5 = {**PODMAN, "ServerVersion": "5.4.2", "CgroupVersion": "2", "CgroupDriver": "systemd"}
+PODMAN_5 |= {**ALL, "SwapLimit": False, "CpuCfsQuota": False}
+"""What Podman says in Docker's words with version 2 of control groups and all controllers, in a virtual machine."""
 EVERY = ("memory", "swap", "cpu", "pids")
 
 
@@ -54,6 +59,48 @@ EVERY = ("memory", "swap", "cpu", "pids")
 def test_a_daemon_is_known_by_what_it_says(info: dict[str, Any], name: str, unlimited: tuple[str, ...]) -> None:
     kind = docker_kind.read(info)
     assert (kind.words(), kind.unlimited) == (name, unlimited)
+
+
+@pytest.mark.parametrize("rootless", [False, True])
+@pytest.mark.parametrize(
+    ("told", "unlimited"),
+    [
+        ({"host": {"cgroupControllers": ["cpu", "io", "memory", "pids"]}}, ()),
+        ({"host": {"cgroupControllers": ["memory", "pids"]}}, ("cpu",)),
+        ({"host": {"cgroupControllers": []}}, EVERY),
+        ({"host": {"cgroupControllers": None}}, ("swap", "cpu")),
+        ({"host": None}, ("swap", "cpu")),
+        (None, ("swap", "cpu")),
+    ],
+)
+async def test_what_podman_can_limit_with_version_2_is_asked_in_its_own_words(
+    daemon: FakeDockerd, told: dict[str, Any] | None, unlimited: tuple[str, ...], *, rootless: bool
+) -> None:
+    from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
+
+    daemon.info = {**PODMAN_5, "Rootless": rootless}
+    if told is None:
+        daemon.refuses[f"GET {docker_kind.PODMANS_OWN}"] = (404, "Not Found")
+    daemon.podman = told or {}
+    assert (await Daemon(daemon.url, 15.0).learn()).unlimited == unlimited
+
+
+async def test_docker_is_not_asked_what_only_podman_tells(daemon: FakeDockerd) -> None:
+    from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
+
+    daemon.info = {**DOCKER, **VERSION_2}
+    assert (await Daemon(daemon.url, 15.0).learn()).unlimited == ("swap",)
+    assert not any("libpod" in what for what in daemon.asked)
+
+
+async def test_a_daemon_is_asked_for_its_version_once(daemon: FakeDockerd) -> None:
+    from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
+
+    asks = Daemon(daemon.url, 15.0)
+    await asks.info()
+    await asks.ask(lambda api: api.info())  # a question that has longer
+    assert len([what for what in daemon.asked if "/info" in what]) == 2
+    assert len([what for what in daemon.asked if "/version" in what]) == 1
 
 
 def request_of(**changes: Any) -> ClusterRequest:

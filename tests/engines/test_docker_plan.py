@@ -153,23 +153,44 @@ def test_what_is_configured_goes_before_the_environment() -> None:
 def test_where_nothing_is_said_the_nearest_socket_that_is_there_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     usual = f"unix://{tmp_path}/docker.sock"
     monkeypatch.setattr(docker_daemon, "_USUAL", usual)
     closed = tmp_path / ("x" * 300)  # to root as to others what a folder is that one may not look into
-    assert address("", {"XDG_RUNTIME_DIR": str(closed)}) == usual
+    known = {"DOCKER_CONFIG": str(tmp_path)}
+    assert address("", {**known, "XDG_RUNTIME_DIR": str(closed)}) == usual
     places = [tmp_path / "own" / "podman" / "podman.sock", tmp_path / "own" / "docker.sock", tmp_path / "docker.sock"]
     for place in places:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.touch()
-        assert address("", {"XDG_RUNTIME_DIR": str(tmp_path / "own")}) == f"unix://{place}"
+        assert address("", {**known, "XDG_RUNTIME_DIR": str(tmp_path / "own")}) == f"unix://{place}"
 
 
 def test_the_context_in_use_says_where_the_daemon_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
-    (tmp_path / "config.json").write_text(json.dumps({"currentContext": "mine"}))
+    known, config = {"DOCKER_CONFIG": str(tmp_path)}, tmp_path / "config.json"
+    config.write_text("{}")  # where it is missing Docker's library writes contexts into the folder it is in
     from docker.context import ContextAPI  # noqa: PLC0415 - it reads DOCKER_CONFIG
 
     ContextAPI.create_context("mine", host="unix:///mine.sock")
-    assert address("", {}) == "unix:///mine.sock"
-    assert address("", {"DOCKER_CONTEXT": "default"}).startswith("unix://")
+    ContextAPI.create_context("far", host="tcp://far:2376")
+    config.write_text(json.dumps({"currentContext": "mine"}))
+    assert address("", known) == "unix:///mine.sock"
+    assert address("", {**known, "DOCKER_HOST": "unix:///b.sock"}) == "unix:///b.sock"
+    assert address("", {**known, "DOCKER_CONTEXT": "default"}) != "unix:///mine.sock"
+    with pytest.raises(RefusedError, match="//far:2376' is not on this machine"):
+        address("", {**known, "DOCKER_CONTEXT": "far"})
+    config.unlink()
+    assert address("", {**known, "DOCKER_CONTEXT": "mine"}) == "unix:///mine.sock"
+
+
+def test_a_context_that_is_not_there_is_refused_and_no_other_daemon_taken(tmp_path: Path) -> None:
+    known = {"DOCKER_CONFIG": str(tmp_path)}
+    with pytest.raises(RefusedError, match="has no context 'theirs'") as told:
+        address("", {**known, "DOCKER_CONTEXT": "theirs"})
+    assert (told.value.field, told.value.value) == ("docker_host", "theirs")
+    (tmp_path / "config.json").write_text('{"currentContext": "gone"}')
+    with pytest.raises(RefusedError, match="has no context 'gone'"):
+        address("", known)
+    for nonsense in ("[]", "{", '{"currentContext": null}'):
+        (tmp_path / "config.json").write_text(nonsense)
+        assert address("", known).startswith("unix://")

@@ -149,7 +149,7 @@ async def test_only_jobs_are_in_the_groups_and_what_a_job_may_have_is_in_its_fig
 @pytest.mark.asyncio
 @pytest.mark.parametrize("way", ["release", "deadline", "killed", "forgotten"])
 async def test_the_groups_of_a_host_are_gone_when_it_is(world: LocalHarness, way: str) -> None:
-    request = replace(bounded(world), idle_limit=0.3 if way == "deadline" else 120.0)
+    request = replace(bounded(world), idle_limit=2.0 if way == "deadline" else 120.0)
     handle = await world.up(request)
     assert side_doors.control_groups(request.cluster)
     if way == "killed":

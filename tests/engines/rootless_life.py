@@ -1,0 +1,164 @@
+"""The Docker engine of an ordinary user at a daemon of that user's: what ``test_rootless.py`` runs as one.
+
+Any user may run it at a daemon of their own: ``DOCKER_HOST=unix://… python -m pytest tests/engines/rootless_life.py``.
+Its tests share a cluster of two hosts, since such daemons take long to make one; the last one ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+import pytest_asyncio
+from msgspec.structs import replace
+
+from jupyter_smx.engines.base import Observation
+from jupyter_smx.model.errors import RefusedError
+from jupyter_smx.testing.agent_client import AgentClient
+from jupyter_smx.testing.docker_images import NO_PYTHON, PYTHON
+from jupyter_smx.testing.eventually import eventually
+from jupyter_smx.testing.groups import meeting
+from jupyter_smx.testing.groups.stopping import family
+from jupyter_smx.testing.groups.transfer import last_json
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from jupyter_smx.engines.base import ClusterRequest
+    from jupyter_smx.model.cluster import Handle
+    from jupyter_smx.testing.docker_world import DockerHarness
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+JOB = """
+import json, os
+there = os.path.join(os.environ["SM_CHANNEL_DATA"], "mine.csv")
+locked = os.path.join(os.environ["SM_MODEL_DIR"], "locked")
+os.mkdir(locked)
+open(os.path.join(locked, "file"), "w").close()
+os.chmod(locked, 0o500)
+print(json.dumps({
+    "who": [os.getuid(), os.getgid()], "data": open(there).read(), "may write": os.access(there, os.W_OK)
+}))
+"""
+
+
+class Pair(NamedTuple):
+    """Two hosts, and the world that they are in."""
+
+    world: DockerHarness
+    request: ClusterRequest
+    handle: Handle
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def pair(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pair]:
+    from jupyter_smx.testing.docker_fixtures import connect  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.testing.docker_world import DockerHarness  # noqa: PLC0415 - the same
+
+    daemon = connect(os.environ["DOCKER_HOST"], ours=True, images=(PYTHON, NO_PYTHON))
+    before = daemon.holds()
+    world = DockerHarness(tmp_path_factory.mktemp("it's $(me) & 日本 100 %s") / "smx", daemon.host, PYTHON.name)
+    try:
+        request = world.request(2)
+        request = replace(request, hosts=tuple(replace(plan, memory=1 << 30) for plan in request.hosts))
+        yield Pair(world, request, await world.up(request))
+    finally:
+        await world.close()
+    assert daemon.holds().keys() <= before.keys()
+    daemon.client.close()
+
+
+async def test_hosts_are_found_and_not_made_again(pair: Pair) -> None:
+    world, request, handle = pair
+    assert await world.reborn().find(request.cluster) == handle == await world.up(request)
+    assert await world.engine.survey([handle]) == [Observation.RUNNING]
+    assert world.launches(request.cluster) == {"algo-1": 1, "algo-2": 1}
+
+
+async def test_hosts_meet_by_their_names(pair: Pair) -> None:
+    async with AsyncExitStack() as stack:
+        agents = [
+            await stack.enter_async_context(AgentClient(pair.world.engine, pair.handle, host)) for host in meeting.HOSTS
+        ]
+        script = f"PATIENCE = {meeting.PATIENCE}\n{meeting.TALK}{meeting.LED}"
+        ends = await asyncio.gather(*(agent.do(script) for agent in agents))
+    assert [last_json(end) for end in ends] == [["leads", "algo-2"], ["follows", "algo-1"]]
+
+
+async def test_jobs_read_the_users_data_and_files_come_home_as_the_users(pair: Pair, tmp_path: Path) -> None:
+    source = tmp_path / "mine.csv"
+    source.write_text("1,2")
+    source.chmod(0o600)
+    [there] = (await pair.world.engine.bring(pair.handle, "algo-2", [os.fspath(source)])).values()
+    for epoch in (2, 3):  # what a job locked is no trouble of the next one's, whoever's controller runs it
+        async with AgentClient(pair.world.reborn(), pair.handle, "algo-2", epoch=epoch) as agent:
+            end = await agent.do(JOB, lease=epoch, channels=[{"name": "data", "source": there, "mode": "FastFile"}])
+            artifacts = end.record["artifacts"]
+        assert last_json(end) == {"who": [0, 0], "data": "1,2", "may write": False}
+        assert [one["name"] for one in artifacts] == ["model.tar.gz"]
+    assert {path.lstat().st_uid for path in pair.world.folder.rglob("*")} == {os.getuid()}
+
+
+async def test_what_the_daemon_cannot_limit_is_said(pair: Pair) -> None:
+    facts = await pair.world.engine.doctor()
+    assert "without root's rights" in str(facts["kind"])
+    assert facts["user_of_jobs"] == "0:0"
+    is_free = "not_limited_here" in facts
+    assert is_free or facts["control_groups"] == "version 2"
+    async with AgentClient(pair.world.engine, pair.handle, epoch=4) as agent:
+        reason = agent.greeting["limits"].get("reason", "")
+    for host in pair.handle.hosts:
+        assert list(host.given_up) == facts["given_up"]
+        assert bool(reason) == is_free == any(f"cannot be limited: {reason}" in row for row in host.given_up)
+
+
+async def test_a_stopped_job_is_dead_with_all_that_it_started(pair: Pair) -> None:
+    token = secrets.token_hex(8)
+    async with AgentClient(pair.world.engine, pair.handle, epoch=5) as agent:
+        job = await agent.run(family(token), lease=5)
+        await agent.wait_for_log(job, b"all born")
+        await agent.call("stop", job=job, lease=5, grace=1, cause="stopped")
+        assert (await agent.outcome(job)).record["cause"] == "stopped"
+        await eventually(lambda: not pair.world.commands_with(token), "nothing of the job is alive")
+    assert pair.world.hosts_alive(pair.handle.cluster) == {"algo-1", "algo-2"}
+
+
+async def test_an_image_without_python_is_refused(pair: Pair) -> None:
+    with pytest.raises(RefusedError, match="Python") as told:
+        await pair.world.engine.pin(NO_PYTHON.name, lambda _words: None)
+    assert told.value.field == "image"
+
+
+async def test_the_daemon_is_found_where_its_set_up_leaves_it(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jupyter_smx.engines.docker_daemon import address  # noqa: PLC0415 - imports Docker's library
+
+    monkeypatch.delenv("DOCKER_HOST")
+    monkeypatch.setenv("DOCKER_CONFIG", os.fspath(tmp_path / "docker"))
+    if not os.access("/var/run/docker.sock", os.F_OK):  # another one would be nearer
+        assert address("", os.environ) == pair.world.daemon
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    pair.world.ask("context", "create", "rootless", f"--docker=host={pair.world.daemon}")
+    monkeypatch.setenv("DOCKER_CONTEXT", "rootless")
+    assert address("", os.environ) == pair.world.daemon
+
+
+async def test_a_release_ends_what_a_killed_agent_had_started_and_leaves_nothing(pair: Pair) -> None:
+    world, request, handle = pair
+    token = secrets.token_hex(8)
+    async with AgentClient(world.engine, handle, epoch=6) as agent:
+        job = await agent.run(family(token, hidden=False), lease=6)
+        await agent.wait_for_log(job, b"all born")
+    world.kill_agent(request.cluster, "algo-1")
+    assert await world.reborn().survey([handle]) == [Observation.GONE]
+    await world.reborn().release(handle)
+    assert world.commands_with(token) == []
+    assert world.leftovers(request.cluster) == []
+    assert await world.engine.find(request.cluster) is None

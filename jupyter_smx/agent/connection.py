@@ -17,10 +17,14 @@ if TYPE_CHECKING:
     import socket
 
     from jupyter_smx.agent.hosts.work import Remembered
+    from jupyter_smx.agent.system.loop import Timer
 
 _UNREAD_LIMIT = 16 * 1024 * 1024
 _CLOSED_FOR = 0.5
 _PAUSE_AT = 1024 * 1024
+_CAN_WAIT = frozenset({"exited", "grew", "sampled"})
+"""Events that wait a moment for company: the end of their job is often told next, and each packet wakes a process."""
+_MOMENT = 0.005
 
 
 class RefusedError(Exception):
@@ -86,6 +90,7 @@ class Connection:
         self._sock = sock
         self._decoder = wire.Decoder()
         self._out = bytearray()
+        self._waiting: Optional[Timer] = None
         self._closed = False
         self._operations: Dict[str, Callable[[Dict[str, Any]], Dict[str, Any]]] = {
             "run": self._run,
@@ -110,6 +115,7 @@ class Connection:
         if self._closed:
             return
         self._closed = True
+        self._out.clear()
         self.host.loop.unwatch(self._sock.fileno())
         self._sock.close()
         self.door.streams.remove(self)
@@ -122,15 +128,22 @@ class Connection:
             return
         self._out += wire.encode(header, body)
         self._flush()
-        if len(self._out) > _UNREAD_LIMIT:
-            process.log("a controller does not read; its stream is closed")
-            self.close()
 
     def tell(self, event: Dict[str, Any]) -> None:
-        """Pass an event on."""
-        self.send(event)
+        """Pass an event on: now, or with what comes next within a moment."""
+        if event["event"] not in _CAN_WAIT:
+            self.send(event)
+        elif not self._closed:
+            self._out += wire.encode(event)
+            if self._waiting is None:
+                self._waiting = self.host.loop.later(_MOMENT, self._flush)
 
     def _flush(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+        if self._closed:
+            return
         had = bool(self._out)
         try:
             while self._out:
@@ -140,7 +153,10 @@ class Connection:
         except OSError:
             self.close()
             return
-        if had or self._out:
+        if len(self._out) > _UNREAD_LIMIT:
+            process.log("a controller does not read; its stream is closed")
+            self.close()
+        elif had or self._out:
             self._watch()
 
     def _readable(self) -> None:

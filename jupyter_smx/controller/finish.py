@@ -44,6 +44,8 @@ _log = logging.getLogger(__name__)
 
 MAX_BROKEN_OFF = 5
 """How often the end of a job may break off for reasons that nobody foresaw, before it has failed by our fault."""
+FORGET_LATER = 0.05
+"""Seconds until hosts are told which jobs they may forget: whoever waits for a verdict, or for hosts, comes first."""
 _UNFIT = Keep(0, "Its hosts may not be healthy.")
 _TAKEN = Keep(0, "Its hosts were taken back by a spot interruption.")
 _NOT_LAUNCHED = Keep(0, "No hosts were launched.")
@@ -80,6 +82,9 @@ class Finisher:
         self._engine_of = engine_of
         self._measure = measure
         self._taught: dict[str, set[str]] = {}
+        self._done_with: list[tuple[str, str, str, int]] = []
+        """Jobs that hosts may forget: cluster, host, job, lease. A new controller tells them when they greet."""
+        self._telling: asyncio.TimerHandle | None = None
         # Brings home what a job used of a host; its size there, and where it is.
         self.keep_samples: KeepSamples = _no_samples
         # Told of each job that ran, when its verdict and its provenance are in the records.
@@ -221,9 +226,15 @@ class Finisher:
             self._books.holders[cluster.id] = job
 
     def _forget(self, job: Job, trail: Trail) -> None:
-        for host in trail.hosts:
-            if self._agents.is_open(job.cluster):
-                self._agents.stream(job.cluster, host).send_now("forget", job=job.id, lease=job.lease)
+        self._done_with += [(job.cluster, host, job.id, job.lease) for host in trail.hosts]
+        if self._telling is None:
+            self._telling = asyncio.get_running_loop().call_later(FORGET_LATER, self._tell_to_forget)
+
+    def _tell_to_forget(self) -> None:
+        done_with, self._done_with, self._telling = self._done_with, [], None
+        for cluster, host, job, lease in done_with:
+            if self._agents.is_open(cluster):
+                self._agents.stream(cluster, host).send_now("forget", job=job, lease=lease)
 
     def _teach(self, job: Job, trail: Trail) -> None:
         """Let idle hosts import while nobody waits what the next job is likely to import."""

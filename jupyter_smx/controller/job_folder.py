@@ -27,16 +27,40 @@ class StagingError(SmxError):
 
 
 class JobFolder:
-    """Paths under ``jobs/<job id>/``."""
+    """Paths under ``jobs/<job id>/``, each made when it is asked for: many are, in the few milliseconds of a job."""
 
     def __init__(self, jobs_folder: Path, job_id: str) -> None:
         self.path = jobs_folder / job_id
-        self.cell = self.path / "cell.py"
-        self.provenance = self.path / "provenance.json"
-        self.source_dir = self.path / "source.tar.gz"
-        self.logs = self.path / "logs"
-        self.artifacts = self.path / "artifacts"
-        self.result = self.path / "result.pkl"
+
+    @property
+    def cell(self) -> Path:
+        """The code as it ran."""
+        return self.path / "cell.py"
+
+    @property
+    def provenance(self) -> Path:
+        """What it ran with."""
+        return self.path / "provenance.json"
+
+    @property
+    def source_dir(self) -> Path:
+        """The folder of code, packed."""
+        return self.path / "source.tar.gz"
+
+    @property
+    def logs(self) -> Path:
+        """The folder with the logs of its hosts."""
+        return self.path / "logs"
+
+    @property
+    def artifacts(self) -> Path:
+        """The folder with what it brought home."""
+        return self.path / "artifacts"
+
+    @property
+    def result(self) -> Path:
+        """The variables that it sent back."""
+        return self.path / "result.pkl"
 
     def make(self) -> None:
         """Make the folder, for this user only.
@@ -48,7 +72,7 @@ class JobFolder:
 
     def log(self, host: str, attempt: int = 1) -> Path:
         """Give the file that holds the log of a host; attempts after the first have folders of their own."""
-        return (self.logs if attempt == 1 else self.logs / f"attempt-{attempt}") / f"{host}.log"
+        return self.path / (f"logs/{host}.log" if attempt == 1 else f"logs/attempt-{attempt}/{host}.log")
 
     def metrics(self, attempt: int = 1) -> Path:
         """Give the file that holds what the logs of an attempt told."""
@@ -56,7 +80,7 @@ class JobFolder:
 
     def samples(self, host: str, attempt: int = 1) -> Path:
         """Give the file that holds what the job used of a host, as its agent wrote it down."""
-        return self.path / "usage" / f"attempt-{attempt}" / f"{host}.samples"
+        return self.path / f"usage/attempt-{attempt}/{host}.samples"
 
     def delete(self) -> None:
         """Delete the folder with everything in it; idempotent.
@@ -96,9 +120,11 @@ def whole_file(path: Path) -> Iterator[Path]:
     """
     part = path.with_name(f".{path.name}.part")
     with or_say(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.is_dir():  # mostly it is, and to be told so by an error takes longer
+            path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield part
             os.replace(part, path)  # noqa: PTH105 - the word that the house uses for it
-        finally:
+        except BaseException:
             part.unlink(missing_ok=True)
+            raise

@@ -16,7 +16,7 @@ from jupyter_smx.engines import foreign
 from jupyter_smx.model.errors import SmxError, UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
     from jupyter_smx.controller.agent_stream import AgentStream
@@ -29,6 +29,9 @@ AGAIN = 1.0
 """Seconds until a full disk is tried again."""
 PIECE = MAX_BODY
 """Bytes in memory at once for each job and host."""
+SHORT = 16_384
+"""Bytes that are read at once where they lie in our own data folder, on the disk of the records: a thread that does it
+takes several times as long, and most jobs are short and leave no more."""
 
 
 Key = tuple[str, int, str]
@@ -83,19 +86,29 @@ class LogPump:
         :raises StagingError: the disk here is full.
         """
         key = _key(job, host)
-        left = None if remains is None else await asyncio.to_thread(_bytes_left, remains, self._name)
-        total = max(total, left or 0)
+        if stream is None and remains is not None:
+            total = max(total, await asyncio.to_thread(_bytes_left, remains, self._name))
         self._wanted[key] = max(total, self._wanted.get(key, 0))
+        ways: list[Callable[[int], Awaitable[bytes]]] = []
+        if remains is not None:
+            ways.append(partial(self._read, key, remains))
+        if stream is not None:
+            ways.append(lambda offset: self._ask(job, host, stream, offset))
         while (before := self.size(job.id, host, job.attempt)) < total:
-            await self._rest(key, patient=left is None)
-            if remains is not None and left is not None:
-                await _end_of(self._start(job, host, partial(_read, remains, self._name)))
-            elif stream is not None:
-                await _end_of(self._start(job, host, lambda offset: self._ask(job, host, stream, offset)))
-            if self.size(job.id, host, job.attempt) == before:
+            await self._rest(key, patient=remains is None)
+            if not await self._more(job, host, ways):
                 _log.warning("The log of %s on %s ends at %d of %d bytes", job.name, host, before, total)
                 break
         self._wanted.pop(key, None)
+
+    async def _more(self, job: Job, host: str, ways: Sequence[Callable[[int], Awaitable[bytes]]]) -> bool:
+        """Say whether one of the ways, tried in turn, brought more of the log."""
+        before = self.size(job.id, host, job.attempt)
+        for read in ways:
+            await _end_of(self._start(job, host, read))
+            if self.size(job.id, host, job.attempt) > before:
+                return True
+        return False
 
     async def _rest(self, key: Key, *, patient: bool) -> None:
         # Two pullers of one log would write every byte twice.
@@ -132,6 +145,12 @@ class LogPump:
         stream = stream or self._agents.stream(job.cluster, host)
         asked = stream.request("read", job=job.id, lease=job.lease, name=self._name, offset=offset, limit=PIECE)
         return (await asked).body
+
+    async def _read(self, key: Key, remains: Path, offset: int) -> bytes:
+        missing = self._wanted.get(key, 0) - offset
+        if missing <= SHORT and remains.is_relative_to(self._jobs_folder.parent):
+            return _piece(remains, self._name, offset)
+        return await asyncio.to_thread(_piece, remains, self._name, offset)
 
     async def _pull(self, job: Job, host: str, read: Callable[[int], Awaitable[bytes]]) -> None:
         path = self._place(JobFolder(self._jobs_folder, job.id), host, job.attempt)
@@ -194,17 +213,13 @@ async def _end_of(puller: asyncio.Task[None]) -> None:
     puller.result()
 
 
-def _bytes_left(remains: Path, name: str) -> int | None:
-    """Count the bytes of what a host left on a disk of ours; None where there is no such file."""
+def _bytes_left(remains: Path, name: str) -> int:
+    """Count the bytes of what a host left on a disk of ours; 0 where there is no such file."""
     try:
         with foreign.found(*spooled(remains, name)) as log:
             return log.size()
     except OSError:
-        return None
-
-
-async def _read(remains: Path, name: str, offset: int) -> bytes:
-    return await asyncio.to_thread(_piece, remains, name, offset)
+        return 0
 
 
 def _piece(remains: Path, name: str, offset: int) -> bytes:

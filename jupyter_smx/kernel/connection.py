@@ -9,7 +9,7 @@ import os
 import socket
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -34,6 +34,7 @@ class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: Path, timeout: float) -> None:
         super().__init__("localhost", timeout=timeout)
         self._path = path
+        self._parts: list[bytes] = []
 
     def connect(self) -> None:
         launch.require_unix_sockets()
@@ -45,6 +46,15 @@ class _UnixConnection(http.client.HTTPConnection):
             made.close()
             raise
         self.sock = made
+
+    def send(self, data: Any) -> None:
+        """Keep a part of a request until :meth:`send_all`: in two parts it wakes the other side twice."""
+        self._parts.append(data)
+
+    def send_all(self) -> None:
+        """Send the request."""
+        parts, self._parts = self._parts, []
+        super().send(b"".join(parts))
 
 
 class Connection:
@@ -100,6 +110,7 @@ class Connection:
         try:
             kept = self._open(timeout)
             kept.request(method, target, body, {"Content-Type": "application/json"} if body else {})
+            kept.send_all()
             response = kept.getresponse()
             return Answer(response.status, dict(response.headers), response.read())
         except BaseException:

@@ -188,6 +188,8 @@ class Watcher:
             return list(self._open.get(job_id, ()))
 
     def _look(self, job_id: str) -> None:
+        if self._all_know_the_end(job_id):
+            return  # whoever waited for it has asked already
         try:
             record = self._client.job(job_id)
         except ResourceNotFoundError:
@@ -204,6 +206,15 @@ class Watcher:
                 self._tell(job, record)
         if over:
             self._forget(job_id)
+
+    def _all_know_the_end(self, job_id: str) -> bool:
+        """Close a job whose handles have its verdict, and say so; who begins to watch afterwards opens it anew."""
+        with self._lock:
+            known = all(is_final(job.known.state) for job in self._open.get(job_id, ()))
+            if known:
+                for held in (self._open, self._news, self._drawn):
+                    held.pop(job_id, None)
+            return known
 
     def _close(self, job_id: str) -> list[Job]:
         with self._lock:

@@ -37,8 +37,10 @@ def named_hosts(groups: Iterable[InstanceGroup]) -> tuple[NamedHost, ...]:
 
 def leaders_of(groups: Sequence[InstanceGroup]) -> dict[str, tuple[str, ...]]:
     """Name for each host of a helper group the hosts of the group that it helps."""
-    hosts = named_hosts(groups)
     until = {group.name: group.until for group in groups if group.until}
+    if not until:
+        return {}
+    hosts = named_hosts(groups)
     return {
         host.name: tuple(other.name for other in hosts if other.group == until[host.group])
         for host in hosts
@@ -58,8 +60,10 @@ def excused(groups: Sequence[InstanceGroup], ends: Sequence[HostEnd]) -> tuple[H
 
     Code that feeds another meets its end as a broken connection, often before anybody could tell it that it is done.
     """
-    when = {end.host: end.exited_at for end in ends}
     leaders = leaders_of(groups)
+    if not leaders:
+        return tuple(ends)
+    when = {end.host: end.exited_at for end in ends}
     return tuple(
         replace(end, cause="drained") if _came_after(end, [when.get(one) for one in leaders.get(end.host, ())]) else end
         for end in ends

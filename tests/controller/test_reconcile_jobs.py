@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from jupyter_smx.controller.fencing import RecordsError
+from jupyter_smx.controller.finish import FORGET_LATER
 from jupyter_smx.model.channel import Channel
 from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.errors import ResourceInUseError, ResourceLimitError
@@ -152,6 +153,7 @@ def test_outputs_of_all_hosts_are_home_before_the_verdict(sim: Simulation) -> No
     assert found.status() is Status.COMPLETED
     assert [artifact.name for artifact in found.artifacts] == ["outputs/o/algo-1.txt", "outputs/o/algo-2.txt"]
     assert SecondaryStatus.UPLOADING in [row.status for row in found.transitions]
+    sim.pass_time(FORGET_LATER)
     assert [list(host.spool.iterdir()) for host in sim.hosts(job)] == [[], []], "what is home is forgotten there"
 
 

@@ -100,6 +100,27 @@ def test_a_job_that_is_deleted_and_one_that_ends_leave_nothing_in_memory(
     eventually_blocking(lambda: held() == ({}, {}, {}, {}), "all is let go")
 
 
+def test_of_a_job_whose_end_its_handle_knows_nothing_is_asked(
+    busy: Job,
+    session: Session,
+    controller: ScriptedController,
+    monkeypatch: pytest.MonkeyPatch,
+    eventually_blocking: Callable[..., Any],
+) -> None:
+    hear = session.watcher._hear
+
+    def after_its_wait(news: dict[str, Any]) -> None:
+        busy.wait(PATIENCE)
+        hear(news)
+
+    monkeypatch.setattr(session.watcher, "_hear", after_its_wait)
+    looks = lambda: [target for target in controller.targets if target.endswith(f"/v1/jobs/{busy.id}")]  # noqa: E731
+    before = looks()
+    controller.end(busy.id)
+    eventually_blocking(lambda: not session.watcher._open, "its news are heard")
+    assert looks() == before
+
+
 class Guarded(dict[str, Any]):
     """A dict that is only ever touched by who holds the lock."""
 

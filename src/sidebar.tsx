@@ -11,6 +11,7 @@ import { sections } from './arrays';
 import { CommandIDs } from './ids';
 import type { IArrayActions } from './components/arrays';
 import type { IJobActions } from './components/buttons';
+import { Heir } from './components/heir';
 import { JobList } from './components/jobs';
 import { Notice } from './components/notice';
 import { PoolList } from './components/pools';
@@ -102,20 +103,21 @@ abstract class SectionView extends LiveWidget {
     this.filter.changed.connect(() => this.update());
   }
 
-  protected onUpdateRequest(msg: Message): void {
-    const hadFocus = this.node.contains(document.activeElement);
-    super.onUpdateRequest(msg);
-    if (hadFocus) {
-      void this.renderPromise?.then(() => this._keepFocus());
-    }
+  /** What stands in the section. */
+  protected abstract draw(): JSX.Element;
+
+  protected render(): JSX.Element {
+    return (
+      <Heir node={this.node} onLost={() => this._handOn()}>
+        {this.draw()}
+      </Heir>
+    );
   }
 
-  /** Who acted on a row that went away goes on in the list, not at the top of the page. */
-  private _keepFocus(): void {
-    if (document.activeElement === document.body && this.isVisible) {
-      const heir = this.node.querySelector<HTMLElement>('li[tabindex="0"], button, input');
-      (heir ?? this.node.closest<HTMLElement>('.jp-smx-panel'))?.focus();
-    }
+  /** Who acted on a row that went away goes on in the list. */
+  private _handOn(): void {
+    const heir = this.node.querySelector<HTMLElement>('li[tabindex="0"], button, input');
+    (heir ?? this.node.closest<HTMLElement>('.jp-smx-panel'))?.focus();
   }
 
   /** What the rows of a list of jobs can do here. */
@@ -158,7 +160,7 @@ class HeaderView extends SectionView {
     return false;
   }
 
-  protected render(): JSX.Element {
+  protected draw(): JSX.Element {
     const { state } = this.model;
     const isReady = state.reach === 'ready';
     const refresh = errand(this.commands, CommandIDs.refresh);
@@ -199,7 +201,7 @@ class RunningView extends SectionView {
     return running(this.model.state).length > 0;
   }
 
-  protected render(): JSX.Element {
+  protected draw(): JSX.Element {
     if (!this.isKnown()) {
       return <></>;
     }
@@ -233,7 +235,7 @@ class PoolsView extends SectionView {
     return this.model.state.pools.size > 0;
   }
 
-  protected render(): JSX.Element {
+  protected draw(): JSX.Element {
     if (!this.isKnown()) {
       return <></>;
     }
@@ -275,7 +277,7 @@ class FinishedView extends SectionView {
     return false;
   }
 
-  protected render(): JSX.Element {
+  protected draw(): JSX.Element {
     const { state } = this.model;
     if (!this.isKnown()) {
       return <></>;

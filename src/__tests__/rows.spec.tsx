@@ -183,12 +183,17 @@ describe('the rows', () => {
     ]);
   });
 
-  it('hand the focus on when the row that had it goes away', async () => {
+  it('hand the focus on when the row that had it goes away, however soon the browser is idle', async () => {
     const rows = await show(2);
     button(rows, 'Delete train-digits-1').focus();
+    const idle = jest.spyOn(window, 'requestIdleCallback').mockImplementation(work => {
+      queueMicrotask(() => work({ didTimeout: false, timeRemaining: () => 50 }));
+      return 0;
+    });
     model.become(listed(NOTHING, [completed(0)], [], 2).state);
     await rendered();
     expect((document.activeElement as HTMLElement).dataset.job).toBe('job-0');
+    idle.mockRestore();
   });
 
   it('are narrowed by what is typed, and say so when nothing is left', async () => {

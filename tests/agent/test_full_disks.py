@@ -7,7 +7,6 @@ import errno
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -157,35 +156,6 @@ def test_a_job_takes_the_room_of_what_nobody_has_deleted_yet(small: Callable[...
             pass
     record = agent.run("print('x' * 100_000)")
     assert (record["cause"], record["exit_code"], len(record["text"])) == ("exit", 0, 100_001), record["failure"]
-
-
-REHEARSES = """
-import errno, os, sys
-from jupyter_smx.agent.birth import child, running
-from jupyter_smx.agent.place import Place
-
-def fill(*_):
-    os.environ["SM_HALF"] = "done"
-    raise OSError(int(sys.argv[2]), os.strerror(int(sys.argv[2])))
-
-running.scriptmode.config_files = fill
-words, place = list(sys.argv), Place("algo-1", ["algo-1"], [], "", "local", 2, 0)
-try:
-    child._rehearse(child.Cradle(sys.argv[1], 1, place, 2, []))
-finally:
-    print(os.path.exists(sys.argv[1]), "SM_HALF" in os.environ, sys.argv == words)
-"""
-
-
-@pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, 0), (errno.EDQUOT, 0), (errno.EIO, 1)])
-def test_who_finds_no_room_to_rehearse_is_there_for_a_job_that_may_find_some(
-    tmp_path: Path, number: int, code: int
-) -> None:
-    """What fills a disk may be gone a moment later, when the job comes; a slow child rehearses just before that."""
-    words = [sys.executable, "-c", REHEARSES, str(tmp_path / "1.stage"), str(number)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stderr
-    assert code or done.stdout == "False False True\n", "nothing of it stays"
 
 
 def test_objects_take_the_room_of_what_earlier_jobs_brought_and_left(

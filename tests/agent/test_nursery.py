@@ -29,12 +29,59 @@ def test_what_a_child_said_before_its_end_is_heard_although_its_end_is_known_fir
     job.on_message = lambda tag, _data: heard.append("first line" if tag == telling.FIRST_LINE_TAG else "ending")
     job.on_exit = lambda _status, _reason: heard.append("exit")
     theirs.send(telling.FIRST_LINE.pack(telling.FIRST_LINE_TAG, 1.0, 2.0))
-    theirs.send(telling.ENDING)
+    theirs.send(telling.ENDING.pack(telling.ENDING_TAG, 0, 0.5))
     theirs.close()
 
     nursery._ended(job, 0, "")
 
     assert heard == ["first line", "ending", "exit"]
+    control.close()
+    other_end.close()
+
+
+def test_a_job_that_told_its_end_is_over_when_it_is_gone_although_its_zygote_says_nothing(tmp_path: Path) -> None:
+    """A zygote that forks the next child has no time; what became of the process is still its to say."""
+    control, other_end = socket.socketpair()
+    ours, theirs = socket.socketpair()
+    loop, heard = Loop(), []
+    nursery = Nursery(loop, str(tmp_path), {"entry": "", "start_method": "fork"}, {})
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    job = Child(1, str(tmp_path / "slot"), ours, Zygote(1, control, []))
+    job.running, job.pid, job.zygote.children[1] = True, process.pid, job
+    job.on_exit = lambda status, _reason: (heard.append((status, job.cpu)), loop.stop())
+    nursery._watch_end(job)
+    theirs.send(telling.ENDING.pack(telling.ENDING_TAG, 3, 0.5))
+    process.communicate(b"\n")
+
+    loop.run()
+
+    assert heard == [(3 << 8, 0.5)]
+    assert job.zygote.children == {1: job}
+    nursery._on_event(job.zygote, {"event": "exit", "serial": 1, "status": 0, "cpu": 0.25})
+    assert (heard, job.zygote.children, job.cpu) == ([(3 << 8, 0.5)], {}, 0.5)
+    for end in (control, other_end, theirs):
+        end.close()
+
+
+def test_what_a_job_did_not_tell_of_its_end_its_zygote_says(tmp_path: Path) -> None:
+    control, other_end = socket.socketpair()
+    ours, theirs = socket.socketpair()
+    loop, heard = Loop(), []
+    nursery = Nursery(loop, str(tmp_path), {"entry": "", "start_method": "fork"}, {})
+    process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(4)"])
+    job = Child(1, str(tmp_path / "slot"), ours, Zygote(1, control, []))
+    job.running, job.pid, job.zygote.children[1] = True, process.pid, job
+    job.on_exit = lambda status, _reason: heard.append(status)
+    nursery._watch_end(job)
+    process.wait()
+    theirs.close()
+    loop.later(0.0, loop.stop)
+
+    loop.run()
+
+    assert heard == []
+    nursery._on_event(job.zygote, {"event": "exit", "serial": 1, "status": 9})
+    assert heard == [9]
     control.close()
     other_end.close()
 

@@ -177,9 +177,10 @@ print("on"); sys.exit(3)
     agent.serves()
 
 
-def test_code_that_freezes_its_parent_is_still_judged_by_its_own_end(agent: Agent) -> None:
-    # A frozen parent cannot tell how its child ended; the agent sees that nobody tells.
-    source = "import os, signal, sys\nos.kill(os.getppid(), signal.SIGSTOP)\nprint('on', flush=True)\nsys.exit(3)"
+@pytest.mark.parametrize("ends", ["sys.exit(3)", "os._exit(3)"])
+def test_code_that_freezes_its_parent_is_still_judged_by_its_own_end(agent: Agent, ends: str) -> None:
+    # A frozen parent cannot tell how its child ended; where the child does not either the agent sees that nobody tells.
+    source = f"import os, signal, sys\nos.kill(os.getppid(), signal.SIGSTOP)\nprint('on', flush=True)\n{ends}"
     record = agent.run(source)
     assert (record["cause"], record["exit_code"], record["text"]) == ("exit", 3, "on\n"), record
     agent.serves()

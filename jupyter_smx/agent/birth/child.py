@@ -6,14 +6,13 @@ import contextlib
 import gc
 import linecache
 import os
-import shutil
 import signal
 import socket
 import sys
 from typing import TYPE_CHECKING, List, NamedTuple
 
-from jupyter_smx.agent import outcome, wire
-from jupyter_smx.agent.birth import running
+from jupyter_smx.agent import wire
+from jupyter_smx.agent.birth import running, writing
 from jupyter_smx.agent.code import cell, imports
 from jupyter_smx.agent.contract import scriptmode
 from jupyter_smx.agent.system import environment, limits, process, threads
@@ -27,12 +26,11 @@ _REHEARSAL = {"source": "pass\n", "filename": "<rehearsal>", "hyperparameters": 
 
 
 class Cradle(NamedTuple):
-    """What a child knows before its job: a folder to rehearse in, its log, the host, and its threads.
+    """What a child knows before its job: its log, the host, and its threads.
 
     The log comes as a descriptor, for the job's folder may be renamed at any time: a job does not wait for its child.
     """
 
-    stage: str
     log: int
     place: Place
     threads: int
@@ -70,38 +68,23 @@ def _go_to_work(cradle: Cradle) -> None:
 
 
 def _rehearse(cradle: Cradle) -> None:
-    """Walk the whole way of a job on a stage, so that its pages are copied and its lazy parts are loaded already."""
+    """Walk the whole way of a job, so that its pages are copied and its lazy parts are loaded already."""
     before, argv = dict(os.environ), list(sys.argv)
-    try:
-        _play(cradle)
-    except OSError as error:
-        # What is in the way may be gone when the job comes, and without a rehearsal it is only slower.
-        if not outcome.is_full(error):
-            raise
+    _play(cradle)
     for name in set(os.environ) - set(before):
         del os.environ[name]
     os.environ.update(before)
     sys.argv = argv
     linecache.cache.pop(str(_REHEARSAL["filename"]), None)
-    _go_to_work(cradle)
-    shutil.rmtree(cradle.stage, ignore_errors=True)
 
 
 def _play(cradle: Cradle) -> None:
-    """Be a job that does nothing, on the stage.
-
-    :raises OSError: there is no room for its files.
-    """
-    folder = cradle.stage
-    place = cradle.place._replace(base=folder)
-    # One by one: where the host was removed meanwhile nothing of it may come back.
-    for name in ("", "code", "input", "input/config", "artifacts"):
-        os.mkdir(os.path.join(folder, name))
+    """Be a job that does nothing and leaves nothing: the job before may be running in the same folders."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         spec = scriptmode.complete(dict(_REHEARSAL, kind="train"))
-        ours.sendall(wire.encode({"spec": spec, "folder": folder}))
-        job = running.Life(theirs, wire.receive(theirs).header, place, cradle.notes)
+        ours.sendall(wire.encode({"spec": spec, "folder": os.devnull}))
+        job = running.Life(theirs, wire.receive(theirs).header, cradle.place, cradle.notes, writing.NOWHERE)
         job.furnish()
         job.main.__dict__.update(cell.unpack(None))
         cell.execute(cell.load(spec["source"], spec["filename"], job.main), job.main, job.first_line, cell.Ending())

@@ -10,7 +10,6 @@ import socket
 from typing import Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.birth import telling
 from jupyter_smx.agent.birth.demand import QUIET, Demand
 from jupyter_smx.agent.birth.forerunner import Forerunner, spawn
 from jupyter_smx.agent.birth.offspring import SIGHT, Child, Zygote
@@ -115,7 +114,7 @@ class Nursery:
         elif event in ("exit", "unborn"):
             found = zygote.children.get(header["serial"])
             if found is not None:
-                found.peak, found.cpu = header.get("peak", 0), header.get("cpu", 0.0)
+                found.peak, found.cpu = header.get("peak", 0), max(found.cpu, header.get("cpu", 0.0))
                 self._ended(found, header.get("status"), header.get("reason", ""))
 
     def _on_ready(self, zygote: Zygote, header: Dict[str, Any]) -> None:
@@ -222,11 +221,11 @@ class Nursery:
         for zygote in self._zygotes:
             zygote.adopt(orphan)
         self._loop.reap()
-        if not orphan.gone and not process.is_alive(orphan.pid):
+        if orphan in self._orphans and not process.is_alive(orphan.pid):
             self._loop.later(_RETRY, lambda: self._lost(orphan))
 
     def _lost(self, orphan: Child) -> None:
-        if not orphan.gone and not process.is_alive(orphan.pid):
+        if orphan in self._orphans and not process.is_alive(orphan.pid):
             self._ended(orphan, None, "its end was seen by nobody")
 
     # Children
@@ -255,7 +254,7 @@ class Nursery:
             os.mkdir(slot, 0o700)
             with open(os.path.join(slot, "log"), "ab") as log:
                 fds = array.array("i", [theirs.fileno(), log.fileno()])
-                frame = wire.encode({"op": "park", "serial": serial, "stage": slot + ".stage"})
+                frame = wire.encode({"op": "park", "serial": serial})
                 self._current.control.sendmsg([frame], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
         except OSError as error:
             self.trouble = error
@@ -284,8 +283,20 @@ class Nursery:
         taken = self._parked.pop(0) if self._parked else None
         if taken is not None:
             taken.running = True
+            self._watch_end(taken)
             self._loop.later(SIGHT, lambda: self._keep_in_sight(taken))
         return taken
+
+    def _watch_end(self, one: Child) -> None:
+        """See the end of a job when it comes: its zygote may be forking the next child, which takes milliseconds."""
+        one.watch_end(self._loop, lambda: self._seen_end(one))
+
+    def _seen_end(self, one: Child) -> None:
+        """Believe what a job that is gone said of its end; what it did not say its zygote knows."""
+        one.forget_end(self._loop)
+        self._hear_out(one)
+        if one.said is not None:
+            self._settle(one, one.said << 8, "")
 
     def _renew(self) -> None:
         """Leave a zygote whose preloads are not what is installed any more: the job would run with old packages."""
@@ -295,7 +306,7 @@ class Nursery:
             old.retire()
 
     def _keep_in_sight(self, one: Child) -> None:
-        if not one.gone and not self._closing:
+        if one.serial in one.zygote.children and not self._closing:
             one.look_after()
             self._loop.later(SIGHT, lambda: self._keep_in_sight(one))
 
@@ -314,18 +325,15 @@ class Nursery:
 
     def _drop(self, parked: Child) -> None:
         self._parked.remove(parked)
-        self._hang_up(parked)
+        parked.hang_up(self._loop)
         shutil.rmtree(parked.slot, ignore_errors=True)
-
-    def _hang_up(self, one: Child) -> None:
-        if one.sock.fileno() >= 0:
-            self._loop.unwatch(one.sock.fileno())
-            one.sock.close()
 
     def _on_born(self, zygote: Zygote, header: Dict[str, Any]) -> None:
         found = zygote.children.get(header["serial"])
         if found is not None:
             found.pid = header["pid"]
+            if found.running:
+                self._watch_end(found)
             if found.on_born is not None:
                 found.on_born()
 
@@ -336,39 +344,23 @@ class Nursery:
             data = b""
         if not data:
             # A job may close every descriptor it has; only its end counts. A parked child that does it is no use.
-            self._hang_up(one)
+            one.hang_up(self._loop)
             if one in self._parked:
                 self._drop(one)
                 self._loop.later(_RETRY, self.park)
             return
-        one.buffer += data
-        while one.buffer and self._message(one):
-            pass
+        for tag, message in one.messages(data):
+            if tag == 0:
+                for frame in wire.Decoder().feed(message):
+                    self._on_imported(one, frame.header)
+            elif one.on_message is not None:
+                one.on_message(tag, message)
 
     def _hear_out(self, one: Child) -> None:
         """Take what a child said before its end: its end and its words come on two ways, and the end may be first."""
         while one.sock.fileno() >= 0:
             one.sock.setblocking(False)
             self._listen(one)
-
-    def _message(self, one: Child) -> bool:
-        """Take one message from the buffer: a frame begins with 0, the others with their tag."""
-        tag, data = one.buffer[0], one.buffer
-        if tag == 0:
-            size = 4 + int.from_bytes(data[:4], "big")
-            if len(data) < max(4, size):
-                return False
-            one.buffer = data[size:]
-            for frame in wire.Decoder().feed(data[:size]):
-                self._on_imported(one, frame.header)
-            return True
-        size = telling.FIRST_LINE.size if tag == telling.FIRST_LINE_TAG else 1
-        if len(data) < size:
-            return False
-        one.buffer = data[size:]
-        if one.on_message is not None:
-            one.on_message(tag, data[:size])
-        return True
 
     def _on_imported(self, one: Child, header: Dict[str, Any]) -> None:
         """Take the news of a spawned child that has done its imports; its zygote imported nothing."""
@@ -377,24 +369,29 @@ class Nursery:
             self._preload_settled()
 
     def _ended(self, one: Child, status: Optional[int], reason: str) -> None:
-        if one.gone:
-            return
-        one.gone = True
+        # Not before: one whose zygote left meanwhile would be collected as a stranger, and counted to the next job.
         one.zygote.children.pop(one.serial, None)
         self._orphans = [orphan for orphan in self._orphans if orphan is not one]
         self._loop.forget_exit(one.pid)
+        self._settle(one, status, reason)
+        one.zygote.leave_when_idle()
+
+    def _settle(self, one: Child, status: Optional[int], reason: str) -> None:
+        if one.gone:
+            return
+        one.gone = True
+        one.forget_end(self._loop)
         self._hear_out(one)
         if one in self._parked:
             self._drop(one)
             self._loop.later(_RETRY, self.park)
         one.tell_of_end(status, reason)
-        one.zygote.leave_when_idle()
 
     def close(self) -> None:
         """End every zygote and with them every child."""
         self._closing = True
         for zygote in list(self._zygotes):
             for one in list(zygote.children.values()):
-                self._hang_up(one)
+                one.hang_up(self._loop)
                 one.kill()
             process.kill([zygote.pid])

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import signal
 import socket
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from jupyter_smx.agent import wire
+from jupyter_smx.agent.birth import ends, telling
 from jupyter_smx.agent.code import packages
 from jupyter_smx.agent.system import process
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.birth.forerunner import Forerunner
+    from jupyter_smx.agent.system.loop import Loop
 
 SIGHT = 1.0
 """Seconds after which it is seen that a job ended although its zygote does not say so."""
@@ -32,7 +34,10 @@ class Child:
         self.gone = False
         self.running = False
         self.missed = False
-        self.buffer = b""
+        self._end = -1
+        self._buffer = b""
+        self.said: Optional[int] = None
+        """The exit code that it told itself, when its code was over."""
         self.on_born: Optional[Callable[[], None]] = None
         self.on_message: Optional[Callable[[int, bytes], None]] = None
         self.on_exit: Optional[Callable[[Optional[int], str], None]] = None
@@ -44,12 +49,41 @@ class Child:
         if told is not None:
             told(status, reason)
 
+    def messages(self, data: bytes) -> Iterator[Tuple[int, bytes]]:
+        """Take bytes from its socket, give each message that is whole: frames begin with 0, all else with its tag."""
+        self._buffer += data
+        while self._buffer:
+            tag = self._buffer[0]
+            size = telling.SIZES.get(tag, 1) if tag else 4 + int.from_bytes(self._buffer[:4], "big")
+            if len(self._buffer) < size:
+                return
+            message, self._buffer = self._buffer[:size], self._buffer[size:]
+            if tag == telling.ENDING_TAG:
+                _tag, self.said, self.cpu = telling.ENDING.unpack(message)
+            yield tag, message
+
     def look_after(self) -> None:
         """Wake a zygote that is silent about the birth or the end of its job: the job may have frozen it."""
         if not self.zygote.dead and not (self.pid and process.is_alive(self.pid)):
             # Without its zygote a job that ended is a child of ours, and with it the word how it ended.
             process.kill([self.zygote.pid], signal.SIGKILL if self.missed else signal.SIGCONT)
             self.missed = self.pid > 0
+
+    def watch_end(self, loop: Loop, gone: Callable[[], None]) -> None:
+        """Call back when the process is gone, once it is known and where the system tells."""
+        if self.pid and self._end < 0:
+            self._end = ends.watch(loop, self.pid, gone)
+
+    def forget_end(self, loop: Loop) -> None:
+        """Ask no more whether it is gone. Idempotent."""
+        ends.forget(loop, self._end)
+        self._end = -1
+
+    def hang_up(self, loop: Loop) -> None:
+        """Hear no more of it. Idempotent."""
+        if self.sock.fileno() >= 0:
+            loop.unwatch(self.sock.fileno())
+            self.sock.close()
 
     def kill(self) -> None:
         """End it and its group, if it was born."""

@@ -11,6 +11,7 @@ import traceback
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, NoReturn
 
 from jupyter_smx.agent.birth import reborn, telling
+from jupyter_smx.agent.birth.writing import DISK, Files
 from jupyter_smx.agent.code import belated, cell, imports, requirements, sourcedir
 from jupyter_smx.agent.contract import distribution, entry, script, scriptmode, tfconfig
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
@@ -27,12 +28,6 @@ _SETTABLE = "a name holds no =, neither it nor its value a NUL, and all letters 
 
 NAME = "smx-job"
 """How the system's lists of processes call it."""
-
-
-def _write(path: str, text: str) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
 
 
 def _set(variables: Dict[str, str]) -> None:
@@ -71,8 +66,11 @@ def show_lines(log: int) -> None:
 class Life:
     """What the process of a job does."""
 
-    def __init__(self, sock: socket.socket, message: Dict[str, Any], place: Place, notes: List[str]) -> None:
+    def __init__(
+        self, sock: socket.socket, message: Dict[str, Any], place: Place, notes: List[str], files: Files = DISK
+    ) -> None:
         self.sock = sock
+        self.files = files
         self.spec: Dict[str, Any] = message["spec"]
         self.folder = message["folder"]  # type: str
         self.trees = message.get("trees", "")  # type: str
@@ -92,7 +90,7 @@ class Life:
             sourcedir.put(source, self.trees, self.target)
         if script.is_frameworks(self.spec):
             sourcedir.put_archive(source, self.code)
-        os.makedirs(os.path.dirname(os.path.join(self.code, script.script_name(self.spec))), exist_ok=True)
+        self.files.make(os.path.dirname(os.path.join(self.code, script.script_name(self.spec))))
         if source and not self.spec["entry_point"]:
             self.spec["script"] = _free_name(self.code, script.script_name(self.spec))
             cell.name_main(self.main, os.path.join(self.code, self.spec["script"]))
@@ -110,13 +108,13 @@ class Life:
         brings_code = bool(self.spec["source_dir"] or self.spec["entry_point"] or script.is_driven(self.spec))
         if brings_code:
             self.bring_code()
-        os.chdir(script.working_folder(self.spec, self.place))
+        self.files.enter(script.working_folder(self.spec, self.place))
         for name, text in scriptmode.config_files(self.spec, self.place).items():
-            _write(self.place.path(name), text)
+            self.files.write(self.place.path(name), text)
         if not (self.spec["source_dir"] and self.spec["entry_point"]):
-            _write(str(self.main.__file__), self.spec["source"])
+            self.files.write(str(self.main.__file__), self.spec["source"])
         for _name, path in outputs(self.spec, self.place):
-            os.makedirs(path, exist_ok=True)
+            self.files.make(path)
         environment = self.spec["environment"]
         os.environ.update(devices.visible(self.spec["gpus"], os.environ))
         inherited = {name: os.environ[name] for name in environment if name in os.environ}
@@ -291,7 +289,7 @@ def to_the_end(sock: socket.socket, live: Callable[[], int]) -> NoReturn:
         code = live()
         if os.getpid() == born:  # a script that was forked beside what serves it is not all of the job
             with contextlib.suppress(OSError):
-                sock.send(telling.ENDING)
+                sock.send(telling.ENDING.pack(telling.ENDING_TAG, code & 0xFF, sum(os.times()[:4])))
     except BaseException:  # noqa: BLE001 - border: whatever happens, this process must not go on as a second zygote
         traceback.print_exc()
         cell.flush()

@@ -9,5 +9,8 @@ BROKEN = 70
 # Two doubles, awake and first line, before the report. Binary, for it delays the user.
 FIRST_LINE = struct.Struct(">Bdd")
 FIRST_LINE_TAG = 1
-ENDING = b"\x02"
-"""Its code is over; others that it started may go on."""
+# Its code is over, others that it started may go on: exit code, and seconds of CPU with those that it waited for.
+ENDING = struct.Struct(">BBd")
+ENDING_TAG = 2
+SIZES = {FIRST_LINE_TAG: FIRST_LINE.size, ENDING_TAG: ENDING.size}
+"""Bytes of each, its tag included."""

@@ -29,10 +29,10 @@ def _place(begin: Dict[str, Any]) -> Place:
     return Place(**begin["place"])
 
 
-def _cradle(begin: Dict[str, Any], stage: str, log: int) -> child.Cradle:
+def _cradle(begin: Dict[str, Any], log: int) -> child.Cradle:
     wanted = begin["limits"]
     limits.take(wanted, wanted["of"])
-    return child.Cradle(stage=stage, log=log, place=_place(begin), threads=begin["threads"], notes=[])
+    return child.Cradle(log=log, place=_place(begin), threads=begin["threads"], notes=[])
 
 
 class Zygote:
@@ -72,7 +72,7 @@ class Zygote:
         if spoilt_by:
             self.send({"event": "unfit", "module": spoilt_by, "reason": failed[spoilt_by], "loaded": imported.loaded})
             return False
-        threads.look_ahead()
+        threads.look_ahead(self.begin["threads"])
         gc.collect()
         gc.freeze()
         self.tasks = trial.task_count()
@@ -112,13 +112,13 @@ class Zygote:
     def obey(self, header: Dict[str, Any]) -> None:
         """Do one thing that the agent asked for."""
         if header["op"] == "park":
-            self.park(header["serial"], header["stage"], self.fds.popleft(), self.fds.popleft())
+            self.park(header["serial"], self.fds.popleft(), self.fds.popleft())
         elif header["op"] == "adopt":
             self.adopted.append(header["pid"])
         elif header["op"] == "retire":
             os._exit(0)
 
-    def park(self, serial: int, stage: str, fd: int, log: int) -> None:
+    def park(self, serial: int, fd: int, log: int) -> None:
         """Start one child, unless this process changed since its birth."""
         sock = socket.socket(fileno=fd)
         try:
@@ -126,7 +126,7 @@ class Zygote:
                 self.send({"event": "stale", "serial": serial})
                 return
             start = self._spawn if self.begin["start_method"] == "spawn" else self._fork
-            pid = start(sock, stage, log)
+            pid = start(sock, log)
         except OSError as error:
             self.send({"event": "unborn", "serial": serial, "reason": str(error.strerror)})
             return
@@ -136,7 +136,7 @@ class Zygote:
         self.children[pid] = serial
         self.send({"event": "born", "serial": serial, "pid": pid})
 
-    def _fork(self, sock: socket.socket, stage: str, log: int) -> int:
+    def _fork(self, sock: socket.socket, log: int) -> int:
         cell.flush()
         with warnings.catch_warnings():
             # Python 3.12 warns of any second thread; the trial showed that ours are harmless.
@@ -145,13 +145,13 @@ class Zygote:
         if pid == 0:
             for end in (self.control, self.wake_in, self.wake_out):
                 end.close()
-            child.live(sock, _cradle(self.begin, stage, log))
+            child.live(sock, _cradle(self.begin, log))
         return pid
 
-    def _spawn(self, sock: socket.socket, stage: str, log: int) -> int:
+    def _spawn(self, sock: socket.socket, log: int) -> int:
         for fd in (sock.fileno(), log):
             os.set_inheritable(fd, True)
-        words = [sys.executable, self.begin["entry"], "spawned", str(sock.fileno()), str(log), stage]
+        words = [sys.executable, self.begin["entry"], "spawned", str(sock.fileno()), str(log)]
         words.append(json.dumps(self.begin))
         return os.posix_spawn(sys.executable, words, os.environ)
 
@@ -241,16 +241,13 @@ def main(words: List[str]) -> int:
 
 
 def spawned(words: List[str]) -> int:
-    """Be a parked child in an interpreter of its own: descriptors of socket and log, stage, and more.
-
-    The last word is what the zygote was told at its begin.
-    """
+    """Be a parked child in an interpreter of its own: descriptors of socket and log, and what its zygote was told."""
     sock, log = socket.socket(fileno=int(words[0])), int(words[1])
     for fd in (sock.fileno(), log):
         os.set_inheritable(fd, False)
-    begin = json.loads(words[3])
+    begin = json.loads(words[2])
     imported = trial.import_all(begin["modules"])
     with contextlib.suppress(OSError):
         sock.sendall(wire.encode(preload.report(imported)))
-    child.live(sock, _cradle(begin, words[2], log))
+    child.live(sock, _cradle(begin, log))
     return 1

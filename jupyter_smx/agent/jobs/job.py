@@ -179,7 +179,7 @@ class Job:
             self.at.update(awake=awake, first_line=first_line)
             moments = {name: self.at[name] for name in ("received", "awake", "first_line")}
             self.tell("first_line", at=moments)
-        elif data == telling.ENDING:
+        elif tag == telling.ENDING_TAG:
             self._reported = True
             self.host.nursery.park_the_first()
             self._sampler.finish()

@@ -7,7 +7,7 @@ import ctypes
 import os
 import random
 import sys
-from typing import List, Tuple
+from typing import List, NamedTuple, Tuple
 
 from jupyter_smx.agent.system.environment import THREAD_VARIABLES
 
@@ -29,13 +29,28 @@ _SETTERS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
 )
 
 
-_ahead: List[List[str]] = []
-"""What a zygote has loaded, once it has looked: the list of what is mapped fills a megabyte of each child's own."""
+class _Ahead(NamedTuple):
+    """What a zygote has loaded, once it has looked: the list of what is mapped fills a megabyte of each child's own."""
+
+    libraries: List[str]
+    threads: int
 
 
-def look_ahead() -> None:
-    """Find the numeric libraries of this process for its children to come; it loads no others from here on."""
-    _ahead[:] = [_numeric_libraries()]
+_ahead: List[_Ahead] = []
+
+
+def look_ahead(count: int) -> None:
+    """Find the numeric libraries of this process for its children to come; it loads no others from here on.
+
+    OpenBLAS learns already how many threads a child has: told in a forked process it starts them there and then, and
+    told before the fork with the first computation, which most jobs never come to.
+    """
+    _ahead[:] = [_Ahead(_numeric_libraries(), count)]
+    _set_in([path for path in _ahead[0].libraries if _is_ready(path)], count)
+
+
+def _is_ready(path: str) -> bool:
+    return "openblas" in os.path.basename(path)
 
 
 def _numeric_libraries() -> List[str]:
@@ -64,13 +79,18 @@ def _set_in_library(path: str, count: int) -> None:
                     return
 
 
+def _set_in(libraries: List[str], count: int) -> None:
+    for path in libraries:
+        with contextlib.suppress(OSError):
+            _set_in_library(path, count)
+
+
 def limit(count: int) -> None:
     """Let every numeric library use ``count`` threads: loaded ones by their API, later ones by the environment."""
     for name in THREAD_VARIABLES:
         os.environ[name] = str(count)
-    for path in _ahead[0] if _ahead else _numeric_libraries():
-        with contextlib.suppress(OSError):
-            _set_in_library(path, count)
+    libraries = _ahead[0].libraries if _ahead else _numeric_libraries()
+    _set_in([path for path in libraries if not (_ahead and _ahead[0].threads == count and _is_ready(path))], count)
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(count)

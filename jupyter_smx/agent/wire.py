@@ -17,6 +17,7 @@ VERSION = __version__
 """What a host of ours says that it is in its greeting."""
 MAX_BODY = 262_144
 MAX_HEADER = 16 * 1024 * 1024
+_JSON = json.JSONEncoder(separators=(",", ":"))
 _LENGTH = struct.Struct(">I")
 
 Header = Dict[str, Any]
@@ -42,7 +43,7 @@ def encode(header: Header, body: Optional[bytes] = None) -> bytes:
         header = dict(header, size=len(body))
         if len(body) > MAX_BODY:
             raise WireError(f"size: {len(body)} bytes do not fit in one frame; {MAX_BODY} do.")
-    text = json.dumps(header, separators=(",", ":")).encode()
+    text = _JSON.encode(header).encode()
     if len(text) > MAX_HEADER:
         raise WireError(f"header: {len(text)} bytes do not fit in one frame; {MAX_HEADER} do.")
     return _LENGTH.pack(len(text)) + text + (body or b"")

@@ -22,6 +22,8 @@ from jupyter_smx.agent.place import ML, Place
 from jupyter_smx.agent.system import limits, mounts, process, threads
 
 _NAME = "smx-zygote"
+_WARNS = sys.version_info >= (3, 12)
+"""Python warns when a process with a second thread forks; the trial showed that ours are harmless."""
 _FDS = socket.CMSG_SPACE(8 * array.array("i").itemsize)
 
 
@@ -138,9 +140,9 @@ class Zygote:
 
     def _fork(self, sock: socket.socket, log: int) -> int:
         cell.flush()
-        with warnings.catch_warnings():
-            # Python 3.12 warns of any second thread; the trial showed that ours are harmless.
-            warnings.simplefilter("ignore", DeprecationWarning)
+        with warnings.catch_warnings() if _WARNS else contextlib.nullcontext():
+            if _WARNS:
+                warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if pid == 0:
             for end in (self.control, self.wake_in, self.wake_out):

@@ -10,7 +10,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
-from jupyter_smx.agent import __version__, wire
+from jupyter_smx.agent import __version__, outcome, wire
 from jupyter_smx.agent.connection import Door
 from jupyter_smx.agent.hosts import hostconfig
 from jupyter_smx.agent.hosts.host import Host, Isolation
@@ -98,7 +98,10 @@ def _enter(plan: namespace.Plan) -> Isolation:
 
 def _ready(host: Host, ready_fd: Optional[str]) -> None:
     host.nursery.on_ready = None
-    _write_agent_json(host)
+    try:
+        _write_agent_json(host)
+    except OSError as error:  # whoever waits for it would wait long, and learn nothing
+        host.end(f"nobody can be told that it is ready: {error}", outcome.EXIT_FULL if outcome.is_full(error) else 1)
     process.log(f"ready: host {host.config.host}, isolation {host.isolation.mode} {host.isolation.reason}")
     if ready_fd is not None:
         with contextlib.suppress(OSError):

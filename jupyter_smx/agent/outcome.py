@@ -18,6 +18,9 @@ REFUSED = "refused"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """What the system says where there is no room, or where the user's quota is used up."""
 
+EXIT_FULL = 5
+"""Exit code of an agent that found no room to write down what its host needs."""
+
 
 class Outcome(NamedTuple):
     """One of the words above, and what the system or the store said of it."""

@@ -7,6 +7,7 @@ import json
 import os
 from typing import List, Optional
 
+from jupyter_smx.agent import outcome
 from jupyter_smx.agent.birth.forerunner import spawn
 from jupyter_smx.agent.hosts import hostconfig
 from jupyter_smx.agent.system import environment, process
@@ -49,6 +50,16 @@ def _write_into(path: str) -> None:
 
 def main(words: List[str]) -> int:
     """Serve the host of a folder: ``DIR [--ready-fd N]``; gives the exit code."""
+    try:
+        return _main(words)
+    except OSError as error:
+        if not outcome.is_full(error):
+            raise
+        process.log(f"the host has no room: {error}")
+        return outcome.EXIT_FULL
+
+
+def _main(words: List[str]) -> int:
     folder = HostFolder(words[0])
     try:
         config = hostconfig.read(folder.root)

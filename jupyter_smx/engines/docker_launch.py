@@ -7,7 +7,15 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.engines import docker_folders, docker_gpus, docker_isolation, docker_plan, docker_probe, file_lock
+from jupyter_smx.engines import (
+    docker_folders,
+    docker_gpus,
+    docker_isolation,
+    docker_plan,
+    docker_probe,
+    file_lock,
+    request_check,
+)
 from jupyter_smx.engines.docker_daemon import CONFLICT, NOT_THERE, UNCHANGED, DaemonError, remove
 from jupyter_smx.model.cluster import HostHandle
 from jupyter_smx.model.errors import UnavailableError
@@ -83,7 +91,7 @@ class Launch:
 
         Its time runs from when it is its turn: with many at once each of them would be late.
 
-        :raises RefusedError: it needs GPUs, and the daemon has none to give.
+        :raises RefusedError: it needs GPUs, and the daemon has none to give, or its folder has no room.
         :raises UnavailableError: it did not come up.
         """
         host, loop = plan.host, asyncio.get_running_loop()
@@ -210,6 +218,7 @@ class Launch:
     async def _see(self, container: str, host: str) -> None:
         seen = (await self._seen(container, host))["State"]
         if seen["Status"] in docker_probe.ENDED:
+            request_check.check_room(seen.get("ExitCode"), self._folders.root)
             raise await self._did_not_start(host, _end_of(seen))
 
     async def _seen(self, container: str, host: str) -> dict[str, Any]:

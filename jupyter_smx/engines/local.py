@@ -227,6 +227,7 @@ class LocalEngine(Engine):
         if not folder.is_claimed():
             start = AgentStart(self._command(request.python, archive, folder), folder, self._environment(folder))
             code = await start.ending(self._children)
+            request_check.check_room(code, self._root)
             if code not in (None, LOST_THE_CLAIM):
                 raise self._did_not_start(request.cluster, host, f"ended with {in_words(code)}")
         # Either our agent is ready, or another engine's agent has the folder and is as good as ours.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from typing import TYPE_CHECKING
 
-from jupyter_smx.agent.outcome import is_full
+from jupyter_smx.agent.outcome import EXIT_FULL, is_full
 from jupyter_smx.engines.host_folder import SOCKET_LIMIT, HostFolder
 from jupyter_smx.launch import DATA_DIR_VARIABLE
 from jupyter_smx.model.errors import RefusedError
@@ -68,6 +70,15 @@ def used_up(cluster: str) -> RefusedError:
     return RefusedError(
         f"cluster: {cluster!r} was released.", field="cluster", value=cluster, rule="The id of a cluster is used once."
     )
+
+
+def check_room(code: int | None, folder: Path) -> None:
+    """Look at how an agent ended that was to come up.
+
+    :raises RefusedError: it found no room for what it has to write down.
+    """
+    if code == EXIT_FULL:
+        raise not_writable(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
 
 def not_writable(folder: Path, problem: OSError) -> RefusedError:

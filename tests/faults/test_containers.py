@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from itertools import product
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 COMPLETED, FAILED, STOPPED = SecondaryStatus.COMPLETED, SecondaryStatus.FAILED, SecondaryStatus.STOPPED
 MANY = 20
+A_LITTLE = 100_000
+"""Bytes: enough for the folder of a host, and not for all that it writes until it is ready."""
 TWO = (InstanceGroup(instance_count=2),)
 BUSY = """\
 import time
@@ -253,14 +256,16 @@ def test_a_full_disk_of_opt_ml_is_said_by_the_job_and_the_next_one_has_room(smal
 
 
 def _no_room_for_a_host(world: Containers) -> None:
+    """None at all is found by who launches it, and a little by the host itself, when it is up and has to say so."""
     disk, before = Disk(world.data / "clusters"), world.alive()
     eventually_blocking(lambda: shutil.disk_usage(disk.path).free > 20 << 20, "what the jobs left is deleted")
-    disk.fill()
-    other = world.submit(instance_groups=TWO)
-    ended = other.wait()
-    assert (ended.state, other.log()) == (FAILED, "")
-    assert ended.failure_reason.startswith("CapacityError: data_dir: "), ended.failure_reason
-    assert "Free some space on its disk" in ended.failure_reason
-    assert world.alive() == before
-    disk.make_room()
+    for engine, left in product(("docker", "local"), (0, A_LITTLE)):
+        disk.fill(but=left)
+        other = world.submit(instance_groups=TWO, engine=engine)
+        ended = other.wait()
+        assert (ended.state, other.log()) == (FAILED, ""), (engine, left)
+        assert ended.failure_reason.startswith("CapacityError: data_dir: "), ended.failure_reason
+        assert "Free some space on its disk" in ended.failure_reason
+        assert world.alive() == before
+        disk.make_room()
     assert world.run(instance_groups=TWO).job().state is COMPLETED

@@ -48,7 +48,7 @@ _UPLOADS: dict[str, Literal["EndOfJob", "Continuous"]] = {"endofjob": "EndOfJob"
 _DIGITS = 9
 _LARGEST = 10**_DIGITS - 1
 """More of anything than there ever is."""
-_MODEL_AND_DATA = ("model", "data")
+_MODEL_AND_DATA = {"model": "/opt/ml/model", "data": "/opt/ml/output/data"}
 _Choice = TypeVar("_Choice", bound=str)
 PROCESSING_OUTPUT = "/opt/ml/processing/output"
 
@@ -341,8 +341,17 @@ def training_output(name: str, destination: str, folder: Path) -> Output:
             rule="A training job has model (/opt/ml/model) and data (/opt/ml/output/data).",
             cure=nearest(name, _MODEL_AND_DATA) or "%%process takes outputs of any name.",
         )
-    path = {"model": "/opt/ml/model", "data": "/opt/ml/output/data"}[name]
-    destination, mode = _upload(name, destination)
+    path, (destination, mode) = _MODEL_AND_DATA[name], _upload(name, destination)
+    if destination.startswith((":", f"{path}:")):  # as for a processing job
+        destination = destination.partition(":")[2]
+    if f"{destination}/".startswith("/opt/ml/"):
+        raise ValidationError(
+            f"--output {name}: {destination!r} is a folder in the job.",
+            field="output",
+            value=destination,
+            rule=f"What a training job leaves in {path} is copied to a folder here, or to a URL.",
+            cure=f"For example --output {name}=results.",
+        )
     return Output(name=name, path=path, destination=absolute(destination, folder) if destination else "", mode=mode)
 
 

@@ -78,6 +78,12 @@ def test_outputs_of_a_training_job_are_model_and_data() -> None:
         name="model", path="/opt/ml/model", destination="/home/me/nb/models"
     )
     assert fields.output("data=", "train", HERE).path == "/opt/ml/output/data"
+    for text in ("model=/opt/ml/model:models", "model=:models"):
+        assert fields.output(text, "train", HERE) == fields.output("model=models", "train", HERE)
+    assert fields.output("data=/opt/ml/output/data:s3://b/k", "train", HERE).destination == "s3://b/k"
+    for there in ("/opt/ml/model", "/opt/ml/model/best:models", "/opt/ml"):
+        with pytest.raises(ValidationError, match=r"is a folder in the job\. .*For example --output model=results\."):
+            fields.output(f"model={there}", "train", HERE)
     with pytest.raises(ValidationError, match="Did you mean model"):
         fields.output("modl=x", "train", HERE)
 

@@ -59,6 +59,7 @@ def _listens(address: str) -> bool:
 def _serving(kind: str, folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     """Serve a folder, whose new files are seen at once, and which is not asked again for what it has not."""
     folder.mkdir()
+    # With no time at all its timers turn in a circle; tests that change its folder behind its back need that.
     usual = ["--config", os.devnull, "--cache-dir", f"{folder}.cache", "--dir-cache-time", "0s"]
     usual += ["--low-level-retries", "1", "--retries", "1"]
     server = subprocess.Popen([rclone(), "serve", kind, *words, *usual, str(folder)], stderr=subprocess.PIPE, text=True)

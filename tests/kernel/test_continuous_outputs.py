@@ -132,8 +132,7 @@ def test_files_are_at_a_url_while_the_job_runs_and_what_it_deletes_stays(
     eventually_blocking(lambda: brought() == wanted, "objects of a job that runs", within=60)
     assert not job.done()
     gate.touch()
-    # Now and then this server loses an answer, which the client waits for a minute and asks for again.
-    job.result(180)
+    job.result(60)
     assert brought() == {**wanted, "rows.csv": "rows.csv, and the last"}
 
 
@@ -176,7 +175,7 @@ def test_what_a_training_job_calls_intermediate_is_brought_while_it_runs(
     eventually_blocking(lambda: brought() == wanted, "files of a job that runs", within=60)
     assert not job.done()
     gate.touch()
-    job.result(180)
+    job.result(60)
     assert brought() == wanted, "what it deletes stays, as with the toolkit"
     assert job.record.hosts[0].errors == ()
 

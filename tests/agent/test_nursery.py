@@ -5,7 +5,9 @@ import signal
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.birth import telling
@@ -15,75 +17,83 @@ from jupyter_smx.agent.birth.offspring import Child, Zygote
 from jupyter_smx.agent.system.loop import Loop
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
-def test_what_a_child_said_before_its_end_is_heard_although_its_end_is_known_first(tmp_path: Path) -> None:
-    control, other_end = socket.socketpair()
-    ours, theirs = socket.socketpair()
-    zygote = Zygote(1, control, [])
-    nursery = Nursery(Loop(), str(tmp_path), {"entry": "", "start_method": "fork"}, {})
+class Family(NamedTuple):
+    """A job with its zygote and the nursery of both; ``its_end`` is the job's end of its socket."""
+
+    loop: Loop
+    nursery: Nursery
+    job: Child
+    its_end: socket.socket
+
+    def is_process(self, process: subprocess.Popen[bytes]) -> None:
+        """Let the job be this process."""
+        self.job.pid = process.pid
+        self.nursery._watch_end(self.job)
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Iterator[Family]:
+    (control, other_end), (ours, theirs) = socket.socketpair(), socket.socketpair()
+    loop = Loop()
+    nursery = Nursery(loop, str(tmp_path), {"entry": "", "start_method": "fork"}, {})
+    job = Child(1, str(tmp_path / "slot"), ours, Zygote(1, control, []))
+    job.running, job.zygote.children[1] = True, job
+    yield Family(loop, nursery, job, theirs)
+    for end in (control, other_end, ours, theirs):
+        end.close()
+
+
+def test_what_a_child_said_before_its_end_is_heard_although_its_end_is_known_first(family: Family) -> None:
     heard: list[str] = []
-    job = Child(1, str(tmp_path / "slot"), ours, zygote)
-    job.running = True
+    job, its_end = family.job, family.its_end
     job.on_message = lambda tag, _data: heard.append("first line" if tag == telling.FIRST_LINE_TAG else "ending")
     job.on_exit = lambda _status, _reason: heard.append("exit")
-    theirs.send(telling.FIRST_LINE.pack(telling.FIRST_LINE_TAG, 1.0, 2.0))
-    theirs.send(telling.ENDING.pack(telling.ENDING_TAG, 0, 0.5))
-    theirs.close()
+    its_end.send(telling.FIRST_LINE.pack(telling.FIRST_LINE_TAG, 1.0, 2.0))
+    its_end.send(telling.ENDING.pack(telling.ENDING_TAG, 0, 0.5))
+    its_end.close()
 
-    nursery._ended(job, 0, "")
+    family.nursery._ended(job, 0, "")
 
     assert heard == ["first line", "ending", "exit"]
-    control.close()
-    other_end.close()
 
 
-def test_a_job_that_told_its_end_is_over_when_it_is_gone_although_its_zygote_says_nothing(tmp_path: Path) -> None:
+def test_a_job_that_told_its_end_is_over_when_it_is_gone_although_its_zygote_says_nothing(family: Family) -> None:
     """A zygote that forks the next child has no time; what became of the process is still its to say."""
-    control, other_end = socket.socketpair()
-    ours, theirs = socket.socketpair()
-    loop, heard = Loop(), []
-    nursery = Nursery(loop, str(tmp_path), {"entry": "", "start_method": "fork"}, {})
+    heard: list[tuple[int | None, float]] = []
+    job, loop = family.job, family.loop
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    job = Child(1, str(tmp_path / "slot"), ours, Zygote(1, control, []))
-    job.running, job.pid, job.zygote.children[1] = True, process.pid, job
     job.on_exit = lambda status, _reason: (heard.append((status, job.cpu)), loop.stop())
-    nursery._watch_end(job)
-    theirs.send(telling.ENDING.pack(telling.ENDING_TAG, 3, 0.5))
+    family.is_process(process)
+    family.its_end.send(telling.ENDING.pack(telling.ENDING_TAG, 3, 0.5))
     process.communicate(b"\n")
 
     loop.run()
 
     assert heard == [(3 << 8, 0.5)]
     assert job.zygote.children == {1: job}
-    nursery._on_event(job.zygote, {"event": "exit", "serial": 1, "status": 0, "cpu": 0.25})
+    family.nursery._on_event(job.zygote, {"event": "exit", "serial": 1, "status": 0, "cpu": 0.25})
     assert (heard, job.zygote.children, job.cpu) == ([(3 << 8, 0.5)], {}, 0.5)
-    for end in (control, other_end, theirs):
-        end.close()
 
 
-def test_what_a_job_did_not_tell_of_its_end_its_zygote_says(tmp_path: Path) -> None:
-    control, other_end = socket.socketpair()
-    ours, theirs = socket.socketpair()
-    loop, heard = Loop(), []
-    nursery = Nursery(loop, str(tmp_path), {"entry": "", "start_method": "fork"}, {})
+def test_what_a_job_did_not_tell_of_its_end_its_zygote_says(family: Family) -> None:
+    heard: list[int | None] = []
+    job, loop = family.job, family.loop
     process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(4)"])
-    job = Child(1, str(tmp_path / "slot"), ours, Zygote(1, control, []))
-    job.running, job.pid, job.zygote.children[1] = True, process.pid, job
     job.on_exit = lambda status, _reason: heard.append(status)
-    nursery._watch_end(job)
+    family.is_process(process)
     process.wait()
-    theirs.close()
+    family.its_end.close()
     loop.later(0.0, loop.stop)
 
     loop.run()
 
     assert heard == []
-    nursery._on_event(job.zygote, {"event": "exit", "serial": 1, "status": 9})
+    family.nursery._on_event(job.zygote, {"event": "exit", "serial": 1, "status": 9})
     assert heard == [9]
-    control.close()
-    other_end.close()
 
 
 def test_a_zygote_that_stays_silent_about_the_end_of_its_job_is_woken_and_then_done_without(tmp_path: Path) -> None:

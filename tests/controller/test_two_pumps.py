@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_agent import Doors, FakeAgent
-from records import a_job
+from pulling import CONTENT, JOB, came, pulling
 
 from jupyter_smx.controller import log_pump
 from jupyter_smx.controller.agents import Agents
@@ -19,11 +19,9 @@ from jupyter_smx.testing.eventually import eventually
 if TYPE_CHECKING:
     from pathlib import Path
 
-CONTENT = b"0123456789" * 1000
-
 
 async def test_the_late_one_writes_the_same_bytes_over_themselves(tmp_path: Path) -> None:
-    job = a_job(cluster="c1", lease=1)
+    job = JOB
     async with FakeAgent(tmp_path / "a") as agent:
         agent.files[(job.id, "log")] = CONTENT
         doors = Doors(agent)
@@ -41,20 +39,14 @@ async def test_the_late_one_writes_the_same_bytes_over_themselves(tmp_path: Path
         for pump, agents in zip(pumps, (old, new), strict=True):
             await pump.close()
             await agents.close_all()
-    assert (tmp_path / "jobs" / job.id / "logs" / "algo-1.log").read_bytes() == CONTENT
+    assert came(tmp_path) == CONTENT
 
 
 @pytest.mark.parametrize("refused", ["open", "write"])
 async def test_a_log_that_the_disk_refused_goes_on_when_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
-    job = a_job(cluster="c1", lease=1)
-    async with FakeAgent(tmp_path / "a") as agent:
-        agent.files[(job.id, "log")] = CONTENT
-        doors = Doors(agent)
-        agents = Agents(lambda *_: None, lambda *_: None)
-        pump = LogPump(tmp_path / "jobs", agents, lambda _job: None)
-        await agents.open(doors, doors.handle(), 1)  # type: ignore[arg-type]
+    async with pulling(tmp_path) as (_, _, pump):
         tried = asyncio.Event()
 
         def full(*_: object) -> int:
@@ -64,11 +56,9 @@ async def test_a_log_that_the_disk_refused_goes_on_when_there_is_room(
         monkeypatch.setattr(log_pump, "AGAIN", 0.01)
         with monkeypatch.context() as patch:
             patch.setattr(log_pump.os, "open" if refused == "open" else "pwrite", full)
-            pump.grew(job, "algo-1", len(CONTENT))
+            pump.grew(JOB, "algo-1", len(CONTENT))
             await asyncio.wait_for(tried.wait(), 10)
             tried.clear()
             await asyncio.wait_for(tried.wait(), 10)
-        await eventually(lambda: pump.size(job.id, "algo-1") == len(CONTENT), "the rest came")
-        await pump.close()
-        await agents.close_all()
-    assert (tmp_path / "jobs" / job.id / "logs" / "algo-1.log").read_bytes() == CONTENT
+        await eventually(lambda: pump.size(JOB.id, "algo-1") == len(CONTENT), "the rest came")
+    assert came(tmp_path) == CONTENT

@@ -1,0 +1,37 @@
+"""A log pump at the door of an agent that has the log of one job."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from fake_agent import Doors, FakeAgent
+from records import a_job
+
+from jupyter_smx.controller.agents import Agents
+from jupyter_smx.controller.log_pump import LogPump
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+JOB = a_job(cluster="c1", lease=1)
+CONTENT = b"0123456789" * 1000
+
+
+@asynccontextmanager
+async def pulling(folder: Path) -> AsyncIterator[tuple[FakeAgent, Agents, LogPump]]:
+    async with FakeAgent(folder / "a") as agent:
+        agent.files[(JOB.id, "log")] = CONTENT
+        doors = Doors(agent)
+        agents = Agents(lambda *_: None, lambda *_: None)
+        pump = LogPump(folder / "jobs", agents, lambda _job: None)
+        await agents.open(doors, doors.handle(), 1)  # type: ignore[arg-type]
+        yield agent, agents, pump
+        await pump.close()
+        await agents.close_all()
+
+
+def came(folder: Path) -> bytes:
+    """Read what is here of the log."""
+    return (folder / "jobs" / JOB.id / "logs" / "algo-1.log").read_bytes()

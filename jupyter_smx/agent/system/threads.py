@@ -42,15 +42,15 @@ _ahead: List[_Ahead] = []
 def look_ahead(count: int) -> None:
     """Find the numeric libraries of this process for its children to come; it loads no others from here on.
 
-    OpenBLAS learns already how many threads a child has: told in a forked process it starts them there and then, and
-    told before the fork with the first computation, which most jobs never come to.
+    Some learn already how many threads a child has. OpenBLAS, told in a forked process, starts them there and then, and
+    told before the fork with the first computation, which most jobs never come to; GNU's OpenMP only notes the number.
     """
     _ahead[:] = [_Ahead(_numeric_libraries(), count)]
     _set_in([path for path in _ahead[0].libraries if _is_ready(path)], count)
 
 
 def _is_ready(path: str) -> bool:
-    return "openblas" in os.path.basename(path)
+    return any(part in os.path.basename(path) for part in ("openblas", "libgomp"))
 
 
 def _numeric_libraries() -> List[str]:

@@ -102,6 +102,7 @@ def _ready(host: Host, ready_fd: Optional[str]) -> None:
         _write_agent_json(host)
     except OSError as error:  # whoever waits for it would wait long, and learn nothing
         host.end(f"nobody can be told that it is ready: {error}", outcome.EXIT_FULL if outcome.is_full(error) else 1)
+        return
     process.log(f"ready: host {host.config.host}, isolation {host.isolation.mode} {host.isolation.reason}")
     if ready_fd is not None:
         with contextlib.suppress(OSError):

@@ -325,7 +325,7 @@ def output(text: str, kind: str, folder: Path) -> Output:
     In a processing job PATH is the folder in the job; empty means ``/opt/ml/processing/output/NAME``. In a training
     job NAME is ``model`` or ``data`` and PATH is the folder here that the archive is copied to.
 
-    :raises ValidationError: another name in a training job, or a relative folder in the job.
+    :raises ValidationError: another name in a training job, or a folder of the job alone; a relative folder in the job.
     """
     name, rest = pair(text, "--output", "NAME=PATH[:DESTINATION]")
     return training_output(name, rest, folder) if kind == "train" else processing_output(name, rest, folder)

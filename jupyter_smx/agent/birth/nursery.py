@@ -369,7 +369,8 @@ class Nursery:
             self._preload_settled()
 
     def _ended(self, one: Child, status: Optional[int], reason: str) -> None:
-        # Not before: one whose zygote left meanwhile would be collected as a stranger, and counted to the next job.
+        # Not when it was seen to be gone: were its zygote to leave then, it would be collected as a stranger, and what
+        # it computed counted to the next job.
         one.zygote.children.pop(one.serial, None)
         self._orphans = [orphan for orphan in self._orphans if orphan is not one]
         self._loop.forget_exit(one.pid)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import functools
 import gc
 import json
 import os
@@ -22,9 +23,12 @@ from jupyter_smx.agent.place import ML, Place
 from jupyter_smx.agent.system import limits, mounts, process, threads
 
 _NAME = "smx-zygote"
-_WARNS = sys.version_info >= (3, 12)
-"""Python warns when a process with a second thread forks; the trial showed that ours are harmless."""
 _FDS = socket.CMSG_SPACE(8 * array.array("i").itemsize)
+# Python 3.12 warns when a process with a second thread forks; the trial showed that ours are harmless.
+if sys.version_info >= (3, 12):
+    _silence = functools.partial(warnings.catch_warnings, action="ignore", category=DeprecationWarning)
+else:
+    _silence = contextlib.nullcontext
 
 
 def _place(begin: Dict[str, Any]) -> Place:
@@ -140,9 +144,7 @@ class Zygote:
 
     def _fork(self, sock: socket.socket, log: int) -> int:
         cell.flush()
-        with warnings.catch_warnings() if _WARNS else contextlib.nullcontext():
-            if _WARNS:
-                warnings.simplefilter("ignore", DeprecationWarning)
+        with _silence():
             pid = os.fork()
         if pid == 0:
             for end in (self.control, self.wake_in, self.wake_out):

@@ -27,6 +27,8 @@ _SETTERS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
     ("libomp", ("omp_set_num_threads",)),
     ("libiomp", ("omp_set_num_threads",)),
 )
+_EARLY = ("openblas", "libgomp")
+"""Parts of the names of those that start nothing in a zygote which is told how many threads its children have."""
 
 
 class _Ahead(NamedTuple):
@@ -34,6 +36,15 @@ class _Ahead(NamedTuple):
 
     libraries: List[str]
     threads: int
+
+    def early(self) -> List[str]:
+        """Name those that were told their threads before the fork."""
+        return [path for path in self.libraries if any(part in os.path.basename(path) for part in _EARLY)]
+
+    def to_be_told(self, count: int) -> List[str]:
+        """Name those that do not know this number of threads yet."""
+        known = self.early() if count == self.threads else []
+        return [path for path in self.libraries if path not in known]
 
 
 _ahead: List[_Ahead] = []
@@ -46,11 +57,7 @@ def look_ahead(count: int) -> None:
     told before the fork with the first computation, which most jobs never come to; GNU's OpenMP only notes the number.
     """
     _ahead[:] = [_Ahead(_numeric_libraries(), count)]
-    _set_in([path for path in _ahead[0].libraries if _is_ready(path)], count)
-
-
-def _is_ready(path: str) -> bool:
-    return any(part in os.path.basename(path) for part in ("openblas", "libgomp"))
+    _set_in(_ahead[0].early(), count)
 
 
 def _numeric_libraries() -> List[str]:
@@ -89,8 +96,7 @@ def limit(count: int) -> None:
     """Let every numeric library use ``count`` threads: loaded ones by their API, later ones by the environment."""
     for name in THREAD_VARIABLES:
         os.environ[name] = str(count)
-    libraries = _ahead[0].libraries if _ahead else _numeric_libraries()
-    _set_in([path for path in libraries if not (_ahead and _ahead[0].threads == count and _is_ready(path))], count)
+    _set_in(_ahead[0].to_be_told(count) if _ahead else _numeric_libraries(), count)
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -14,6 +15,8 @@ from typing import List, Optional
 def main(arguments: Optional[List[str]] = None) -> None:
     """Run the process that the first argument names; leaves through ``SystemExit``."""
     words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] in (["serve"], ["zygote"]):
+        gc.disable()  # all that is loaded now stays: each look for garbage in it is for nothing
     if words[:1] == ["serve"] and len(words) > 1:
         from jupyter_smx.agent import serve  # noqa: PLC0415 - each process loads what it needs
 

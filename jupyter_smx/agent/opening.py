@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -122,4 +123,6 @@ def serve(
     host.nursery.start(list(config.preload), forerunner)
     host.packages.read_ahead()
     host.watch_deadline()
+    gc.freeze()
+    gc.enable()
     host.loop.run()

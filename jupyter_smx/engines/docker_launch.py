@@ -213,7 +213,12 @@ class Launch:
     async def _wait(self, container: str, host: str) -> None:
         folder, see = self._folders.host(self._cluster, host), partial(self._see, container, host)
         await docker_probe.until((folder.path / "agent.json").exists, see)
-        await see()  # it may have listened, and ended
+        try:
+            _, writer = await folder.dial()
+        except UnavailableError:
+            await see()  # it has listened, and ended; a daemon takes long to say it, and is not asked without need
+        else:
+            writer.close()
 
     async def _see(self, container: str, host: str) -> None:
         seen = (await self._seen(container, host))["State"]

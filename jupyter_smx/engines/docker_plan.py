@@ -134,7 +134,7 @@ def container(
         "Image": request.image,
         "Hostname": plan.host,
         "User": settings.user,
-        "Entrypoint": [python, "-I", ARCHIVE, "serve", ROOM],
+        "Entrypoint": [python, "-I", ARCHIVE, "serve", ROOM, "--contained"],
         "Cmd": [],
         "WorkingDir": "/",
         "StopSignal": "SIGTERM",

@@ -139,7 +139,7 @@ import sys
 from jupyter_smx.agent import serve
 
 def spawn(_entry, environment):
-    sys.exit(f'{environment["TMPDIR"]} {"jupyter_smx.agent.hosts.host" in sys.modules}')
+    sys.exit(f'{environment["TMPDIR"]} {environment["JUPYTER_SMX_HOST"]} {"json" in sys.modules}')
 
 serve.spawn = spawn
 serve.main(sys.argv[1:])
@@ -148,5 +148,6 @@ serve.main(sys.argv[1:])
 
 def test_its_first_zygote_comes_up_while_the_rest_of_it_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "host.json").write_text(json.dumps({**WHOLE, "contained": True}))
-    subprocess.run([sys.executable, "-c", _FIRST, os.fspath(tmp_path)], check=False)
-    assert (tmp_path / "agent.log").read_text() == "/tmp False\n"  # noqa: S108 - the container's own
+    words = [sys.executable, "-c", _FIRST, os.fspath(tmp_path), "--contained"]
+    subprocess.run(words, check=False, env={**os.environ, "JUPYTER_SMX_HOST": "c/algo-1"})
+    assert (tmp_path / "agent.log").read_text() == "/tmp c/algo-1 False\n"  # noqa: S108 - the container's own

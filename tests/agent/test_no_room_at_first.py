@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 STARTS = """
 import os, sys
-from jupyter_smx.agent import opening, serve
+from jupyter_smx.agent import beginning, opening, serve
 def no_room(*_):
     number = int(sys.argv[3])
     raise OSError(number, os.strerror(number))
-setattr(*{"claim": (serve, "claim"), "word": (opening, "_write_agent_json")}[sys.argv[2]], no_room)
+setattr(*{"claim": (beginning, "claim"), "word": (opening, "_write_agent_json")}[sys.argv[2]], no_room)
 sys.exit(serve.main([sys.argv[1]]))
 """
 

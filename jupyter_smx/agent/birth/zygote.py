@@ -79,7 +79,8 @@ class Zygote:
             self.send({"event": "unfit", "module": spoilt_by, "reason": failed[spoilt_by], "loaded": imported.loaded})
             return False
         threads.look_ahead(self.begin["threads"])
-        gc.collect()
+        if imported.loaded:
+            gc.collect()  # of ours alone there is no garbage that is worth the time of a cold start
         gc.freeze()
         self.tasks = trial.task_count()
         self.send(dict(preload.report(imported), event="ready"))

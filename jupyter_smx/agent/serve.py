@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from typing import List, Optional
 
-from jupyter_smx.agent.birth.forerunner import Forerunner, spawn
+from jupyter_smx.agent.birth.forerunner import spawn
 from jupyter_smx.agent.system import environment
+
+TYPE_CHECKING = False  # see agent/birth/forerunner
+if TYPE_CHECKING:
+    from typing import List
+
+    from jupyter_smx.agent.birth.forerunner import Forerunner
 
 CONTAINED = "--contained"
 """The word of an engine whose hosts are containers, whose variables are the host's own."""
@@ -23,8 +27,10 @@ def _write_into(path: str) -> None:
 
 
 def _first_zygote(folder: str) -> Forerunner:
-    with contextlib.suppress(OSError):  # who may not write there is told so by what comes, in the container's own log
+    try:  # noqa: SIM105 - `contextlib` is one of what is not loaded yet
         _write_into(os.path.join(folder, "agent.log"))
+    except OSError:
+        pass  # who may not write there is told so by what comes, in the container's own log
     clean = environment.scrub(os.environ, os.environ.get(environment.MARKER, ""))
     return spawn(sys.argv[0], environment.for_zygote(clean, "/tmp"))  # noqa: S108 - the container's own
 
@@ -32,7 +38,7 @@ def _first_zygote(folder: str) -> Forerunner:
 def main(words: List[str]) -> int:
     """Serve the host of a folder: ``DIR [--ready-fd N] [--contained]``; gives the exit code."""
     try:
-        first: Optional[Forerunner] = _first_zygote(words[0]) if CONTAINED in words else None
+        first = _first_zygote(words[0]) if CONTAINED in words else None
         # To load the rest takes about as long as a zygote takes to come up: side by side they take half of it.
         from jupyter_smx.agent import beginning  # noqa: PLC0415 - as said
 

@@ -139,7 +139,7 @@ import sys
 from jupyter_smx.agent import serve
 
 def spawn(_entry, environment):
-    sys.exit(f'{environment["TMPDIR"]} {environment["JUPYTER_SMX_HOST"]} {"json" in sys.modules}')
+    sys.exit(f'{environment["TMPDIR"]} {environment["JUPYTER_SMX_HOST"]} {"socket" in sys.modules}')
 
 serve.spawn = spawn
 serve.main(sys.argv[1:])

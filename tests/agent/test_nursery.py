@@ -123,7 +123,7 @@ def test_a_zygote_that_came_up_before_the_rest_is_the_first_one_and_no_other_is_
     early = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
     nursery = Nursery(Loop(), str(tmp_path), {"entry": "/nothing/there", "start_method": "fork"}, {})
 
-    nursery.start([], Forerunner(early.pid, ours))
+    nursery.start([], Forerunner(early.pid, ours.detach()))
 
     told = wire.receive(theirs).header
     assert (told["entry"], told["modules"]) == ("/nothing/there", [])

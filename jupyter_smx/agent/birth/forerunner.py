@@ -1,18 +1,26 @@
-"""The process of a zygote before it is one: it starts up and waits to be told what it is for."""
+"""The process of a zygote before it is one: it starts up and waits to be told what it is for.
+
+In a container it is started before all else, so nothing is imported here, or by what this imports, that is not needed
+for that: `socket` and `typing` alone take as long as an interpreter without them needs to start.
+"""
 
 from __future__ import annotations
 
+import _socket
 import os
-import socket
 import sys
-from typing import Dict, NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict
 
 
-class Forerunner(NamedTuple):
-    """Its number, and the socket at which it waits; when that closes it leaves."""
+class Forerunner:
+    """Its number, and the descriptor of the socket at which it waits; when that closes it leaves."""
 
-    pid: int
-    control: socket.socket
+    def __init__(self, pid: int, control: int) -> None:
+        self.pid = pid
+        self.control = control
 
 
 def spawn(entry: str, environment: Dict[str, str]) -> Forerunner:
@@ -20,13 +28,11 @@ def spawn(entry: str, environment: Dict[str, str]) -> Forerunner:
 
     :raises OSError: no process can be started now.
     """
-    ours, theirs = socket.socketpair()
+    ours, theirs = _socket.socketpair()
     try:
-        theirs.set_inheritable(True)
+        os.set_inheritable(theirs.fileno(), True)
         words = [sys.executable, entry, "zygote", str(theirs.fileno())]
-        return Forerunner(os.posix_spawn(sys.executable, words, environment), ours)
-    except OSError:
-        ours.close()
-        raise
+        return Forerunner(os.posix_spawn(sys.executable, words, environment), ours.detach())
     finally:
+        ours.close()
         theirs.close()

@@ -118,9 +118,10 @@ class Zygote:
     @classmethod
     def start(cls, found: Forerunner, begin: Dict[str, Any], modules: List[str]) -> Zygote:
         """Tell a process that waits for it to be a zygote that imports these modules."""
+        control = socket.socket(fileno=found.control)
         with contextlib.suppress(OSError):  # of one that died at once its end tells
-            found.control.sendall(wire.encode(dict(begin, modules=modules)))
-        return cls(found.pid, found.control, modules)
+            control.sendall(wire.encode(dict(begin, modules=modules)))
+        return cls(found.pid, control, modules)
 
     def adopt(self, orphan: Child) -> None:
         """Let the child of a zygote that died end with the agent, as its own do."""

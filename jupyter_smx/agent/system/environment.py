@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Dict, Mapping
+
+TYPE_CHECKING = False  # see agent/birth/forerunner
+if TYPE_CHECKING:
+    from typing import Dict, Mapping
 
 MARKER = "JUPYTER_SMX_HOST"
 _SECRET_PREFIXES = ("JUPYTERHUB_", "JPY_", "JUPYTER_SMX_")

@@ -29,6 +29,7 @@ from nbclient import NotebookClient
 HERE = Path(__file__).resolve().parent
 DEMO = HERE.parent / ".demo"
 START_LIMIT = 60.0
+END_LIMIT = 20.0
 CELL_LIMIT = 300
 END_LIMIT = 60.0
 
@@ -91,6 +92,15 @@ class Server:
         except (urllib.error.URLError, ConnectionError):
             return False
         return True
+
+    def end(self) -> None:
+        """End the server; a thread that answered its last request may keep it for ever, and is not waited for."""
+        self.process.terminate()
+        try:
+            self.process.wait(END_LIMIT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
     def kernel(self) -> str:
         """Start a kernel as opening a notebook does, and give its id."""
@@ -195,8 +205,7 @@ def photograph(environment: dict[str, str]) -> None:
         address = f"http://127.0.0.1:{server.port}/lab/tree/quickstart.ipynb?token={server.token}"
         picture.take(address, environment, DEMO / "jupyterlab.png")
     finally:
-        server.process.terminate()
-        server.process.wait(30)
+        server.end()
     print("  .demo/jupyterlab.png (make picture puts it where the README shows it)")
 
 
@@ -236,9 +245,7 @@ def main() -> None:
         print("4. A picture of JupyterLab")
         photograph(environment)
     finally:
-        if server.process.poll() is None:
-            server.process.terminate()
-            server.process.wait(30)
+        server.end()
         clean_up(environment)
     print("Done. The executed notebook, the records and the artefacts are in .demo/.")
 

@@ -29,7 +29,6 @@ from nbclient import NotebookClient
 HERE = Path(__file__).resolve().parent
 DEMO = HERE.parent / ".demo"
 START_LIMIT = 60.0
-END_LIMIT = 20.0
 CELL_LIMIT = 300
 END_LIMIT = 60.0
 

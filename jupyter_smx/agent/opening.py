@@ -123,6 +123,6 @@ def serve(
     host.nursery.start(list(config.preload), forerunner)
     host.packages.read_ahead()
     host.watch_deadline()
-    gc.freeze()
+    gc.freeze()  # what was loaded until now stays; only what jobs leave is worth a look
     gc.enable()
     host.loop.run()

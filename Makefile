@@ -42,11 +42,13 @@ lab: build ## open the same notebook in JupyterLab
 
 # Real processes on a shared machine are too slow now and then: CI gives each test a second chance, and lists who took it.
 AGAIN := $(if $(CI),--reruns 1 -raR)
+# Most of a test's time it waits for processes. A file's tests stay together, for some share what takes long to start.
+SIDE_BY_SIDE := -n 2 --dist loadfile
 
 test: test-py test-js test-ui ## run every test
 
 test-py: build openmpi java docker.io podman rootless
-	$(VENV)/bin/python -m pytest $(AGAIN)
+	$(VENV)/bin/python -m pytest $(SIDE_BY_SIDE) $(AGAIN)
 
 # Large packages that some tests run with; else the first of these tests installs them.
 packages: $(STAMP)

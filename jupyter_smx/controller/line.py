@@ -104,6 +104,10 @@ class Line:
         names = _names(job)
         return [other for other in self._jobs.values() if not set(other.spec.after).isdisjoint(names)]
 
+    def __len__(self) -> int:
+        """Count the jobs that wait for hosts."""
+        return sum(map(len, self._queues.values()))
+
     def engines(self) -> list[str]:
         """Name the engines for which somebody stands in line."""
         return [engine for engine, queue in self._queues.items() if len(queue)]

@@ -164,6 +164,18 @@ class Listener(ABC):
             self._drop_trail(job.id)
         self.room_made()
 
+    def trail_of(self, job_id: str) -> Trail | None:
+        """Give what is known of a job on its hosts now."""
+        return self._trails.get(job_id)
+
+    def host_refused(self, job: Job, host: str, reason: str) -> None:
+        """End a job on a host that would refuse it for ever."""
+        self._host_ended(job.id, host, {"cause": "refused", "failure": reason})
+
+    def host_failed(self, job: Job, host: str, reason: str) -> None:
+        """End a job on a host by a fault of ours."""
+        self._host_ended(job.id, host, {"cause": "host", "failure": reason})
+
     def cluster_silent(self, cluster: Cluster, error: UnavailableError) -> None:
         """Say on a job's record why nothing is heard of it, and what to do; taken back when its hosts answer."""
         job = self.books.jobs.get(cluster.job)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.agent.wire import VERSION
 from jupyter_smx.controller import abilities
+from jupyter_smx.controller.crowd import Crowd
 from jupyter_smx.controller.dispatch import Dispatcher
 from jupyter_smx.controller.fencing import FencedError, alone
 from jupyter_smx.controller.fleet import Fleet
@@ -69,6 +70,7 @@ class Reconciler(Listener):
         self.preparation = Preparation(books, environments, engine_of, self, user)
         self.dispatcher = Dispatcher(books, agents, engine_of, self)
         self.goals = Goals(books, engine_of, self.step, self._is_ending)
+        self._crowd = Crowd(books.steady, self._call_the_line)
         self.ended = asyncio.Event()
         self._engine_of = engine_of
         self._new_id = new_id
@@ -98,6 +100,7 @@ class Reconciler(Listener):
         :raises ValidationError, ResourceLimitError: nothing was written.
         """
         self.books.heed_the_clock()
+        self._crowd.wish_came()
         limits = self.books.limits
         if len(self.books.jobs) >= limits.max_jobs_queued:
             raise admission.queue_full(limits)
@@ -190,7 +193,7 @@ class Reconciler(Listener):
                 raise
 
     def room_made(self) -> None:
-        """Look at the jobs that wait for others, then place those in the line until one has to stay in it."""
+        """Look at the jobs that wait for others, then call those in the line until one has to stay in it."""
         ended = True
         while ended:
             # What ends here may end others: a chain of jobs is walked to its last one.
@@ -201,6 +204,11 @@ class Reconciler(Listener):
         for pool in array_pools.kept_in_vain(self.books.clusters.values(), self.books.line.awaits_hosts):
             self.books.release_pool(pool, "Every task of its array has begun.")
             self.fleet.step(pool.id)
+        self._call_the_line()
+
+    def _call_the_line(self) -> None:
+        if self._crowd.puts_off(len(self.books.line)):
+            return
         for engine in self.books.line.engines():
             while head := self.books.line.head(engine):
                 self._step_alone(self.books.jobs[head])
@@ -302,18 +310,6 @@ class Reconciler(Listener):
         if job.spec.channels or job.spec.checkpoint:
             self._downloading(job)
 
-    def trail_of(self, job_id: str) -> Trail | None:
-        """Give what is known of a job on its hosts now."""
-        return self._trails.get(job_id)
-
-    def host_refused(self, job: Job, host: str, reason: str) -> None:
-        """End a job on a host that would refuse it for ever."""
-        self._host_ended(job.id, host, {"cause": "refused", "failure": reason})
-
-    def host_failed(self, job: Job, host: str, reason: str) -> None:
-        """End a job on a host by a fault of ours."""
-        self._host_ended(job.id, host, {"cause": "host", "failure": reason})
-
     def _send_stop(self, job: Job) -> None:
         trail = self._trail(job)
         trail.stop_sent = True
@@ -392,6 +388,7 @@ class Reconciler(Listener):
 
     def close(self) -> None:
         """Stop acting; jobs and hosts live on and a new controller finds them."""
+        self._crowd.close()
         self.fleet.close()
         self.preparation.close()
         self.dispatcher.close()

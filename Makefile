@@ -42,8 +42,8 @@ lab: build ## open the same notebook in JupyterLab
 
 # Real processes on a shared machine are too slow now and then: CI gives each test a second chance, and lists who took it.
 AGAIN := $(if $(CI),--reruns 1 -raR)
-# Most of a test's time it waits for processes. tests/conftest.py says which stay together.
-SIDE_BY_SIDE := -n 2 --dist loadgroup
+# Most of a test's time it waits for processes. A file's tests stay together, for some share what takes long to start.
+SIDE_BY_SIDE := -n 2 --dist loadfile
 
 test: test-py test-js test-ui ## run every test
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 RUN = "JUPYTER_SMX_TEST_RUN"
 """Environment variable that all processes of this test run inherit, so that two runs on one machine never mix."""
-_DAEMON = {"docker_daemon", "own_dockerd"}
-"""Fixtures that give a daemon whose folder belongs to this checkout: one process of tests may have it at a time."""
 
 
 pytest.register_assert_rewrite("jupyter_smx.testing.groups")
@@ -31,15 +29,6 @@ def pytest_configure() -> None:
     # A shell ignores Ctrl-C for what it runs in the background, and all that the tests start would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ[RUN] = f"{os.getpid()}-{secrets.token_hex(4)}"
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep together, where tests run side by side, what a file shares and all that shares this checkout's daemon."""
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
-    containers = {item.path for item in items if _DAEMON & set(getattr(item, "fixturenames", ()))}
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("docker" if item.path in containers else item.path.name))
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """Fixtures of tests that need Docker: ``docker`` for a test, ``docker_daemon`` for what lives longer, ``own_dockerd``.
 
-The daemon is the one that answers at ``DOCKER_HOST`` or at the usual socket; where none does, one of our own that lives
-as long as the session, with a network of its own, so that this machine's is left as it is. The images of
-:mod:`jupyter_smx.testing.docker_images` are in it. Where there can be no daemon, tests are skipped with the reason, and
-fail in CI.
+The daemon is the one that answers at ``DOCKER_HOST``, at the usual socket, or that ``make dockerd`` started; where none
+does, one of our own that lives as long as the session, with a network of its own, so that this machine's is left as it
+is. Processes that run tests side by side start one each. The images of :mod:`jupyter_smx.testing.docker_images` are in
+it. Where there can be no daemon, tests are skipped with the reason, and fail in CI.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from docker import DockerClient
 
@@ -35,11 +36,15 @@ LABEL = "jupyter-smx."
 
 @dataclass(frozen=True)
 class Docker:
-    """A daemon, past every engine: where it answers, a client of it, and whether all that is in it is the tests'."""
+    """A daemon, past every engine: where it answers, a client of it, and whether all that is in it is the tests'.
+
+    ``pid`` is the process whose network is the daemon's own; 0 where that is this machine's.
+    """
 
     host: str
     client: DockerClient
     ours: bool
+    pid: int = 0
 
     def holds(self) -> dict[str, str]:
         """Give what is in it, by id, in words: all in a daemon of our own, elsewhere what carries our labels."""
@@ -65,33 +70,38 @@ class Docker:
             self.client.api.remove_volume(key, force=True)
 
 
+def place() -> Path:
+    """Give the folder of the daemons that this process of tests starts; another one would end them under it."""
+    return dockerd.place() / os.environ.get("PYTEST_XDIST_WORKER", "tests")
+
+
 def missing(why: str) -> NoReturn:
     """Skip a test that needs what is not there; in CI it is no excuse."""
     needed = os.environ.get("CI") and sys.platform == "linux"
     raise (pytest.fail if needed else pytest.skip).Exception(f"This needs a Docker daemon. {why}")
 
 
-def connect(host: str, *, ours: bool, images: Sequence[Image] = docker_images.IMAGES) -> Docker:
+def connect(host: str, *, ours: bool, pid: int = 0, images: Sequence[Image] = docker_images.IMAGES) -> Docker:
     """Talk to a daemon, and put images into it: those that are asked for, since each costs a new daemon its time."""
     from docker import DockerClient  # noqa: PLC0415 - a heavy client, which most tests do not need
 
     client = DockerClient(base_url=host, timeout=60)
     docker_images.load(client, images)
-    return Docker(host, client, ours)
+    return Docker(host, client, ours, pid)
 
 
 @pytest.fixture(scope="session")
 def docker_daemon() -> Iterator[Docker]:
     """Give the daemon of this session, at which ``DOCKER_HOST`` points as well."""
-    host, own = dockerd.find(), Dockerd(dockerd.place(), apart=True)
-    ours = host in {"", own.host}
+    host, own = dockerd.find(), Dockerd(place(), apart=True)
+    ours = host in {"", Dockerd(dockerd.place()).host}
     if not host:
         why = dockerd.hindrance()
         if why:
             missing(why)
         own.start(tied=True)
     try:
-        found = connect(host or own.host, ours=ours)
+        found = connect(host or own.host, ours=ours, pid=0 if host else own.pid())
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("DOCKER_HOST", found.host)
             yield found
@@ -126,7 +136,7 @@ def own_dockerd() -> Iterator[Dockerd]:
     why = dockerd.hindrance()
     if why:
         missing(why)
-    daemon = Dockerd(dockerd.place() / "second", apart=True)
+    daemon = Dockerd(place() / "second", apart=True)
     daemon.start(tied=True)
     try:
         yield daemon

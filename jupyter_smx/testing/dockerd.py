@@ -22,7 +22,7 @@ from jupyter_smx.testing import side_doors
 from jupyter_smx.testing.eventually import eventually_blocking
 
 USUAL = "unix:///var/run/docker.sock"
-_LONGEST = 60
+_LONGEST = 54
 """Bytes of a folder's path, so that no unix socket below it comes near the 107 that a path of one may have."""
 _PLAIN = re.compile(r"[A-Za-z0-9/._-]+")
 _ROOT = Path(__file__).parents[2]

@@ -28,7 +28,7 @@ import pytest
 
 from jupyter_smx.testing import docker_images
 from jupyter_smx.testing.docker_fixtures import missing
-from jupyter_smx.testing.dockerd import Dockerd, path, place
+from jupyter_smx.testing.dockerd import path
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Registry:
         self._folder = folder
         self.docker = docker
         # Whoever uses this machine's own daemon reaches it on this machine's own loopback.
-        self._pid = Dockerd(place()).pid() if docker.ours else 0
+        self._pid = docker.pid
         self._programs: list[subprocess.Popen[bytes]] = []
         (folder / "people").write_text(_LINE)
         people = {"auth": {"htpasswd": {"realm": "test", "path": os.fspath(folder / "people")}}}

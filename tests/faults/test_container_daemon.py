@@ -32,7 +32,7 @@ def daemon() -> Iterator[Dockerd]:
     why = dockerd.hindrance()
     if why:
         docker_fixtures.missing(why)
-    own = Dockerd(dockerd.place() / "third", apart=True)
+    own = Dockerd(docker_fixtures.place() / "third", apart=True)
     images = [docker_images.PYTHON]
     with mounted(own.folder, ROOM + (2 * docker_images.size(images) >> 20), "0711"):
         own.start(tied=True)

@@ -75,3 +75,24 @@ def test_what_a_controller_found_and_brought_here_is_in_the_channel_under_its_na
         "deep/all/part.csv": "tue/part.csv",
         "deep/all/deep/part.csv": "tue/deep/part.csv",
     }
+
+
+@pytest.mark.parametrize("is_deep", [False, True])
+def test_shares_of_a_channel_are_all_of_it_also_behind_two_links_to_one_folder(tmp_path: Path, *, is_deep: bool) -> None:
+    pool, train = tmp_path / "pool", tmp_path / "data" / "train"
+    for folder in (pool, train / "a", train / "b"):
+        folder.mkdir(parents=True)
+    for name in ("1.jpg", "2.jpg"):
+        (pool / name).write_text(name)
+    (train / "a" / "own.jpg").write_text("")
+    (train / "b" / "back").symlink_to(train)  # a loop, which ends where it began
+    for name in ("a", "b"):
+        (train / name / "x").symlink_to(pool)
+    pairs = channel.entries({"name": "train", "source": str(tmp_path / "data" if is_deep else train)})
+    shares = [channel.part(pairs, {"turn": turn, "count": 2}) for turn in range(2)]
+    found = sorted(name for share in shares for name, _ in share)
+    above = "train/" if is_deep else ""
+    expected = [f"{above}{name}" for name in ("a/own.jpg", "a/x/1.jpg", "a/x/2.jpg", "b/x/1.jpg", "b/x/2.jpg")]
+    assert set(expected) <= set(found)
+    assert len(found) == len(set(found))
+    assert all(name in expected or "/back/" in name for name in found)

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import os
 import time
-from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, TypeVar, Union
+from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, TypeVar, Union
 
 LISTED = 100_000
 """Files that are listed at most; beyond it nothing is said, for a look at each would keep the job waiting."""
@@ -47,25 +47,33 @@ class TooManyError(Exception):
 
 
 def files(folder: str, most: float = LISTED) -> Iterator[File]:
-    """Walk through a channel in the order of names; links are followed, each folder once.
+    """Walk through a channel in the order of names; links are followed, but none back to a folder that it lies in.
 
     :raises TooManyError: more than ``most`` files.
+    :raises OSError: a folder that cannot be read.
     """
-    count = 0
-    seen: Set[Tuple[int, int]] = set()
-    for top, folders, names in os.walk(folder, followlinks=True):
-        own = os.stat(top)
-        if (own.st_dev, own.st_ino) in seen:
-            folders[:] = []
-            continue
-        seen.add((own.st_dev, own.st_ino))
-        folders.sort()
-        for name in sorted(names):
-            count += 1
-            if count > most:
-                raise TooManyError
-            path = os.path.join(top, name)
-            yield look(os.path.relpath(path, folder), path)
+    for count, path in enumerate(_walk(folder, ()), start=1):
+        if count > most:
+            raise TooManyError
+        yield look(os.path.relpath(path, folder), path)
+
+
+def _walk(folder: str, above: Tuple[Tuple[int, int], ...]) -> Iterator[str]:
+    """Give the paths of files, those of a folder before those of folders in it."""
+    own = os.stat(folder)
+    me = (own.st_dev, own.st_ino)
+    if me in above:
+        return
+    folders: List[str] = []
+    with os.scandir(folder) as entries:
+        inside = sorted(entries, key=lambda entry: entry.name)
+    for entry in inside:
+        if entry.is_dir():
+            folders.append(entry.path)
+        else:
+            yield entry.path
+    for path in folders:
+        yield from _walk(path, (*above, me))
 
 
 def look(name: str, path: str) -> File:

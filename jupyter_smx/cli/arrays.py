@@ -26,7 +26,7 @@ def hand_in(spec: JobSpec, grid: Grid, desk: Desk, *, detach: bool) -> int:
     if detach:
         desk.output.show(made, made.name)
         return exits.DONE
-    array = JobArray(made, desk.client, lambda record: _attached(record, desk))
+    array = JobArray(made, desk.client, lambda record: _attached(record, desk), _nobody)
     desk.output.say(f"{made.name}: {made.size} tasks, {made.title}.")
     code = exits.DONE
     try:
@@ -40,6 +40,10 @@ def hand_in(spec: JobSpec, grid: Grid, desk: Desk, *, detach: bool) -> int:
     if desk.output.json:
         desk.output.show(desk.client.array(made.id), "")
     return code
+
+
+def _nobody(_: JobArray) -> None:
+    """Watch nothing: a terminal asks by itself."""
 
 
 def _attached(record: Record, desk: Desk) -> Job:

@@ -42,7 +42,7 @@ def _run(found: Namespace, desk: Desk) -> int:
         )
     ask = desk.client.pool_shell if found.pool else desk.client.shell
     command = ask(found.pool or found.job, found.host)
-    if found.json:
+    if desk.output.json:
         desk.output.show({"command": command}, shlex.join(command))
         return exits.DONE
     desk.client.close()

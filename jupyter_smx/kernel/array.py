@@ -36,18 +36,24 @@ Nobody waits for it where none of them is left, nor longer than was asked for.""
 
 
 class JobArray:
-    """Tasks by index, as jobs. ``calls`` says of each task what was called; without it the tasks are no calls."""
+    """Tasks by index, as jobs.
+
+    ``watch`` has the array told of news until all have their verdict. ``calls`` says of each task what was called;
+    without it the tasks are no calls.
+    """
 
     def __init__(
         self,
         summary: ArraySummary,
         client: Client,
         attach: Callable[[Any], Job],
+        watch: Callable[[JobArray], object],
         calls: Sequence[str] = (),
     ) -> None:
         self._summary = summary
         self._client = client
         self._attach = attach
+        self._watch = watch
         self._calls = calls
         self._tasks: dict[int, JobSummary] = {}
         self._gone: set[int] = set()
@@ -125,6 +131,11 @@ class JobArray:
         """Call ``listener`` at each change, in the thread that learns of it."""
         with self._lock:
             self._listeners.append(listener)
+
+    def listen_no_more(self, listener: Callable[[JobArray], None]) -> None:
+        """Call ``listener`` no more."""
+        with self._lock:
+            self._listeners.remove(listener)
 
     def ended(self) -> bool:
         """Say whether every task is known to have its verdict."""
@@ -209,10 +220,27 @@ class JobArray:
         return [_row(task) for task in self.refresh().tasks]
 
     def __await__(self) -> Generator[Any, None, list[Any]]:
-        """Wait without blocking the event loop; gives what :meth:`results` gives."""
+        """Wait without blocking the event loop; gives what :meth:`results` gives. Who is cancelled ends the waiting."""
+        return self._wait_async().__await__()
+
+    async def _wait_async(self) -> list[Any]:
         import asyncio  # noqa: PLC0415 - a kernel has it loaded, a terminal need not wait for it
 
-        return asyncio.to_thread(self.results).__await__()
+        loop = asyncio.get_running_loop()
+        decided = asyncio.Event()
+
+        def tell(_: JobArray) -> None:
+            if self._is_decided() and not loop.is_closed():
+                loop.call_soon_threadsafe(decided.set)
+
+        self.listen(tell)
+        try:
+            # No thread waits meanwhile: the event loop has few, and a thread cannot be cancelled.
+            await asyncio.to_thread(self._watch, self)
+            await decided.wait()
+        finally:
+            self.listen_no_more(tell)
+        return await asyncio.to_thread(self.results)
 
     def __repr__(self) -> str:
         """Say how many tasks are where, as far as is known."""
@@ -238,6 +266,10 @@ class JobArray:
     def _ended(self) -> dict[int, JobSummary]:
         with self._lock:
             return {index: task for index, task in self._tasks.items() if is_final(task.secondary_status)}
+
+    def _is_decided(self) -> bool:
+        """Say whether it is known what :meth:`results` gives or raises."""
+        return self.ended() or any(task.status is not Status.COMPLETED for task in self._ended().values())
 
     def _ends(self, timeout: float | None) -> Iterator[tuple[int, JobSummary]]:
         """Give each task and its index once, when it has its verdict."""

@@ -46,7 +46,8 @@ def submit_array(
     :raises SmxError: the controller refuses one of them; nothing was created.
     """
     summary = session.client.submit_array(os.urandom(16).hex(), spec, tasks, title=title, max_concurrent=max_concurrent)
-    made = JobArray(summary, session.client, session.attach, calls)
+    watch = session.watcher.watch_array_again
+    made = JobArray(summary, session.client, session.attach, watch, calls)
     session.last = made
     session.screen.show(array_card_of(summary, (), time.time()))
     made.listen(_Artist(session).draw)

@@ -71,7 +71,7 @@ def array(ref: str) -> JobArray:
     """
     session = current()
     detail = session.client.array(ref)
-    found = JobArray(detail, session.client, session.attach)
+    found = JobArray(detail, session.client, session.attach, session.watcher.watch_array_again)
     found.take(detail)
     return found
 

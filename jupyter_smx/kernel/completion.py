@@ -22,7 +22,7 @@ _NEWEST = 50
 
 _PAIR = 2
 
-_FLAGS = {"logs": ("-f", log_words.TAIL, log_words.HOST), "events": ("-f",)}
+_FLAGS = {"logs": ("-f", log_words.TAIL, log_words.HOST, log_words.STREAMS), "events": ("-f",)}
 _WITH_VALUES = (log_words.TAIL, log_words.HOST)
 
 
@@ -47,7 +47,7 @@ def _arguments(before: list[str]) -> Iterable[str]:
         return flags
     if name in ("extend", "release"):
         return asked(lambda client: [pool.name for pool in client.pools()])
-    if name == "stop":
+    if name in ("stop", "interrupt"):
         return asked(lambda client: [job.name for job in client.jobs(_NEWEST) if not job.ended_at])
     if name in ("logs", "why", "cost", "advice", "diff", "provenance", "rerun", "export", "describe", "events"):
         return [*flags, *asked(lambda client: [job.name for job in client.jobs(_NEWEST)])]

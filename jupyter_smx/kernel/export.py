@@ -22,7 +22,7 @@ from jupyter_smx.kernel.payload import contents
 from jupyter_smx.kernel.rerun import kept_source
 from jupyter_smx.kernel.sagemaker_call import decoded, program, words_of
 from jupyter_smx.kernel.sizes import size_words
-from jupyter_smx.kernel.there import refused_there
+from jupyter_smx.kernel.there import is_installed, refused_there
 from jupyter_smx.model import secret
 from jupyter_smx.model.channel import input_folder
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, ValidationError
@@ -158,10 +158,11 @@ class Export:
         requirements = self._requirements()
         self._json("hyperparameters.json", decoded(self._job.spec.of_sdk_2()))
         self._about()
+        beside = self._beside(requirements)
         if is_driven(self._job):
-            self._for_drivers(started, requirements)
+            self._text(model_trainer.NAME, model_trainer.trainer(self._one, started, requirements=beside))
         needs = bool(requirements) and not (self._code / REQUIREMENTS).exists()
-        self._calls(started, alone=alone and started == script, requirements=needs)
+        self._calls(started, alone=alone and started == script and not beside, requirements=needs)
         self._text("README.md", self._readme(self._by_hand(started)))
 
     def _about(self) -> None:
@@ -175,12 +176,14 @@ class Export:
             self._job, _ran(self._job), files_of(self._job), by_hand, self._notes, refused_there(self._job.spec)
         )
 
-    def _for_drivers(self, script: str, requirements: list[str]) -> None:
-        """Write the call of SDK 3, whose drivers look for what is required beside the script."""
+    def _beside(self, requirements: list[str]) -> bool:
+        """Put what is required beside the script, where the call looks for it there, and say whether it finds it."""
         there = self._code / REQUIREMENTS
+        if not (is_driven(self._job) or is_installed(self._job.spec)):
+            return False
         if requirements and not there.exists():
             shutil.copyfile(self._folder / REQUIREMENTS, there)
-        self._text(model_trainer.NAME, model_trainer.trainer(self._one, script, requirements=there.exists()))
+        return there.exists()
 
     def _text(self, name: str, text: str) -> None:
         (self._folder / name).write_text(text, encoding="utf-8")

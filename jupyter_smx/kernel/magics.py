@@ -16,7 +16,8 @@ from jupyter_smx.kernel.completion import complete_option, complete_subcommand
 from jupyter_smx.kernel.defaults import Defaults
 from jupyter_smx.kernel.functions import finish
 from jupyter_smx.kernel.handle import Job
-from jupyter_smx.kernel.line import join_continuations
+from jupyter_smx.kernel.line import join_continuations, plain, split
+from jupyter_smx.kernel.lookup import looked_up
 from jupyter_smx.kernel.options import manual, parse
 from jupyter_smx.kernel.order import ids_of
 from jupyter_smx.kernel.page import plan_page
@@ -77,12 +78,13 @@ class SmxMagics(Magics, Defaults):
     @_one_sentence
     def smx(self, line: str) -> None:  # noqa: D102 - its docstring is the manual, set below
         session = self._session
-        commands.run(line.split(), commands.Desk(session.client, self._show, self._refer, self._again, self))
+        words = [plain(word) for word in split(line)]
+        commands.run(words, commands.Desk(session.client, self._show, self._refer, self._again, self))
 
     def _run(self, kind: Kind, line: str, cell: str, submitted_at: float) -> None:
         line, code, lines_before = join_continuations(line, cell)
-        options = parse(kind, line, self.chosen())
         session = self._session
+        options = looked_up(parse(kind, line, self.chosen()), session.namespace)
         if options.help:
             session.screen.page(manual(kind), f"<pre>{manual(kind)}</pre>")
             return

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.kernel.sagemaker_call import (
     HEAD,
-    LONGEST_KEEP_ALIVE,
     call_of,
     checkpoint_uri,
     has_uploads,
     helps,
     is_heterogeneous,
+    kept_warm,
     quoted,
     rows,
     type_of,
@@ -123,9 +123,7 @@ def _compute(used: set[str], spec: JobSpec) -> str:
         return _made(used, "Compute", [("instance_groups", f"[\n{groups}            ]"), *spot])
     only = spec.instance_groups[0]
     found = [("instance_type", type_of(only.instance_type)), ("instance_count", str(only.instance_count))]
-    if spec.keep_alive:
-        found.append(("keep_alive_period_in_seconds", str(min(spec.keep_alive, LONGEST_KEEP_ALIVE))))
-    return _made(used, "Compute", [*found, *spot])
+    return _made(used, "Compute", [*found, *kept_warm(spec), *spot])
 
 
 def _group(used: set[str], name: str, instance_type: str, count: int) -> str:

@@ -293,7 +293,7 @@ def gather(found: Mapping[str, list[str] | bool | None]) -> Options:
 
     :raises ValidationError: an option that takes one value and stands twice.
     """
-    values = {name: value for name, value in found.items() if value is not None and name in _ROWS}
+    values = {name: value for name, value in found.items() if value is not None and name in ROWS}
     return msgspec.convert({name: _collapse(name, value) for name, value in values.items()}, Options)
 
 
@@ -301,7 +301,7 @@ def _dest(option: Option) -> str:
     return option.dest or option.spellings[-1].removeprefix("--").replace("-", "_")
 
 
-_ROWS = {_dest(option): option for option in TABLE}
+ROWS = {_dest(option): option for option in TABLE}
 _LISTS = frozenset({"send", "receive", "after"})
 
 
@@ -309,7 +309,7 @@ def _collapse(name: str, value: list[str] | bool) -> object:
     """Turn what argparse collected into a field: a tuple where the option repeats, else the only value."""
     if isinstance(value, bool):
         return value
-    option = _ROWS[name]
+    option = ROWS[name]
     if name in _LISTS:
         return tuple(part.strip() for word in value for part in plain(word).split(",") if part.strip())
     if option.many:
@@ -322,7 +322,7 @@ def _collapse(name: str, value: list[str] | bool) -> object:
             rule="It takes one value.",
             cure="Drop one.",
         )
-    return plain(value[0])
+    return value[0]
 
 
 def _check_spellings(magic: str, words: list[str]) -> None:

@@ -227,9 +227,14 @@ def _training_hosts(spec: JobSpec) -> Arguments:
         return [("instance_groups", f"[\n{groups}        ]")]
     only = spec.instance_groups[0]
     found = [("instance_type", type_of(only.instance_type)), ("instance_count", str(only.instance_count))]
-    if spec.keep_alive:
-        found.append(("keep_alive_period_in_seconds", str(min(spec.keep_alive, LONGEST_KEEP_ALIVE))))
-    return found
+    return [*found, *kept_warm(spec)]
+
+
+def kept_warm(spec: JobSpec) -> Arguments:
+    """Write how long hosts are kept; SageMaker has warm pools of hosts of one kind, and none of spot hosts."""
+    if not spec.keep_alive or spec.spot or is_heterogeneous(spec):
+        return []
+    return [("keep_alive_period_in_seconds", str(min(spec.keep_alive, LONGEST_KEEP_ALIVE)))]
 
 
 def helps(group: InstanceGroup) -> str:

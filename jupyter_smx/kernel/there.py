@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from jupyter_smx.kernel.sagemaker_call import interpreter_of, words_of
+from jupyter_smx.kernel.sagemaker_call import interpreter_of, kept_warm, words_of
+from jupyter_smx.model.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +29,16 @@ def refused_there(spec: JobSpec) -> Iterator[str]:
     if spec.image and not _ECR.fullmatch(spec.image):
         yield f"It ran in the image `{spec.image}`. SageMaker takes those of Amazon ECR: push it there, and name that."
     yield from _variables(spec)
+    if spec.kind == "train" and spec.keep_alive and not kept_warm(spec):
+        whose = "spot instances" if spec.spot else "instance groups"
+        yield f"It kept its hosts warm. SageMaker has no warm pools of {whose}: the call asks for none."
     if spec.kind == "process":
         yield from _words(spec)
+        if spec.requirements and not is_installed(spec):
+            yield (
+                f"It asked for {listed(spec.requirements)}. SageMaker's Spark processors install nothing: take an "
+                "image that has them."
+            )
         if not interpreter_of(spec):
             yield (
                 f"`{spec.entry_point}` is a program, and SageMaker's processors start scripts by an interpreter: start "
@@ -46,6 +55,11 @@ def refused_there(spec: JobSpec) -> Iterator[str]:
             "script gets other words, variables and folders. `model_trainer.py`, a call of SDK 3's `ModelTrainer`, "
             "shows it the same."
         )
+
+
+def is_installed(spec: JobSpec) -> bool:
+    """Say whether a processor is to install what a job asked for, which it does from beside the script."""
+    return spec.kind == "process" and bool(spec.requirements) and spec.distribution is None
 
 
 def _variables(spec: JobSpec) -> Iterator[str]:

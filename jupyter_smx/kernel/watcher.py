@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx.model.errors import ResourceNotFoundError, SmxError
+from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError
 from jupyter_smx.model.status import is_final
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ class Watcher:
         self._client = client
         self._lock = threading.Lock()
         self._open: dict[str, list[Job]] = {}
-        self._arrays: dict[str, JobArray] = {}
+        self._arrays: dict[int, JobArray] = {}
+        """By identity: several handles of one array are all told."""
         self._news: dict[str, JobSummary] = {}
         self._drawn: dict[str, float] = {}
         self._passed: dict[str, JobSummary] = {}
@@ -86,13 +87,25 @@ class Watcher:
             self._catch_up(partial(self._look, job.id))
 
     def watch_array(self, array: JobArray) -> None:
-        """Follow all tasks of an array until their verdicts."""
+        """Follow all tasks of an array that is new until their verdicts."""
         with self._lock:
-            self._arrays.setdefault(array.id, array)
+            self._arrays[id(array)] = array
             missed = any(task.array and task.array.id == array.id for task in self._passed.values())
             self._begin()
         if missed:
             self._catch_up(array.refresh)
+
+    def watch_array_again(self, array: JobArray) -> None:
+        """Follow all tasks of an array of which news may have been missed until their verdicts.
+
+        :raises ResourceNotFoundError: somebody deleted it.
+        """
+        with self._lock:
+            self._arrays[id(array)] = array
+            self._begin()
+        with suppress(UnavailableError):  # the thread looks at everything when the controller is back
+            array.refresh()
+        array.told()
 
     def news(self, job_id: str) -> JobSummary | None:
         """Give what was last said of an open job beside its record: progress, expected end, place in the queue."""
@@ -237,7 +250,7 @@ class Watcher:
             _log.exception("A callback of %s failed", array.name)
         if gone or array.ended():
             with self._lock:
-                self._arrays.pop(array.id, None)
+                self._arrays.pop(id(array), None)
 
     def _glance(self, job_id: str, handles: list[Job]) -> None:
         """Let the card show how far the job is; its record is as it was."""

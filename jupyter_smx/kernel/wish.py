@@ -218,6 +218,8 @@ class Wish(Struct, frozen=True, kw_only=True):
 def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], folder: Path) -> Wish:
     """Read the words of a magic's line; ``{expr}`` is looked up in ``namespace`` and never evaluated.
 
+    In options that take one value it has been looked up (:mod:`jupyter_smx.kernel.lookup`).
+
     :raises ValidationError: a word that is not what its option takes.
     """
 
@@ -264,7 +266,8 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
 def _hyperparameters(words: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, Any]:
     pairs = (fields.pair(word, "--hp", "NAME=VALUE") for word in words)
     given = fields.once(pairs, "--hp", "hyperparameters")
-    return {name: value_of(word, namespace, f"--hp {name}") for name, word in given.items()}
+    named = {text_of(name, namespace, "--hp"): word for name, word in given.items()}
+    return {name: value_of(word, namespace, f"--hp {name}") for name, word in named.items()}
 
 
 def check_identifier(name: str, option: str) -> str:

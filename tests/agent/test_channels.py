@@ -78,7 +78,9 @@ def test_what_a_controller_found_and_brought_here_is_in_the_channel_under_its_na
 
 
 @pytest.mark.parametrize("is_deep", [False, True])
-def test_shares_of_a_channel_are_all_of_it_also_behind_two_links_to_one_folder(tmp_path: Path, *, is_deep: bool) -> None:
+def test_shares_of_a_channel_are_all_of_it_also_behind_two_links_to_one_folder(
+    tmp_path: Path, *, is_deep: bool
+) -> None:
     pool, train = tmp_path / "pool", tmp_path / "data" / "train"
     for folder in (pool, train / "a", train / "b"):
         folder.mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ def test_a_shell_is_where_the_job_has_its_files_and_gives_its_own_exit_code(term
 
 def test_with_json_the_command_is_said_and_not_started(terminal: Terminal) -> None:
     command = terminal.document("shell", "first", "--host", "algo-1")["command"]
+    before = terminal.run("--json", "shell", "first", "--host", "algo-1")
+    assert json.loads(before.stdout)["command"] == command
     assert command[-2] == "-c"
     assert 'exec "${SHELL:-sh}"' in command[-1]
 

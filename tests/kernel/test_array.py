@@ -126,7 +126,7 @@ def test_who_waits_closes_no_connection_that_others_share(controller: ScriptedCo
     client = Client(launch.socket_path(), controller.start)
     summary = client.submit_array("ab" * 16, JobSpec(kind="train", source="pass", base_name="grid"), [TaskWish()])
     controller.end(task_id(summary.id, 0))
-    JobArray(summary, client, lambda record: record).wait(20)
+    JobArray(summary, client, lambda record: record, lambda _: None).wait(20)
     client.greet()
     assert controller.connections == 1
     client.close()
@@ -219,6 +219,40 @@ async def test_an_array_can_be_awaited(controller: ScriptedController, tmp_path:
     for index in range(2):
         complete(controller, tmp_path, array, index, index)
     assert await array == [0, 1]
+
+
+@pytest.mark.usefixtures("shell")
+async def test_who_gives_up_waiting_for_an_array_leaves_no_thread_behind(
+    controller: ScriptedController, tmp_path: Path
+) -> None:
+    made = await asyncio.to_thread(smx.map, double, [1, 2])
+    again = await asyncio.to_thread(smx.array, made.id)
+    for array in (made, again) * 20:  # more than an event loop has threads
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(array, 0.01)
+    assert await asyncio.wait_for(asyncio.to_thread(len, again), 5.0) == 2
+    waiting = [asyncio.ensure_future(_results(array)) for array in (made, again)]
+    await asyncio.sleep(0)
+    for index in range(2):
+        await asyncio.to_thread(complete, controller, tmp_path, made, index, index)
+    results, brought = await asyncio.wait_for(asyncio.gather(*waiting), 20.0)
+    assert results == [each["value"] for each in brought] == [0, 1]
+
+
+@pytest.mark.usefixtures("shell")
+async def test_the_first_failure_of_an_array_that_is_awaited_is_raised_while_others_go_on(
+    controller: ScriptedController, tmp_path: Path
+) -> None:
+    array = await asyncio.to_thread(smx.map, double, [1, 2])
+    waiting = asyncio.ensure_future(_results(array))
+    await asyncio.to_thread(fail, controller, tmp_path, array, 1, KeyError("gone"))
+    with pytest.raises(KeyError, match="gone"):
+        await asyncio.wait_for(waiting, 20.0)
+    assert array.known.counts.pending == 1
+
+
+async def _results(array: JobArray) -> list[Any]:
+    return await array
 
 
 @pytest.mark.usefixtures("shell")

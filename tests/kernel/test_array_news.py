@@ -47,7 +47,7 @@ def detail(*states: SecondaryStatus | None) -> ArrayDetail:
 def made(ask: Callable[[], ArrayDetail]) -> JobArray:
     """Give an array of which nothing is known yet, and whose controller answers what ``ask`` gives."""
     client: Any = SimpleNamespace(array=lambda _ref: ask())
-    return JobArray(detail(), client, lambda record: record)
+    return JobArray(detail(), client, lambda record: record, lambda _: None)
 
 
 def test_an_answer_that_is_older_than_a_verdict_does_not_take_it_back() -> None:

@@ -11,13 +11,15 @@ from msgspec.structs import replace
 
 from jupyter_smx import cli
 from jupyter_smx.kernel.commands import COMMANDS
-from jupyter_smx.model.errors import ResourceNotFoundError
+from jupyter_smx.model.errors import ResourceNotFoundError, ValidationError
 from jupyter_smx.model.event import PoolSummary
 from jupyter_smx.model.image import Image
 from jupyter_smx.model.job import HostEnd, RemoteException
 from jupyter_smx.model.status import SecondaryStatus
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Screenshots
     from IPython.core.interactiveshell import InteractiveShell
     from scripted_controller import ScriptedController
@@ -236,3 +238,12 @@ def test_the_command_line_has_the_same_subcommands_and_an_exit_code(
     assert "There is no job 'nobody'" in capsys.readouterr().err
     assert cli.main([]) == 0
     assert "jupyter smx release POOL" in capsys.readouterr().out
+
+
+def test_words_of_a_line_may_stand_in_quotes(
+    shell: InteractiveShell, front_end: Screenshots, tmp_path: Path, job: Record
+) -> None:
+    page(shell, front_end, f"export '{job.name}' \"{tmp_path}/my folder\"")
+    assert (tmp_path / "my folder" / "sagemaker_job.py").is_file()
+    with pytest.raises(ValidationError, match="never closed"):
+        page(shell, front_end, f'export {job.name} "{tmp_path}/x')

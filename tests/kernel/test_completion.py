@@ -41,7 +41,9 @@ def names(shell: InteractiveShell, front_end: Screenshots, controller: ScriptedC
     return finished.name, running.name
 
 
-@pytest.mark.parametrize("subcommand", ["logs", "logs -f", "logs --tail 5 -f", "why", "rerun", "describe", "events -f"])
+@pytest.mark.parametrize(
+    "subcommand", ["logs", "logs -f", "logs --tail 5 -f", "logs --streams", "why", "rerun", "describe", "events -f"]
+)
 def test_tab_offers_the_names_of_jobs(shell: InteractiveShell, names: tuple[str, str], subcommand: str) -> None:
     assert set(names) <= set(tab(shell, f"%smx {subcommand} "))
     assert tab(shell, f"%smx {subcommand} dig") == [names[0]]
@@ -53,9 +55,10 @@ def test_no_name_is_offered_where_a_number_of_lines_stands(shell: InteractiveShe
 
 
 def test_only_what_runs_can_be_stopped(shell: InteractiveShell, names: tuple[str, str]) -> None:
-    found = tab(shell, "%smx stop ")
-    assert names[1] in found
-    assert names[0] not in found
+    for subcommand in ("stop", "interrupt"):
+        found = tab(shell, f"%smx {subcommand} ")
+        assert names[1] in found
+        assert names[0] not in found
 
 
 @pytest.mark.parametrize("subcommand", ["extend", "release"])
@@ -66,7 +69,7 @@ def test_tab_offers_the_names_of_pools(shell: InteractiveShell, subcommand: str)
 
 def test_tab_offers_subcommands_their_flags_and_what_config_takes(shell: InteractiveShell) -> None:
     assert tab(shell, "%smx rer") == ["rerun"]
-    assert tab(shell, "%smx logs -") == ["-f", "--tail", "--host"]
+    assert tab(shell, "%smx logs -") == ["-f", "--tail", "--host", "--streams"]
     assert tab(shell, "%smx logs -f --t") == ["--tail"]
     assert tab(shell, "%smx events -") == ["-f"]
     assert "keep_alive=" in tab(shell, "%smx config keep")

@@ -152,6 +152,15 @@ def test_a_processing_job_becomes_a_script_processor(tmp_path: Path, monkeypatch
     }
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_a_processor_installs_what_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, own: bool) -> None:
+    made = export(job(kind="process", requirements=("einops==0.8.0",) if own else ()), tmp_path / "out")
+    asked = run(tmp_path / "out", monkeypatch).of(f"{'Framework' if own else 'Script'}Processor.run")
+    assert asked.get("source_dir") == (f"{made.folder}/code" if own else None)
+    required = tmp_path / "out" / "code" / "requirements.txt"
+    assert (required.read_text() if required.exists() else "") == ("einops==0.8.0\n" if own else "")
+
+
 def test_groups_become_instance_groups_and_this_machine_a_name_at_the_top(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

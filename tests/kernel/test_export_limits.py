@@ -8,11 +8,14 @@ import pytest
 
 from jupyter_smx.kernel.export import export
 from jupyter_smx.kernel.there import refused_there
+from jupyter_smx.model.distribution import Distribution
+from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.job import Job
 from jupyter_smx.model.spec import JobSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
+SPARK = Distribution(runner="pyspark")
 
 
 def spec(**fields: Any) -> JobSpec:
@@ -33,6 +36,9 @@ def many(count: int) -> dict[str, str]:
         ({"kind": "process", "hyperparameters": many(51)}, "102 words"),
         ({"kind": "process", "hyperparameters": {"a": "x" * 257}}, "1 of the words"),
         ({"contract": "v3"}, "ModelTrainer"),
+        ({"spot": True, "keep_alive": 60}, "no warm pools of spot instances"),
+        ({"keep_alive": 60, "instance_groups": (InstanceGroup(name="a"), InstanceGroup(name="b"))}, "instance groups"),
+        ({"kind": "process", "requirements": ("x==1",), "distribution": SPARK}, "asked for x==1"),
     ],
 )
 def test_what_is_too_much_there_is_said(tmp_path: Path, fields: dict[str, Any], said: str) -> None:

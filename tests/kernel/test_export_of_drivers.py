@@ -60,7 +60,6 @@ def test_everything_that_the_job_wished_is_asked_of_sdk_3(tmp_path: Path, monkey
         "compute": {
             "instance_type": "ml.m5.xlarge",
             "instance_count": 2,
-            "keep_alive_period_in_seconds": 600,
             "enable_managed_spot_training": True,
         },
         "stopping_condition": {"max_runtime_in_seconds": 7200, "max_wait_time_in_seconds": 9000},

@@ -20,6 +20,7 @@ class Crowd:
         self._call = call
         self._wished_at = self._called_at = -math.inf
         self._later: asyncio.TimerHandle | None = None
+        self._closed = False
 
     def wish_came(self) -> None:
         """Learn that somebody handed a job in."""
@@ -29,8 +30,8 @@ class Crowd:
         """Say whether a line of so many has to wait now; then it is called later."""
         now = self._steady()
         due = next_call(waiting, self._wished_at, self._called_at)
-        if due > now:
-            if self._later is None:
+        if due > now or self._closed:
+            if self._later is None and not self._closed:
                 self._later = asyncio.get_running_loop().call_later(due - now, self._come_back)
             return True
         self._called_at = now
@@ -41,6 +42,7 @@ class Crowd:
         self._call()
 
     def close(self) -> None:
-        """Call nobody any more."""
+        """Call nobody any more; requests may still come on connections that are open."""
+        self._closed = True
         if self._later is not None:
             self._later.cancel()

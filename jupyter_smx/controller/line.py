@@ -13,7 +13,7 @@ from jupyter_smx.policy.environment import is_building
 from jupyter_smx.policy.order import FREE, Order, Predecessor, order_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
     from jupyter_smx.model.job import Job
 
@@ -92,7 +92,7 @@ class Line:
         return known
 
     def held(self) -> list[Job]:
-        """Give the live jobs that come after others and have no hosts, oldest first."""
+        """Give the live jobs that come after others and have no hosts, oldest first; some may stand in line by now."""
         ids = {each for followers in self._followers.values() for each in followers}
         return [self._jobs[each] for each in sorted(ids, key=self._age_of)]
 
@@ -108,9 +108,22 @@ class Line:
         """Count the jobs that wait for hosts."""
         return sum(map(len, self._queues.values()))
 
+    def stands(self, job: Job) -> bool:
+        """Say whether a job has only to wait for its turn."""
+        place = self._places.get(job.id)
+        return place is not None and place.waiter is not None
+
     def engines(self) -> list[str]:
         """Name the engines for which somebody stands in line."""
         return [engine for engine, queue in self._queues.items() if len(queue)]
+
+    def next_engine(self, full: Container[str]) -> str:
+        """Name the engine for which whoever is to be called next stands in line, of those that are not ``full``.
+
+        Engines share a machine, so the turns of all their lines are one order. Empty when nobody waits.
+        """
+        firsts = [(queue.first(), engine) for engine, queue in self._queues.items() if engine not in full]
+        return min(((first, engine) for first, engine in firsts if first is not None), default=((), ""))[1]
 
     def waiting(self, engine: str) -> list[Job]:
         """Give the jobs that wait for hosts of an engine, in their turns."""
@@ -118,14 +131,18 @@ class Line:
 
     def head(self, engine: str) -> str:
         """Give the id of the job whose turn it is; empty when nobody waits."""
-        return self._queues[engine].head()
+        first = self._queues[engine].first()
+        return "" if first is None else first[1].id
 
     def ahead_of(self, job: Job) -> int:
         """Count those who come before a job, which may be a new one."""
         place, queue = self._places.get(job.id), self._queues[job.spec.engine]
         waiter = _waiter(job, next(self._ages)) if place is None else place.waiter
-        ahead = None if waiter is None else queue.ahead_of(waiter)
-        return len(queue) if ahead is None else ahead
+        if waiter is None:
+            return len(queue)
+        ahead = queue.ahead_of(waiter)
+        # Before whom its array's limit leaves no turn stands at least one who runs.
+        return max(1, len(queue)) if ahead is None else ahead
 
     def position(self, job: Job) -> int | None:
         """Count from 1 where a job stands in its engine's line; None when it stands in none."""

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from jupyter_smx.agent.wire import VERSION
 from jupyter_smx.controller import abilities
-from jupyter_smx.controller.crowd import Crowd
 from jupyter_smx.controller.dispatch import Dispatcher
 from jupyter_smx.controller.fencing import FencedError, alone
 from jupyter_smx.controller.fleet import Fleet
@@ -23,6 +22,7 @@ from jupyter_smx.controller.goals import Goals
 from jupyter_smx.controller.listener import Listener
 from jupyter_smx.controller.preparation import Preparation
 from jupyter_smx.controller.telling import tell_to_end
+from jupyter_smx.controller.turns import Turns
 from jupyter_smx.controller.unforeseen import UnforeseenError, unforeseen
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, ValidationError
@@ -70,7 +70,7 @@ class Reconciler(Listener):
         self.preparation = Preparation(books, environments, engine_of, self, user)
         self.dispatcher = Dispatcher(books, agents, engine_of, self)
         self.goals = Goals(books, engine_of, self.step, self._is_ending)
-        self._crowd = Crowd(books.steady, self._call_the_line)
+        self._turns = Turns(books, self.preparation, self._step_alone)
         self.ended = asyncio.Event()
         self._engine_of = engine_of
         self._new_id = new_id
@@ -100,7 +100,7 @@ class Reconciler(Listener):
         :raises ValidationError, ResourceLimitError: nothing was written.
         """
         self.books.heed_the_clock()
-        self._crowd.wish_came()
+        self._turns.wish_came()
         limits = self.books.limits
         if len(self.books.jobs) >= limits.max_jobs_queued:
             raise admission.queue_full(limits)
@@ -110,7 +110,7 @@ class Reconciler(Listener):
 
     def placement_of(self, job: Job) -> placement.Placement:
         """Ask policy where a job would go now; changes nothing."""
-        spec = job.spec
+        spec, limits = job.spec, self.books.limits
         capabilities = self._engine_of(spec.engine).capabilities
         mine, others = abilities.neighbours(self._engine_of, self.books.clusters.values(), spec.engine)
         world = placement.World(
@@ -120,16 +120,13 @@ class Reconciler(Listener):
             foreign=self.fleet.foreign(),
             version=VERSION,
             ahead=self.books.line.ahead_of(job),
-            running=0 if self.books.limits.max_jobs_running is None else self._running(),
+            running=sum(bool(other.cluster) for other in self.books.jobs.values()) if limits.max_jobs_running else 0,
             bounded=capabilities.bounded_by_machine,
             own_gpus=capabilities.own_gpus,
         )
         key = reuse.reuse_key(spec, self._user, job.image)
-        decision = placement.place(spec, key, world, self.books.limits, self.books.clock())
+        decision = placement.place(spec, key, world, limits, self.books.clock())
         return placement.noted(placement.noted(decision, self.preparation.note(job)), interruptions.note(job))
-
-    def _running(self) -> int:
-        return sum(bool(other.cluster) for other in self.books.jobs.values())
 
     # The loop
 
@@ -194,26 +191,11 @@ class Reconciler(Listener):
 
     def room_made(self) -> None:
         """Look at the jobs that wait for others, then call those in the line until one has to stay in it."""
-        ended = True
-        while ended:
-            # What ends here may end others: a chain of jobs is walked to its last one.
-            held = self.books.line.held()
-            for job in held:
-                self._step_alone(job)
-            ended = any(job.id not in self.books.jobs for job in held)
+        self._turns.look_at_held()
         for pool in array_pools.kept_in_vain(self.books.clusters.values(), self.books.line.awaits_hosts):
             self.books.release_pool(pool, "Every task of its array has begun.")
             self.fleet.step(pool.id)
-        self._call_the_line()
-
-    def _call_the_line(self) -> None:
-        if self._crowd.puts_off(len(self.books.line)):
-            return
-        for engine in self.books.line.engines():
-            while head := self.books.line.head(engine):
-                self._step_alone(self.books.jobs[head])
-                if self.books.line.head(engine) == head:
-                    break
+        self._turns.call()
 
     def _is_ending(self, job: Job) -> bool:
         trail = self._trails.get(job.id)
@@ -388,7 +370,7 @@ class Reconciler(Listener):
 
     def close(self) -> None:
         """Stop acting; jobs and hosts live on and a new controller finds them."""
-        self._crowd.close()
+        self._turns.close()
         self.fleet.close()
         self.preparation.close()
         self.dispatcher.close()

@@ -67,11 +67,11 @@ class Queue:
         alone = len(self._alone) if turn else bisect_left(self._alone, waiter)
         return alone + sum(tasks.before(turn, waiter.age) for tasks in self._arrays.values())
 
-    def head(self) -> str:
-        """Give the id of the job whose turn it is; empty when nobody waits."""
+    def first(self) -> tuple[int, Waiter] | None:
+        """Give who is called next, and in which turn; None when nobody waits."""
         firsts = [tasks.row(0) for tasks in self._arrays.values() if len(tasks)]
         firsts += [(0, waiter) for waiter in self._alone[:1]]
-        return min(firsts)[1].id if firsts else ""
+        return min(firsts, default=None)
 
     def order(self) -> list[str]:
         """Give the ids of all who stand in a turn."""

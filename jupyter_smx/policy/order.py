@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from jupyter_smx.model.status import SecondaryStatus, Status
+from jupyter_smx.model.why import Why
 from jupyter_smx.model.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jupyter_smx.model.array import ArrayCounts
+    from jupyter_smx.model.job import Job
 
 PREFIX = "ClientError: --after: "
+FREED = "freed"
+"""Moment in the timings of a job: those that it comes after let it stand in line."""
+_WAITS = "Queued. It waits for "
 
 
 class Predecessor(Struct, frozen=True, kw_only=True):
@@ -41,10 +47,21 @@ class Order(Struct, frozen=True, kw_only=True):
 
     def sentence(self) -> str:
         """Say whom the job waits for, if for anybody."""
-        return f"Queued. It waits for {listed(self.waits_for)}." if self.waits_for else "Queued."
+        return f"{_WAITS}{listed(self.waits_for)}." if self.waits_for else "Queued."
 
 
 FREE = Order()
+
+
+def is_said_to_wait(job: Job) -> bool:
+    """Say whether a job's record says that it waits for others."""
+    return job.why is not None and job.why.sentence.startswith(_WAITS)
+
+
+def let_in(job: Job, now: float) -> Job:
+    """Write down that nobody holds a job any more."""
+    why = Why(start="queued", sentence=FREE.sentence())
+    return replace(job, why=why, timings={**job.timings, FREED: now})
 
 
 def order_of(predecessors: Sequence[Predecessor]) -> Order:

@@ -14,6 +14,7 @@ from jupyter_smx.policy.devices import Gpus, gpus_for
 from jupyter_smx.policy.environment import BUILT
 from jupyter_smx.policy.greetings import given_up
 from jupyter_smx.policy.hosts import helper_notes
+from jupyter_smx.policy.order import FREED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,7 +112,8 @@ def waited(why: Why, job: Job, now: float) -> Why:
     """Add to the reason of a start for how long the job stood in line, if it did."""
     if job.why is None or job.why.start != "queued":
         return why
-    since = max(job.created_at, job.timings.get(BUILT, job.created_at))
+    begun = [job.timings[moment] for moment in (BUILT, FREED) if moment in job.timings]
+    since = max([job.created_at, *begun, *(attempt.ended_at for attempt in job.attempts[-1:])])
     return replace(why, notes=(*why.notes, f"It waited {max(0.0, now - since):.1f} s in the queue."))
 
 

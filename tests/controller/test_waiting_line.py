@@ -61,6 +61,7 @@ def all_answers(books: Books, line: Line) -> dict[str, object]:
         "held": [job.id for job in line.held()],
         "engines": line.engines(),
         "head": line.head("local"),
+        "next": [line.next_engine(()), line.next_engine(("local",))],
         "waiting": [job.id for job in line.waiting("local")],
         "positions": [line.position(job) for job in jobs],
         "ahead": [line.ahead_of(job) for job in jobs],

@@ -103,6 +103,13 @@ def test_processingjobconfig_json_field_by_field(field: str, value: object) -> N
     assert configs()["config/processingjobconfig.json"][field] == value
 
 
+@pytest.mark.parametrize("data_type", ["S3Prefix", "ManifestFile"])
+def test_a_channel_has_the_type_of_data_that_was_wished_and_code_is_a_folder(data_type: str) -> None:
+    channels = [{**SPEC["channels"][0], "data_type": data_type}]
+    found = configs(channels=channels)["config/processingjobconfig.json"]["ProcessingInputs"]
+    assert [one["S3Input"]["S3DataType"] for one in found] == [data_type, "S3Prefix"]
+
+
 def test_there_are_two_files_and_no_field_more() -> None:
     found = configs()
     assert set(found) == {"config/resourceconfig.json", "config/processingjobconfig.json"}

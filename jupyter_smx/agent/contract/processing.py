@@ -32,7 +32,7 @@ def _input(name: str, folder: str, source: str, channel: Dict[str, Any]) -> Dict
             "LocalPath": folder,
             "S3Uri": source,
             "S3DataDistributionType": channel.get("distribution") or "FullyReplicated",
-            "S3DataType": "S3Prefix",
+            "S3DataType": channel.get("data_type") or "S3Prefix",
             "S3InputMode": channel.get("mode") or "File",
             "S3CompressionType": "None",
             "S3DownloadMode": "StartOfJob",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -162,3 +163,20 @@ def test_an_exit_message_is_the_first_kilobyte_of_utf_8(tmp_path: Path, data: by
 
 def test_without_a_message_there_is_none(tmp_path: Path) -> None:
     assert failure.told(facts(tmp_path, 0, kind="process"))["message"] == ""
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kept_open", [False, True])
+def test_a_pipe_in_the_place_of_words_says_nothing_and_is_not_waited_for(tmp_path: Path, *, kept_open: bool) -> None:
+    found = facts(tmp_path, 3 << 8, kind="process")
+    pipes = [tmp_path / "output" / name for name in ("failure", "message")]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    held = [os.open(pipe, os.O_RDWR) for pipe in pipes] if kept_open else []
+    for one in held:
+        os.write(one, b"words")
+    failure.settle(found)
+    told = failure.told(found)
+    for one in held:
+        os.close(one)
+    assert (told["failure"], told["reason"], told["message"]) == ("", "", "")

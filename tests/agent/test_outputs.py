@@ -115,3 +115,13 @@ def test_a_model_without_compression_comes_home_as_its_files_and_the_data_as_an_
     assert [one["size"] for one in record["artifacts"] if one["name"] in model] == [15, 11]
     assert agent.run("pass", outputs=outputs, disable_output_compression=True)["artifacts"] == []
     assert names(agent.run(NESTED, outputs=outputs)) == ["model.tar.gz", "output.tar.gz"]
+
+
+def test_pipes_in_the_place_of_a_jobs_words_hold_up_nobody(agent: Agent) -> None:
+    source = (
+        "import os\nout = os.environ.get('SAGEMAKER_BASE_DIR', '/opt/ml') + '/output/'\n"
+        "for name in ('failure', 'message'):\n    os.mkfifo(out + name)\nraise SystemExit(3)"
+    )
+    record = agent.run(source, kind="process")
+    assert (record["exit_code"], record["failure"], record["message"]) == (3, "", "")
+    agent.serves()

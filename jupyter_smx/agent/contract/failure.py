@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import io
 import os
 import signal
 from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional
 
 from jupyter_smx.agent.contract import command, script
+from jupyter_smx.agent.system import plain_file
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.place import Place
@@ -27,10 +29,10 @@ _KILLED = 128 + signal.SIGKILL
 
 
 def own_words(ml: str) -> str:
-    """Read what the job wrote of its failure, '' when it wrote nothing."""
+    """Read what the job wrote of its failure, '' when it wrote nothing, or left something that is no file."""
     try:
-        with open(os.path.join(ml, "output", "failure"), encoding="utf-8", errors="replace") as file:
-            return file.read(LIMIT)
+        with plain_file.opened(os.path.join(ml, "output", "failure")) as file:
+            return io.TextIOWrapper(file, encoding="utf-8", errors="replace").read(LIMIT)
     except OSError:
         return ""
 
@@ -111,7 +113,7 @@ def _driven_end(facts: Facts, code: int) -> str:
 def exit_message(ml: str) -> Optional[str]:
     """Read what a processing job says of its end, None where that is no UTF-8; a letter that is cut is left out."""
     try:
-        with open(os.path.join(ml, "output", "message"), "rb") as file:
+        with plain_file.opened(os.path.join(ml, "output", "message")) as file:
             data = file.read(_MESSAGE_LIMIT + 1)
     except OSError:
         return ""

@@ -7,7 +7,7 @@ import os
 import re
 from typing import Any, Dict, Optional, Tuple
 
-from jupyter_smx.agent.system import disk
+from jupyter_smx.agent.system import disk, plain_file
 from jupyter_smx.agent.wire import MAX_BODY
 
 RECORD = "end.json"
@@ -84,7 +84,7 @@ class Spool:
         if not path.startswith(folder + os.sep):
             raise SpoolError(f"name: {name!r} is not in the job's folder.")
         try:
-            with open(path, "rb", opener=_at_once) as file:
+            with plain_file.opened(path) as file:
                 file.seek(max(0, offset))
                 return file.read(max(0, min(limit, MAX_BODY))), os.fstat(file.fileno()).st_size
         except OSError as error:
@@ -93,16 +93,11 @@ class Spool:
             raise SpoolError(f"name: {name!r} of job {job} cannot be read ({error.strerror}).") from error
 
 
-def _at_once(path: str, flags: int) -> int:
-    """Open what a job may have put a pipe in the place of, to which nobody writes: it reads as if it were empty."""
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
 def read_json(path: str) -> Optional[Dict[str, Any]]:
     """Read a JSON object from a file, None when there is none that can be read."""
     try:
-        with open(path, encoding="utf-8", opener=_at_once) as file:
-            content = json.load(file)
+        with plain_file.opened(path) as file:
+            content = json.loads(file.read().decode())
     except (OSError, ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None

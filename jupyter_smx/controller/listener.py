@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx.controller.fencing import FencedError, RecordsError
+from jupyter_smx.controller.fencing import FencedError, RecordsError, alone
+from jupyter_smx.controller.finish import MAX_BROKEN_OFF
 from jupyter_smx.controller.job_folder import StagingError
 from jupyter_smx.controller.trail import Trail
-from jupyter_smx.controller.unforeseen import UnforeseenError
+from jupyter_smx.controller.unforeseen import UnforeseenError, unforeseen
 from jupyter_smx.engines.base import NotHereError
 from jupyter_smx.model.cluster import Cluster, ClusterState
 from jupyter_smx.model.errors import SmxError, UnavailableError
@@ -198,12 +199,22 @@ class Listener(ABC):
     async def cluster_lost(self, cluster: Cluster) -> None:
         """Read what the hosts left on disk; then the job ends by that, or begins again elsewhere."""
         job = next((each for each in self.books.jobs.values() if each.cluster == cluster.id), None)
-        if job is None:
+        if job is None or self._trail(job).reading:
             return
         trail = self._trail(job)
+        trail.reading = True
+        try:
+            await self._read_remains(job, cluster, trail)
+        finally:
+            trail.reading = False
+        trail.lost = True
+        self.step(job.id)
+
+    async def _read_remains(self, job: Job, cluster: Cluster, trail: Trail) -> None:
         # Code may take its own log away; that its first line was heard is written where it cannot.
         trail.ran |= "first_line" in job.timings or trail.begun is not None
-        for host in trail.hosts:
+        # Hosts that never came up are not on the record of their cluster, and were given nothing.
+        for host in trail.hosts if cluster.hosts else ():
             if host not in trail.records:
                 ran, record = await self._finisher.read_remains(job, host)
                 trail.ran |= ran
@@ -211,8 +222,33 @@ class Listener(ABC):
                     trail.obituaries[host] = self._finisher.obituary(job, host)
                 else:
                     trail.records[host] = record
-        trail.lost = True
-        self.step(job.id)
+
+    def _left_without(self, job: Job) -> Cluster | None:
+        """Give the cluster of a live job that has ended, or is being released, without the job's record saying so."""
+        live = self.books.cluster_of(job)
+        if live is None:
+            return self.books.store.cluster(job.cluster) if job.cluster else None
+        return live if live.state is ClusterState.RELEASING else None
+
+    async def _learn_of_loss(self, job: Job, cluster: Cluster) -> None:
+        """Tell a job of the end of its hosts that was written down, while what follows from it for the job was not."""
+        try:
+            with alone(_log, "What became of {} on its hosts is not known yet", job.name):
+                await self._learn_or_put_off(job, cluster)
+        except FencedError:
+            self.fenced()
+            raise
+
+    async def _learn_or_put_off(self, job: Job, cluster: Cluster) -> None:
+        try:
+            with unforeseen(_log, f"A look at the lost hosts of {job.name}"):
+                await self.cluster_lost(cluster)
+        except UnforeseenError:
+            trail = self._trail(job)
+            if trail.broke_off(self.books.steady()) >= MAX_BROKEN_OFF:
+                # Its end is brought without what they left, and code that may have begun is never begun again.
+                trail.ran = trail.lost = True
+            raise
 
     def agent_said(self, cluster_id: str, host: str, header: Mapping[str, Any]) -> None:
         """Take one event frame of an agent; frames of another lease are stale and dropped."""

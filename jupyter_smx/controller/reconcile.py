@@ -136,9 +136,8 @@ class Reconciler(Listener):
         for job in [*self.books.jobs.values()]:
             # One whose remains cannot be read keeps no other from its turn.
             with alone(_log, "What job {} left cannot be read", job.name), unforeseen(_log, f"A look at {job.name}"):
-                live = self.books.cluster_of(job)
-                lost = self.books.store.cluster(job.cluster) if live is None else live
-                if lost is not None and (live is None or live.state is ClusterState.RELEASING):
+                lost = self._left_without(job)
+                if lost is not None:
                     await self.cluster_lost(lost)
         self.tick()
 
@@ -150,13 +149,17 @@ class Reconciler(Listener):
             self.preparation.drop(job_id)
             return
         trail = self._trail(job)
-        if trail.finishing or self.books.steady() < trail.not_before:
+        if trail.finishing or trail.reading or self.books.steady() < trail.not_before:
             return
         if trail.begun is not None:
             self._first_line(job, trail.begun)
             job = self.books.jobs[job_id]
+        lost = self._left_without(job)
+        if lost is not None and not trail.lost:
+            self._begin(self._learn_of_loss(job, lost), f"lost {job.id}")
+            return
         # A lost cluster has left the books, but the job still has to learn what became of it there.
-        on_hosts = self.books.cluster_of(job) or (self.books.store.cluster(job.cluster) if trail.lost else None)
+        on_hosts = self.books.cluster_of(job) or lost
         if job.cluster and on_hosts is None:
             return
         if job.cluster in self.fleet.foreign():

@@ -42,6 +42,8 @@ class Trail:
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
     obituaries: dict[str, str] = field(default_factory=dict)
     """How hosts ended that left no record, in the words of their engine."""
+    reading: bool = False
+    """What its lost hosts left is being read."""
     lost: bool = False
     ran: bool = False
     finishing: bool = False

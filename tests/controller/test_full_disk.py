@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+from typing import Any
 
 import pytest
 
@@ -10,9 +11,24 @@ from jupyter_smx.controller.fencing import RecordsError
 from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.status import Goal, SecondaryStatus
 from jupyter_smx.testing.fake_host import Script
+from jupyter_smx.testing.fakes import RefusesTransiently
+from jupyter_smx.testing.simulation import Simulation
 
-if TYPE_CHECKING:
-    from jupyter_smx.testing.simulation import Simulation
+START = 0.6
+THE_JOBS = 2
+"""The write of what follows for a job from the end of its hosts; the first one is that of their end."""
+
+
+def refuse_one_write(sim: Simulation, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Let the ``count``-th write from now fail, and no other."""
+    write, counted = sim.controller.store.write, itertools.count(1)
+
+    def write_or_not(*what: Any, **more: Any) -> Any:
+        if next(counted) == count:
+            raise RecordsError("No space left.")
+        return write(*what, **more)
+
+    monkeypatch.setattr(sim.controller.store, "write", write_or_not)
 
 
 def test_a_submission_is_refused_with_a_sentence_and_nothing_is_there_of_it(sim: Simulation) -> None:
@@ -131,3 +147,51 @@ def test_one_job_that_cannot_be_looked_at_keeps_no_other_from_its_turn(
     monkeypatch.undo()
     for job in (bad, good):
         sim.end_job(job)
+
+
+@pytest.mark.parametrize("count", range(1, 5))
+@pytest.mark.parametrize("moment", [START / 2, START], ids=["while they come up", "before the code begins"])
+def test_hosts_that_die_are_replaced_whichever_write_fails(
+    sim: Simulation, monkeypatch: pytest.MonkeyPatch, moment: float, count: int
+) -> None:
+    job = sim.new_id()
+    sim.world.scripts[job] = Script(starts_after=5.0)
+    sim.submit(job_id=job)
+    sim.pass_time(moment)
+    refuse_one_write(sim, monkeypatch, count)
+    sim.kill_host(sim.hosts(job)[0])
+    sim.pass_time(60.0)
+    assert sim.job(job).state is SecondaryStatus.TRAINING
+    assert sim.world.starts == {(job, "algo-1"): 1}
+    sim.end_job(job)
+    assert sim.job(job).state is SecondaryStatus.COMPLETED
+
+
+@pytest.mark.parametrize("moment", [START / 2, START], ids=["while they come up", "before the code begins"])
+def test_a_stop_ends_a_job_that_was_not_told_of_the_end_of_its_hosts(
+    sim: Simulation, monkeypatch: pytest.MonkeyPatch, moment: float
+) -> None:
+    job = sim.new_id()
+    sim.world.scripts[job] = Script(starts_after=50.0)
+    sim.submit(job_id=job)
+    sim.pass_time(moment)
+    refuse_one_write(sim, monkeypatch, THE_JOBS)
+    sim.kill_host(sim.hosts(job)[0])
+    while sim.job(job).cluster in sim.controller.books.clusters:
+        sim.pass_time(0.1)
+    sim.stop(job)
+    sim.pass_time(5.0)
+    assert (sim.job(job).state, sim.world.starts) == (SecondaryStatus.STOPPED, {})
+
+
+def test_hosts_that_never_came_up_count_as_hosts_without_code_also_where_none_leave_anything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Simulation(has_remains=False) as sim:
+        sim.troubled_by(RefusesTransiently(1))
+        refuse_one_write(sim, monkeypatch, 1 + THE_JOBS)  # the launch is written down first
+        job = sim.submit()
+        sim.pass_time(10.0)
+        assert (sim.job(job).state, sim.job(job).placements) == (SecondaryStatus.TRAINING, 2)
+        sim.end_job(job)
+        assert sim.job(job).state is SecondaryStatus.COMPLETED

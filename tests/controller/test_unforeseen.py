@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from jupyter_smx.controller import sources, staging
 from jupyter_smx.controller.trail import Trail
 from jupyter_smx.model.channel import Channel
+from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.status import SecondaryStatus, Status
 from jupyter_smx.policy import interruptions
+from jupyter_smx.testing.fake_host import Script
 from jupyter_smx.testing.fake_images import FakeImages
-from jupyter_smx.testing.fakes import Trouble
+from jupyter_smx.testing.fakes import Outage, Paused, Trouble
 from jupyter_smx.testing.simulation import Simulation
 
 if TYPE_CHECKING:
@@ -254,6 +257,88 @@ def raising(error: Exception, name: str) -> Callable[..., Awaitable[tuple[Artifa
         return ()
 
     return bring_home
+
+
+def break_remains(sim: Simulation, patched: pytest.MonkeyPatch, times: int) -> None:
+    """Let nobody read so many times what hosts left, for a reason that nobody foresaw."""
+    finisher, tries = sim.controller.reconciler._finisher, iter(range(times))
+    read = finisher.read_remains
+
+    async def read_or_not(job: Job, host: str) -> tuple[bool, dict[str, Any] | None]:
+        if next(tries, None) is not None:
+            raise KeyError("bug")
+        return await read(job, host)
+
+    patched.setattr(finisher, "read_remains", read_or_not)
+
+
+def test_what_lost_hosts_left_is_read_again_where_that_broke_off(
+    sim: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = sim.new_id()
+    sim.world.scripts[job] = Script(starts_after=5)
+    sim.submit(job_id=job)
+    sim.pass_time(START)
+    break_remains(sim, monkeypatch, 3)
+    sim.kill_host(sim.hosts(job)[0])
+    sim.pass_time(30)
+    assert len(sim.bugs) == 3
+    sim.bugs.clear()
+    assert (sim.job(job).state, sim.job(job).placements) == (SecondaryStatus.TRAINING, 2)
+    sim.end_job(job)
+
+
+def test_what_lost_hosts_left_is_read_once_however_long_that_takes(
+    sim: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finisher, has_read = sim.controller.reconciler._finisher, asyncio.Event()
+    read, asked = finisher.read_remains, []
+
+    async def read_slowly(job: Job, host: str) -> tuple[bool, dict[str, Any] | None]:
+        asked.append(host)
+        await has_read.wait()
+        return await read(job, host)
+
+    monkeypatch.setattr(finisher, "read_remains", read_slowly)
+    job = sim.submit()
+    sim.pass_time(START)
+    sim.kill_host(sim.hosts(job)[0])
+    sim.pass_time(10)
+    assert (asked, sim.pools(), sim.job(job).state) == (["algo-1"], [], SecondaryStatus.TRAINING)
+    sim.call(has_read.set)
+    assert sim.job(job).status() is Status.FAILED
+
+
+def test_what_lost_hosts_left_and_nobody_can_ever_read_fails_their_job(
+    sim: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = sim.new_id()
+    sim.world.scripts[job] = Script(starts_after=5)
+    sim.submit(job_id=job)
+    sim.pass_time(START)
+    break_remains(sim, monkeypatch, 1000)
+    sim.kill_host(sim.hosts(job)[0])
+    sim.pass_time(60)
+    assert sim.job(job).failure_reason == "InternalServerError: Host algo-1 was lost while the job ran."
+    assert (sim.world.living(), sim.world.starts) == ([], {})
+    assert 5 <= len(sim.bugs) <= 7
+    sim.bugs.clear()
+
+
+def test_a_job_that_is_let_go_while_its_engine_is_away_does_not_wait_for_that_when_reading_broke_off(
+    sim: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = sim.submit()
+    sim.pass_time(START)
+    sim.troubled_by(Paused(), Outage())
+    sim.break_streams(sim.hosts(job)[0])
+    break_remains(sim, monkeypatch, 1)
+    sim.stop(job)
+    sim.pass_time(200)
+    assert sim.job(job).status() is Status.STOPPED
+    assert [pool.state for pool in sim.pools()] == [ClusterState.RELEASING]
+    assert len(sim.bugs) == 1
+    sim.bugs.clear()
 
 
 def test_a_job_that_breaks_off_is_retried_where_it_asked_for_that(far: Simulation, tmp_path: Path) -> None:

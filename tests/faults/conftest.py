@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 GRACE = "c.ControllerApp.grace = 0.5\nc.LocalEngine.grace = 0.5\nc.ControllerApp.max_hosts = 3\n"
 
+PATIENCE = "c.ControllerApp.grace = 20\nc.LocalEngine.grace = 20\n"
+
 Configure = "Callable[[str], None]"
 
 
@@ -41,9 +43,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made.close()
 
 
-def _warm(folder: Path) -> Iterator[World]:
+def _warm(folder: Path, more: str = "") -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
-        surround(patch, folder, GRACE)
+        surround(patch, folder, GRACE + more)
         made = World(folder)
         made.warm()
         yield made
@@ -61,6 +63,13 @@ def far() -> Iterator[World]:
     """Give such a world that does not lie in ``/tmp``, so that each of its hosts may have one of its own."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         yield from _warm(Path(folder))
+
+
+@pytest.fixture(scope="module")
+def patient() -> Iterator[World]:
+    """Give a world like that one whose jobs have time to end."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield from _warm(Path(folder), PATIENCE)
 
 
 def _shell() -> Iterator[InteractiveShell]:

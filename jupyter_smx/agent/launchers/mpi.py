@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Callable, Dict, Iterator, List
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.contract import distribution
-from jupyter_smx.agent.launchers import door, rank_lines
+from jupyter_smx.agent.launchers import door, open_mpi, rank_lines
 from jupyter_smx.agent.refusal import RefusalError
 from jupyter_smx.agent.system import process
 
@@ -100,13 +100,15 @@ def lead(words: List[str], script: List[str], found: distribution.Distribution, 
     own = ["-mca", "plm_rsh_agent", shell, "-mca", "orte_leave_session_attached", "1"]
     command = [mpirun, *own, *words, sys.executable, "-m", "mpi4py", *script]
     try:
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0) as running:
+        program = open_mpi.Program(command, shell, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0)
+        with program.running as running:
             chunks = iter(functools.partial(running.stdout.read, _CHUNK), b"")  # type: ignore[union-attr]
             for text in rank_lines.whole(chunks):
                 _write_all(text if found.driven else tagged(text, found))
-            code = running.wait()
+            code = program.wait()
     finally:
         shutil.rmtree(os.path.dirname(shell), ignore_errors=True)
+    program.leave_it()
     return code if code >= 0 else 128 - code
 
 
@@ -127,8 +129,11 @@ def wait_at_door(job: str, first_line: Callable[[], None]) -> int:
         asked: Dict[str, str] = wire.receive(visitor).header
         first_line()
         with _remote_shell_there(asked["program"], job):
-            done = subprocess.run(["/bin/sh", "-c", asked["command"]], check=False)
-        visitor.sendall(wire.encode({"code": done.returncode}))
+            program = open_mpi.Program(open_mpi.in_shell(asked["command"]), asked["program"])
+            code = program.wait()
+        with contextlib.suppress(OSError):  # where both are told to end, the leading host may be gone first
+            visitor.sendall(wire.encode({"code": code}))
+    program.leave_it()
     return 0
 
 
@@ -143,7 +148,7 @@ def reach(words: List[str]) -> int:
                 continue
             connection.sendall(wire.encode({"command": command, "program": program}))
             try:
-                code = int(wire.receive(connection).header["code"])
+                code = open_mpi.attend(connection)
             except (EOFError, OSError):
                 code = 255  # as ssh, when the other side is gone
             return code if code >= 0 else 128 - code

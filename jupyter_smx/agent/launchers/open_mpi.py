@@ -1,0 +1,83 @@
+"""One of Open MPI's programs, ``mpirun`` or ``orted``, which leaves an end that is announced to its ranks.
+
+The announcement, SIGTERM, comes to the ranks themselves, and theirs is the time until the end. Open MPI would cut it
+short: it ends all ranks two seconds after it has heard the signal, so its programs do not hear it.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, List
+
+from jupyter_smx.agent import wire
+from jupyter_smx.agent.launchers import forked
+from jupyter_smx.agent.launchers.news import News
+from jupyter_smx.agent.system import process
+
+if TYPE_CHECKING:
+    import socket
+
+_NAMES = ("mpirun", "orterun", "orted")
+_ORTED = re.compile(r"(?:^|(?<=[\s;]))(?=(?:\S*/)?orted\s)")
+_BLOCK = (
+    "import os, signal, sys\n"
+    "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
+    "os.execvp(sys.argv[1], sys.argv[1:])\n"
+)
+
+
+def in_shell(command: str) -> List[str]:
+    """Give what runs this as ssh would and is not ended by SIGTERM; some shells unblock it at their start."""
+    text = "trap : TERM\n" + _ORTED.sub('"$@" ', command, count=1)
+    return ["/bin/sh", "-c", text, "sh", sys.executable, "-IS", "-c", _BLOCK]
+
+
+class Program:
+    """One that was started, until it has ended; ``shell`` is what it calls as ssh."""
+
+    def __init__(self, words: List[str], shell: str, **how: Any) -> None:
+        self._shell = shell
+        self._told = False
+        # It inherits what is blocked, and gives ranks none of it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        try:
+            self.running = subprocess.Popen(words, **how)
+            signal.signal(signal.SIGTERM, self._hear)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+
+    def wait(self) -> int:
+        """Wait for its end; gives its exit code."""
+        return self.running.wait()
+
+    def leave_it(self) -> None:
+        """Let SIGTERM do again what it does in any program; one that came meanwhile counts now."""
+        if self._told:
+            forked.die_of(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _hear(self, *_: Any) -> None:
+        self._told = True
+        # Behind the shell that may have started it.
+        found = (pid for pid in process.tree([self.running.pid]) if process.nickname(pid) in _NAMES)
+        program = next(found, self.running.pid)
+        if not any(map(self._is_rank, process.children(program))):
+            process.kill([program], signal.SIGINT)  # it still begins, and this one is not blocked
+
+    def _is_rank(self, pid: int) -> bool:
+        return process.is_alive(pid) and self._shell not in process.read(f"/proc/{pid}/cmdline")
+
+
+def attend(connection: socket.socket) -> int:
+    """Be on the leading host for a program on another one until that ends; gives its exit code.
+
+    :raises EOFError: the other host is gone.
+    :raises OSError: so it is.
+    """
+    news = News()  # SIGTERM is for the ranks: without this process Open MPI would end them
+    while not news.wait([connection]):
+        pass
+    return int(wire.receive(connection).header["code"])

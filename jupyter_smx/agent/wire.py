@@ -17,6 +17,8 @@ VERSION = __version__
 """What a host of ours says that it is in its greeting."""
 MAX_BODY = 262_144
 MAX_HEADER = 16 * 1024 * 1024
+MAX_RECORD = 96 * 1024 * 1024
+"""Bytes of the record of a job's end: it may name a million files, whose names have sixty characters."""
 _JSON = json.JSONEncoder(separators=(",", ":"))
 _LENGTH = struct.Struct(">I")
 

@@ -15,7 +15,7 @@ from jupyter_smx.controller.staging import Left
 from jupyter_smx.controller.unforeseen import UnforeseenError, unforeseen
 from jupyter_smx.engines import foreign
 from jupyter_smx.model.cluster import Cluster, ClusterState
-from jupyter_smx.model.errors import SmxError, UnavailableError
+from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy import array_pools, hearing, keep_alive, retries, transitions
 from jupyter_smx.policy.keep_alive import Keep
@@ -310,10 +310,13 @@ class Finisher:
         """
         stream = self._agents.stream(job.cluster, host)
         ask = partial(stream.request, "read", job=job.id, lease=job.lease, name="end.json", limit=staging.PIECE)
-        reply, payload = await ask(offset=0)
-        total = hearing.count(reply.get("total"))
+        try:
+            reply, first = await ask(offset=0)
+        except ResourceNotFoundError:
+            return hearing.unreadable("it is not there")
+        total, payload = hearing.count(reply.get("total")), bytearray(first)
         if total > staging.LONGEST_RECORD:
-            return hearing.record(None)
+            return hearing.unreadable(f"it has {total} bytes, and {staging.LONGEST_RECORD} can be read")
         # The record names every file of every output, so it may be longer than one frame.
         while len(payload) < total:
             _, piece = await ask(offset=len(payload))

@@ -105,15 +105,31 @@ class Listener(ABC):
             # Nobody listened when the code began.
             self._first_line(job, {name: moment for name, moment in at.items() if moment is not None})
         if facts.get("phase") == "ended":
-            self._begin(self._fetch_record(job, host), f"record {job.id} {host}")
+            self._read_record(job, host)
 
-    async def _fetch_record(self, job: Job, host: str) -> None:
+    def _read_record(self, job: Job, host: str) -> None:
+        """Begin to read a record where it lies, unless that is under way; a long one takes a while."""
+        trail = self._trail(job)
+        if host not in trail.reading:
+            trail.reading.add(host)
+            self._begin(self._fetch_record(job, host, trail), f"record {job.id} {host}")
+
+    async def _fetch_record(self, job: Job, host: str, trail: Trail) -> None:
+        try:
+            record = await self._record_there(job, host)
+        finally:
+            trail.reading.discard(host)
+        now = self.books.jobs.get(job.id)
+        # Meanwhile the job may have lost these hosts, and begun again on others of the same names.
+        if record is not None and now is not None and (now.cluster, now.lease) == (job.cluster, job.lease):
+            self._host_ended(job.id, host, record)
+
+    async def _record_there(self, job: Job, host: str) -> dict[str, Any] | None:
         record = None
         # Where the stream broke, the next greeting says again that it is there.
         while record is None and job.id in self.books.jobs and self.agents.is_open(job.cluster):
             record = await self._try_record(job, host)
-        if record is not None:
-            self._host_ended(job.id, host, record)
+        return record
 
     async def _try_record(self, job: Job, host: str) -> dict[str, Any] | None:
         try:
@@ -287,7 +303,15 @@ class Listener(ABC):
             self._trail(job).host_exited(host, job.goal)
             self.step(job.id)
         elif event == "ended":
+            self._take_end(job, host, header)
+
+    def _take_end(self, job: Job, host: str, header: Mapping[str, Any]) -> None:
+        if "record" in header or not header.get("kept"):
             self._host_ended(job.id, host, header.get("record") or hearing.record(None))
+            return
+        # What is wished while the record is read changes nothing of how the code ended.
+        self._trail(job).host_exited(host, job.goal)
+        self._read_record(job, host)
 
     def _first_line(self, job: Job, at: Mapping[str, float]) -> None:
         now = self.books.clock()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import asdict
 
-from jupyter_smx.agent.wire import MAX_BODY
+from jupyter_smx.agent.wire import MAX_BODY, MAX_RECORD
 from jupyter_smx.controller import delivery
 from jupyter_smx.controller.archives import merge
 from jupyter_smx.controller.job_folder import JobFolder, StagingError, or_say, whole_file
@@ -39,7 +39,7 @@ PIECE = MAX_BODY
 RESULT = "result.pkl"
 ARCHIVES = {"model": "model.tar.gz", "data": "output.tar.gz"}
 """What ``--output`` of a training job calls its two folders, and the archives that they become."""
-LONGEST_RECORD = 32 << 20
+LONGEST_RECORD = MAX_RECORD
 """Bytes of an end record, which names every file of every output."""
 _SHORT_RECORD = 1 << 20
 _LONGEST_NAME, _DIGITS = 240, 16
@@ -119,7 +119,9 @@ class Staging:
 
     async def _fetch(self, left: Left, artifact: Mapping[str, Any], job: Job, into: Path) -> None:
         name = _inside(_as_text(artifact["name"]))
-        where, size = _inside(artifact["path"]), int(artifact["size"])
+        # A long record names each file once.
+        path = artifact.get("path", f"artifacts/{artifact['name']}")
+        where, size = _inside(path), int(artifact["size"])
         target = into / name
         is_here = left.remains is not None and await asyncio.to_thread(_take, left.remains, str(where), target)
         if not is_here and left.stream is not None:
@@ -161,7 +163,7 @@ def read_record(remains: Path) -> dict[str, Any] | None:
         return None
 
 
-def record_in(content: bytes) -> dict[str, Any] | None:
+def record_in(content: bytes | bytearray) -> dict[str, Any] | None:
     """Read the text of an end record; None where it is none. A long one takes a while: not in the event loop."""
     try:
         said = _parsed(content)
@@ -170,7 +172,7 @@ def record_in(content: bytes) -> dict[str, Any] | None:
     return hearing.record(said) if isinstance(said, dict) else None
 
 
-def _parsed(content: bytes) -> object:
+def _parsed(content: bytes | bytearray) -> object:
     """Parse JSON; nobody else runs meanwhile, so a long text is by the faster library if that takes its characters."""
     if len(content) > _SHORT_RECORD:
         with suppress(msgspec.DecodeError, RecursionError):

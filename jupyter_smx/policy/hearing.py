@@ -31,9 +31,11 @@ class GarbledError(ValueError):
 
 
 class _Artifact(Struct, frozen=True):
+    """A file; the record of very many leaves out their paths, which follow from their names."""
+
     name: str
-    path: str
     size: _Count
+    path: str = ""
 
 
 class _Exception(Struct, frozen=True):
@@ -105,10 +107,19 @@ class _Event(_Preload, frozen=True):
     reason: str = ""
 
 
+class _Ended(_Event, frozen=True):
+    """The end of a job; a record too long for a frame stays where it was written, and these are its bytes."""
+
+    kept: _Count = 0
+
+
 class _Exited(_Event, frozen=True):
     """That code has ended: the one event with a single moment."""
 
     at: _Moment | None = None  # type: ignore[assignment]  # what only this event says in another form
+
+
+_KINDS: dict[str, type[Struct]] = {"exited": _Exited, "ended": _Ended}
 
 
 def record(said: object) -> dict[str, Any]:
@@ -116,12 +127,16 @@ def record(said: object) -> dict[str, Any]:
     try:
         found = _believed(said, _Record)
     except GarbledError as error:
-        told = f"The host left a record of the job's end that nobody can read: {error}."
-        return {"cause": "host", "failure": told}
+        return unreadable(str(error))
     if isinstance(said, dict) and "artifacts" in said:
         # These are names of files, which are what they are.
         found["artifacts"] = said["artifacts"]
     return found
+
+
+def unreadable(why: str) -> dict[str, Any]:
+    """Give the record of a host that failed, for there is none of the job's end that can be read."""
+    return {"cause": "host", "failure": f"The host left a record of the job's end that nobody can read: {why}."}
 
 
 def greeting(said: object) -> dict[str, Any]:
@@ -137,7 +152,8 @@ def event(said: Mapping[str, Any]) -> dict[str, Any]:
 
     :raises GarbledError: it is none.
     """
-    kind = _Exited if said.get("event") == "exited" else _Event
+    name = said.get("event")
+    kind = _KINDS.get(name, _Event) if isinstance(name, str) else _Event
     return {**_believed({name: what for name, what in said.items() if name != "record"}, kind), **_record_in(said)}
 
 

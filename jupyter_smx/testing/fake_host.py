@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import shutil
 import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from jupyter_smx.agent.hosts import last_words
 from jupyter_smx.agent.hosts.deadline import LINGER
 from jupyter_smx.agent.wire import PROTOCOL, VERSION, encode, read
 
@@ -298,9 +298,14 @@ class FakeHost:
             "exit_code": exit_code,
             "signal": signal,
             "failure": "",
+            "reason": "",
+            "message": "",
             "exception": exception,
             "at": run.at,
             "log": self._log_size(run),
+            "samples": 0,
+            "usage": {},
+            "hash_seed": "",
             "artifacts": [
                 {"name": name, "path": f"artifacts/{name}", "size": len(content)}
                 for name, content in (artifacts or {}).items()
@@ -310,20 +315,21 @@ class FakeHost:
             "left_behind": [],
             "modules": [],
         }
-        self._write(run, artifacts or {})
+        text, told = last_words.fitting(run.record)
+        self._write(run, text, artifacts or {})
         run.phase = _PHASE_ENDED
         self._expire_in(max(float(run.spec["keep_alive"]), LINGER))
-        self.tell({"event": "ended", "job": run.job, "lease": run.lease, "record": run.record})
+        self.tell({"event": "ended", "job": run.job, "lease": run.lease, **told})
 
     def _log_size(self, run: Run) -> int:
         log = self.spool / run.job / "log"
         return log.stat().st_size if log.exists() else 0
 
-    def _write(self, run: Run, artifacts: Mapping[str, bytes]) -> None:
+    def _write(self, run: Run, record: str, artifacts: Mapping[str, bytes]) -> None:
         folder = self.spool / run.job
         (folder / "artifacts").mkdir(parents=True, exist_ok=True)
         for name, content in artifacts.items():
             path = folder / "artifacts" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        (folder / "end.json").write_text(json.dumps(run.record), encoding="utf-8")
+        (folder / "end.json").write_text(record, encoding="utf-8")

@@ -7,6 +7,7 @@ import os
 import re
 from typing import Any, Dict, Optional, Tuple
 
+from jupyter_smx.agent.hosts import last_words
 from jupyter_smx.agent.system import disk, plain_file
 from jupyter_smx.agent.wire import MAX_BODY
 
@@ -55,13 +56,15 @@ class Spool:
         os.rename(slot, path)
         return path
 
-    def write_record(self, job: str, record: Dict[str, Any]) -> None:
-        """Put the record of the end on disk, whole or not at all.
+    def write_record(self, job: str, record: Dict[str, Any]) -> Dict[str, Any]:
+        """Put the record of the end on disk, whole or not at all; gives what the event of the end says of it.
 
         :raises OSError: there is not even the room that was reserved for it.
         """
         os.makedirs(self.path(job), mode=0o700, exist_ok=True)
-        disk.write_whole(self.path(job, RECORD), json.dumps(record), self.root)
+        text, told = last_words.fitting(record)
+        disk.write_whole(self.path(job, RECORD), text, self.root)
+        return told
 
     def record(self, job: str) -> Optional[Dict[str, Any]]:
         """Read the record of the end, None while there is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent.channels import channel
+from jupyter_smx.agent.jobs.surely import surely
 from jupyter_smx.agent.place import input_folder
 from jupyter_smx.agent.stores import digest, object_mount
 from jupyter_smx.agent.system import process
@@ -21,8 +22,10 @@ _PATIENCE = 10.0
 class Inputs:
     """What a job gets, and what is said of it in the record."""
 
-    def __init__(self, host: Host, spec: Dict[str, Any]) -> None:
+    def __init__(self, host: Host, spec: Dict[str, Any], break_off: Callable[[Exception], None]) -> None:
         self._host = host
+        # The end of the job may wait for what is looked at here, so no error there may be the last word.
+        self.break_off = break_off
         self._channels: List[Dict[str, Any]] = spec["channels"]
         self._found: Dict[str, Dict[str, Any]] = {}
         self._lazy: List[str] = []
@@ -89,6 +92,7 @@ class Inputs:
         others = sum(one["files"] for one in self._found.values() if one["method"] == "content")
         return channel.describe(self._lazy, self._folders, self._limit(), self._host.input_hashes, others)
 
+    @surely
     def _looked(self, result: Optional[Dict[str, Any]], error: str) -> None:
         self._looking = None
         if result is None:
@@ -109,6 +113,7 @@ class Inputs:
         else:
             self._patience = self._host.loop.later(_PATIENCE, self._enough)
 
+    @surely
     def _enough(self) -> None:
         if self._looking is not None:
             self._looking.cancel()

@@ -14,7 +14,7 @@ from jupyter_smx.agent.channels import archive
 from jupyter_smx.agent.code import packages, sourcedir
 from jupyter_smx.agent.contract import failure, script
 from jupyter_smx.agent.gauges import sampler
-from jupyter_smx.agent.hosts import spool
+from jupyter_smx.agent.hosts import last_words, spool
 from jupyter_smx.agent.hosts.stop import Stop
 from jupyter_smx.agent.jobs import continuous, keeper
 from jupyter_smx.agent.jobs.inputs import Inputs
@@ -68,7 +68,7 @@ class Job:
         self.report: Dict[str, Any] = {}
         self.status: Optional[int] = None
         self._staging: Optional[Errand] = None
-        self._inputs = Inputs(host, spec)
+        self._inputs = Inputs(host, spec, self.break_off)
         self._found = packages.NOTHING
         self._puts_code = False
         self._limit_timer: Optional[Timer] = None
@@ -328,13 +328,14 @@ class Job:
         self.at["ended"] = time.time()
         record = self.record(artifacts or [])
         try:
-            self.host.spool.write_record(self.id, record)
+            told = self.host.spool.write_record(self.id, record)
         except OSError as error:
             why = disk.explain(error, self.host.disks(self.id))
             self.host.spoilt = f"host: the record of job {self.id} cannot be written: {why}"
             record["errors"].append(self.host.spoilt)
+            told = last_words.unwritten(record, self.host.spoilt)
         self.phase = "ended"
-        self.tell("ended", record=record)
+        self.tell("ended", **told)
         self.host.job_over(self)
 
     def view(self) -> Dict[str, Any]:

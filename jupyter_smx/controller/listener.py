@@ -110,15 +110,15 @@ class Listener(ABC):
     def _read_record(self, job: Job, host: str) -> None:
         """Begin to read a record where it lies, unless that is under way; a long one takes a while."""
         trail = self._trail(job)
-        if host not in trail.reading:
-            trail.reading.add(host)
+        if host not in trail.fetching:
+            trail.fetching.add(host)
             self._begin(self._fetch_record(job, host, trail), f"record {job.id} {host}")
 
     async def _fetch_record(self, job: Job, host: str, trail: Trail) -> None:
         try:
             record = await self._record_there(job, host)
         finally:
-            trail.reading.discard(host)
+            trail.fetching.discard(host)
         now = self.books.jobs.get(job.id)
         # Meanwhile the job may have lost these hosts, and begun again on others of the same names.
         if record is not None and now is not None and (now.cluster, now.lease) == (job.cluster, job.lease):

@@ -40,7 +40,7 @@ class Trail:
     drained: set[str] = field(default_factory=set)
     """Hosts that were told that their part is over."""
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
-    reading: set[str] = field(default_factory=set)
+    fetching: set[str] = field(default_factory=set)
     """Hosts whose records are read where they lie."""
     obituaries: dict[str, str] = field(default_factory=dict)
     """How hosts ended that left no record, in the words of their engine."""

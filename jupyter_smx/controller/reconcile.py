@@ -318,6 +318,7 @@ class Reconciler(Listener):
 
     def _finish(self, job: Job) -> None:
         trail = self._trail(job)
+        trail.count_out()
         trail.finishing, trail.goal = True, trail.goal or goal_at_end(job, trail.ends())
         self._begin(self._finish_and_go_on(job, trail), f"finish {job.id}")
 

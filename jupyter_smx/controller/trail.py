@@ -89,6 +89,13 @@ class Trail:
         if self.has_ended():
             self.goal = self.goal or goal
 
+    def count_out(self) -> None:
+        """Count hosts that live and have no record as failed by our fault: the job ended before they were given it."""
+        # So none of the job's hosts is kept: what was sent to one that did not answer may still be on its way.
+        for host in self.hosts:
+            if not (self.lost or host in self.records):
+                self.records[host] = {"cause": "host", "failure": f"The job was stopped before {host} had it."}
+
     def to_drain(self) -> tuple[str, ...]:
         """Name the hosts that have to be told that the group which they helped is done."""
         due = to_drain(self.groups, self.exited.union(self.records))
@@ -100,6 +107,7 @@ class Trail:
         return Progress(
             hosts=len(self.hosts),
             connected=connected,
+            given=len(self.dispatched.union(self.records)),
             dispatched=bool(self.hosts) and self.dispatched.issuperset(self.hosts),
             stop_sent=self.stop_sent,
             ended=len(self.records),

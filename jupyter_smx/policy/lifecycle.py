@@ -47,14 +47,16 @@ class ClusterStep(Enum):
 class Progress(Struct, frozen=True, kw_only=True):
     """What is known of a job on its hosts, from the agents' own words; never stored.
 
-    ``ended`` of ``hosts`` have given their record; ``failed`` says that one of them ended badly, ``drains`` that some
-    have to be told that the group which they helped is done; ``lost`` that the engine knows the hosts no more; ``ran``
-    that, there, the code may have begun. ``prepared`` says of a job without hosts that its environment is there,
-    ``brought`` of one on hosts that they can reach what it needs of the controller's machine.
+    ``given`` of ``hosts`` have the job or had it, ``dispatched`` says that all have it now; ``ended`` gave their
+    record; ``failed`` says that one of them ended badly, ``drains`` that some have to be told that the group which they
+    helped is done; ``lost`` that the engine knows the hosts no more; ``ran`` that, there, the code may have begun.
+    ``prepared`` says of a job without hosts that its environment is there, ``brought`` of one on hosts that they can
+    reach what it needs of the controller's machine.
     """
 
     hosts: int = 0
     connected: bool = False
+    given: int = 0
     dispatched: bool = False
     stop_sent: bool = False
     ended: int = 0
@@ -100,10 +102,19 @@ def _next_in_line(job: Job, progress: Progress, order: Order) -> JobStep:
 
 def _next_on_hosts(job: Job, progress: Progress) -> JobStep:
     if not progress.dispatched:
-        return JobStep.STOP_UNSTARTED if job.goal in ENDING else _next_before_dispatch(progress)
+        return _next_of_an_end(progress) if job.goal in ENDING else _next_before_dispatch(progress)
     if (job.goal is not Goal.RUN or progress.failed) and not progress.stop_sent:
         return JobStep.SEND_STOP
     return JobStep.DRAIN if progress.drains and not progress.stop_sent else JobStep.NOTHING
+
+
+def _next_of_an_end(progress: Progress) -> JobStep:
+    """Decide the next step of a job that should end and is given to no more hosts, though some may have it."""
+    if not progress.given:
+        return JobStep.STOP_UNSTARTED
+    if progress.ended == progress.given:
+        return JobStep.FINISH
+    return JobStep.NOTHING if progress.stop_sent else JobStep.SEND_STOP
 
 
 def _next_before_dispatch(progress: Progress) -> JobStep:

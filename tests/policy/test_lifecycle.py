@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from jupyter_smx.model.cluster import Cluster, ClusterState
-from jupyter_smx.model.status import Goal, SecondaryStatus, is_final
+from jupyter_smx.model.status import ENDING, Goal, SecondaryStatus, is_final
 from jupyter_smx.policy import transitions
 from jupyter_smx.policy.keep_alive import Keep
 from jupyter_smx.policy.lifecycle import (
@@ -30,11 +30,14 @@ TRUTH = (False, True)
 def all_progress() -> list[Progress]:
     """Everything that can be known of a job on two hosts."""
     rows = []
-    for hosts, ended in ((0, 0), (2, 0), (2, 1), (2, 2)):
+    for hosts, had, ended in ((0, 0, 0), (2, 0, 0), (2, 1, 0), (2, 2, 0), (2, 1, 1), (2, 2, 1), (2, 2, 2)):
         for connected, dispatched, stop_sent, failed, lost, ran, brought in itertools.product(TRUTH, repeat=7):
+            if dispatched and had < hosts:
+                continue
             rows.append(
                 Progress(
                     hosts=hosts,
+                    given=had,
                     ended=ended,
                     connected=connected,
                     dispatched=dispatched,
@@ -114,11 +117,32 @@ def test_code_that_may_have_begun_is_never_begun_again() -> None:
                 assert step in {JobStep.FINISH, JobStep.FINISH_LOST}
 
 
-def test_a_job_whose_code_may_run_is_never_ended_as_one_that_never_ran() -> None:
+def test_a_job_whose_code_may_run_on_any_host_is_never_ended_as_one_that_never_ran() -> None:
     for goal in Goal:
         for cluster, progress, step in steps_where(goal):
-            if cluster is not None and progress.dispatched:
+            if cluster is not None and (progress.dispatched or progress.given):
                 assert step is not JobStep.STOP_UNSTARTED
+
+
+@pytest.mark.parametrize("goal", [Goal.STOP, Goal.EXPIRE])
+@pytest.mark.parametrize(
+    ("given", "ended", "stop_sent", "step"),
+    [
+        (0, 0, False, JobStep.STOP_UNSTARTED),
+        (1, 0, False, JobStep.SEND_STOP),
+        (1, 0, True, JobStep.NOTHING),
+        (1, 1, False, JobStep.FINISH),
+        (1, 1, True, JobStep.FINISH),
+        (2, 1, False, JobStep.SEND_STOP),
+        (2, 1, True, JobStep.NOTHING),
+    ],
+)
+def test_a_job_that_should_end_is_stopped_where_it_is_and_given_to_no_more_hosts(
+    goal: Goal, given: int, ended: int, step: JobStep, *, stop_sent: bool
+) -> None:
+    job = a_job(state=SecondaryStatus.STOPPING, goal=goal, cluster="c1")
+    known = Progress(hosts=3, connected=True, given=given, ended=ended, stop_sent=stop_sent)
+    assert next_job_step(job, a_cluster(state=ClusterState.IN_USE), known) is step
 
 
 def test_hosts_are_told_something_only_over_an_open_stream_while_they_are_the_jobs() -> None:
@@ -134,7 +158,8 @@ def test_the_verdict_waits_for_the_record_of_every_host() -> None:
     for goal in Goal:
         for _, progress, step in steps_where(goal):
             if step is JobStep.FINISH:
-                assert progress.ended == progress.hosts > 0
+                assert progress.ended == progress.given > 0
+                assert progress.ended == progress.hosts or goal in ENDING
 
 
 def test_one_host_that_failed_stops_the_others_once() -> None:

@@ -136,8 +136,7 @@ class Reconciler(Listener):
         for job in [*self.books.jobs.values()]:
             # One whose remains cannot be read keeps no other from its turn.
             with alone(_log, "What job {} left cannot be read", job.name), unforeseen(_log, f"A look at {job.name}"):
-                lost = self._left_without(job)
-                if lost is not None:
+                if (lost := self._left_without(job)) is not None:
                     await self.cluster_lost(lost)
         self.tick()
 
@@ -154,8 +153,7 @@ class Reconciler(Listener):
         if trail.begun is not None:
             self._first_line(job, trail.begun)
             job = self.books.jobs[job_id]
-        lost = self._left_without(job)
-        if lost is not None and not trail.lost:
+        if (lost := self._left_without(job)) is not None and not trail.lost:
             self._begin(self._learn_of_loss(job, lost), f"lost {job.id}")
             return
         # A lost cluster has left the books, but the job still has to learn what became of it there.

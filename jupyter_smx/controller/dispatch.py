@@ -162,7 +162,8 @@ class Dispatcher:
         own_gpus = self._engine_of(job.spec.engine).capabilities.own_gpus
         trail.moments.setdefault("sent", self._books.clock())
         for host in hosts:
-            if host.name in trail.dispatched:
+            # One that refused the job, or is done with it, would say the same once more.
+            if host.name in trail.dispatched or host.name in trail.records:
                 continue
             stream = self._agents.stream(job.cluster, host.name)
             gpus = () if own_gpus else self._books.clusters[job.cluster].gpus.get(host.name, ())

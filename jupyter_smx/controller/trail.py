@@ -108,7 +108,7 @@ class Trail:
             hosts=len(self.hosts),
             connected=connected,
             given=len(self.dispatched.union(self.records)),
-            dispatched=bool(self.hosts) and self.dispatched.issuperset(self.hosts),
+            dispatched=bool(self.hosts) and self.dispatched.union(self.records).issuperset(self.hosts),
             stop_sent=self.stop_sent,
             ended=len(self.records),
             drains=bool(self.to_drain()),

@@ -47,7 +47,7 @@ class ClusterStep(Enum):
 class Progress(Struct, frozen=True, kw_only=True):
     """What is known of a job on its hosts, from the agents' own words; never stored.
 
-    ``given`` of ``hosts`` have the job or had it, ``dispatched`` says that all have it now; ``ended`` gave their
+    ``given`` of ``hosts`` have the job or had it, ``dispatched`` says that of all; ``ended`` gave their
     record; ``failed`` says that one of them ended badly, ``drains`` that some have to be told that the group which they
     helped is done; ``lost`` that the engine knows the hosts no more; ``ran`` that, there, the code may have begun.
     ``prepared`` says of a job without hosts that its environment is there, ``brought`` of one on hosts that they can

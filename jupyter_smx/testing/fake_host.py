@@ -22,7 +22,7 @@ Header = dict[str, Any]
 _PHASE_ENDED = "ended"
 
 
-class _No(Exception):  # noqa: N818 - it is an answer of the agent
+class Refusal(Exception):  # noqa: N818 - it is an answer of the agent
     """The agent's refusal: its code."""
 
 
@@ -159,15 +159,15 @@ class FakeHost:
                 writer.write(encode(about | {"ok": True} | reply, body))
             else:
                 writer.write(encode(about | {"ok": True} | self._answers[header["op"]](header)))
-        except _No as no:
+        except Refusal as no:
             writer.write(encode(about | {"ok": False, "code": str(no), "message": f"{header['op']} is refused."}))
 
     def _may_ask(self, writer: asyncio.StreamWriter, header: Header) -> None:
         epoch = header["epoch"] if header["op"] == "hello" else self._streams.get(writer)
         if epoch is None:
-            raise _No("Refused")
+            raise Refusal("Refused")
         if epoch < self.epoch:
-            raise _No("Fenced")
+            raise Refusal("Fenced")
 
     def _hello(self, writer: asyncio.StreamWriter, header: Header) -> Header:
         self.epoch = header["epoch"]
@@ -199,9 +199,9 @@ class FakeHost:
     def _known(self, header: Header) -> Run:
         run = self.runs.get(header["job"])
         if run is None:
-            raise _No("ResourceNotFound")
+            raise Refusal("ResourceNotFound")
         if header["lease"] != run.lease:
-            raise _No("Fenced")
+            raise Refusal("Fenced")
         return run
 
     # What it is asked
@@ -211,11 +211,11 @@ class FakeHost:
         if job in self.runs:
             return {"phase": self._known(header).phase}
         if lease < self.highest_lease:
-            raise _No("Fenced")
+            raise Refusal("Fenced")
         if job in self.forgotten:
             return {"phase": _PHASE_ENDED}
         if self.running() is not None:
-            raise _No("Busy")
+            raise Refusal("Busy")
         self.highest_lease = lease
         now = self.world.clock()
         at = {"received": now, "awake": None, "first_line": None, "exited": None, "ended": None}
@@ -254,7 +254,7 @@ class FakeHost:
     def _forget(self, header: Header) -> Header:
         run = self.runs.get(header["job"])
         if run is not None and run.phase != _PHASE_ENDED:
-            raise _No("Busy")
+            raise Refusal("Busy")
         self.runs.pop(header["job"], None)
         self.forgotten.add(header["job"])
         shutil.rmtree(self.spool / header["job"], ignore_errors=True)
@@ -269,7 +269,7 @@ class FakeHost:
         try:
             content = (self.spool / header["job"] / header["name"]).read_bytes()
         except OSError as error:
-            raise _No("ResourceNotFound") from error
+            raise Refusal("ResourceNotFound") from error
         piece = content[header["offset"] : header["offset"] + header["limit"]]
         return {"total": len(content), "offset": header["offset"]}, piece
 

@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.status import Goal, SecondaryStatus
-from jupyter_smx.testing.fake_host import Script
+from jupyter_smx.testing.fake_host import Refusal, Script
 from jupyter_smx.testing.fakes import Paused
 
 if TYPE_CHECKING:
@@ -107,3 +107,21 @@ def test_a_job_that_should_go_on_or_begin_again_is_given_to_the_others(sim: Simu
     assert [(host.name, run.job) for host, run in sim.world.running()] == [("algo-1", job), ("algo-2", job)]
     sim.end_job(job)
     assert sim.job(job).state is SecondaryStatus.COMPLETED
+
+
+def test_a_job_that_one_host_refuses_ends_on_the_others_and_asks_it_once(sim: Simulation) -> None:
+    first = sim.finish(hosts=2, keep_alive=POOL)
+    asked: list[object] = []
+
+    def refuse(header: dict[str, Any]) -> dict[str, Any]:
+        asked.append(header["job"])
+        raise Refusal("ValidationException")
+
+    sim.hosts(first)[1]._answers["run"] = refuse
+    job = sim.submit(hosts=2, keep_alive=POOL)
+    sim.pass_time(30.0)
+    ended = sim.job(job)
+    assert asked == [job]
+    assert ended.state is SecondaryStatus.FAILED
+    assert [(end.host, end.cause) for end in ended.hosts][1] == ("algo-2", "refused")
+    assert sim.world.running() == []

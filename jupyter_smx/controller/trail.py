@@ -104,11 +104,12 @@ class Trail:
     def progress(self, *, connected: bool, prepared: bool = True, sees_here: bool = True) -> Progress:
         """Say what policy wants to know; ``sees_here``: the hosts need not be brought what lies here."""
         ends = excused(self.groups, [host_end(host, record) for host, record in self.records.items()])
+        given = self.dispatched.union(self.records)
         return Progress(
             hosts=len(self.hosts),
             connected=connected,
-            given=len(self.dispatched.union(self.records)),
-            dispatched=bool(self.hosts) and self.dispatched.union(self.records).issuperset(self.hosts),
+            given=len(given),
+            dispatched=bool(self.hosts) and given.issuperset(self.hosts),
             stop_sent=self.stop_sent,
             ended=len(self.records),
             drains=bool(self.to_drain()),

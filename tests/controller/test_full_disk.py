@@ -149,15 +149,21 @@ def test_one_job_that_cannot_be_looked_at_keeps_no_other_from_its_turn(
         sim.end_job(job)
 
 
+def begun(sim: Simulation, moment: float, *, starts_after: float) -> str:
+    """Give a job at a moment before its code begins."""
+    job = sim.new_id()
+    sim.world.scripts[job] = Script(starts_after=starts_after)
+    sim.submit(job_id=job)
+    sim.pass_time(moment)
+    return job
+
+
 @pytest.mark.parametrize("count", range(1, 5))
 @pytest.mark.parametrize("moment", [START / 2, START], ids=["while they come up", "before the code begins"])
 def test_hosts_that_die_are_replaced_whichever_write_fails(
     sim: Simulation, monkeypatch: pytest.MonkeyPatch, moment: float, count: int
 ) -> None:
-    job = sim.new_id()
-    sim.world.scripts[job] = Script(starts_after=5.0)
-    sim.submit(job_id=job)
-    sim.pass_time(moment)
+    job = begun(sim, moment, starts_after=5.0)
     refuse_one_write(sim, monkeypatch, count)
     sim.kill_host(sim.hosts(job)[0])
     sim.pass_time(60.0)
@@ -171,10 +177,7 @@ def test_hosts_that_die_are_replaced_whichever_write_fails(
 def test_a_stop_ends_a_job_that_was_not_told_of_the_end_of_its_hosts(
     sim: Simulation, monkeypatch: pytest.MonkeyPatch, moment: float
 ) -> None:
-    job = sim.new_id()
-    sim.world.scripts[job] = Script(starts_after=50.0)
-    sim.submit(job_id=job)
-    sim.pass_time(moment)
+    job = begun(sim, moment, starts_after=50.0)
     refuse_one_write(sim, monkeypatch, THE_JOBS)
     sim.kill_host(sim.hosts(job)[0])
     while sim.job(job).cluster in sim.controller.books.clusters:

@@ -259,6 +259,15 @@ def raising(error: Exception, name: str) -> Callable[..., Awaitable[tuple[Artifa
     return bring_home
 
 
+def slow_to_begin(sim: Simulation) -> str:
+    """Give a job whose hosts are up and whose code does not begin yet."""
+    job = sim.new_id()
+    sim.world.scripts[job] = Script(starts_after=5)
+    sim.submit(job_id=job)
+    sim.pass_time(START)
+    return job
+
+
 def break_remains(sim: Simulation, patched: pytest.MonkeyPatch, times: int) -> None:
     """Let nobody read so many times what hosts left, for a reason that nobody foresaw."""
     finisher, tries = sim.controller.reconciler._finisher, iter(range(times))
@@ -275,10 +284,7 @@ def break_remains(sim: Simulation, patched: pytest.MonkeyPatch, times: int) -> N
 def test_what_lost_hosts_left_is_read_again_where_that_broke_off(
     sim: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = sim.new_id()
-    sim.world.scripts[job] = Script(starts_after=5)
-    sim.submit(job_id=job)
-    sim.pass_time(START)
+    job = slow_to_begin(sim)
     break_remains(sim, monkeypatch, 3)
     sim.kill_host(sim.hosts(job)[0])
     sim.pass_time(30)
@@ -312,10 +318,7 @@ def test_what_lost_hosts_left_is_read_once_however_long_that_takes(
 def test_what_lost_hosts_left_and_nobody_can_ever_read_fails_their_job(
     sim: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = sim.new_id()
-    sim.world.scripts[job] = Script(starts_after=5)
-    sim.submit(job_id=job)
-    sim.pass_time(START)
+    job = slow_to_begin(sim)
     break_remains(sim, monkeypatch, 1000)
     sim.kill_host(sim.hosts(job)[0])
     sim.pass_time(60)

@@ -265,9 +265,9 @@ def from_options(kind: Kind, options: Options, namespace: Mapping[str, Any], fol
 
 def _hyperparameters(words: tuple[str, ...], namespace: Mapping[str, Any]) -> dict[str, Any]:
     pairs = (fields.pair(word, "--hp", "NAME=VALUE") for word in words)
-    given = fields.once(pairs, "--hp", "hyperparameters")
-    named = {text_of(name, namespace, "--hp"): word for name, word in given.items()}
-    return {name: value_of(word, namespace, f"--hp {name}") for name, word in named.items()}
+    named = ((text_of(name, namespace, "--hp"), word) for name, word in pairs)
+    given = fields.once(named, "--hp", "hyperparameters")
+    return {name: value_of(word, namespace, f"--hp {name}") for name, word in given.items()}
 
 
 def check_identifier(name: str, option: str) -> str:

@@ -31,6 +31,8 @@ def test_a_checkpoint_a_role_and_a_number_come_from_the_notebook() -> None:
 def test_so_does_the_name_of_a_hyperparameter_and_what_is_quoted_is_text() -> None:
     assert read("--hp {key}={n} --role '{n}'").hyperparameters == {"lr": 3}
     assert read("--role '{n}'").role == "{n}"
+    with pytest.raises(ValidationError, match="lr"):
+        read("--hp {key}=1 --hp lr=2")
 
 
 @pytest.mark.parametrize("option", [each.spellings[-1] for each in ONE_VALUE if each.dest not in ("send", "receive")])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from jupyter_smx.model import duration
+from jupyter_smx.model.instance import HOMOGENEOUS
 from jupyter_smx.model.secret import is_secret, shown, shown_values
 from jupyter_smx.model.status import is_final
 from jupyter_smx.model.words import listed
@@ -16,6 +17,8 @@ from jupyter_smx.model.words import listed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from jupyter_smx.model.channel import Channel
+    from jupyter_smx.model.instance import InstanceGroup
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.provenance import InputDigest
 
@@ -121,11 +124,15 @@ def _wish(job: Job) -> Facts:
             "kind": spec.kind,
             "engine": spec.engine,
             "instances": spec.instances(),
+            "instance groups": ", ".join(filter(None, map(_group, spec.instance_groups))),
+            "distribution": spec.distribution.words() if spec.distribution else "",
+            **({"kept warm for": duration.words(spec.keep_alive)} if spec.keep_alive else {}),
             "image": job.image.words() if job.image else spec.image,
             "role": spec.role,
             "maximum run time": duration.words(spec.max_run),
             **({"maximum wait time": duration.words(spec.max_wait)} if spec.max_wait else {}),
             **({"managed spot": "yes"} if spec.spot else {}),
+            **({"retries": str(spec.retries)} if spec.retries else {}),
             **({"checkpoints": shown(spec.checkpoint)} if spec.checkpoint else {}),
             **({"checkpoints in the job": spec.checkpoint_local_path} if spec.checkpoint_local_path else {}),
             **({"network isolation": "on"} if spec.network_isolation else {}),
@@ -134,8 +141,15 @@ def _wish(job: Job) -> Facts:
             "contract": spec.contract,
             "arguments": shown(shlex.join(spec.arguments)),
             "received variables": ", ".join(sorted(spec.receive)),
+            **{f"metric {name}": regex for name, regex in spec.metrics.items()},
         }
     )
+
+
+def _group(group: InstanceGroup) -> str:
+    """Say what a group is called and whom it helps; "" of the only one that a plain job has."""
+    helps = f" helps {group.until}" if group.until else ""
+    return "" if group.name == HOMOGENEOUS else f"{group.name}{helps}"
 
 
 def _variables(environment: Mapping[str, str]) -> Facts:
@@ -146,7 +160,8 @@ def _variables(environment: Mapping[str, str]) -> Facts:
 def _python(job: Job) -> Facts:
     found = job.provenance
     version = (found.python_version if found else "") or job.spec.python_version
-    return _said({"interpreter": job.spec.python, "version": version}) | {
+    alone = "none" if job.spec.requirements_only else ""
+    return _said({"interpreter": job.spec.python, "version": version, "packages of the interpreter": alone}) | {
         f"requirement {line}": "asked for" for line in job.spec.requirements
     }
 
@@ -162,8 +177,26 @@ def _files(job: Job) -> Facts:
 
 
 def _inputs(job: Job) -> Facts:
-    facts = {f"{one.name} from": f"{shown(one.source)} ({one.mode}, {one.distribution})" for one in job.spec.channels}
+    facts = {f"{one.name} from": f"{shown(one.source)} ({_presented(one)})" for one in job.spec.channels}
     return facts | {_channel(one): _digest(one) for one in (job.provenance.inputs if job.provenance else ())}
+
+
+def _presented(one: Channel) -> str:
+    """Say how a channel reaches a job: what is always said of it, and what was asked for besides."""
+    asked = {
+        "groups": "+".join(one.groups),
+        "type": one.data_type if one.data_type != "S3Prefix" else "",
+        "content_type": one.content_type,
+        "path": one.path,
+    }
+    return ", ".join([one.mode, one.distribution, *(f"{name}={value}" for name, value in asked.items() if value)])
+
+
+def _outputs(job: Job) -> Facts:
+    return {
+        one.name: f"{one.path}{f' to {shown(one.destination)}' if one.destination else ''} ({one.mode})"
+        for one in job.spec.outputs
+    }
 
 
 def _channel(one: InputDigest) -> str:
@@ -175,10 +208,11 @@ def _digest(one: InputDigest) -> str:
 
 
 def _sent(job: Job) -> Facts:
-    send = job.spec.send
-    if send is None:
-        return {}
-    return {name: f"{size} bytes" for name, size in send.sizes.items()} | {"all together": _short(send.sha256)}
+    facts: Facts = {}
+    for name, sent in (("all together", job.spec.send), ("of all tasks together", job.spec.shared)):
+        if sent is not None:
+            facts |= {each: f"{size} bytes" for each, size in sent.sizes.items()} | {name: _short(sent.sha256)}
+    return facts
 
 
 def _hosts(job: Job) -> Facts:
@@ -231,6 +265,7 @@ _SECTIONS = {
     "package": _packages,
     "own code": _files,
     "input": _inputs,
+    "output": _outputs,
     "variable": _sent,
     "git": _revision,
     "host": _hosts,

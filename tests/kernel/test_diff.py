@@ -11,8 +11,9 @@ from msgspec import json
 from msgspec.structs import replace
 
 from jupyter_smx.kernel.diff import diff_page, difference
-from jupyter_smx.model.channel import Channel, Payload
+from jupyter_smx.model.channel import Channel, Output, Payload
 from jupyter_smx.model.comparison import Change
+from jupyter_smx.model.distribution import Distribution
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.job import Job
 from jupyter_smx.model.progress import MetricValue
@@ -79,6 +80,16 @@ CASES: list[tuple[Job, tuple[str, str, str | None, str | None]]] = [
     (other({"kind": "process"}), ("wish", "kind", "train", "process")),
     (other({"engine": "docker"}), ("wish", "engine", "local", "docker")),
     (other({"instance_groups": (InstanceGroup(instance_count=2),)}), ("wish", "instances", "local × 1", "local × 2")),
+    (other({"distribution": Distribution(runner="mpi")}), ("wish", "distribution", None, "mpi")),
+    (other({"keep_alive": 600}), ("wish", "kept warm for", None, "10 min")),
+    (other({"retries": 2}), ("wish", "retries", None, "2")),
+    (other({"metrics": {"acc": "acc=(.*)"}}), ("wish", "metric acc", None, "acc=(.*)")),
+    (other({"instance_groups": (InstanceGroup(name="data"),)}), ("wish", "instance groups", None, "data")),
+    (
+        other({"outputs": (Output(name="report", path="/r", destination="/here"),)}),
+        ("output", "report", None, "/r to /here (EndOfJob)"),
+    ),
+    (other({"requirements_only": True}), ("Python", "packages of the interpreter", None, "none")),
     (other({"python": "/new/python"}), ("Python", "interpreter", "/env/bin/python", "/new/python")),
     (other({"requirements": ("x==1",)}), ("Python", "requirement x==1", None, "asked for")),
     (other(found={"python_version": "3.12.1"}), ("Python", "version", "3.11.7", "3.12.1")),
@@ -96,6 +107,19 @@ CASES: list[tuple[Job, tuple[str, str, str | None, str | None]]] = [
     (
         other({"channels": (Channel(name="train", source="/new"),)}),
         ("input", "train from", "/data (File, FullyReplicated)", "/new (File, FullyReplicated)"),
+    ),
+    (
+        other({"channels": (Channel(name="train", source="/data", groups=("a", "b"), content_type="text/csv"),)}),
+        (
+            "input",
+            "train from",
+            "/data (File, FullyReplicated)",
+            "/data (File, FullyReplicated, groups=a+b, content_type=text/csv)",
+        ),
+    ),
+    (
+        other({"shared": Payload(path="/s", sha256="c" * 64, sizes={})}),
+        ("variable", "of all tasks together", None, "c" * 12),
     ),
     (
         other({"send": Payload(path="/q", sha256="b" * 64, sizes={"x": 1})}),

@@ -28,7 +28,7 @@ VALUE, RAISED = "value", "raised"
 RECEIVE = (VALUE, RAISED)
 
 _CELL = """\
-try: value = function(*arguments, **keywords)
+try: value = function(*arguments, **keywords); value = {awaited}
 except Exception as error:
     __import__("linecache").cache.update(lines)
     raised = error
@@ -37,6 +37,9 @@ else: raised = None
 """
 """``try`` and the call share a line, which is pushed down to where the function stands: the job's traceback then has
 no line that the user did not write."""
+
+_AWAITED = '__import__("asyncio").run(value) if isinstance(value, __import__("types").CoroutineType) else value'
+"""Only the call itself tells whether there is something to await: decorators make functions async, and plain again."""
 
 _by_value_lock = threading.Lock()
 
@@ -57,6 +60,12 @@ class Call(Struct, frozen=True, kw_only=True):
     variables: Mapping[str, Any]
 
 
+def is_async(function: Callable[..., Any]) -> bool:
+    """Say whether a call gives an awaitable, as far as a function, or one that a decorator made of it, tells."""
+    ways = (function, inspect.unwrap(function), type(function).__call__)
+    return any(map(inspect.iscoroutinefunction, ways))
+
+
 def call_of(
     function: Callable[..., Any], arguments: Sequence[Any] = (), keywords: Mapping[str, Any] | None = None
 ) -> Call:
@@ -71,7 +80,7 @@ def call_of(
     return Call(
         name=base_name(name, "function"),
         label=f"{name}()",
-        source=cell.place(_source(function), code.co_firstlineno - 1 if code else 0),
+        source=cell.place(_CELL.format(awaited=_AWAITED), code.co_firstlineno - 1 if code else 0),
         filename=code.co_filename if code else "",
         imports=_imports(function, code) if code else (),
         variables={
@@ -109,14 +118,6 @@ def _check_arguments(function: Callable[..., Any], arguments: Sequence[Any], key
     except (TypeError, ValueError):  # some builtins have none
         return
     signature.bind(*arguments, **keywords)
-
-
-def _source(function: Callable[..., Any]) -> str:
-    if not inspect.iscoroutinefunction(inspect.unwrap(function)):
-        return _CELL
-    return _CELL.replace(
-        "function(*arguments, **keywords)", '__import__("asyncio").run(function(*arguments, **keywords))'
-    )
 
 
 def _called(function: Any) -> Any:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import functools
-import inspect
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
+from jupyter_smx.kernel.call import is_async
 from jupyter_smx.kernel.functions import check_wish, submit_call
 from jupyter_smx.kernel.reply import Reply
 from jupyter_smx.model.errors import ValidationError
@@ -43,7 +43,7 @@ class RemoteFunction(Generic[_Arguments, _Value]):
         :raises BaseException: what the function raised, or what :meth:`Reply.result` raises.
         :raises ValidationError: the function or an argument cannot be pickled; says which part of it.
         """
-        if inspect.iscoroutinefunction(inspect.unwrap(self.__wrapped__)):
+        if is_async(self.__wrapped__):
             return cast("_Value", self.aio(*args, **kwargs))  # a coroutine, as the function itself gives
         return cast("_Value", self.submit(*args, **kwargs).result())
 

@@ -188,6 +188,36 @@ async def _reply() -> Any:
     return await twice.submit(5)
 
 
+def made_async(function: Any) -> Any:
+    @functools.wraps(function)
+    async def wrapped(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    return wrapped
+
+
+def made_plain(function: Any) -> Any:
+    @functools.wraps(function)
+    def wrapped(*arguments: Any) -> Any:
+        return asyncio.run(function(*arguments))
+
+    return wrapped
+
+
+class Later:
+    async def __call__(self, number: int) -> int:
+        return number + 1
+
+
+@pytest.mark.parametrize("function", [made_async(lambda number: number + 1), Later()])
+async def test_what_a_decorator_made_async_is_awaited_in_the_job_and_here(function: Any) -> None:
+    assert await smx.remote(function)(1) == 2
+
+
+def test_what_a_decorator_made_plain_is_awaited_by_itself_alone() -> None:
+    assert smx.remote(made_plain(later.__wrapped__)).submit(1).result(30) == 2
+
+
 @pytest.mark.parametrize(
     ("function", "name"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -185,6 +186,8 @@ class Session:
 
 _opened: list[Session] = []
 """The session of this process, once there is one."""
+_opening = threading.Lock()
+"""Calls that are awaited side by side begin in several threads; the second would close the session of the first."""
 
 
 def open_session(shell: Any) -> Session:
@@ -207,14 +210,15 @@ def close_session() -> None:
 
 def current() -> Session:
     """Give the session of this process, made at the first call for the shell that runs, if one does."""
-    if _opened:
-        return _opened[0]
-    shell = None
-    if "IPython" in sys.modules:
-        from IPython.core.getipython import get_ipython  # noqa: PLC0415 - loaded already, or not wanted
+    with _opening:
+        if _opened:
+            return _opened[0]
+        shell = None
+        if "IPython" in sys.modules:
+            from IPython.core.getipython import get_ipython  # noqa: PLC0415 - loaded already, or not wanted
 
-        shell = get_ipython()
-    return open_session(shell)
+            shell = get_ipython()
+        return open_session(shell)
 
 
 def _complain(sentence: str) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +19,30 @@ if TYPE_CHECKING:
 
     from scripted_controller import ScriptedController
 
+    from jupyter_smx.kernel.client import Client
+
 
 @pytest.fixture(autouse=True)
 def without_a_notebook(controller: ScriptedController, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:  # noqa: ARG001 - it must be there first
     session.close_session()
     yield session.open_session(None)
     session.close_session()
+
+
+def test_threads_that_begin_side_by_side_share_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    session.close_session()
+    made = []
+
+    def slow() -> Client:
+        time.sleep(0.05)
+        made.append(client())
+        return made[-1]
+
+    client = session.standby.client
+    monkeypatch.setattr(session.standby, "client", slow)
+    with ThreadPoolExecutor(4) as pool:
+        found = set(pool.map(lambda _: session.current(), range(4)))
+    assert (len(found), len(made)) == (1, 1)
 
 
 def test_train_is_the_magic_without_magic(

@@ -81,10 +81,14 @@ class Watcher:
             self._catch_up(partial(self._look, job.id))
 
     def watch_again(self, job: Job) -> None:
-        """Follow a job whose record may be of long ago until its verdict."""
+        """Follow a job whose record may be of long ago until its verdict.
+
+        :raises ResourceNotFoundError: somebody deleted it; nobody will hear of it any more.
+        """
         self._open_for(job)
         if not is_final(job.known.state):
-            self._catch_up(partial(self._look, job.id))
+            with suppress(UnavailableError):  # the thread looks at everything when the controller is back
+                self._look(job.id)
 
     def watch_array(self, array: JobArray) -> None:
         """Follow all tasks of an array that is new until their verdicts."""
@@ -161,7 +165,7 @@ class Watcher:
             with self._lock:
                 jobs, arrays = list(self._open), list(self._arrays.values())
             for job_id in jobs:
-                self._look(job_id)
+                self._look_if_there(job_id)
             for array in arrays:
                 self._tell_array(array, array.refresh)
         else:
@@ -194,11 +198,15 @@ class Watcher:
             if old is not None and _same_step(old, news[job_id]):
                 self._glance(job_id, self._handles(job_id))
             else:
-                self._look(job_id)
+                self._look_if_there(job_id)
 
     def _handles(self, job_id: str) -> list[Job]:
         with self._lock:
             return list(self._open.get(job_id, ()))
+
+    def _look_if_there(self, job_id: str) -> None:
+        with suppress(ResourceNotFoundError):
+            self._look(job_id)
 
     def _look(self, job_id: str) -> None:
         if self._all_know_the_end(job_id):
@@ -208,7 +216,7 @@ class Watcher:
         except ResourceNotFoundError:
             self._close(job_id)  # somebody deleted it
             self._forget(job_id)
-            return
+            raise
         over = is_final(record.state)
         # Who begins to watch after this finds it open anew, and looks for himself.
         handles = self._close(job_id) if over else self._handles(job_id)

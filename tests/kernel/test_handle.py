@@ -12,6 +12,7 @@ from jupyter_smx.kernel import standby
 from jupyter_smx.kernel.failures import JobFailed, JobStopped, StillRunning
 from jupyter_smx.kernel.session import Session
 from jupyter_smx.model.channel import Artifact
+from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.job import HostEnd, RemoteException
 from jupyter_smx.model.job import Job as RecordOfJob
 from jupyter_smx.model.spec import JobSpec
@@ -182,6 +183,17 @@ async def test_a_handle_is_awaited_without_blocking_the_loop(
 
 async def _await(job: Job) -> Any:
     return await job
+
+
+async def test_a_job_that_somebody_deleted_is_not_awaited_for_ever(
+    job: Job, session: Session, controller: ScriptedController
+) -> None:
+    again = session.attach(job.known)
+    controller.end(job.id)
+    job.wait(10)
+    controller.delete(job.id)
+    with pytest.raises(ResourceNotFoundError):
+        await asyncio.wait_for(_await(again), 5)
 
 
 async def test_an_awaited_failure_raises(job: Job, controller: ScriptedController) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import TYPE_CHECKING, TextIO
@@ -55,7 +56,10 @@ class Output:
         self._write(self._stderr, f"{self._encode(_here(error.body())) if self.json else in_terminal(str(error))}\n")
 
     def _encode(self, document: object) -> str:
-        encoded = msgspec.json.encode(document)
+        try:
+            encoded = msgspec.json.encode(document)
+        except UnicodeEncodeError:  # a word of the line was no UTF-8, and an error names it
+            return json.dumps(msgspec.to_builtins(document))
         return (msgspec.json.format(encoded, indent=2) if self._stdout.isatty() else encoded).decode()
 
     def _write(self, stream: TextIO, text: str) -> None:

@@ -23,6 +23,7 @@ from jupyter_smx.model.progress import JobMetrics
 from jupyter_smx.model.spec import MAX_WISH
 from jupyter_smx.model.usage import JobUsage
 from jupyter_smx.model.why import Why
+from jupyter_smx.model.words import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -377,9 +378,17 @@ def _error_body(answer: Answer) -> ErrorBody:
         return ErrorBody(code="InternalServerError", message=f"The controller answered {answer.status}: {text}")
 
 
-def _path(ref: str) -> str:
-    return quote(ref, safe="")
+def _path(ref: object) -> str:
+    if isinstance(ref, str) and ref and ref.isprintable():
+        return quote(ref, safe="")
+    raise ValidationError(
+        f"{shown(ref)} names no job, no array and no pool.",
+        field="job",
+        value=shown(ref),
+        rule="Each is meant by its name, its id, or the beginning of one, as text.",
+        cure="`%smx jobs` and `%smx pools` list them.",
+    )
 
 
 def _query(**values: object) -> str:
-    return urlencode(values)
+    return urlencode(values, errors="surrogateescape")  # a word of a command line may be no UTF-8

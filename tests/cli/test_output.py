@@ -6,7 +6,7 @@ import json
 import pytest
 
 from jupyter_smx.cli.output import Output, in_terminal
-from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.errors import SmxError, UnavailableError
 
 ERROR = UnavailableError("No answer.", cure="`%smx doctor` says why.", transient=True)
 
@@ -82,3 +82,10 @@ def test_errors_name_commands_as_a_terminal_has_them() -> None:
 )
 def test_only_commands_are_put_in_other_words(there: str, here: str) -> None:
     assert in_terminal(there) == here
+
+
+def test_an_error_about_a_word_that_is_no_utf_8_is_json_all_the_same() -> None:
+    said = io.StringIO()
+    Output(json=True, stdout=io.StringIO(), stderr=said).error(SmxError("no", field="job", value="caf\udce9"))
+    assert json.loads(said.getvalue())["value"] == "caf\udce9"
+    assert said.getvalue().isascii()

@@ -39,6 +39,15 @@ def test_requests_share_one_connection(client: Client, controller: ScriptedContr
     assert controller.connections == 1
 
 
+@pytest.mark.parametrize("ref", ["", None, 7, SPEC, "caf\udce9", "a\nb"])
+def test_what_cannot_be_a_name_is_refused_before_anybody_is_asked(
+    client: Client, controller: ScriptedController, ref: Any
+) -> None:
+    with pytest.raises(ValidationError, match="names no job"):
+        client.job(ref)
+    assert controller.targets == []
+
+
 def test_waiting_has_a_connection_of_its_own_so_that_a_submit_never_stands_behind_it(
     client: Client, controller: ScriptedController
 ) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from jupyter_smx.kernel.home import expanded
 from jupyter_smx.kernel.line import plain
 from jupyter_smx.model import elsewhere
 from jupyter_smx.model.channel import Channel, Output
@@ -18,6 +18,7 @@ from jupyter_smx.model.words import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
 _LONGEST = 64
 _CHANNEL = re.compile(rf"[A-Za-z0-9._-]{{1,{_LONGEST}}}")  # SageMaker's ChannelName
@@ -382,9 +383,7 @@ def _upload(name: str, text: str) -> tuple[str, Literal["EndOfJob", "Continuous"
 def absolute(source: str, folder: Path) -> str:
     """Make a path absolute from ``folder``; a URL stays as it is, unless it is one of a file here."""
     source = source.removeprefix("file://")
-    if _URL.match(source):
-        return source
-    return str(folder / Path(source).expanduser())
+    return source if _URL.match(source) else str(folder / expanded(source))
 
 
 def _choice(text: str, known: dict[str, _Choice], where: str) -> _Choice:

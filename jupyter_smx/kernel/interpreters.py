@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from jupyter_smx import interpreter
 from jupyter_smx.kernel import conda, requirements
+from jupyter_smx.kernel.home import expanded
 from jupyter_smx.model.errors import ValidationError, nearest
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _required(required: Required, folder: Path) -> tuple[str, ...]:
 
 def _alone(text: str, folder: Path) -> tuple[str, ...]:
     """Read what stands behind ``uv:``: a file, or requirements between commas."""
-    path = folder / Path(text).expanduser() if text else folder
+    path = folder / expanded(text) if text else folder
     if path.is_file() or text.endswith((".txt", ".in")):
         found = requirements.read(text, folder)
     else:
@@ -114,7 +115,7 @@ def _alone(text: str, folder: Path) -> tuple[str, ...]:
 
 def _at(word: str, folder: Path) -> str:
     # Not resolved: the interpreter of a virtual environment is a link, and the link's name is what matters.
-    path = Path(os.path.normpath(folder / Path(word).expanduser()))
+    path = Path(os.path.normpath(folder / expanded(word)))
     if path.is_dir():
         return _inside(path, f"the folder {path}", word)
     if not path.exists():

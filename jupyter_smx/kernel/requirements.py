@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jupyter_smx.kernel.home import expanded
 from jupyter_smx.model.errors import ValidationError, nearest
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def read(word: str | Path, folder: Path) -> tuple[str, ...]:
 
     :raises ValidationError: no such file, or a line that cannot be honoured; names file, line and rule.
     """
-    path = folder / Path(word).expanduser()
+    path = folder / expanded(word)
     lines = tuple(_file(path, str(word), (), "", ""))
     size = sum(map(len, lines))
     if size > _MOST_LETTERS:
@@ -185,7 +186,7 @@ def _project(value: str, folder: Path, where: str) -> str:
 
 
 def _existing(word: str, folder: Path, where: str) -> Path:
-    found = (folder / Path(word.removeprefix("file://").removeprefix("file:")).expanduser()).absolute()
+    found = (folder / expanded(word.removeprefix("file://").removeprefix("file:"))).absolute()
     found = Path(os.path.normpath(found))
     if found.exists():
         return found

@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from jupyter_smx.kernel.cell import untold
+from jupyter_smx.kernel.home import expanded
 from jupyter_smx.model.errors import ValidationError, nearest
 from jupyter_smx.model.source import is_entry_point
 
@@ -58,7 +59,7 @@ def choose(code: str, source_dir: str, entry_point: str, folder: Path) -> Script
     if Path(entry_point).is_absolute() and source_dir:
         entry_point = _within(Path(entry_point), source_dir) or entry_point
     name = entry_point if source_dir else Path(entry_point).name
-    path = Path(source_dir or folder, Path(entry_point).expanduser())
+    path = Path(source_dir or folder, expanded(entry_point))
     _check(entry_point, name, path, source_dir, folder)
     text = _text_of_program(path) if source_dir and path.suffix not in _SCRIPTS else read(str(path), _OPTION)
     return Script(text=text, filename=str(path), entry_point=name)
@@ -143,7 +144,7 @@ def _typed(path: Path, folder: Path) -> str:
 
 def absolute_folder(word: str, folder: Path) -> str:
     """Make the path of a folder absolute from ``folder``; what is on no machine of ours stays as it is."""
-    return word if "://" in word or not word else os.path.normpath(folder / Path(word).expanduser())
+    return word if "://" in word or not word else os.path.normpath(folder / expanded(word))
 
 
 def check_folder(folder: str) -> None:

@@ -72,6 +72,7 @@ def test_what_is_no_interpreter_is_refused_with_the_reason(tmp_path: Path) -> No
         ("text", "--python: 'text' cannot be executed."),
         ("folder", "--python: 'folder' has no Python."),
         ("nowhere/python", "--python: 'nowhere/python' does not exist."),
+        ("~nobody-here/python", "--python: '~nobody-here/python' does not exist."),
     ):
         assert refusal(lambda word=word: choose(word, "", OWN, tmp_path)).startswith(said)
     assert "Did you mean python3.11?" in refusal(lambda: choose("python3.12", "", OWN, tmp_path))

@@ -82,6 +82,7 @@ def test_a_circle_of_files_is_refused(tmp_path: Path) -> None:
         ("-e ./nothing", "requirements.txt line 2: ./nothing does not exist."),
         ("-e .", "requirements.txt line 2: . has no pyproject.toml and no setup.py."),
         ("./gone.whl", "requirements.txt line 2: ./gone.whl does not exist."),
+        ("~nobody-here/a.whl", "requirements.txt line 2: ~nobody-here/a.whl does not exist."),
         ("--index-url https://me:secret@x.example/simple", "requirements.txt line 2: an address has a password."),
     ],
 )

@@ -37,6 +37,7 @@ def test_a_channel_comes_back_as_it_was_written(name: str, mode: Any, distributi
     [
         ("data/train", "/home/me/nb/data/train"),
         ("/abs", "/abs"),
+        ("~nobody-here.csv", "/home/me/nb/~nobody-here.csv"),
         ("s3://bucket/key", "s3://bucket/key"),
         ("zip::s3://b/x.zip", "zip::s3://b/x.zip"),
         ("data/*.csv", "/home/me/nb/data/*.csv"),

@@ -161,6 +161,7 @@ def test_the_card_says_how_much_code_went_along(
     ("name", "sentence"),
     [
         ("nowhere.py", "nowhere.py does not exist."),
+        ("~nobody-here/a.py", "~nobody-here/a.py does not exist."),
         ("empty.py", "empty.py is empty."),
         ("latin.py", "latin.py is no text:"),
         ("src", "src cannot be read: Is a directory."),

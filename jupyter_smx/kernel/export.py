@@ -8,16 +8,16 @@ import re
 import shlex
 import shutil
 import tarfile
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from jupyter_smx.kernel import model_trainer
 from jupyter_smx.kernel.call import RECEIVE, VALUE
+from jupyter_smx.kernel.export_folder import Exported, written
 from jupyter_smx.kernel.payload import contents
 from jupyter_smx.kernel.rerun import kept_source
 from jupyter_smx.kernel.sagemaker_call import decoded, program, words_of
@@ -25,10 +25,10 @@ from jupyter_smx.kernel.sizes import size_words
 from jupyter_smx.kernel.there import is_installed, refused_there
 from jupyter_smx.model import secret
 from jupyter_smx.model.channel import input_folder
-from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, ValidationError
+from jupyter_smx.model.errors import ResourceNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from jupyter_smx.model.job import Job
 
@@ -73,13 +73,6 @@ if "SM_MODEL_DIR" in os.environ and "{VALUE}" in found:
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-class Exported(Struct, frozen=True):
-    """Where a job was exported to, and the names of the files there."""
-
-    folder: str
-    files: tuple[str, ...]
-
-
 def export(job: Job, folder: Path) -> Exported:
     """Write a job to ``folder``, which is new or empty. All of it or nothing.
 
@@ -88,33 +81,6 @@ def export(job: Job, folder: Path) -> Exported:
     :raises SmxError: the disk refuses.
     """
     return written(folder, lambda made: Export(shown(job), made).write())
-
-
-def written(folder: Path, write: Callable[[Path], None]) -> Exported:
-    """Let ``write`` fill a folder that is to be ``folder``. All of it or nothing.
-
-    :raises ValidationError: there is something in the folder.
-    :raises SmxError: the disk refuses.
-    """
-    folder = folder.expanduser().absolute()
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValidationError(
-            f"FOLDER: {folder} {'is not empty' if folder.is_dir() else 'is a file'}.",
-            field="folder",
-            value=folder,
-            rule="A job is written to a folder that is new or empty.",
-            cure="Name one that is not there yet.",
-        )
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as room:
-            made = Path(room, "export")
-            write(made)
-            files = tuple(sorted(path.relative_to(made).as_posix() for path in made.rglob("*") if path.is_file()))
-            made.replace(folder)
-    except OSError as error:
-        raise SmxError(f"FOLDER: {folder} cannot be written: {error.strerror or error}.", field="folder") from error
-    return Exported(str(folder), files)
 
 
 def shown(job: Job) -> Job:

@@ -15,15 +15,14 @@ from jupyter_smx.kernel.client import ArrayDetail
 from jupyter_smx.kernel.export import (
     PROGRAM,
     Export,
-    Exported,
     description_of,
     export,
     files_of,
     is_driven,
     readme,
     shown,
-    written,
 )
+from jupyter_smx.kernel.export_folder import Exported, written
 from jupyter_smx.kernel.payload import contents
 from jupyter_smx.kernel.sagemaker_call import decoded, words_of
 from jupyter_smx.kernel.sagemaker_sweep import OWN, TASKS, program_for_each, tuning_program

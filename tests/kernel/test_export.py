@@ -274,6 +274,14 @@ def test_requirements_are_what_was_recorded_and_then_what_was_asked(
     assert found["dependencies"] == [str(tmp_path / "out" / "requirements.txt")]
 
 
+def test_a_folder_that_somebody_stands_in_stays_the_same_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = tmp_path.stat().st_ino
+    export(job(), Path())
+    assert tmp_path.stat().st_ino == before
+    assert Path("README.md").is_file()
+
+
 def test_requirements_of_the_folder_stay_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_SMX_DATA_DIR", str(tmp_path / "smx"))
     (tmp_path / "src").mkdir()

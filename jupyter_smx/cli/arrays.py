@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.cli import exits
 from jupyter_smx.kernel.array import JobArray, end_words
-from jupyter_smx.kernel.failures import StillRunning
+from jupyter_smx.kernel.failures import array_goes_on
 from jupyter_smx.kernel.handle import Job
 from jupyter_smx.model.status import Status
 
@@ -27,16 +27,16 @@ def hand_in(spec: JobSpec, grid: Grid, desk: Desk, *, detach: bool) -> int:
         desk.output.show(made, made.name)
         return exits.DONE
     array = JobArray(made, desk.client, lambda record: _attached(record, desk), _nobody)
-    desk.output.say(f"{made.name}: {made.size} tasks, {made.title}.")
+    desk.output.say(f"{made.name}: {made.size} {'task' if made.size == 1 else 'tasks'}, {made.title}.")
     code = exits.DONE
     try:
         for task in array.ends():
             desk.output.log(f"{end_words(task, array)}\n")
             if code == exits.DONE and task.status is not Status.COMPLETED:
                 code = exits.of_job(desk.client.job(task.id))
-    except StillRunning as still:
-        desk.output.say(str(still))
-        return exits.INTERRUPTED
+    except KeyboardInterrupt:
+        desk.output.say(array_goes_on(made.name))
+        code = exits.INTERRUPTED
     if desk.output.json:
         desk.output.show(desk.client.array(made.id), "")
     return code

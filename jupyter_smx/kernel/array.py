@@ -285,7 +285,7 @@ class JobArray:
                     return
                 self._turn(len(told | self._gone), end)
         except KeyboardInterrupt:
-            raise StillRunning(self.name) from None
+            raise StillRunning(self.name, array=True) from None
 
     def _turn(self, over: int, end: float | None) -> None:
         """Wait until more than ``over`` tasks have a verdict or were deleted, one turn at most, and look at all."""

@@ -53,8 +53,8 @@ class JobStopped(JobError):  # noqa: N818 - the name that the user reads
 class StillRunning(KeyboardInterrupt):
     """Ctrl-C ended the waiting; the job goes on."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(goes_on(name))
+    def __init__(self, name: str, *, array: bool = False) -> None:
+        super().__init__(array_goes_on(name) if array else goes_on(name))
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
@@ -63,6 +63,11 @@ class StillRunning(KeyboardInterrupt):
 def goes_on(name: str) -> str:
     """Say that a job outlives the cell or the command that showed it."""
     return f"{name} goes on. `%smx stop {name}` ends it, `%smx logs {name} -f` follows it."
+
+
+def array_goes_on(name: str) -> str:
+    """Say the same of an array, of which there is no one log."""
+    return f"{name} goes on. `%smx stop {name}` ends it, `%smx jobs` says how far it is."
 
 
 def failure_of(job: Job, namespace: Mapping[str, Any] = MappingProxyType({})) -> JobError | None:

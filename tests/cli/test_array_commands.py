@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,6 +44,24 @@ def test_with_json_the_document_is_the_array_with_its_tasks(terminal: Terminal) 
     done = terminal.run("run", script, *KEEP, "--hp", "code=[0,0]", "--sweep", "--max-concurrent", "1", "--json")
     found = json.loads(done.stdout)
     assert (done.returncode, found["counts"]["completed"], len(found["tasks"])) == (0, 2, 2)
+
+
+def test_ctrl_c_leaves_a_grid_running_and_says_which_one_it_is(terminal: Terminal) -> None:
+    code = "import os, threading\nthreading.Event().wait(int(os.environ['SM_HP_SECONDS']))\n"
+    grid = ("--hp", "seconds=[0,600]", "--sweep", "--max-concurrent", "1")
+    for form in ((), ("--json",)):
+        begun = terminal.start("run", terminal.script("goes_on.py", code), *grid, *form)
+        first = begun.stderr if form else begun.stdout
+        assert first is not None
+        name = first.readline().partition("-0: Completed")[0]
+        begun.send_signal(signal.SIGINT)
+        out, said = begun.communicate(timeout=30)
+        assert begun.returncode == 130
+        if form:
+            assert json.loads(out)["name"] == name
+        else:
+            assert f"{name} goes on. `jupyter smx stop {name}` ends it, `jupyter smx jobs` says how far" in said
+        terminal.run("stop", name)
 
 
 def test_an_array_stops_as_a_whole_and_what_comes_after_it_too(terminal: Terminal) -> None:

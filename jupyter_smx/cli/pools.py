@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jupyter_smx.cli import exits
 from jupyter_smx.cli.subcommand import Desk, Subcommand
 from jupyter_smx.kernel.client import Pools
-from jupyter_smx.kernel.page import pools_page
+from jupyter_smx.kernel.page import kept_words, pools_page
 from jupyter_smx.model import duration
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def _pool_and_duration(parser: Parser) -> None:
 
 def _extend(found: Namespace, desk: Desk) -> int:
     pool = desk.client.keep(found.pool, duration.parse(found.duration, "duration"))
-    left = 0.0 if pool.expires_at is None else max(0.0, pool.expires_at - time.time())
-    desk.output.show(pool, f"{pool.name} is kept for {duration.words(round(left))} from now.")
+    desk.output.show(pool, kept_words(pool, time.time()))
     return exits.DONE
 
 

@@ -16,7 +16,7 @@ from jupyter_smx.kernel.defaults import Defaults
 from jupyter_smx.kernel.diff import diff_of, diff_page
 from jupyter_smx.kernel.failures import StillRunning
 from jupyter_smx.kernel.handle import write
-from jupyter_smx.kernel.page import facts_page, jobs_page, note, pools_page
+from jupyter_smx.kernel.page import facts_page, jobs_page, kept_words, note, pools_page
 from jupyter_smx.kernel.provenance import provenance_page
 from jupyter_smx.kernel.rerun import spec_again
 from jupyter_smx.kernel.types_page import types_page
@@ -187,8 +187,7 @@ def _pools(arguments: list[str], desk: Desk) -> None:
 def _extend(arguments: list[str], desk: Desk) -> None:
     ref, period = _take("extend", arguments, desk, 2)
     pool = desk.client.keep(ref, duration.parse(period))
-    left = 0.0 if pool.expires_at is None else max(0.0, pool.expires_at - time.time())
-    desk.show(*note(f"{pool.name} is kept for {duration.words(round(left))} from now."))
+    desk.show(*note(kept_words(pool, time.time())))
 
 
 def _release(arguments: list[str], desk: Desk) -> None:

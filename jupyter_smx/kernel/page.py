@@ -6,6 +6,7 @@ import json
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.kernel.log import readable
 from jupyter_smx.kernel.outlook import expected_words, metric_words, progress_words, queue_words
 from jupyter_smx.model import duration
 from jupyter_smx.model.array import counts_words
@@ -26,6 +27,7 @@ Page = tuple[str, str]
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Page:
     """Lay rows out under their headers."""
+    rows = [[_in_a_line(word) for word in row] for row in rows]
     lines = [headers, *rows]
     widths = [max(len(row[column]) for row in lines) for column in range(len(headers))]
     padded = ([word.ljust(width) for word, width in zip(row, widths, strict=True)] for row in lines)
@@ -33,6 +35,11 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Page:
     head = "".join(f"<th>{escape(header)}</th>" for header in headers)
     body = "".join(f"<tr>{''.join(f'<td>{escape(word)}</td>' for word in row)}</tr>" for row in rows)
     return text, f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _in_a_line(word: str) -> str:
+    """Write what jobs said, as the reason of a failure, so that it stays in its cell and steers no terminal."""
+    return " ".join(line for line in map(readable, word.splitlines()) if line) if not word.isprintable() else word
 
 
 def note(text: str) -> Page:
@@ -91,6 +98,13 @@ def pools_page(pools: Iterable[PoolSummary], now: float) -> Page:
         for pool in pools
     ]
     return table((*headers, "JOBS", "SAVED", "IDLE COST", "JOB"), rows)
+
+
+def kept_words(pool: PoolSummary, now: float) -> str:
+    """Say for how long a pool is kept, or, of one that is let go, where it is."""
+    if pool.expires_at is None:
+        return f"{pool.name}: {pool.state}."
+    return f"{pool.name} is kept for {duration.words(max(0, round(pool.expires_at - now)))} from now."
 
 
 def money(dollars: float | None) -> str:

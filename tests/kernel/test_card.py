@@ -116,6 +116,12 @@ def test_sizes_have_a_unit_and_four_characters_at_most_before_it(size: Any) -> N
     assert re.fullmatch(r"\d{1,3}(\.\d)? (B|kB|MB|GB)|1000\.0 [kMG]B|\d+\.\d TB", size_words(size))
 
 
+def test_what_a_job_said_stays_in_its_row_and_steers_no_terminal() -> None:
+    text, html = table(("JOB", ""), [("a  b", "one\n\x1b[31mtwo\x1b[0m\x07")])
+    assert text.splitlines()[1:] == ["a  b  one two"]
+    assert "<td>one two</td>" in html
+
+
 def test_tables_and_notes_are_escaped() -> None:
     text, html = table(("A", "B"), [("<b>", "x")])
     assert text == "A    B\n<b>  x"

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import math
-import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +33,11 @@ def without_a_notebook(controller: ScriptedController, monkeypatch: pytest.Monke
 def test_threads_that_begin_side_by_side_share_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
     session.close_session()
     made = []
+    second = threading.Barrier(2)
 
     def slow() -> Client:
-        time.sleep(0.05)
+        with suppress(threading.BrokenBarrierError):
+            second.wait(0.1)
         made.append(client())
         return made[-1]
 

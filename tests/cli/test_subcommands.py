@@ -261,10 +261,12 @@ def test_pools_are_listed_extended_and_released(terminal: Terminal) -> None:
     extended = terminal.document("extend", other["name"], "20m")
     assert extended["expires_at"] > other["expires_at"] + 900
     assert set(extended) == fields(PoolSummary)
-    assert terminal.run("extend", other["name"], "0").stdout == f"{other['name']}: Releasing.\n"
-    (last,) = (pool for pool in pools if pool is not other)
-    released = terminal.document("release", last["name"])
-    assert (released["id"], set(released)) == (last["id"], fields(PoolSummary))
+    released = terminal.document("release", other["name"])
+    assert (released["id"], set(released)) == (other["id"], fields(PoolSummary))
+    terminal.run("run", "hello.py", "-t", "ml.t3.medium", "-k", "1m", "--name", "another")
+    known = {pool["id"] for pool in pools}
+    (fresh,) = (pool["name"] for pool in terminal.document("pools")["pools"] if pool["id"] not in known)
+    assert terminal.run("extend", fresh, "0").stdout == f"{fresh}: Releasing.\n"
     assert terminal.run("release", "nobody").returncode == 1
 
 

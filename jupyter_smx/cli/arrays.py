@@ -10,6 +10,7 @@ from jupyter_smx.kernel.array import JobArray, end_words
 from jupyter_smx.kernel.failures import array_goes_on
 from jupyter_smx.kernel.handle import Job
 from jupyter_smx.model.status import Status
+from jupyter_smx.model.words import counted
 
 if TYPE_CHECKING:
     from jupyter_smx.cli.subcommand import Desk
@@ -27,7 +28,7 @@ def hand_in(spec: JobSpec, grid: Grid, desk: Desk, *, detach: bool) -> int:
         desk.output.show(made, made.name)
         return exits.DONE
     array = JobArray(made, desk.client, lambda record: _attached(record, desk), _nobody)
-    desk.output.say(f"{made.name}: {made.size} {'task' if made.size == 1 else 'tasks'}, {made.title}.")
+    desk.output.say(f"{made.name}: {counted(made.size, 'task')}, {made.title}.")
     code = exits.DONE
     try:
         for task in array.ends():

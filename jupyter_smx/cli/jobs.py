@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.kernel.client import Client
     from jupyter_smx.kernel.parser import Parser
-    from jupyter_smx.model.job import Job
+    from jupyter_smx.model.job import Job, JobSummary
 
 STATUSES = tuple(status.value for status in Status)
 _MOST = 1_000  # the controller answers no more at once
@@ -41,6 +41,10 @@ def _list(found: Namespace, desk: Desk) -> int:
     # Tasks stand in the row of their array, unless somebody looks for those that are somewhere.
     jobs = desk.client.jobs(limit, status, tasks=bool(status))
     many = () if status else desk.client.arrays(limit)
+    rows: list[JobSummary | ArraySummary] = sorted((*jobs, *many), key=lambda one: -one.created_at)
+    newest = {one.id for one in rows[:limit]}
+    jobs = tuple(one for one in jobs if one.id in newest)
+    many = tuple(one for one in many if one.id in newest)
     text = f"No job is {status}." if status and not jobs else jobs_page(jobs, time.time(), many)[0]
     desk.output.show(Listing(jobs=jobs, arrays=many), text)
     return exits.DONE

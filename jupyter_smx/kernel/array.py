@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 
@@ -91,12 +91,20 @@ class JobArray:
         """Count the tasks."""
         return self._summary.size
 
-    def __getitem__(self, index: int) -> Job:
-        """Give the handle of one task.
+    @overload
+    def __getitem__(self, index: int) -> Job: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Job]: ...
+
+    def __getitem__(self, index: int | slice) -> Job | list[Job]:
+        """Give the handle of one task, or those of a slice.
 
         :raises IndexError: there is none of that number.
         :raises ResourceNotFoundError: somebody deleted it.
         """
+        if isinstance(index, slice):
+            return [self[each] for each in range(len(self))[index]]
         # By its id and not by its name, which is shortened where it is long and begins the names of other tasks.
         return self._attach(self._client.job(task_id(self.id, range(len(self))[index])))
 

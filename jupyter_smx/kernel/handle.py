@@ -328,8 +328,13 @@ class Job:
         artifacts = self.artifacts
         if name in artifacts:
             return artifacts[name]
-        hint = nearest(name, [*received, *artifacts])
+        hint = nearest(str(name), [*received, *artifacts])
         raise KeyError(f"{self.name} brought home no {name!r}. {hint}".strip())
+
+    def __contains__(self, name: object) -> bool:
+        """Say whether a variable or an artefact of that name was brought home; waits for the job."""
+        received = self.result()
+        return name in received or name in received.missing or name in self.artifacts
 
     def __eq__(self, other: object) -> bool:
         """Two handles of one job are equal."""

@@ -78,7 +78,7 @@ class Metrics(Mapping[str, float]):
     def _of(self, name: str, host: str) -> MetricSeries:
         hosts = self._series.get(name)
         if hosts is None:
-            hint = nearest(name, self._series) or f"It has {', '.join(self._series) or 'none'}."
+            hint = nearest(str(name), self._series) or f"It has {', '.join(self._series) or 'none'}."
             raise KeyError(f"{self._job} has no metric {name!r}. {hint}")
         if not host:
             return next(iter(hosts.values()))

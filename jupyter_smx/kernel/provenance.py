@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.kernel.page import Page, facts_page, note
 from jupyter_smx.model.secret import shown_values
+from jupyter_smx.model.words import counted
 
 if TYPE_CHECKING:
     from jupyter_smx.model.job import Job
@@ -59,12 +60,12 @@ def _input(one: InputDigest) -> str:
     if one.method == "none":
         return f"no digest: {one.reason}"
     of = "content" if one.method == "content" else "names, sizes and times"
-    return f"{one.files} files, {one.bytes} bytes, SHA-256 of {of} {one.sha256}"
+    return f"{counted(one.files, 'file')}, {counted(one.bytes, 'byte')}, SHA-256 of {of} {one.sha256}"
 
 
 def _limits(limits: HostLimits) -> str:
     """Say what a job may have there; "" where nobody speaks of limits."""
-    cpus = f"{limits.cpus} CPUs" if limits.cpus else ""
+    cpus = counted(limits.cpus, "CPU") if limits.cpus else ""
     memory = f"{limits.memory_bytes / 2**30:.1f} GiB with swap" if limits.memory_bytes else ""
     said = ", ".join(filter(None, (cpus, memory)))
     return f"{said or 'none'} ({limits.reason})" if limits.reason else said

@@ -12,7 +12,7 @@ from jupyter_smx.model import duration
 from jupyter_smx.model.instance import HOMOGENEOUS
 from jupyter_smx.model.secret import is_secret, shown, shown_values
 from jupyter_smx.model.status import is_final
-from jupyter_smx.model.words import listed
+from jupyter_smx.model.words import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -204,7 +204,7 @@ def _channel(one: InputDigest) -> str:
 
 
 def _digest(one: InputDigest) -> str:
-    return f"{one.method} {_short(one.sha256)}, {one.files} files, {one.bytes} bytes"
+    return f"{one.method} {_short(one.sha256)}, {counted(one.files, 'file')}, {counted(one.bytes, 'byte')}"
 
 
 def _sent(job: Job) -> Facts:

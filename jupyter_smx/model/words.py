@@ -33,6 +33,11 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
+def counted(count: int, noun: str) -> str:
+    """Write a number of things: ``1 file``, ``2 files``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def dollars(amount: float) -> str:
     """Write dollars: cents, or three digits that count where it is less than ten of them; never in powers of ten."""
     size = abs(float(f"{amount:.{_DIGITS}g}"))  # what is rounded up to ten cents is written as they are

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from jupyter_smx.model.words import counted
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -108,7 +110,7 @@ class Narrator:
 
 
 def _counted(count: int, verb: str) -> str:
-    return f"{verb} {count} package{'' if count == 1 else 's'}"
+    return f"{verb} {counted(count, 'package')}"
 
 
 def failure(lines: Sequence[str], ended: str) -> tuple[str, str]:

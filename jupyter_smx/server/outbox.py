@@ -14,6 +14,7 @@ from msgspec import Struct
 from jupyter_smx.model import duration
 from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.status import OVER, Status
+from jupyter_smx.model.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -135,7 +136,7 @@ def _title(words: list[str]) -> str:
     if not words:
         return "A warm pool is about to end"
     counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
-    return f"{len(words)} {'job' if len(words) == 1 else 'jobs'} ended: {counts}"
+    return f"{counted(len(words), 'job')} ended: {counts}"
 
 
 def _end(job: JobSummary) -> str:
@@ -150,7 +151,7 @@ def _end(job: JobSummary) -> str:
 
 def _question(pool: PoolSummary, now: float) -> str:
     left = duration.words(max(1, round((pool.expires_at or now) - now)))
-    jobs = f"{pool.jobs_served} {'job' if pool.jobs_served == 1 else 'jobs'}"
+    jobs = f"{counted(pool.jobs_served, 'job')}"
     hourly = pool.price_per_hour
     price = "" if hourly is None else f" An hour more costs ${hourly:.2f}."
     cure = f"Keep it with: jupyter smx extend {pool.name} 15m"

@@ -28,6 +28,8 @@ def test_a_grid_runs_to_its_end_and_its_code_is_that_of_the_first_failure(termin
     document = terminal.document("jobs", "--limit", "5")
     assert [row["name"] for row in document["jobs"] if row["base_name"] == "grid"] == []
     assert document["arrays"][0]["counts"]["failed"] == 1
+    newest = terminal.document("jobs", "--limit", "1")
+    assert [row["name"] for row in (*newest["jobs"], *newest["arrays"])] == [document["arrays"][0]["name"]]
 
 
 def test_a_grid_is_exported_as_a_whole(terminal: Terminal) -> None:

@@ -68,6 +68,9 @@ def test_the_result_has_the_received_variables_by_key_attribute_and_index(
     assert str(job["model.tar.gz"]) == "/some/model.tar.gz"
     with pytest.raises(KeyError, match="Did you mean model"):
         job["modle"]
+    with pytest.raises(KeyError, match="brought home no 0"):
+        job[0]
+    assert [name in job for name in ("model", "model.tar.gz", "modle", 0)] == [True, True, False, False]
 
 
 def test_waiting_has_a_limit_and_leaves_the_job_alone(job: Job, controller: ScriptedController) -> None:

@@ -302,11 +302,15 @@ describe('a part of the time', () => {
     expect(range()).toEqual([0, 100]);
   });
 
-  it('stays while the job goes on', async () => {
+  it('stays while the job goes on, and not when it begins again', async () => {
     await dragged(40, 30);
     answers.usage = usage([cpu([201], [1])]);
     await later(1_000);
     expect(range()).toEqual([40, 70]);
+    const second = { attempt: 2, attempts: 2 };
+    answers = { usage: usage([cpu([300, 301], [7, 8])], second), metrics: metrics([], second) };
+    await later(3_000);
+    expect(range()).toEqual([0, 1]);
   });
 });
 

@@ -146,6 +146,10 @@ export class ChartsView extends SeenWidget implements IOpenCharts {
       const hosts = [...new Set(this._feed.history.lines.map(line => line.host))];
       this._choice = { ...this._choice, host: firstHost(hosts) };
     }
+    if (this._feed.history.attempt === null) {
+      // The job began again, and nothing of its new run lies in a part of the time before.
+      this._choice = { ...this._choice, zoom: null };
+    }
     this._scene = undefined;
     this.update();
   }

@@ -1,7 +1,7 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
-import type { ChartsView } from '../charts';
+import { ChartsView } from '../charts';
 import { ChartsSlot } from '../view/charts';
 import type { IViewContext } from '../view/context';
 import { button, rendered } from './fakes';
@@ -69,5 +69,15 @@ describe('the place of the charts', () => {
     answer(charts);
     await rendered();
     expect(slot.node.childElementCount).toBe(0);
+  });
+
+  it('draws nothing where they were closed while what draws them was on its way', async () => {
+    const never = (): Promise<never> => new Promise(() => undefined);
+    const source = { usage: never, metrics: never };
+    const view = new ChartsView({ source, name: 'digits', page: document, trans });
+    Widget.attach(view, document.body);
+    view.dispose();
+    await rendered();
+    expect(view.node.childElementCount).toBe(0);
   });
 });

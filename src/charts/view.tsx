@@ -198,7 +198,10 @@ export class ChartsView extends SeenWidget implements IOpenCharts {
     } catch (reason) {
       this._failure = sentenceOf(reason);
     }
-    this.update();
+    // What is drawn after the end is never taken away again.
+    if (!this.isDisposed) {
+      this.update();
+    }
   }
 
   private readonly _feed: Feed;

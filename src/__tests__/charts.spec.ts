@@ -7,7 +7,7 @@ import { dashOf, colourOf } from '../charts/looks';
 import { panelsOf } from '../charts/panels';
 import { axisOf, firstHost, momentsOf, PIECES, sceneOf } from '../charts/scene';
 import { knownAt, tableOf, thinned, valueAt } from '../charts/thin';
-import { timeMarks, timeWords, valueWords } from '../charts/units';
+import { timeMarks, timeWords, valueMarks, valueWords } from '../charts/units';
 import { keyed, zoomed } from '../charts/zoom';
 import { host, metrics, series, usage } from './histories';
 
@@ -249,11 +249,25 @@ describe('units', () => {
     [250_000_000, 'bytes', '250 MB'],
     [1_420, 'rate', '1.42 kB/s'],
     [0.21344, 'number', '0.2134'],
+    [123_456, 'number', '123456'],
+    [12_345.6, 'number', '12346'],
     [1e-7, 'number', '1e-7'],
     [-1_234_567, 'number', '-1.23e+6'],
     [0, 'number', '0']
   ] as const)('%p %s is %s', (value, unit, words) => {
     expect(valueWords(value, unit, trans)).toBe(words);
+  });
+
+  it.each([
+    [[2.30258, 2.3026000000000004, 2.30262], 'number', ['2.30258', '2.3026', '2.30262']],
+    [[12_345, 12_345.5], 'number', ['12345', '12345.5']],
+    [[5_000_000, 5_000_100], 'number', ['5e+6', '5.0001e+6']],
+    [[0.3, 0.35000000000000003, 0.4], 'number', ['0.3', '0.35', '0.4']],
+    [[0.99985, 0.9999, 0.99995], 'number', ['0.99985', '0.9999', '0.99995']],
+    [[0, 50, 100], 'percent', ['0 %', '50 %', '100 %']],
+    [[7], 'number', ['7']]
+  ] as const)('%p %s stand at marks as %p', (marks, unit, words) => {
+    expect(valueMarks(marks, unit, trans)).toEqual(words);
   });
 
   it.each([

@@ -11,7 +11,7 @@ import type { IChoice, IDrawing, IScene } from './scene';
 import { axisOf } from './scene';
 import type { IPanel } from './panels';
 import { panelWords } from './summary';
-import { timeWords, valueWords } from './units';
+import { timeWords, valueMarks, valueWords } from './units';
 
 export interface IChartsPageProps {
   name: string;
@@ -184,7 +184,7 @@ function Chart(props: IChartProps): JSX.Element {
             isFromZero={panel.isFromZero}
             group={group}
             timeLabel={trans.__('time since the start')}
-            valueWords={value => valueWords(value, panel.unit, trans)}
+            valueMarks={marks => valueMarks(marks, panel.unit, trans)}
             timeWords={seconds => timeWords(seconds, trans)}
             onZoom={(from, to) =>
               onChoose({ zoom: { from: from + sight.begin, to: to + sight.begin } })

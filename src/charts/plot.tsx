@@ -18,7 +18,7 @@ export interface IPlotProps {
   /** The charts that share a pointer. */
   group: string;
   timeLabel: string;
-  valueWords: (value: number) => string;
+  valueMarks: (marks: readonly number[]) => string[];
   timeWords: (seconds: number) => string;
   onZoom: (from: number, to: number) => void;
   onWhole: () => void;
@@ -138,7 +138,7 @@ function valueAxis(now: { current: IPlotProps }, paint: IPaint): uPlot.Axis {
     ...axisOf(paint),
     size: VALUES,
     space: SPACE_UP,
-    values: (_plot, marks) => marks.map(mark => now.current.valueWords(mark))
+    values: (_plot, marks) => now.current.valueMarks(marks)
   };
 }
 

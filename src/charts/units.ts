@@ -8,13 +8,18 @@ import { decimalBytes } from '../usage';
 /** What the numbers of a panel are: percent of a core or GPU, bytes, bytes in a second, or whatever the job counts. */
 export type Unit = 'percent' | 'bytes' | 'rate' | 'number';
 
-/** Digits that a value of a metric is told with. */
-const DIGITS = 4;
+/** Digits that a value of a metric is told with, and at most at an axis; behind these there is noise. */
+const [DIGITS, MOST_DIGITS] = [4, 15];
 const [SMALL, LARGE] = [1e-4, 1e6];
 const DAY = 86_400;
 
 /** A value as it is told: `186 %`, `1.2 GB`, `3.4 MB/s`, `0.2134`. */
-export function valueWords(value: number, unit: Unit, trans: TranslationBundle): string {
+export function valueWords(
+  value: number,
+  unit: Unit,
+  trans: TranslationBundle,
+  digits = DIGITS
+): string {
   switch (unit) {
     case 'percent':
       return trans.__('%1 %', value < 10 ? trimmed(value, 1) : Math.round(value));
@@ -23,8 +28,24 @@ export function valueWords(value: number, unit: Unit, trans: TranslationBundle):
     case 'rate':
       return trans.__('%1/s', bytes(value, trans));
     default:
-      return number(value);
+      return number(value, digits);
   }
+}
+
+/** The words at the marks of an axis: where a metric hardly moves, with the digits that its steps take. */
+export function valueMarks(
+  marks: readonly number[],
+  unit: Unit,
+  trans: TranslationBundle
+): string[] {
+  const step = marks.length > 1 ? marks[1] - marks[0] : 0;
+  const isTrue = (digits: number): boolean =>
+    marks.every(mark => Math.abs(Number(number(mark, digits)) - mark) <= step / 100);
+  let digits = DIGITS;
+  while (digits < MOST_DIGITS && !isTrue(digits)) {
+    digits++;
+  }
+  return marks.map(mark => valueWords(mark, unit, trans, digits));
 }
 
 function bytes(value: number, trans: TranslationBundle): string {
@@ -32,12 +53,14 @@ function bytes(value: number, trans: TranslationBundle): string {
   return trans.__('%1 %2', trimmed(amount, amount < 10 ? 2 : 1), name);
 }
 
-function number(value: number): string {
+function number(value: number, digits: number): string {
   const size = Math.abs(value);
   if (size > 0 && (size < SMALL || size >= LARGE)) {
-    return value.toExponential(2).replace(/\.?0+e/, 'e');
+    return value.toExponential(digits - 2).replace(/\.?0+e/, 'e');
   }
-  return String(Number(value.toPrecision(DIGITS)));
+  // Zeros in the place of digits that count would look like a value that was measured.
+  const whole = String(Math.floor(size)).length;
+  return String(Number(value.toPrecision(Math.max(digits, whole))));
 }
 
 function trimmed(value: number, digits: number): string {

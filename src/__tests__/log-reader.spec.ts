@@ -128,6 +128,15 @@ describe('the reader of a log', () => {
     expect([reader.window.end, log.asked.length]).toEqual([reader.total, asked + 1]);
   });
 
+  it('stays at a place that is here where one left another one that was on its way', async () => {
+    await started(`${'x'.repeat(99)}\n`.repeat(22_000), true);
+    const { start } = reader.window;
+    reader.toPlace(1_000);
+    reader.toPlace(start + 500);
+    await later(250);
+    expect([reader.window.start, reader.target]).toEqual([start, { place: start + 500 }]);
+  });
+
   it('shows the row of a place in a bar whose line is longer than what is read around it', async () => {
     const bar = '\r 12%|###   | 12/100'.repeat(15_000);
     const rest = 'next\n'.repeat(100_000);

@@ -124,8 +124,17 @@ export class LogReader implements IDisposable {
     if (place >= start && place < end) {
       this._target = { place };
       this._changed.emit();
+      this._stay();
     } else {
       this._wish = { kind: 'place', place };
+      this._go();
+    }
+  }
+
+  /** Go to no other place or end that was asked for before. */
+  private _stay(): void {
+    if (this._wish?.kind === 'place' || this._wish?.kind === 'end') {
+      this._wish = null;
       this._go();
     }
   }

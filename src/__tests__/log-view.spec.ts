@@ -70,6 +70,16 @@ describe('the view of a log', () => {
     expect(pressed('Follow')).toBe('true');
   });
 
+  it('looks again after trouble when one asks for the next line', async () => {
+    await shown();
+    jest.spyOn(log, 'find').mockRejectedValueOnce(new ApiError(502, '', 'Bad Gateway'));
+    await find('loss');
+    expect(count()).toBe('Stopped: Bad Gateway');
+    button(view.node, 'Next line that has it').click();
+    await become(() => count() === '2 of 2');
+    expect(pressed('Follow')).toBe('false');
+  });
+
   it('leaves the focus where one chooses another log', async () => {
     log.hosts = ['algo-1', 'algo-2'];
     await shown();

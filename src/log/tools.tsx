@@ -117,7 +117,7 @@ function Choices({ reader, trans }: Pick<IToolsProps, 'reader' | 'trans'>): JSX.
 
 function Find(props: IToolsProps): JSX.Element {
   const { search, words, field, trans, acts, onWords, onLeave } = props;
-  const isFound = search.count > 0;
+  const canStep = search.count > 0 || search.problem !== '';
   const onKeyDown = (event: React.KeyboardEvent): void => {
     if (event.key === 'Enter') {
       event.preventDefault();
@@ -150,13 +150,13 @@ function Find(props: IToolsProps): JSX.Element {
       <IconButton
         label={trans.__('Previous line that has it')}
         icon={caretUpIcon}
-        isDisabled={!isFound}
+        isDisabled={!canStep}
         onClick={acts.findPrevious}
       />
       <IconButton
         label={trans.__('Next line that has it')}
         icon={caretDownIcon}
-        isDisabled={!isFound}
+        isDisabled={!canStep}
         onClick={acts.findNext}
       />
       <Count search={search} trans={trans} />

@@ -158,7 +158,9 @@ export class LogView extends SeenWidget {
   private _step(step: () => void): void {
     if (this._isCurrent()) {
       // Also where it is the only one, and one has scrolled away from it.
-      this._isAsked = this._search.count > 0;
+      this._isAsked = this._search.count > 0 || !this._search.isDone;
+      // Nobody else goes on after trouble, where the log grows no more.
+      this._search.resume();
       step();
     } else {
       this._find();

@@ -3,6 +3,7 @@ import { Widget } from '@lumino/widgets';
 
 import { ApiError } from '../errors';
 import { LogView } from '../log';
+import type { IFound } from '../log/source';
 import { button, layOut, rendered } from './fakes';
 import { FakeLog } from './logs';
 
@@ -78,6 +79,21 @@ describe('the view of a log', () => {
     button(view.node, 'Next line that has it').click();
     await become(() => count() === '2 of 2');
     expect(pressed('Follow')).toBe('false');
+  });
+
+  it('goes to nothing that is found in the log before where one chooses another', async () => {
+    log.hosts = ['algo-1', 'algo-2'];
+    await shown();
+    let answer: (found: IFound) => void = () => undefined;
+    jest.spyOn(log, 'find').mockReturnValueOnce(new Promise(resolve => (answer = resolve)));
+    await find('loss');
+    jest.spyOn(log, 'read').mockReturnValue(new Promise(() => undefined));
+    const select = view.node.querySelector('select') as HTMLSelectElement;
+    select.value = 'algo-2';
+    select.dispatchEvent(new Event('change', { bubbles: true }));
+    answer({ places: [0], reached: 0, total: 18 });
+    await rendered();
+    expect(pressed('Follow')).toBe('true');
   });
 
   it('leaves the focus where one chooses another log', async () => {

@@ -111,7 +111,10 @@ export class LogView extends SeenWidget {
   private _onRead(): void {
     const { latest, problem, total } = this._reader;
     const key = latest ? `${latest.host} ${latest.attempt}` : '';
-    if (latest && this._key !== key) {
+    if (!latest) {
+      // Another log was chosen, in which places of the one before are those of other lines.
+      this._search.pause();
+    } else if (this._key !== key) {
       this._key = key;
       this._find();
     } else if (this._isSeen && !problem) {

@@ -29,6 +29,7 @@ describe('the sentence about jobs that ended', () => {
     expect(kindOf([completed(1), failed(2)])).toBe('error');
     expect(kindOf([completed(1), stopped])).toBe('success');
     expect(kindOf([stopped])).toBe('info');
+    expect(kindOf([stopped, stopped])).toBe('info');
   });
 
   it('names the array whose tasks they were', () => {

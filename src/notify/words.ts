@@ -8,20 +8,15 @@ import { rough } from '../outlook';
 
 export type Kind = 'success' | 'error' | 'info';
 
-const KINDS: Partial<Record<JobSummary['status'], Kind>> = {
-  Completed: 'success',
-  Failed: 'error'
-};
-
 /** Letters of a pool's hosts; Lab cuts a message after 140. */
 const HOSTS = 40;
 
-/** How a notification about these jobs looks: a failure among them is what counts. */
+/** How a notification about these jobs looks: a failure among them is what counts, then what completed. */
 export function kindOf(jobs: readonly JobSummary[]): Kind {
-  if (jobs.length === 1) {
-    return KINDS[jobs[0].status] ?? 'info';
+  if (jobs.some(job => job.status === 'Failed')) {
+    return 'error';
   }
-  return jobs.some(job => job.status === 'Failed') ? 'error' : 'success';
+  return jobs.some(job => job.status === 'Completed') ? 'success' : 'info';
 }
 
 /** One sentence about one job or many that ended; of the tasks of one array it says which array it is. */

@@ -166,6 +166,17 @@ describe('a person who comes back', () => {
     tab.close();
   });
 
+  it('looks once at what other tabs told, however much ended', async () => {
+    const memory = new Memory();
+    const tab = await openTab({ trans, memory, permission: 'denied' });
+    await tab.hide();
+    tab.model.end(...Array.from({ length: 500 }, (_, number) => completed(number)));
+    const read = jest.spyOn(memory, 'getItem');
+    tab.notifier.onOtherTab();
+    expect(read.mock.calls.length).toBeLessThan(10);
+    tab.close();
+  });
+
   it('has no such entry where it is switched off', async () => {
     const tab = await openTab({ trans, off: ['whileAway'] });
     await tab.hide();

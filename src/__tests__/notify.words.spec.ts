@@ -131,10 +131,10 @@ describe('what was told', () => {
     here.begin(1000);
     here.add(['job-1'], 1101);
     expect(there.untold([completed(1)])).toEqual([]);
-    expect(there.has('job-1', 1101)).toBe(true);
-    expect(there.has('job-2', 1102)).toBe(false);
+    expect(there.heard()('job-1', 1101)).toBe(true);
+    expect(there.heard()('job-2', 1102)).toBe(false);
     here.settle(1200);
-    expect(there.has('job-2', 1102)).toBe(true);
+    expect(there.heard()('job-2', 1102)).toBe(true);
     expect(memory.getItem('k')).not.toContain('job-1');
   });
 

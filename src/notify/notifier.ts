@@ -180,9 +180,13 @@ export class Notifier implements IDisposable {
 
   /** What ended while this tab was hidden, and was told in no other tab. */
   private _missedNow(): JobSummary[] {
-    return [...this._missed.values()]
-      .filter(({ job, at }) => !this.options.told.has(job.id, at))
-      .map(({ job }) => job);
+    const isTold = this.options.told.heard();
+    for (const [id, { at }] of this._missed) {
+      if (isTold(id, at)) {
+        this._missed.delete(id);
+      }
+    }
+    return [...this._missed.values()].map(({ job }) => job);
   }
 
   /** A job may be over before any tab took the watch for it; then the one that gets it says so. */

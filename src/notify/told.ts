@@ -29,10 +29,11 @@ export class Told {
     }
   }
 
-  /** Whether something that became known at `at` has been told. */
-  has(id: string, at: number): boolean {
+  /** Read once for many: whether something that became known at `at` has been told. */
+  heard(): (id: string, at: number) => boolean {
     const { until, since } = this._read() ?? NOTHING;
-    return at <= until || since.some(([one]) => one === id);
+    const known = new Set(since.map(([id]) => id));
+    return (id, at) => at <= until || known.has(id);
   }
 
   /** Note that these have been told, one by one: other things that happened meanwhile may be untold. */

@@ -72,6 +72,26 @@ describe('a tab that is seen', () => {
     tab.close();
   });
 
+  it('offers on what its first toast did where many become one, and not in the next', async () => {
+    const offers = [{ label: trans.__('On the desktop'), callback: () => undefined }];
+    const tab = await openTab({ trans, offer: () => offers.pop() ?? null });
+    const offered = (): string[] =>
+      (Notification.manager.notifications[0].options.actions ?? []).map(action => action.label);
+    for (let number = 1; number <= 5; number++) {
+      tab.model.end(completed(number));
+      jest.advanceTimersByTime(1000);
+      expect(said()).toHaveLength(number > 3 ? 1 : number);
+    }
+    expect(offered()).toEqual(['Show jobs', 'On the desktop']);
+    press('On the desktop');
+    tab.model.end(completed(6));
+    expect(offered()).toEqual(['Show jobs']);
+    tab.model.tick(80);
+    tab.model.end(completed(99));
+    expect(offered()).toEqual(['Open job', 'Show jobs']);
+    tab.close();
+  });
+
   it('is silent about what is switched off', async () => {
     const tab = await openTab({ trans, off: ['jobCompleted'] });
     tab.model.end(completed(1), failed(2));

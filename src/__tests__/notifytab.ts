@@ -5,6 +5,7 @@ import type { CommandRegistry } from '@lumino/commands';
 
 import type { JobSummary, PoolSummary } from '../_types';
 import { Answers } from '../notify/answers';
+import type { IAction } from '../notify/board';
 import { Desktop } from '../notify/desktop';
 import { Notifier } from '../notify/notifier';
 import { Presence } from '../notify/presence';
@@ -51,6 +52,7 @@ export interface ITabOptions {
   jobs?: JobSummary[];
   pools?: PoolSummary[];
   now?: number;
+  offer?: () => IAction | null;
 }
 
 export interface ITab {
@@ -96,7 +98,7 @@ export function notifierOver(
       settings(new Map(off.map(kind => [kind, false]))),
       settings(new Map([['doNotDisturbMode', options.isQuiet ?? false]]))
     ),
-    offer: () => null,
+    offer: options.offer ?? (() => null),
     openLine: () => {
       const index = lines.push(1) - 1;
       return {

@@ -37,6 +37,7 @@ export class Board {
     if (now - this._last > PAUSE) {
       this._run = [];
       this._shown = [];
+      this._offered = null;
     }
     this._last = now;
     this._run.push(...jobs);
@@ -53,21 +54,17 @@ export class Board {
   }
 
   private _gather(): void {
-    const { trans } = this.options;
+    const sentence = endedSentence(this._run, this.options.trans);
+    this._offered ??= this._offer();
+    const looks = this._looksOf(this._run, this._offered);
     const [only] = this._shown;
     if (this._shown.length === 1 && Notification.manager.has(only)) {
-      Notification.update({
-        id: only,
-        message: endedSentence(this._run, trans),
-        type: kindOf(this._run),
-        autoClose: this._staysFor(this._run, false),
-        actions: this.options.actionsFor(this._run)
-      });
+      Notification.update({ id: only, message: sentence, type: kindOf(this._run), ...looks });
       return;
     }
     // Without an id all notifications would go, also those of others.
     this._shown.filter(id => id !== '').forEach(id => Notification.dismiss(id));
-    this._shown = [this._say([...this._run])];
+    this._shown = [Notification.emit(sentence, kindOf(this._run), looks)];
   }
 
   private _say(jobs: readonly JobSummary[]): string {
@@ -75,11 +72,29 @@ export class Board {
   }
 
   private _emit(sentence: string, jobs: readonly JobSummary[]): string {
+    const offer = this._offer();
+    this._offered ??= offer;
+    return Notification.emit(sentence, kindOf(jobs), this._looksOf(jobs, offer));
+  }
+
+  /** What is offered; who takes it is not offered it again. */
+  private _offer(): IAction | null {
     const offer = this.options.offer();
-    return Notification.emit(sentence, kindOf(jobs), {
+    const callback: IAction['callback'] = event => {
+      this._offered = null;
+      offer?.callback(event);
+    };
+    return offer && { ...offer, callback };
+  }
+
+  private _looksOf(
+    jobs: readonly JobSummary[],
+    offer: IAction | null
+  ): { autoClose: number | false; actions: IAction[] } {
+    return {
       autoClose: this._staysFor(jobs, offer !== null),
       actions: [...this.options.actionsFor(jobs), ...(offer ? [offer] : [])]
-    });
+    };
   }
 
   /** A failure stays until it is closed. */
@@ -92,5 +107,7 @@ export class Board {
 
   private _run: JobSummary[] = [];
   private _shown: string[] = [];
+  /** What a toast of the run offered: the one that takes its place offers it on. */
+  private _offered: IAction | null = null;
   private _last = Number.NEGATIVE_INFINITY;
 }

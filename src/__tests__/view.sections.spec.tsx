@@ -8,6 +8,7 @@ import { Compare, othersOf } from '../view/compare';
 import { Environment } from '../view/environment';
 import { Events } from '../view/events';
 import { Files } from '../view/files';
+import { DiffLines } from '../view/parts';
 import { completed } from './examples';
 import { button, rendered } from './fakes';
 import { PROVENANCE, record, SPEC } from './records';
@@ -71,6 +72,15 @@ describe('the files of a job', () => {
     expect(node.textContent).toContain(
       'The job has no input. With --input NAME=PATH it gets files.'
     );
+  });
+});
+
+describe('lines of a diff', () => {
+  it('are marked where one went or came, also one that looks like the head of a diff', async () => {
+    const lines = ['--- a', '+++ b', '@@ -1,2 +1,2 @@', '--- comment', '+++x', ' y'];
+    const node = await drawn(<DiffLines lines={lines} label={trans.__('Changes')} />);
+    const tags = [...node.querySelectorAll('.jp-smx-diff-line')].map(one => one.tagName);
+    expect(tags).toEqual(['SPAN', 'SPAN', 'SPAN', 'DEL', 'INS', 'SPAN']);
   });
 });
 

@@ -82,10 +82,12 @@ export function DiffLines({
   lines: readonly string[];
   label: string;
 }): JSX.Element {
+  // What stands above the first place names what is compared; a line of code may look like that.
+  const first = lines.findIndex(line => line.startsWith('@@'));
   return (
     <pre className="jp-smx-diff" role="region" aria-label={label} tabIndex={0}>
       {lines.map((line, index) => {
-        const Tag = tagOf(line);
+        const Tag = index < first ? 'span' : tagOf(line);
         return (
           <Tag key={index} className="jp-smx-diff-line">
             {line}
@@ -98,8 +100,5 @@ export function DiffLines({
 }
 
 function tagOf(line: string): 'ins' | 'del' | 'span' {
-  if (line.startsWith('+++') || line.startsWith('---')) {
-    return 'span';
-  }
   return line.startsWith('+') ? 'ins' : line.startsWith('-') ? 'del' : 'span';
 }

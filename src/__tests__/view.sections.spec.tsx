@@ -40,7 +40,7 @@ describe('the files of a job', () => {
     ]);
     expect(rows(node, 'Variables of train-digits-0')).toEqual([
       'sent|cfg|1.2 kB',
-      'to be received|model|'
+      'not received|model|'
     ]);
     expect(rows(node, 'Outputs of train-digits-0')).toEqual(['model|/opt/ml/model|/lab/models|']);
   });
@@ -69,6 +69,7 @@ describe('the files of a job', () => {
     const running = record({ ended_at: null, artifacts: [], spec: { ...SPEC, channels: [] } });
     const node = await drawn(files({ job: running }));
     expect(node.textContent).toContain('They come with the end of the job.');
+    expect(rows(node, 'Variables of train-digits-0')).toContain('to be received|model|');
     expect(node.textContent).toContain(
       'The job has no input. With --input NAME=PATH it gets files.'
     );

@@ -107,10 +107,11 @@ function Variables({ job, trans }: Pick<IFilesProps, 'job' | 'trans'>): JSX.Elem
       bytesWords(size, trans)
     ]);
   const asked = job.spec.receive.filter(name => !(name in job.received));
+  const way = job.ended_at === null ? trans.__('to be received') : trans.__('not received');
   const rows = [
     ...sized(trans.__('sent'), job.spec.send?.sizes ?? {}),
     ...sized(trans.__('received'), job.received),
-    ...asked.map((name): Cell[] => [trans.__('to be received'), <Mono>{name}</Mono>, ''])
+    ...asked.map((name): Cell[] => [way, <Mono>{name}</Mono>, ''])
   ];
   if (rows.length === 0) {
     return (

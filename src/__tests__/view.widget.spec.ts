@@ -154,6 +154,25 @@ describe('the view of a job', () => {
     expect(view.node.textContent).toContain('It waits.');
   });
 
+  it('reads the record of a running job again when a section is shown', async () => {
+    answers.record.mockResolvedValue(record({ summary: job(0), ended_at: null }));
+    model.become(listed(NOTHING, [job(0)], [], 1).state);
+    view.open('files');
+    await rendered();
+    const { bill } = record();
+    const counted = { ...bill, step_seconds: 2, cost_per_step: 0.001 };
+    answers.record.mockResolvedValue(record({ summary: job(0), ended_at: null, bill: counted }));
+    view.open('cost');
+    await rendered();
+    expect(shown()[0].textContent).toContain('$0.00100 per step');
+    model.become(listed(NOTHING, [completed(0)], [], 1).state);
+    await rendered();
+    const asked = answers.record.mock.calls.length;
+    view.open('events');
+    await rendered();
+    expect(answers.record).toHaveBeenCalledTimes(asked);
+  });
+
   it('shows no advice that was overtaken by newer, and asks again after trouble', async () => {
     await rendered();
     let answer: (found: unknown) => void = () => undefined;

@@ -78,6 +78,15 @@ abstract class TickingView extends RecordView {
     super(context, label);
     tick(this, () => context.record.isLive);
   }
+
+  protected onAfterShow(msg: Message): void {
+    super.onAfterShow(msg);
+    const { record } = this.context;
+    if (record.isLive) {
+      // Nobody announces what a step of a running job takes and costs by now.
+      record.refresh();
+    }
+  }
 }
 
 export class FilesView extends RecordView {

@@ -251,8 +251,11 @@ describe('the environment of a job', () => {
   });
 
   it('says when it will be known, and how hosts were kept apart', async () => {
-    const open = await drawn(<Environment job={record({ provenance: null })} trans={trans} />);
+    const unknown = { provenance: null, ended_at: null };
+    const open = await drawn(<Environment job={record(unknown)} trans={trans} />);
     expect(open.textContent).toContain('are written down when the job ends');
+    const unrun = await drawn(<Environment job={record({ provenance: null })} trans={trans} />);
+    expect(unrun.textContent).toContain('the job ended before it ran');
     const machine = {
       hostname: 'box',
       platform: '',

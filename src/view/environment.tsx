@@ -34,10 +34,17 @@ export function Environment({ job, trans }: IEnvironmentProps): JSX.Element {
       {job.provenance ? (
         <Found job={job} found={job.provenance} trans={trans} />
       ) : (
-        <p>{trans.__('Packages, hashes and hosts are written down when the job ends.')}</p>
+        <p>{unknownWords(job, trans)}</p>
       )}
     </>
   );
+}
+
+/** Why nobody wrote down what the job ran with. */
+function unknownWords({ ended_at }: IJobRecord, trans: TranslationBundle): string {
+  return ended_at === null
+    ? trans.__('Packages, hashes and hosts are written down when the job ends.')
+    : trans.__('There are no packages, hashes and hosts: the job ended before it ran.');
 }
 
 function withoutSecrets(

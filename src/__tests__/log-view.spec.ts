@@ -76,6 +76,7 @@ describe('the view of a log', () => {
     jest.spyOn(log, 'find').mockRejectedValueOnce(new ApiError(502, '', 'Bad Gateway'));
     await find('loss');
     expect(count()).toBe('Stopped: Bad Gateway');
+    expect(view.node.querySelector('.jp-smx-spoken')?.textContent).toBe('Stopped: Bad Gateway');
     button(view.node, 'Next line that has it').click();
     await become(() => count() === '2 of 2');
     expect(pressed('Follow')).toBe('false');

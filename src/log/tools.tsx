@@ -173,7 +173,7 @@ function Count({ search, trans }: Pick<IToolsProps, 'search' | 'trans'>): JSX.El
         {words}
       </span>
       <span className="jp-smx-spoken" role="status">
-        {search.isDone ? words : ''}
+        {search.isDone || search.problem ? words : ''}
       </span>
     </>
   );

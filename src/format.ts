@@ -8,6 +8,20 @@ import { idlePools, isFinal, running } from './state';
 
 const HOUR = 3600;
 
+/** Digits that a value of a metric is told with. */
+export const METRIC_DIGITS = 4;
+const [SMALL, LARGE] = [1e-4, 1e6];
+
+/** A value of a metric: `0.2134`, `123456`, `1.23e-5`; zeros in the place of digits would look measured. */
+export function numberWords(value: number, digits = METRIC_DIGITS): string {
+  const size = Math.abs(value);
+  if (size > 0 && (size < SMALL || size >= LARGE)) {
+    return value.toExponential(digits - 2).replace(/\.?0+e/, 'e');
+  }
+  const whole = String(Math.floor(size)).length;
+  return String(Number(value.toPrecision(Math.max(digits, whole))));
+}
+
 /** `mm:ss`, or `h:mm:ss` from one hour on; never negative. */
 export function clock(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));

@@ -3,6 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { JobSummary } from './_types';
+import { numberWords } from './format';
 import { isFinal } from './state';
 
 /** Metrics in one line. */
@@ -55,10 +56,6 @@ export function metricWords(job: JobSummary, trans: TranslationBundle): string[]
   const values = Object.entries(job.metrics ?? {});
   const shown = values
     .slice(0, SHOWN)
-    .map(([name, value]) => trans.__('%1 %2', name, value === null ? 'nan' : short(value)));
+    .map(([name, value]) => trans.__('%1 %2', name, value === null ? 'nan' : numberWords(value)));
   return values.length > SHOWN ? [...shown, '…'] : shown;
-}
-
-function short(value: number): string {
-  return String(Number(value.toPrecision(4)));
 }

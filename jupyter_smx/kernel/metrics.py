@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from jupyter_smx.model.errors import nearest
+from jupyter_smx.model.words import number
 
 if TYPE_CHECKING:
     from jupyter_smx.model.progress import JobMetrics, MetricSeries
@@ -72,7 +73,7 @@ class Metrics(Mapping[str, float]):
 
     def __repr__(self) -> str:
         """Say the newest values."""
-        values = ", ".join(f"{name}={value:.4g}" for name, value in self.items())
+        values = ", ".join(f"{name}={number(value)}" for name, value in self.items())
         return f"<Metrics of {self._job}: {values or 'none'}>"
 
     def _of(self, name: str, host: str) -> MetricSeries:

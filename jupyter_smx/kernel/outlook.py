@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_smx.model import duration
 from jupyter_smx.model.status import is_final
+from jupyter_smx.model.words import number
 
 if TYPE_CHECKING:
     from jupyter_smx.model.job import JobSummary
@@ -40,7 +41,7 @@ def progress_words(job: JobSummary) -> str:
 def metric_words(job: JobSummary, most: int = _SHOWN) -> str:
     """Say the newest values, as ``loss 0.2134, val_acc 0.962``; nan where the job printed no number."""
     values = list(job.metrics.items())
-    shown = ", ".join(f"{name} {'nan' if value is None else f'{value:.4g}'}" for name, value in values[:most])
+    shown = ", ".join(f"{name} {'nan' if value is None else number(value)}" for name, value in values[:most])
     return shown if len(values) <= most else f"{shown}, …"
 
 

@@ -17,7 +17,8 @@ def provenance_page(job: Job) -> Page:
     """Show what a job ran with."""
     found = job.provenance
     if found is None:
-        return note(f"{job.name} is {job.state.value}: what it ran with is written with its end.")
+        why = "what it ran with is written with its end" if job.ended_at is None else "it ended before it ran"
+        return note(f"{job.name} is {job.state.value}: {why}.")
     facts = {job.name: _code(job, found) | _python(found) | _data(job, found)}
     facts[job.name]["seeds"] = found.seeds.sentence
     facts[job.name] |= {host.host: _host(host) for host in found.hosts}

@@ -13,6 +13,7 @@ _LONGEST = 64
 """Characters of a value that a sentence shows, and bits of a number that it writes out."""
 _DIGITS, _PLACES = 3, 20
 _TEN_CENTS = 0.1
+_SMALL, _LARGE = 1e-4, 1e6
 
 
 def shown(value: object) -> str:
@@ -36,6 +37,14 @@ def listed(names: Sequence[str], most: int = 3) -> str:
 def counted(count: int, noun: str) -> str:
     """Write a number of things: ``1 file``, ``2 files``."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def number(value: float) -> str:
+    """Write a value of a metric: four digits, or all of a whole number below a million: ``0.2134``, ``123456``."""
+    size = abs(value)
+    if size and not _SMALL <= size < _LARGE:
+        return f"{value:.3g}"
+    return f"{value:.{max(4, len(str(int(size))))}g}"
 
 
 def dollars(amount: float) -> str:

@@ -55,11 +55,11 @@ describe('a waiting job', () => {
 
 describe('metrics', () => {
   it('are a few, rounded, and say when they are no number', () => {
-    const metrics = { loss: 0.123456, acc: null, lr: 0.0000123456, more: 1 };
+    const metrics = { step: 123_456, acc: null, lr: 0.0000123456, more: 1 };
     expect(metricWords(job(1, { metrics }), trans)).toEqual([
-      'loss 0.1235',
+      'step 123456',
       'acc nan',
-      'lr 0.00001235',
+      'lr 1.23e-5',
       '…'
     ]);
   });

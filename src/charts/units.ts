@@ -2,15 +2,14 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { clock } from '../format';
+import { clock, METRIC_DIGITS, numberWords } from '../format';
 import { decimalBytes } from '../usage';
 
 /** What the numbers of a panel are: percent of a core or GPU, bytes, bytes in a second, or whatever the job counts. */
 export type Unit = 'percent' | 'bytes' | 'rate' | 'number';
 
-/** Digits that a value of a metric is told with, and at most at an axis; behind these there is noise. */
-const [DIGITS, MOST_DIGITS] = [4, 15];
-const [SMALL, LARGE] = [1e-4, 1e6];
+/** Digits that a mark of an axis is told with at most; behind these there is noise. */
+const MOST_DIGITS = 15;
 const DAY = 86_400;
 
 /** A value as it is told: `186 %`, `1.2 GB`, `3.4 MB/s`, `0.2134`. */
@@ -18,7 +17,7 @@ export function valueWords(
   value: number,
   unit: Unit,
   trans: TranslationBundle,
-  digits = DIGITS
+  digits = METRIC_DIGITS
 ): string {
   switch (unit) {
     case 'percent':
@@ -28,7 +27,7 @@ export function valueWords(
     case 'rate':
       return trans.__('%1/s', bytes(value, trans));
     default:
-      return number(value, digits);
+      return numberWords(value, digits);
   }
 }
 
@@ -40,8 +39,8 @@ export function valueMarks(
 ): string[] {
   const step = marks.length > 1 ? marks[1] - marks[0] : 0;
   const isTrue = (digits: number): boolean =>
-    marks.every(mark => Math.abs(Number(number(mark, digits)) - mark) <= step / 100);
-  let digits = DIGITS;
+    marks.every(mark => Math.abs(Number(numberWords(mark, digits)) - mark) <= step / 100);
+  let digits = METRIC_DIGITS;
   while (digits < MOST_DIGITS && !isTrue(digits)) {
     digits++;
   }
@@ -51,16 +50,6 @@ export function valueMarks(
 function bytes(value: number, trans: TranslationBundle): string {
   const [amount, name] = decimalBytes(value);
   return trans.__('%1 %2', trimmed(amount, amount < 10 ? 2 : 1), name);
-}
-
-function number(value: number, digits: number): string {
-  const size = Math.abs(value);
-  if (size > 0 && (size < SMALL || size >= LARGE)) {
-    return value.toExponential(digits - 2).replace(/\.?0+e/, 'e');
-  }
-  // Zeros in the place of digits that count would look like a value that was measured.
-  const whole = String(Math.floor(size)).length;
-  return String(Number(value.toPrecision(Math.max(digits, whole))));
 }
 
 function trimmed(value: number, digits: number): string {

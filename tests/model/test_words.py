@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.model.words import listed
+from jupyter_smx.model.words import listed, number
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,20 @@ def test_every_name_is_said_or_counted(names: list[str], most: int) -> None:
     shown = said if counted else [*said, last]
     assert shown == names[:most]
     assert len(shown) + counted == len(names)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (0.0, "0"),
+        (0.21344, "0.2134"),
+        (-12_345.6, "-12346"),
+        (123_456, "123456"),
+        (1_234_567, "1.23e+06"),
+        (0.000_012_345_6, "1.23e-05"),
+        (float("inf"), "inf"),
+        (float("nan"), "nan"),
+    ],
+)
+def test_a_value_has_four_digits_and_a_count_all_of_its_own(value: float, said: str) -> None:
+    assert number(value) == said

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -31,6 +32,12 @@ _SHADOW = "jupyter-smx: this stands for a package of the base"
 _SITES = (
     "import json, sys; "
     "print(json.dumps([p for p in sys.path if p.rstrip('/').endswith(('site-packages', 'dist-packages'))]))"
+)
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_PUNCTUATION = re.compile(r"[-_.]+")
+_VERSION = re.compile(
+    r"(?:\d+!)?\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.post\d+)?(?:\.dev\d+)?(?:\+[a-z0-9]+(?:[._-][a-z0-9]+)*)?",
+    re.IGNORECASE | re.ASCII,
 )
 _CONSTRAINT = "-c "
 _NICE = 5
@@ -144,9 +151,9 @@ class Build:
         """
         own, shadows, seen = self._own_site(), list[Path](), set[str]()
         for metadata in _metadata(sites):
-            info = own / f"{metadata.parent.name.rpartition('.')[0]}.dist-info"
-            name = info.name.partition("-")[0].lower()
-            if name in seen or info.exists():
+            name, version = _named(metadata)
+            info = own / f"{name}-{version}.dist-info"
+            if not name or name in seen or info.exists():
                 continue
             seen.add(name)
             info.mkdir()
@@ -166,8 +173,22 @@ class Build:
 
 def _metadata(sites: Sequence[Path]) -> Iterator[Path]:
     for site in sites:
-        yield from sorted(site.glob("*.dist-info/METADATA"))
-        yield from sorted(site.glob("*.egg-info/PKG-INFO"))
+        # Behind another letter pip hides what it did not remove to its end.
+        yield from sorted(site.glob("[A-Za-z0-9]*.dist-info/METADATA"))
+        yield from sorted(site.glob("[A-Za-z0-9]*.egg-info/PKG-INFO"))
+
+
+def _named(metadata: Path) -> tuple[str, str]:
+    """Give the name and the version of a package as a wheel has them, "" where uv would read neither and give up.
+
+    The folder of an older package is called otherwise: ``name.egg-info``, or ``name-1.0-py3.11.egg-info``.
+    """
+    head = metadata.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
+    facts = dict(line.partition(": ")[::2] for line in head.splitlines())
+    name, version = (facts.get(field, "").strip() for field in ("Name", "Version"))
+    if not (_NAME.fullmatch(name) and _VERSION.fullmatch(version)):
+        return "", ""
+    return _PUNCTUATION.sub("_", name).lower(), version
 
 
 def _lift(shadow: Path) -> None:

@@ -128,6 +128,37 @@ async def test_what_the_base_has_in_another_version_is_put_before_it_and_the_bas
     assert state_of(base) == before
 
 
+@pytest.fixture
+def old_base(tmp_path: Path) -> str:
+    """Give the interpreter of an environment with alpha as setup.py install left it, and what nobody can read."""
+    folder = tmp_path / "old"
+    subprocess.run([sys.executable, "-m", "uv", "venv", "-q", "--python", sys.executable, str(folder)], check=True)
+    site = next(folder.glob("lib/python*/site-packages"))
+    (site / "alpha.py").write_text("version = '1.0'\n")
+    metadata = {
+        "alpha-1.0-py3.11.egg-info/PKG-INFO": ("alpha", "1.0"),
+        "delta-1.0_here.dist-info/METADATA": ("delta", "1.0+here"),
+        "eps-ilon-1.0.egg-info/PKG-INFO": ("eps-ilon", "1.0"),
+        "zeta-unknown.dist-info/METADATA": ("zeta", "unknown"),
+        "~eta-1.0.dist-info/METADATA": ("beta", "1.0"),
+    }
+    for path, (name, version) in metadata.items():
+        (site / path).parent.mkdir()
+        (site / path).write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n\nVersion: none\n")
+    return str(folder / "bin" / "python")
+
+
+@BOTH
+async def test_packages_of_the_base_may_be_described_in_the_old_way_or_in_a_broken_one(
+    choice: str, tmp_path: Path, old_base: str, wheels: Path
+) -> None:
+    await built(choice, tmp_path / "e", old_base, environment(wheels, "beta"))
+    assert seen(tmp_path / "e", "alpha", "beta") == {"alpha": "1.0", "beta": "1.0"}
+    site = next((tmp_path / "e").glob("venv/lib/python*/site-packages"))
+    infos = {path.name for path in site.glob("*.dist-info") if not path.name.startswith(("pip-", "setuptools-"))}
+    assert infos == {"beta-1.0.dist-info"}, "neither alpha nor a shadow is here"
+
+
 @BOTH
 async def test_an_environment_of_its_own_has_nothing_of_the_base(
     choice: str, tmp_path: Path, base: str, wheels: Path

@@ -56,8 +56,8 @@ def boot_id() -> str:
 def _look_linux(pid: int) -> Process | None:
     try:
         process, state = parse_stat((_PROC / str(pid) / "stat").read_text(errors="replace"))
-    except (FileNotFoundError, ProcessLookupError):
-        return None
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None  # mounted with hidepid=1, /proc names the processes of others and says no more of them
     return None if state in _DEAD else process
 
 
@@ -72,7 +72,7 @@ def _look_elsewhere(pid: int) -> Process | None:
 
 
 def look(pid: int) -> Process | None:
-    """Look at one process; None when it is gone or only waits for its parent to notice that it is dead.
+    """Look at one process; None when it is gone, or somebody else's and hidden, or only waits to be buried.
 
     :raises OSError: the process table cannot be read.
     """

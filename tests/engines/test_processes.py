@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -77,6 +79,27 @@ def test_the_look_of_other_systems_sees_the_same_family() -> None:
     assert elsewhere is not None
     assert (elsewhere.pid, elsewhere.parent, elsewhere.session) == (here.pid, here.parent, here.session)
     assert processes._look_elsewhere(2**22 + 1) is None
+
+
+_HIDDEN = """
+import os
+from jupyter_smx.engines import processes
+before = len(processes.table())
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+processes.look(1)
+print(before, [*processes.table()] == [os.getpid()], processes.is_alive(processes.look(os.getpid()).identity()))
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0 or shutil.which("unshare") is None, reason="only root mounts a /proc")
+def test_a_system_that_hides_the_processes_of_others_shows_ours() -> None:
+    mount = 'mount -t proc -o hidepid=1 proc /proc && "$@"'
+    words = ["unshare", "--mount", "--pid", "--fork", "sh", "-c", mount, "sh", sys.executable, "-c", _HIDDEN]
+    environ = {**os.environ, "PYTHONPATH": os.fspath(Path(processes.__file__).parents[2])}
+    answer = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
+    assert (answer.stdout, answer.stderr) == ("2 True True\n", "")
 
 
 def test_a_zombie_is_dead() -> None:

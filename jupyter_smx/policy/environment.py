@@ -33,6 +33,7 @@ BUILT = "built"
 
 _DIGITS = 20
 _TAIL = re.compile(r"\s(?=--(?:hash|config-settings?|global-option)\b)|\s(?=# content )")
+_OF_PIP = re.compile(r"\s--(?!hash\b)")
 _BREAKS = re.compile(r"[\r\n\0]")
 MAX_LETTERS = 262_144
 _FLAG = re.compile(r"--?[A-Za-z][A-Za-z-]*")
@@ -40,7 +41,10 @@ UV_KNOWS = frozenset(
     {"-e", "--editable", "-i", "--index-url", "--extra-index-url", "--no-index", "-f", "--find-links"}
     | {"--no-binary", "--only-binary", "-c"}
 )
-"""Options of a line that uv honours; others it leaves out with a warning, so that pip has to read them."""
+"""Options of a line that uv honours; others it leaves out with a warning, so that pip has to read them.
+
+Behind a requirement it reads hashes alone, and fails at another option.
+"""
 
 
 def check(spec: JobSpec, *, builds: bool) -> None:
@@ -161,9 +165,15 @@ def _name(line: str) -> str:
 
 
 def needs_pip(lines: Iterable[str]) -> bool:
-    """Say whether a line has an option that uv would leave out."""
-    found = (_FLAG.match(line) for line in lines if line.startswith("-"))
-    return any(flag is None or flag.group() not in UV_KNOWS for flag in found)
+    """Say whether a line has an option that uv would leave out, or one behind a requirement that it cannot read."""
+    return any(_needs_pip(line) for line in lines)
+
+
+def _needs_pip(line: str) -> bool:
+    if not line.startswith("-"):
+        return _OF_PIP.search(line) is not None
+    flag = _FLAG.match(line)
+    return flag is None or flag.group() not in UV_KNOWS
 
 
 def is_building(timings: Mapping[str, float]) -> bool:

@@ -160,9 +160,13 @@ def test_a_note_says_where_the_environment_came_from(timings: dict[str, float], 
         ("--require-hashes", True),
         ("--trusted-host x", True),
         ("--pre=1", True),
+        ("numpy --hash=sha256:1 --hash=sha256:2", False),
+        ("/w/p # content 0123", False),
+        ("numpy --config-settings=a=b", True),
+        ("numpy --hash=sha256:1 --global-option=--x", True),
     ],
 )
-def test_options_that_uv_would_leave_out_are_left_to_pip(line: str, needs: bool) -> None:
+def test_options_that_uv_would_leave_out_or_not_read_are_left_to_pip(line: str, needs: bool) -> None:
     assert environment.needs_pip(["x", line]) is needs
 
 

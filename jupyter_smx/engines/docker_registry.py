@@ -126,17 +126,25 @@ def split(name: str) -> tuple[str, str]:
 
 def registry_of(name: str) -> str:
     """Give the registry that a name leads to, "" where it is no name."""
+    return _place(name)[0]
+
+
+def _place(name: str) -> tuple[str, str]:
+    """Give the registry of a name, and the repository there in full: what has no registry is of Docker's own."""
     try:
-        return str(auth.resolve_repository_name(split(name)[0])[0])
+        repository = split(split(name)[0])[0]  # a tag may stand before a digest, which counts
+        registry, path = map(str, auth.resolve_repository_name(repository))
     except (errors.DockerException, ValueError, IndexError):
-        return ""
+        return "", ""
+    return registry, path if "/" in path or registry != auth.INDEX_NAME else f"library/{path}"
 
 
 def digest_of(name: str, known: list[str] | None) -> str:
     """Choose of the digests that a daemon has for an image the one of the repository by which it was named."""
-    repository = split(name)[0]
-    found = known or []
-    return next((one for one in found if one.partition("@")[0] == repository), found[0] if found else "")
+    found, place = known or [], _place(name)
+    same = [one for one in found if _place(one) == place]
+    named = [one for one in same if one.endswith(f"@{split(name)[1]}")]
+    return next(iter([*named, *same, *found]), "")
 
 
 def login(name: str) -> Login:

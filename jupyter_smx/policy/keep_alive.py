@@ -15,6 +15,7 @@ Source: SageMaker managed warm pools; there the missing quota is silent.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -65,23 +66,24 @@ def check(seconds: int, limits: Limits, *, of_a_pool: bool = False) -> None:
 
 def over_quota(groups: Iterable[InstanceGroup], kept: Iterable[Cluster], limits: Limits) -> str:
     """Say which instance type has no room in the warm-pool quota; empty when there is room or no quota."""
-    held: dict[str, int] = {}
-    for cluster in kept:
-        if cluster.state is ClusterState.AVAILABLE:
-            for group in cluster.key.instance_groups:
-                held[group.instance_type] = held.get(group.instance_type, 0) + group.instance_count
-    for group in groups:
-        kind = group.instance_type
+    idle = (cluster for cluster in kept if cluster.state is ClusterState.AVAILABLE)
+    held = _by_type(group for cluster in idle for group in cluster.key.instance_groups)
+    for kind, count in _by_type(groups).items():
         quota = limits.warm_pool_quota.get(kind, limits.warm_pool_quota.get("*"))
-        before = held.get(kind, 0)
-        # Groups of one type count together.
-        held[kind] = before + group.instance_count
-        if quota is not None and held[kind] > quota:
+        if quota is not None and held[kind] + count > quota:
             return (
-                f"The quota for warm {kind} instances is {quota}, {before} are taken and this needs "
-                f"{group.instance_count}; the administrator sets it by ControllerApp.warm_pool_quota."
+                f"The quota for warm {kind} instances is {quota}, {held[kind]} are taken and this needs {count}; "
+                "the administrator sets it by ControllerApp.warm_pool_quota."
             )
     return ""
+
+
+def _by_type(groups: Iterable[InstanceGroup]) -> Counter[str]:
+    """Count the instances of each type: groups of one type count together."""
+    found = Counter[str]()
+    for group in groups:
+        found[group.instance_type] += group.instance_count
+    return found
 
 
 def chain_left(cluster: Cluster, limits: Limits, now: float) -> int:

@@ -84,7 +84,8 @@ def test_a_star_gives_the_quota_of_every_type_that_has_none_of_its_own() -> None
 
 def test_two_groups_of_one_type_count_together() -> None:
     groups = (InstanceGroup(name="a", instance_count=2), InstanceGroup(name="b", instance_count=1))
-    assert keep_alive.over_quota(groups, [], Limits(warm_pool_quota={"local": 2})) != ""
+    said = keep_alive.over_quota(groups, [], Limits(warm_pool_quota={"local": 2}))
+    assert "is 2, 0 are taken and this needs 3;" in said
     assert keep_alive.over_quota(groups, [], Limits(warm_pool_quota={"local": 3})) == ""
 
 

@@ -7,6 +7,8 @@ lock ever writes in it. ``ready.json`` is written last. Only the standard librar
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -18,7 +20,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,6 +42,8 @@ _VERSION = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _CONSTRAINT = "-c "
+_LITTLE = 1 << 16
+"""Bytes; less than that is no room on a disk."""
 _NICE = 5
 """As jobs: whoever uses a notebook meanwhile comes first."""
 
@@ -47,7 +51,7 @@ _NICE = 5
 class Build:
     """One build; ``order`` has ``python`` (the base), ``requirements``, ``only`` and ``uv`` (its command, or none)."""
 
-    def __init__(self, folder: Path, order: dict[str, Any], log: TextIO, lock: int) -> None:
+    def __init__(self, folder: Path, order: dict[str, Any], log: BinaryIO, lock: int) -> None:
         self._folder = folder
         self._base: str = order["python"]
         self._lines: list[str] = order["requirements"]
@@ -117,12 +121,14 @@ class Build:
                 self.say(line.rstrip("\r\n"))
         code = child.wait()
         if code:
+            if shutil.disk_usage(self._folder).free < _LITTLE:  # not every program says it
+                self.say(f"error: {os.strerror(errno.ENOSPC)}")
             raise SystemExit(code if code > 0 else 128 - code)
 
     def say(self, line: str) -> None:
-        """Write a line to the log and to the controller."""
-        self._log.write(f"{line}\n")
-        self._log.flush()
+        """Write a line to the log and to the controller; what a full disk does not take is lost there."""
+        with contextlib.suppress(OSError):
+            self._log.write(f"{line}\n".encode())
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 
@@ -218,7 +224,7 @@ def main(folder: Path) -> int:
     # Whoever built here before, for a controller that was killed, is gone when this returns.
     fcntl.flock(lock, fcntl.LOCK_EX)
     (folder / READY).unlink(missing_ok=True)
-    with (folder / LOG).open("w", encoding="utf-8") as log:
+    with (folder / LOG).open("wb", buffering=0) as log:
         build = Build(folder, order, log, lock)
         try:
             build.run()
@@ -226,6 +232,7 @@ def main(folder: Path) -> int:
             build.clear()
             raise
         except (OSError, subprocess.SubprocessError, StopIteration, ValueError) as error:
+            build.clear()
             build.say(f"error: {type(error).__name__}: {error}")
             return 1
     return 0

@@ -189,6 +189,21 @@ async def test_a_failure_names_package_exit_code_and_cure_and_leaves_the_log(
     assert not (tmp_path / "e" / "venv").exists()
 
 
+async def test_a_failure_of_our_own_leaves_nothing_that_takes_room(tmp_path: Path, base: str, wheels: Path) -> None:
+    (tmp_path / "e" / f".{environment_build.READY}").mkdir(parents=True)
+    with pytest.raises(BuildError, match="Is a directory"):
+        await built("auto", tmp_path / "e", base, environment(wheels, "alpha"))
+    assert not (tmp_path / "e" / "venv").exists()
+
+
+@BOTH
+async def test_a_log_that_finds_no_room_ends_no_build(choice: str, tmp_path: Path, base: str, wheels: Path) -> None:
+    (tmp_path / "e").mkdir()
+    (tmp_path / "e" / environment_build.LOG).symlink_to("/dev/full")
+    await built(choice, tmp_path / "e", base, environment(wheels, "beta"))
+    assert seen(tmp_path / "e", "beta") == {"beta": "1.0"}
+
+
 async def test_an_option_that_uv_would_leave_out_is_left_to_pip(tmp_path: Path, base: str, wheels: Path) -> None:
     await built("auto", tmp_path / "e", base, environment(wheels, "--pre", "beta"))
     assert json.loads((tmp_path / "e" / environment_build.READY).read_text())["installer"] == "pip"

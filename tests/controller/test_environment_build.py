@@ -7,6 +7,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -165,6 +166,40 @@ async def test_an_environment_of_its_own_has_nothing_of_the_base(
 ) -> None:
     await built(choice, tmp_path / "e", base, environment(wheels, "alpha", only=True))
     assert seen(tmp_path / "e", "alpha", "edited_module") == {"alpha": "2.0", "edited_module": ""}
+
+
+_BACKEND = """\
+import os, zipfile
+def build_wheel(folder, *_settings):
+    info = "theta-1.0.dist-info"
+    texts = {
+        "theta.py": "version = '1.0'",
+        f"{info}/METADATA": "Metadata-Version: 2.1\\nName: theta\\nVersion: 1.0\\nRequires-Dist: beta\\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\\nGenerator: x\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
+    }
+    with zipfile.ZipFile(os.path.join(folder, "theta-1.0-py3-none-any.whl"), "w") as archive:
+        for name, text in texts.items():
+            archive.writestr(name, text)
+        archive.writestr(f"{info}/RECORD", "".join(f"{name},,\\n" for name in [*texts, f"{info}/RECORD"]))
+    return "theta-1.0-py3-none-any.whl"
+build_editable = build_wheel
+"""
+
+
+@BOTH
+async def test_folders_may_have_a_blank_in_their_names(choice: str, tmp_path: Path, base: str, wheels: Path) -> None:
+    shutil.copytree(wheels, tmp_path / "my wheels")
+    project = tmp_path / "my project"
+    project.mkdir()
+    (project / "backend.py").write_text(_BACKEND)
+    (project / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        '[project]\nname = "theta"\nversion = "1.0"\ndependencies = ["beta"]\n'
+    )
+    links = f"--find-links {tmp_path / 'my wheels'}"
+    wanted = PythonEnvironment(requirements=("--no-index", links, f"-e {project} # content 0123"))
+    await built(choice, tmp_path / "e", base, wanted)
+    assert seen(tmp_path / "e", "theta", "beta") == {"theta": "1.0", "beta": "1.0"}
 
 
 @BOTH

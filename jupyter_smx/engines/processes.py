@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -13,6 +14,8 @@ import psutil
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+_log = logging.getLogger(__name__)
 
 Identity = tuple[int, int]
 """Process id and start time. A pid alone may by now belong to a stranger."""
@@ -126,32 +129,47 @@ def family(roots: Iterable[Identity], known: Table) -> set[int]:
         members |= more
 
 
-def send(process: Process, number: signal.Signals) -> None:
-    """Signal this process and never another one that got its number; quiet when it is gone."""
+def send(process: Process, number: signal.Signals) -> bool:
+    """Signal this process and never another one that got its number; quiet when it is gone.
+
+    False where it is somebody else's: what a job started by ``sudo`` is root's.
+    """
     try:
         descriptor = os.pidfd_open(process.pid) if _LINUX else None
     except ProcessLookupError:
-        return
+        return True
     except OSError:  # a kernel before 5.3, or a sandbox that does not know the call
         descriptor = None
     try:
         if not is_alive(process.identity()):
-            return
+            return True
         if descriptor is None:
             os.kill(process.pid, number)
         else:
             signal.pidfd_send_signal(descriptor, number)
     except ProcessLookupError:
-        return
+        return True
+    except PermissionError:
+        return False
     finally:
         if descriptor is not None:
             os.close(descriptor)
+    return True
+
+
+def _stop(found: Iterable[Process]) -> set[int]:
+    """Stop processes; gives the pids of those that are somebody else's, and names them in the log."""
+    strangers = {process.pid for process in found if not send(process, signal.SIGSTOP)}
+    if strangers:
+        _log.warning("Processes %s are somebody else's, as what sudo starts, and go on.", sorted(strangers))
+    return strangers
 
 
 def end_all(select: Callable[[Table], set[int]], seconds: float) -> set[int]:
     """Kill what ``select`` finds in the process table until it finds nothing more; blocks ``seconds`` at most.
 
-    Everything is stopped before anything is killed, so that nothing forks away between the look and the kill.
+    Everything is stopped before anything is killed, so that nothing forks away between the look and the kill. What is
+    somebody else's cannot be ended, and is not waited for.
 
     :return: pids that are still there when the time is over.
     """
@@ -161,9 +179,8 @@ def end_all(select: Callable[[Table], set[int]], seconds: float) -> set[int]:
         stopped: Table = {}
         known = table()
         while new := {pid: known[pid] for pid in select(known) - spared - stopped.keys() if pid in known}:
-            for process in new.values():
-                send(process, signal.SIGSTOP)
-            stopped |= new
+            spared |= _stop(new.values())
+            stopped |= {pid: process for pid, process in new.items() if pid not in spared}
             known = table()
         for process in stopped.values():
             send(process, signal.SIGKILL)

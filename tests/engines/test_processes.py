@@ -127,6 +127,45 @@ def test_everything_that_is_selected_ends_and_the_caller_never_does() -> None:
         assert processes.carriers([line], processes.table()) == set()
 
 
+_OF_ROOT = """
+import os, subprocess, sys, traceback
+from jupyter_smx.engines import processes
+
+def end_both_as_nobody(roots):
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+    with subprocess.Popen(["sleep", "1000"]) as mine:
+        def select(known):
+            mine.poll()
+            return {roots, mine.pid} & known.keys()
+        try:
+            print(processes.end_all(select, 20.0), mine.poll())
+        finally:
+            mine.kill()
+
+with subprocess.Popen(["sleep", "1000"]) as roots:
+    if os.fork() == 0:
+        try:
+            end_both_as_nobody(roots.pid)
+        except OSError:
+            traceback.print_exc()
+        os._exit(0)
+    os.wait()
+    print(roots.poll())
+    roots.kill()
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can start a process for somebody else")
+def test_a_process_that_sudo_made_roots_keeps_no_other_from_its_end() -> None:
+    environ = {**os.environ, "PYTHONPATH": os.fspath(Path(processes.__file__).parents[2])}
+    words = [sys.executable, "-u", "-c", _OF_ROOT]
+    answer = subprocess.run(words, env=environ, capture_output=True, text=True, check=False, timeout=30)
+    assert answer.stdout == "set() -9\nNone\n", answer.stderr
+    assert "are somebody else's" in answer.stderr
+
+
 def test_an_end_that_does_not_come_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a process that waits for a disk that is gone: it is sent what it is sent, and stays."""
     with started("/bin/sleep", "1000") as child:

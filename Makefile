@@ -60,7 +60,7 @@ test-js: build
 
 # A call of its own: the browser's driver has an event loop that the other tests' plugins would close.
 test-ui: build chromium ## run the tests in a real browser
-	timeout 2700 $(VENV)/bin/python -m pytest ui-tests --confcutdir ui-tests $(AGAIN)
+	timeout 2700 $(VENV)/bin/python -m pytest ui-tests --confcutdir ui-tests $(SIDE_BY_SIDE) $(AGAIN)
 
 # Debian's packages, where what they bring is missing and root may install it; else the tests themselves say what to do.
 # On a machine with an init of the old kind Docker's own daemon would stay up with nobody to end it: run level 1 has none.

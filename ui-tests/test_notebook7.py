@@ -21,7 +21,7 @@ def test_a_cell_runs_as_a_job_with_its_card_the_panel_and_its_log(
     lab: Lab, server: LabServer, allowed: list[str]
 ) -> None:
     # What Notebook 7 says of itself, with and without this extension.
-    allowed.append("reading 'schema'")
+    allowed += ["reading 'schema'", "Command 'filebrowser:open-path' not registered"]
     server.write_notebook("seven.ipynb", "%load_ext jupyter_smx", CELL)
     page = lab.page
     lab.visit("notebooks/seven.ipynb")
@@ -34,7 +34,7 @@ def test_a_cell_runs_as_a_job_with_its_card_the_panel_and_its_log(
     expect(lab.card("plain")).to_contain_text("Completed", timeout=WAKE)
     lab.execute("jupyter-smx:open-panel")
     expect(lab.panel.countdown).to_contain_text(re.compile("^09:"), timeout=WAKE)
-    lab.panel.finished("plain").focus()
+    lab.panel.finished("plain").first.focus()
     page.keyboard.press("Enter")
     log = page.get_by_role("log", name=re.compile("plain"))
     expect(log).to_contain_text("in a page of its own", timeout=WAKE)

@@ -182,6 +182,15 @@ describe('the scene', () => {
   });
 
   it.each([
+    [10, 'At one moment: m stayed at 1.'],
+    [10.25, 'Over 250 ms: m stayed at 1.'],
+    [11, 'Over 1 second: m stayed at 1.']
+  ])('says how short it was, until %s', (end, said) => {
+    const history = historyOf([], [series('m', [10, end], [1, 1])]);
+    expect(sceneOf(history, whole, trans)?.summary).toBe(said);
+  });
+
+  it.each([
     [[2, 4], 'm rose from 2 to 4'],
     [[2, 2], 'm stayed at 2'],
     [[2], 'm is 2'],

@@ -267,7 +267,8 @@ describe('a part of the time', () => {
   });
 
   const area = (): HTMLElement => view.node.querySelector('.jp-smx-charts-area') as HTMLElement;
-  const range = (): number[] => drawn()[0].options.scales.x.range();
+  const ends = (): number[] => drawn()[0].options.scales.x.range();
+  const range = (): number[] => ends().map(end => Number(end.toFixed(3)));
 
   async function dragged(left: number, width: number): Promise<void> {
     const [plot] = drawn();
@@ -284,6 +285,7 @@ describe('a part of the time', () => {
     drawn()[0].options.cursor.bind.dblclick()();
     await rendered();
     expect(range()).toEqual([0, 100]);
+    expect(ends()[1]).toBeGreaterThan(100);
     expect(button(view.node, 'Reset zoom').disabled).toBe(true);
   });
 

@@ -30,6 +30,8 @@ const HEIGHT = 168;
 const [VALUES, TIMES, MARK] = [72, 44, 5];
 /** Pixels between two marks, and below which a drag was meant as a click. */
 const [SPACE_ACROSS, SPACE_UP, DRAG] = [72, 26, 5];
+/** Seconds; of several points at the very end of the axis uPlot sees only the first. */
+const HAIR = 1e-6;
 
 export function Plot(props: IPlotProps): JSX.Element {
   const place = useRef<HTMLDivElement>(null);
@@ -93,7 +95,7 @@ function optionsOf(now: { current: IPlotProps }, paint: IPaint, width: number): 
       }
     },
     scales: {
-      x: { time: false, range: () => [now.current.from, now.current.to] },
+      x: { time: false, range: () => [now.current.from, now.current.to + HAIR] },
       y: { range: (_plot, low, high) => roomFor(low, high, isFromZero) }
     },
     series: [{}, ...turns.map(turn => lineOf(turn, paint))],

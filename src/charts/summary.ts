@@ -2,7 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { spoken } from '../format';
+import { measured, spoken } from '../format';
 import type { IFigures } from './figures';
 import { figuresOf } from './figures';
 import type { ILine } from './history';
@@ -57,8 +57,15 @@ export function panelWords(panel: IPanel, sight: ISight, trans: TranslationBundl
 
 function whenWords({ from, to, begin, isWhole }: ISight, trans: TranslationBundle): string {
   return isWhole
-    ? trans.__('Over %1', spoken(to - from, trans))
+    ? overWords(to - from, trans)
     : trans.__('From %1 to %2', timeWords(from - begin, trans), timeWords(to - begin, trans));
+}
+
+function overWords(seconds: number, trans: TranslationBundle): string {
+  if (seconds === 0) {
+    return trans.__('At one moment');
+  }
+  return trans.__('Over %1', seconds < 1 ? measured(seconds, trans) : spoken(seconds, trans));
 }
 
 function usedPart(panel: IPanel, sight: ISight, trans: TranslationBundle): string {

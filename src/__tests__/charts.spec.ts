@@ -89,6 +89,8 @@ describe('points for a screen', () => {
     expect(thinned({ at, values }, 10.5, 13, PIECES).at).toEqual([10, 11, 12, 13, 14]);
     expect(thinned({ at: [5], values: [1] }, 5, 5, PIECES)).toEqual({ at: [5], values: [1] });
     expect(thinned({ at: [], values: [] }, 0, 1, PIECES).at).toEqual([]);
+    const together = { at: [5, 5, 5], values: [1, 2, 3] };
+    expect(thinned(together, 5, 5, PIECES)).toEqual(together);
   });
 
   it('are thinned where all came at nearly one moment', () => {

@@ -1,7 +1,7 @@
 // Numbers that stand for a whole line: average, lowest, highest, first, newest.
 
 import type { ILine } from './history';
-import { firstAfter } from './history';
+import { firstAfter, firstFrom } from './history';
 
 export interface IFigures {
   /** Points between the two moments, and how many of them are no numbers. */
@@ -32,10 +32,7 @@ export function figuresOf(line: ILine, from: number, to: number): IFigures | nul
 function summedUp(line: ILine, from: number, to: number): IFigures | null {
   const { at, values, kind } = line;
   const end = firstAfter(at, to);
-  let begin = firstAfter(at, from);
-  while (begin > 0 && at[begin - 1] === from) {
-    begin--;
-  }
+  const begin = firstFrom(at, from);
   const found = {
     count: end - begin,
     unknown: 0,

@@ -208,12 +208,21 @@ function last(at: readonly number[]): number {
   return at.length > 0 ? at[at.length - 1] : 0;
 }
 
-/** The index of the first moment after another, in a column that only grows. */
+/** The index of the first moment after another, in a column that never falls. */
 export function firstAfter(at: readonly number[], moment: number): number {
+  return first(at, one => one > moment);
+}
+
+/** The index of the first moment that is another, or after it. */
+export function firstFrom(at: readonly number[], moment: number): number {
+  return first(at, one => one >= moment);
+}
+
+function first(at: readonly number[], isWanted: (moment: number) => boolean): number {
   let [low, high] = [0, at.length];
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (at[middle] > moment) {
+    if (isWanted(at[middle])) {
       high = middle;
     } else {
       low = middle + 1;

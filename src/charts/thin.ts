@@ -1,6 +1,6 @@
 // Columns of any length as columns that a screen can show: what is highest and lowest in each pixel stays.
 
-import { firstAfter } from './history';
+import { firstAfter, firstFrom } from './history';
 
 type Value = number | null;
 
@@ -23,7 +23,7 @@ const PER_PIECE = 5;
  */
 export function thinned(points: IPoints, from: number, to: number, pieces: number): IPoints {
   const { at, values } = points;
-  const begin = Math.max(0, firstAfter(at, from) - 1);
+  const begin = Math.max(0, firstFrom(at, from) - 1);
   const end = Math.min(at.length, firstAfter(at, to) + 1);
   if (end - begin <= PER_PIECE * pieces) {
     return { at: at.slice(begin, end), values: values.slice(begin, end) };

@@ -13,7 +13,6 @@ import fcntl
 import json
 import os
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -43,7 +42,6 @@ _VERSION = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _CONSTRAINT = "-c "
-_OF_A_FOLDER = ("-e", "--find-links")
 _LITTLE = 1 << 16
 """Bytes; less than that is no room on a disk."""
 _NICE = 5
@@ -95,7 +93,6 @@ class Build:
         """Write the lines where the installer reads them; constraints stand in a file of their own."""
         constraints = [line.removeprefix(_CONSTRAINT) for line in self._lines if line.startswith(_CONSTRAINT)]
         rest = [line for line in self._lines if not line.startswith(_CONSTRAINT)]
-        rest = rest if self._uv else [*map(_quoted, rest)]
         words = []
         for option, name, lines in (("-r", "requirements.txt", rest), ("-c", "constraints.txt", constraints)):
             if lines:
@@ -178,15 +175,6 @@ class Build:
         part = self._folder / f".{READY}"
         part.write_text(json.dumps({**facts, "requirements": self._lines, "only": self._only}), encoding="utf-8")
         part.replace(self._folder / READY)
-
-
-def _quoted(line: str) -> str:
-    """Give a line with an option for pip, which reads words there as a shell does; uv reads up to the line's end."""
-    flag, _, rest = line.partition(" ")
-    if flag not in _OF_A_FOLDER:
-        return line
-    value, mark, content = rest.partition(" # ")
-    return f"{flag} {shlex.quote(value)}{mark}{content}"
 
 
 def _metadata(sites: Sequence[Path]) -> Iterator[Path]:

@@ -17,7 +17,7 @@ from jupyter_smx.controller import environment_build
 from jupyter_smx.launch import controller_environment
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.policy import installation
-from jupyter_smx.policy.environment import needs_pip
+from jupyter_smx.policy.environment import for_pip, needs_pip
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -58,7 +58,8 @@ class Installer:
         :raises BuildError: pip or uv failed; the text has its last words, the package where it is known, and a cure.
         """
         uv = [] if self._choice == "pip" or needs_pip(environment.requirements) else _uv()
-        order = {"python": python, "requirements": environment.requirements, "only": environment.only, "uv": uv}
+        lines = environment.requirements if uv else for_pip(environment.requirements)
+        order = {"python": python, "requirements": lines, "only": environment.only, "uv": uv}
         child = await _start(folder)
         last, narrator = deque[str](maxlen=_REMEMBERED), installation.Narrator()
         try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 
 from jupyter_smx.policy import retries
+from jupyter_smx.policy.environment import for_pip
 from jupyter_smx.policy.hosts import named_hosts
 from jupyter_smx.policy.sharding import Shard, has_channel, shard_of
 
@@ -72,7 +73,7 @@ def run_spec(job: Job, host: NamedHost, grace: float, keep_alive: int, gpus: Seq
 
 def _of_image(spec: JobSpec) -> dict[str, Any]:
     """Name the image of a job's hosts, and what they install beside it; elsewhere that is an environment's matter."""
-    return {"image": spec.image, "requirements": list(spec.requirements) if spec.image else []}
+    return {"image": spec.image, "requirements": for_pip(spec.requirements) if spec.image else []}
 
 
 def _outputs(spec: JobSpec) -> list[dict[str, str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ BUILT = "built"
 _DIGITS = 20
 _TAIL = re.compile(r"\s(?=--(?:hash|config-settings?|global-option)\b)|\s(?=# content )")
 _OF_PIP = re.compile(r"\s--(?!hash\b)")
+_OF_A_FOLDER = ("-e", "--find-links")
 _BREAKS = re.compile(r"[\r\n\0]")
 MAX_LETTERS = 262_144
 _FLAG = re.compile(r"--?[A-Za-z][A-Za-z-]*")
@@ -174,6 +176,19 @@ def _needs_pip(line: str) -> bool:
         return _OF_PIP.search(line) is not None
     flag = _FLAG.match(line)
     return flag is None or flag.group() not in UV_KNOWS
+
+
+def for_pip(lines: Iterable[str]) -> list[str]:
+    """Give the lines as pip reads them: behind an option words as a shell does, where uv reads up to the line's end."""
+    return [_quoted(line) for line in lines]
+
+
+def _quoted(line: str) -> str:
+    flag, _, rest = line.partition(" ")
+    if flag not in _OF_A_FOLDER:
+        return line
+    value, mark, content = rest.partition(" # ")
+    return f"{flag} {shlex.quote(value)}{mark}{content}"
 
 
 def is_building(timings: Mapping[str, float]) -> bool:

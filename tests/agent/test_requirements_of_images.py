@@ -162,8 +162,8 @@ signal.pause()
 
 def test_files_of_the_folder_of_code_are_found_where_that_is_on_the_host(agent: Agent, tmp_path: Path) -> None:
     wheel = write_wheel(tmp_path / "wheels", "alpha", "1.0")
-    source = packed(tmp_path, {"links.html": f'<a href="file://{wheel}">{wheel.name}</a>', "helper.py": ""})
-    wishes = ["--find-links /home/me/project/links.html", "alpha"]
+    source = packed(tmp_path, {"my links/links.html": f'<a href="file://{wheel}">{wheel.name}</a>', "helper.py": ""})
+    wishes = ["--find-links '/home/me/project/my links/links.html'", "alpha"]
     given: dict[str, Any] = {"environment": {"PIP_NO_INDEX": "1"}, "folder": "/home/me/project"}
     record = agent.run("import alpha; print(alpha.version)", requirements=wishes, source_dir=source, **given)
     assert record["text"].splitlines()[-1] == "1.0", record["text"]

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from jupyter_smx.controller import runspec
 from jupyter_smx.model.environment import PythonEnvironment
 from jupyter_smx.model.errors import ValidationError
 from jupyter_smx.policy import environment, placement, reuse
@@ -168,6 +169,13 @@ def test_a_note_says_where_the_environment_came_from(timings: dict[str, float], 
 )
 def test_options_that_uv_would_leave_out_or_not_read_are_left_to_pip(line: str, needs: bool) -> None:
     assert environment.needs_pip(["x", line]) is needs
+
+
+def test_folders_are_quoted_for_pip_and_nothing_else_is() -> None:
+    lines = ["-e /my/own project # content 01", "--find-links /my wheels", "-e /p", "numpy # content 2", "--no-index"]
+    quoted = ["-e '/my/own project' # content 01", "--find-links '/my wheels'", *lines[2:]]
+    assert environment.for_pip(lines) == quoted
+    assert runspec._of_image(a_spec(image="x", requirements=tuple(lines)))["requirements"] == quoted
 
 
 @pytest.mark.parametrize(

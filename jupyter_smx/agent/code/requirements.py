@@ -68,7 +68,7 @@ def install(spec: Dict[str, Any], place: Place, code: str) -> bool:
 
 def _moved(line: str, theirs: str, code: str) -> str:
     """Name a file of the submitter's folder of code as it is called here."""
-    return re.sub(re.escape(theirs) + r"(?=/|\s|\[|$)", lambda _: code, line) if len(theirs) > 1 else line
+    return re.sub(re.escape(theirs) + r"(?=[/\s\[']|$)", lambda _: code, line) if len(theirs) > 1 else line
 
 
 def _make(home: str) -> str:

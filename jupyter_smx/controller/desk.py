@@ -17,6 +17,7 @@ from jupyter_smx.model.comparison import Comparison, compare
 from jupyter_smx.model.errors import (
     RefusedError,
     ResourceInUseError,
+    SmxError,
     ValidationError,
 )
 from jupyter_smx.model.event import Changes, PoolSummary
@@ -24,6 +25,7 @@ from jupyter_smx.model.instance import TypesListing
 from jupyter_smx.model.name import check_id, job_name
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final
 from jupyter_smx.model.summary import base_name_of
+from jupyter_smx.model.why import Why
 from jupyter_smx.policy import (
     capacity,
     keep_alive,
@@ -132,7 +134,11 @@ class Desk:
         waits = job.state is SecondaryStatus.PENDING and job.id in self._books.jobs
         if not waits or self._books.summary(job).queue_position is None:
             return job
-        decision = self._reconciler.placement_of(job)
+        try:
+            decision = self._reconciler.placement_of(job)
+        except SmxError as error:
+            # Its engine is not there any more: it waits until that is, or somebody stops it.
+            return replace(job, why=Why(start="queued", sentence=f"Queued. {error}"))
         return replace(job, why=decision.why) if isinstance(decision, placement.Wait) else job
 
     def summary(self, job: Job) -> JobSummary:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jupyter_smx.controller import sources
+from jupyter_smx.controller import abilities, sources
 from jupyter_smx.controller.fencing import FencedError, alone
 from jupyter_smx.controller.runspec import run_spec
 from jupyter_smx.controller.unforeseen import UnforeseenError, unforeseen
@@ -70,7 +70,8 @@ class Dispatcher:
 
     def sees_all(self, job: Job) -> bool:
         """Say whether the hosts of a job see all that it needs, so that nothing has to be brought."""
-        return self._engine_of(job.spec.engine).capabilities.same_paths or not reach.is_needed(job.spec)
+        # Asked at each look: also a job whose engine is not there any more can be stopped.
+        return abilities.of(self._engine_of, job.spec.engine).same_paths or not reach.is_needed(job.spec)
 
     def bring(self, job: Job, trail: Trail) -> None:
         """Begin to put what a job needs within reach of its hosts, unless that is under way."""

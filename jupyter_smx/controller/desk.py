@@ -17,6 +17,7 @@ from jupyter_smx.model.comparison import Comparison, compare
 from jupyter_smx.model.errors import (
     RefusedError,
     ResourceInUseError,
+    ResourceLimitError,
     SmxError,
     ValidationError,
 )
@@ -243,7 +244,7 @@ class Desk:
         """Let an idle pool live for ``seconds`` from now; 0 releases it.
 
         :raises ResourceInUseError: it is not idle.
-        :raises ResourceLimitError: over the cap.
+        :raises ResourceLimitError: over the cap, or the quota.
         :raises RefusedError: its engine ends hosts when it was told at the beginning.
         """
         cluster = self._idle_pool(ref)
@@ -270,6 +271,21 @@ class Desk:
                 value=cluster.key.engine,
                 rule=f"The engine {cluster.key.engine} is told once, when it gives hosts, for how long they stay.",
                 cure="Start the next job with a longer --keep-alive.",
+            )
+        if cluster.kept_for:
+            self._check_quota(cluster)
+
+    def _check_quota(self, cluster: Cluster) -> None:
+        """Let hosts that wait for a task, and so are in no quota, become a pool like any other."""
+        others = [other for other in self._books.clusters.values() if other.id != cluster.id]
+        full = keep_alive.over_quota(cluster.key.instance_groups, others, self._books.limits)
+        if full:
+            raise ResourceLimitError(
+                f"Pool {cluster.name()} cannot be kept for longer.",
+                field="keep_alive",
+                value=cluster.name(),
+                rule=full,
+                cure="Release another pool.",
             )
 
     def release(self, ref: str) -> PoolSummary:

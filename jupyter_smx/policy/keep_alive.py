@@ -66,7 +66,8 @@ def check(seconds: int, limits: Limits, *, of_a_pool: bool = False) -> None:
 
 def over_quota(groups: Iterable[InstanceGroup], kept: Iterable[Cluster], limits: Limits) -> str:
     """Say which instance type has no room in the warm-pool quota; empty when there is room or no quota."""
-    idle = (cluster for cluster in kept if cluster.state is ClusterState.AVAILABLE)
+    # Hosts that the next task of an array takes wait for nothing that may never come.
+    idle = (one for one in kept if one.state is ClusterState.AVAILABLE and not one.kept_for)
     held = _by_type(group for cluster in idle for group in cluster.key.instance_groups)
     for kind, count in _by_type(groups).items():
         quota = limits.warm_pool_quota.get(kind, limits.warm_pool_quota.get("*"))

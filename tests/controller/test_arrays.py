@@ -114,6 +114,18 @@ def test_a_pool_that_waits_for_a_task_goes_as_soon_as_none_can_come(sim: Simulat
     assert sim.pool(idle.id).reason == "Every task of its array has begun."
 
 
+def test_hosts_that_wait_for_a_task_are_kept_for_longer_only_within_the_quota() -> None:
+    with Simulation(limits=replace(LIMITS, warm_pool_quota={"local": 0})) as sim:
+        sim.submit_array(4)
+        sim.pass_time(START)
+        sim.submit(hosts=2)
+        sim.end_job(running(sim)[0])
+        (idle,) = sim.pools(ClusterState.AVAILABLE)
+        assert idle.kept_for
+        with pytest.raises(ResourceLimitError, match="The quota for warm local instances is 0"):
+            sim.call(lambda: sim.controller.desk.extend(idle.id, 600))
+
+
 def test_a_keep_alive_of_the_tasks_outlives_the_array(sim: Simulation) -> None:
     sim.submit_array(3, keep_alive=600)
     play(sim)

@@ -74,6 +74,11 @@ def test_only_idle_pools_count_in_the_quota() -> None:
     assert "quota" in keep_alive.over_quota((InstanceGroup(),), [*busy, a_cluster()], limits)
 
 
+def test_hosts_that_wait_for_the_next_task_of_an_array_do_not_count_in_the_quota() -> None:
+    handed_over = a_cluster(kept_for="an-array")
+    assert keep_alive.over_quota((InstanceGroup(),), [handed_over], Limits(warm_pool_quota={"local": 1})) == ""
+
+
 def test_a_star_gives_the_quota_of_every_type_that_has_none_of_its_own() -> None:
     limits = Limits(warm_pool_quota={"*": 0, "local": 5})
     assert keep_alive.over_quota((InstanceGroup(),), [], limits) == ""

@@ -82,7 +82,7 @@ class Fleet:
         self._python_of = python_of
         self._watches = {cluster: _Watch(tried=True) for cluster in books.clusters}
         self._surveyed: dict[str, float] = {}
-        self._surveys: set[asyncio.Task[None]] = set()
+        self._surveys: dict[str, asyncio.Task[None]] = {}
         self._steps: dict[ClusterStep, Callable[[Cluster], Coroutine[Any, Any, None]]] = {
             ClusterStep.ACQUIRE: self._acquire,
             ClusterStep.CONNECT: self._connect,
@@ -148,15 +148,15 @@ class Fleet:
             self.step(cluster_id)
         now = self._books.steady()
         for engine in {cluster.key.engine for cluster in self._books.clusters.values()}:
-            if now - self._surveyed.get(engine, -SURVEY_PERIOD) >= SURVEY_PERIOD:
+            # One that answers slowly is not asked on and on: commands would pile up on a busy machine.
+            if engine not in self._surveys and now - self._surveyed.get(engine, -SURVEY_PERIOD) >= SURVEY_PERIOD:
                 self.survey(engine)
 
     def survey(self, engine: str) -> None:
         """Begin one look at all clusters of an engine."""
         self._surveyed[engine] = self._books.steady()
-        task = asyncio.create_task(self._survey(engine), name=f"survey {engine}")
-        self._surveys.add(task)
-        task.add_done_callback(self._surveys.discard)
+        task = self._surveys[engine] = asyncio.create_task(self._survey(engine), name=f"survey {engine}")
+        task.add_done_callback(lambda _done: self._surveys.pop(engine))
 
     async def _survey(self, engine: str) -> None:
         # Of hosts that are still being brought up, or taken down, the engine's own answer says what became of them.
@@ -390,11 +390,11 @@ class Fleet:
 
     async def settle(self) -> None:
         """Wait until no action is under way; for tests and an orderly end."""
-        while tasks := [*self._surveys, *(w.action for w in self._watches.values() if w.is_acting())]:
+        while tasks := [*self._surveys.values(), *(w.action for w in self._watches.values() if w.is_acting())]:
             await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
 
     def close(self) -> None:
         """Drop every action; hosts live on and are found again."""
-        for task in [*self._surveys, *(watch.action for watch in self._watches.values())]:
+        for task in [*self._surveys.values(), *(watch.action for watch in self._watches.values())]:
             if task is not None:
                 task.cancel()

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from jupyter_smx.controller.fencing import RecordsError
+from jupyter_smx.controller.fleet import SURVEY_PERIOD
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing.fakes import FakeEngine, Outage
 from jupyter_smx.testing.simulation import Simulation
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
-    from jupyter_smx.engines.base import ClusterRequest
+    from jupyter_smx.engines.base import ClusterRequest, Observation
     from jupyter_smx.model.cluster import Handle
 
 
@@ -53,6 +55,30 @@ def test_a_launch_of_which_nothing_can_be_written_down_ends_at_once(monkeypatch:
             return engine.under_way
 
         assert sim.call(launch) == 0
+
+
+class Slow(FakeEngine):
+    """Takes long to look at its clusters."""
+
+    under_way = most = looks = 0
+
+    async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
+        self.looks += 1
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await asyncio.sleep(4 * SURVEY_PERIOD)
+        self.under_way -= 1
+        return await super().survey(handles)
+
+
+def test_an_engine_that_answers_slowly_is_asked_once_at_a_time_and_again_after_that() -> None:
+    with Simulation(engine=Slow) as sim:
+        engine = sim.engine
+        assert isinstance(engine, Slow)
+        sim.submit()
+        sim.pass_time(20 * SURVEY_PERIOD)
+        assert engine.most == 1
+        assert engine.looks > 2
 
 
 def test_a_cluster_that_is_over_while_it_is_asked_after_raises_nothing_that_nobody_foresaw() -> None:

@@ -35,6 +35,9 @@ LOOK_AGAIN = 0.5
 RESTART_PAUSE = 10.0
 """Seconds between two starts of a controller that went away while jobs were in progress."""
 
+PAGE = 1_000
+"""Jobs of one answer; there may be ten times as many."""
+
 
 class Root(msgspec.Struct, frozen=True):
     """The part of ``GET /v1/`` that is needed here."""
@@ -115,20 +118,30 @@ class Relay:
         root = msgspec.json.decode(await self._get("/v1/"), type=Root)
         jobs: list[JobSummary] = []
         for status in ("InProgress", "Stopping"):
-            answer = await self._get("/v1/jobs", {"status": status, "limit": "1000"})
-            jobs.extend(msgspec.json.decode(answer, type=Listing).jobs)
+            jobs += await self._all(status)
         self._activity.listed(jobs, time.monotonic())
         if self._outbox is not None:
             await self._fill(self._outbox, jobs)
         self._emit(reset(root.seq, time.time()))
         return root.seq
 
+    async def _all(self, status: str) -> list[JobSummary]:
+        found: list[JobSummary] = []
+        query = {"status": status, "limit": str(PAGE)}
+        while True:
+            page = msgspec.json.decode(await self._get("/v1/jobs", query), type=Listing).jobs
+            found += page
+            if len(page) < PAGE:
+                return found
+            # What runs came before all that waits, and so it is on the last page.
+            query["before"] = page[-1].id
+
     async def _fill(self, outbox: Outbox, jobs: list[JobSummary]) -> None:
         pools = msgspec.json.decode(await self._get("/v1/pools"), type=Pools).pools
         ended = outbox.listed(jobs, pools)
         if not ended:
             return
-        newest = await self._get("/v1/jobs", {"limit": "1000"})
+        newest = await self._get("/v1/jobs", {"limit": str(PAGE)})
         for job in msgspec.json.decode(newest, type=Listing).jobs:
             if job.id in ended:
                 outbox.ended(job, time.time())

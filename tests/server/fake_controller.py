@@ -187,8 +187,10 @@ class _Handler(RequestHandler):
         if (method, path) == ("GET", "/v1/"):
             body = {"version": "0", "protocol": 1, "pid": 1, "epoch": 1, "seq": fake.seq, "data_dir": "/"}
         elif (method, path) == ("GET", "/v1/jobs"):
-            status = query.get("status")
-            body = {"jobs": [job for job in fake.jobs.values() if status in {None, job.status.value}]}
+            status, newest = query.get("status"), [*fake.jobs.values()][::-1]
+            rows = [job for job in newest if status in {None, job.status.value}]
+            after = next((at for at, job in enumerate(rows, 1) if job.id == query.get("before")), 0)
+            body = {"jobs": rows[after : after + int(query.get("limit", "100"))]}
         elif (method, path) == ("GET", "/v1/pools"):
             body = {"pools": list(fake.pools.values())}
         elif (method, path) == ("GET", "/v1/changes"):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
+    from jupyter_server.serverapp import ServerApp
 
     from jupyter_smx.server.app import SmxServerExtension
 
@@ -147,6 +148,16 @@ async def test_a_controller_lost_under_a_running_job_is_replaced(
     while (event := await next_event())["kind"] != "reset" or not started_controllers:
         assert event
     assert len(started_controllers) == 1
+
+
+async def test_jobs_are_in_progress_however_many_came_after_them(
+    next_event: Next, controller: FakeController, extension: SmxServerExtension, jp_serverapp: ServerApp
+) -> None:
+    controller.jobs = {one.id: one for one in (job(number) for number in range(2_500))}
+    await extension._start_jupyter_server_extension(jp_serverapp)
+    assert (await next_event())["kind"] == "reset"
+    assert extension.current_activity() == {"jobs": 2_500}
+    await extension.stop_extension()
 
 
 async def test_a_log_that_was_cut_is_a_reset(

@@ -80,7 +80,7 @@ class Books:
         found = self.store.arrays.array(ref)
         if found is None:
             return None
-        status = status_of_array(self.store.arrays.counts(ref))
+        status = status_of_array(self.store.arrays.counts(ref), found.size)
         bad = self.store.arrays.first(ref, status) if status in {Status.FAILED, Status.STOPPED} else None
         return Predecessor(name=found.name, status=status, reason=f"{bad.name}: {bad.message}" if bad else "")
 

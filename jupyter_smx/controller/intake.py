@@ -67,7 +67,16 @@ class Intake:
         :raises ResourceNotFoundError: one of them is unknown.
         """
         for ref in spec.after:
-            if self._books.line.order_by(ref) is None:
+            first = self._books.line.order_by(ref)
+            if first is not None and first.status is None:
+                raise ResourceNotFoundError(
+                    f"--after: tasks of the array {first.name} were deleted.",
+                    field="after",
+                    value=ref,
+                    rule="All of its tasks must have completed, and of those nobody can say it any more.",
+                    cure="Name the jobs that are there and that it needs.",
+                )
+            if first is None:
                 raise ResourceNotFoundError(
                     f"--after: there is no job {ref!r}.",
                     field="after",

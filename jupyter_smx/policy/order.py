@@ -82,10 +82,15 @@ def order_of(predecessors: Sequence[Predecessor]) -> Order:
     return Order(waits_for=tuple(each.name for each in predecessors if each.status is not Status.COMPLETED))
 
 
-def status_of_array(counts: ArrayCounts) -> Status:
-    """Say how an array stands to those that come after it: one task that did not complete is enough."""
+def status_of_array(counts: ArrayCounts, size: int) -> Status | None:
+    """Say how an array of ``size`` tasks stands to those that come after it: one that did not complete is enough.
+
+    None where tasks were deleted: nobody knows what became of them.
+    """
     if counts.failed:
         return Status.FAILED
     if counts.stopped:
         return Status.STOPPED
-    return Status.IN_PROGRESS if counts.pending or counts.running else Status.COMPLETED
+    if counts.ended() + counts.left() < size:
+        return None
+    return Status.IN_PROGRESS if counts.left() else Status.COMPLETED

@@ -232,6 +232,18 @@ def test_a_finished_task_decides_over_what_comes_after_its_array_and_cannot_be_f
         sim.call(lambda: sim.controller.desk.delete(task_id(array, 0)))
 
 
+@pytest.mark.parametrize("exit_code", [0, 1])
+def test_nothing_may_come_after_an_array_of_which_a_task_was_deleted(sim: Simulation, exit_code: int) -> None:
+    array = sim.submit_array(2)
+    sim.pass_time(START)
+    sim.end_job(task_id(array, 0), exit_code=exit_code)
+    sim.end_job(task_id(array, 1))
+    sim.pass_time(START)
+    sim.call(lambda: sim.controller.desk.delete(task_id(array, 0)))
+    with pytest.raises(ResourceNotFoundError, match="tasks of the array .* were deleted"):
+        sim.submit(after=(array,))
+
+
 def test_a_whole_array_may_come_after_a_job(sim: Simulation) -> None:
     first = sim.submit()
     array = sim.submit_array(3, after=(first,))

@@ -18,9 +18,8 @@ from jupyter_smx.model.why import Why
 from jupyter_smx.policy import admission, transitions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from jupyter_smx.controller.books import Books
+    from jupyter_smx.controller.intake import Intake
     from jupyter_smx.controller.reconcile import Reconciler
     from jupyter_smx.model.array import ArraySummary
     from jupyter_smx.model.job import Job, JobSummary
@@ -38,13 +37,13 @@ class ArrayWish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArrayDesk:
-    """Answers requests about arrays; ``new_job`` makes a job of a wish, or refuses it."""
+    """Answers requests about arrays."""
 
-    def __init__(self, books: Books, reconciler: Reconciler, new_job: Callable[[str, JobSpec], Job]) -> None:
+    def __init__(self, books: Books, reconciler: Reconciler, intake: Intake) -> None:
         self._books = books
         self._records = books.store.arrays
         self._reconciler = reconciler
-        self._new_job = new_job
+        self._intake = intake
 
     def submit(self, array_id: str, wish: ArrayWish) -> tuple[ArraySummary, bool]:
         """Admit all tasks, or refuse them all; the same wish again gives the same array.
@@ -88,6 +87,8 @@ class ArrayDesk:
             )
         if len(self._books.jobs) + len(wish.tasks) > self._books.limits.max_jobs_queued:
             raise admission.queue_full(self._books.limits)
+        # Once: to say it of an array that they come after, its tasks are counted.
+        self._intake.check_after(wish.spec)
 
     def _admit(self, array_id: str, wish: ArrayWish, digest: str, digits: int) -> ArraySummary:
         base_name = wish.spec.base_name or wish.spec.kind
@@ -105,7 +106,7 @@ class ArrayDesk:
                 title=wish.title,
                 max_concurrent=wish.max_concurrent,
             )
-            job = self._new_job(task_id(array_id, index), _spec_of(wish.spec, each, task))
+            job = self._intake.new_checked_job(task_id(array_id, index), _spec_of(wish.spec, each, task))
             why = Why(start="queued", sentence=f"Queued, task {index + 1} of {size} of {name}.")
             jobs.append(replace(job, name=task_name(base_name, array_id, index, digits), why=why))
         array = Array(

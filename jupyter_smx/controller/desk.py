@@ -67,7 +67,7 @@ class Desk:
         self._engine_of = engine_of
         self._engines = engines
         self.intake = Intake(books, engine_of, engines)
-        self.arrays = ArrayDesk(books, reconciler, self.intake.new_checked_job)
+        self.arrays = ArrayDesk(books, reconciler, self.intake)
         self.shells = Shells(books, engine_of)
 
     # Jobs

@@ -85,13 +85,12 @@ class Intake:
                 )
 
     def new_checked_job(self, job_id: str, spec: JobSpec) -> Job:
-        """Make the job of a wish that was not looked at yet; nothing is written.
+        """Make the job of a wish of which only whom it comes after was looked at; nothing is written.
 
-        :raises ValidationError, ResourceNotFoundError: as the checks.
+        :raises ValidationError: as the check.
         """
         spec = self.completed(spec)
         self.check(spec)
-        self.check_after(spec)
         return self.new_job(job_id, spec)
 
     def new_job(self, job_id: str, spec: JobSpec, image: Image | None = None) -> Job:

@@ -240,8 +240,23 @@ def test_nothing_may_come_after_an_array_of_which_a_task_was_deleted(sim: Simula
     sim.end_job(task_id(array, 1))
     sim.pass_time(START)
     sim.call(lambda: sim.controller.desk.delete(task_id(array, 0)))
-    with pytest.raises(ResourceNotFoundError, match="tasks of the array .* were deleted"):
+    with pytest.raises(ResourceNotFoundError, match=r"tasks of the array .* were deleted"):
         sim.submit(after=(array,))
+
+
+def test_an_array_after_another_one_counts_the_tasks_of_that_once_and_not_for_each_of_its_own(
+    sim: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, records, asked = sim.submit_array(3), sim.controller.store.arrays, []
+    count = records.counts
+
+    def counts(array: str) -> ArrayCounts:
+        asked.append(array)
+        return count(array)
+
+    monkeypatch.setattr(records, "counts", counts)
+    sim.submit_array(100, after=(first,))
+    assert asked.count(first) < 10
 
 
 def test_a_whole_array_may_come_after_a_job(sim: Simulation) -> None:

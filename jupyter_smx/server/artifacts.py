@@ -6,6 +6,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from tornado.httputil import HTTPInputError
+from tornado.iostream import StreamClosedError
+
 from jupyter_smx.model.errors import ResourceNotFoundError
 
 if TYPE_CHECKING:
@@ -40,7 +43,11 @@ class Passage:
         if not self._handler._headers_written:  # noqa: SLF001 - tornado's own word for "too late for headers"
             self._begin()
         self._handler.write(chunk)
-        await self._handler.flush()
+        try:
+            await self._handler.flush()
+        except StreamClosedError as error:
+            # The one error by which tornado's client closes a connection without a traceback in the log.
+            raise HTTPInputError("The browser left.") from error
 
     def finish(self, answer: HTTPResponse) -> None:
         """End the browser's answer as the controller ended its own."""

@@ -134,6 +134,10 @@ class ControllerHandler(ExtensionHandlerMixin, APIHandler):
         try:
             await work()
         except SmxError as error:
+            if self._headers_written:
+                # Too late for words, which would pass for the end of the file: the connection breaks off, as it did.
+                self.request.connection.close()  # type: ignore[union-attr]
+                return
             self.set_status(error.status)
             self.finish(msgspec.json.encode(error.body()))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+from tornado.iostream import StreamClosedError
 from tornado.web import Finish, HTTPError, RequestHandler
 
 from jupyter_smx.controller.fencing import FencedError
@@ -150,7 +151,10 @@ class Handler(RequestHandler):
             while left and (piece := await asyncio.to_thread(file.read, min(PIECE, left))):
                 left -= len(piece)
                 self.write(piece)
-                await self.flush()
+                try:
+                    await self.flush()
+                except StreamClosedError:
+                    raise Finish from None  # whoever read it left
 
     async def patiently(self, waiting: Coroutine[Any, Any, _T]) -> _T:
         """Wait, but no longer than somebody is there to hear the answer."""

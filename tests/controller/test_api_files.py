@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
 from records import a_job, a_spec, an_id, finished
+
+from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,6 +80,18 @@ class TestArtifacts:
     async def test_come_whole(self, world: World, name: str, size: int) -> None:
         answer = await world.ask("GET", f"/v1/jobs/train/artifacts/{name}")
         assert (answer.status, len(answer.content)) == (200, size)
+
+    async def test_that_somebody_stops_reading_are_no_mistake_of_ours(
+        self, world: World, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with (world.folder / "jobs" / an_id(1) / "artifacts" / "large").open("wb") as large:
+            large.truncate(2**28)
+        _, writer = await asyncio.open_unix_connection(world.socket)
+        writer.write(b"GET /v1/jobs/train/artifacts/large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await eventually(lambda: world.service.server.connections == 1, "it is read")
+        writer.transport.abort()
+        await eventually(lambda: world.service.server.connections == 0, "it is read no more")
+        assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
     @pytest.mark.parametrize(
         "name",

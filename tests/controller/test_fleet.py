@@ -58,16 +58,14 @@ def test_a_launch_of_which_nothing_can_be_written_down_ends_at_once(monkeypatch:
 
 
 class Slow(FakeEngine):
-    """Takes long to look at its clusters."""
+    """Answers what became of its clusters when it may."""
 
-    under_way = most = looks = 0
+    looks = 0
+    may: asyncio.Event
 
     async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
         self.looks += 1
-        self.under_way += 1
-        self.most = max(self.most, self.under_way)
-        await asyncio.sleep(4 * SURVEY_PERIOD)
-        self.under_way -= 1
+        await self.may.wait()
         return await super().survey(handles)
 
 
@@ -75,10 +73,13 @@ def test_an_engine_that_answers_slowly_is_asked_once_at_a_time_and_again_after_t
     with Simulation(engine=Slow) as sim:
         engine = sim.engine
         assert isinstance(engine, Slow)
+        engine.may = asyncio.Event()
         sim.submit()
-        sim.pass_time(20 * SURVEY_PERIOD)
-        assert engine.most == 1
-        assert engine.looks > 2
+        sim.pass_time(10 * SURVEY_PERIOD)
+        assert engine.looks == 1
+        sim.call(engine.may.set)
+        sim.pass_time(SURVEY_PERIOD + 1)
+        assert engine.looks > 1
 
 
 def test_a_cluster_that_is_over_while_it_is_asked_after_raises_nothing_that_nobody_foresaw() -> None:

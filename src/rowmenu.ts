@@ -5,6 +5,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
 
 import type { JobSummary, PoolSummary } from './_types';
+import type { Filter } from './filter';
 import { CommandIDs } from './ids';
 import type { IState } from './state';
 import { canBeInterrupted, hasHosts, isFinal, poolHasHosts } from './state';
@@ -48,7 +49,8 @@ export class RowMenu implements IDisposable {
   constructor(
     private readonly node: HTMLElement,
     private readonly model: IJobsModel,
-    private readonly commands: CommandRegistry
+    private readonly commands: CommandRegistry,
+    private readonly filter: Filter
   ) {
     this._menu = new MenuSvg({ commands });
     node.addEventListener('contextmenu', this._onMenu);
@@ -70,13 +72,15 @@ export class RowMenu implements IDisposable {
     }
     const { dataset } = row;
     const id = dataset.job ?? dataset.array ?? dataset.pool ?? '';
+    // What is done to an array is done to those of its tasks that are shown.
+    const args = { id, filter: this.filter.text };
     this._menu.clearItems();
     for (const group of commandsFor({ ...dataset }, this.model.state)) {
       const there = group.filter(command => this.commands.hasCommand(command));
       if (there.length > 0 && this._menu.items.length > 0) {
         this._menu.addItem({ type: 'separator' });
       }
-      there.forEach(command => this._menu.addItem({ command, args: { id } }));
+      there.forEach(command => this._menu.addItem({ command, args }));
     }
     if (this._menu.items.length > 0) {
       // Lab would open the menu of the page.

@@ -59,7 +59,7 @@ export class JobsPanel extends SidePanel {
     this.addWidget(new RunningView({ ...options, filter }));
     this.addWidget(new PoolsView({ ...options, filter }));
     this.addWidget(new FinishedView({ ...options, filter }));
-    this._menu = new RowMenu(this.node, options.model, options.commands);
+    this._menu = new RowMenu(this.node, options.model, options.commands, filter);
   }
 
   dispose(): void {

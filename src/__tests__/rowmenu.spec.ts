@@ -1,11 +1,12 @@
 import { nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 
 import { CommandIDs } from '../ids';
 import { commandsFor } from '../rowmenu';
 import { JobsPanel } from '../sidebar';
 import { listed, NOTHING } from '../state';
-import { completed, job, pool } from './examples';
+import { arrayTask, completed, job, pool } from './examples';
 import { addedCommands, FakeModel, layOut, rendered } from './fakes';
 
 const [DOWN, ENTER] = [{ keyCode: 40 }, { keyCode: 13 }];
@@ -111,6 +112,36 @@ describe('the menu of a row', () => {
     expect(executed).toEqual([[CommandIDs.rerunJob, 'job-1']]);
     panel.dispose();
     expect(document.querySelector('.lm-Menu')).toBeNull();
+  });
+
+  it('deletes of an array what the filter shows, as its button does', async () => {
+    const model = new FakeModel();
+    const tasks = [0, 1].map(index => completed(index, { array: arrayTask(index, 2) }));
+    model.state = listed(NOTHING, tasks, [], 1).state;
+    const commands = new CommandRegistry();
+    const execute = jest.fn();
+    commands.addCommand(CommandIDs.deleteArray, {
+      describedBy: { args: { type: 'object' } },
+      execute
+    });
+    const panel = new JobsPanel({ model, commands, trans });
+    Widget.attach(panel, document.body);
+    await rendered();
+    const field = panel.node.querySelector('input') as HTMLInputElement;
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')?.set?.call(
+      field,
+      'digits-1'
+    );
+    field.dispatchEvent(new Event('input', { bubbles: true }));
+    await rendered();
+    opened(panel, '[data-array="a1"] .jp-smx-name');
+    await rendered();
+    for (const key of [DOWN, ENTER]) {
+      const event = new KeyboardEvent('keydown', { ...key, bubbles: true });
+      document.querySelector('.lm-Menu')?.dispatchEvent(event);
+    }
+    expect(execute).toHaveBeenCalledWith({ id: 'a1', filter: 'digits-1' });
+    panel.dispose();
   });
 
   it('is not there beside the rows', async () => {

@@ -256,9 +256,11 @@ export class JobsModel implements IJobsModel, IDisposable {
     }
     try {
       const { jobs } = (await this._api.jobs(PAGE, { before })).body;
-      // Somebody may have listed everything anew meanwhile; then this page belongs to another list.
       if (this._state.cursor === before) {
         this._become(paged(this._state, jobs, cursorOf(jobs, PAGE)));
+      } else {
+        // The list ends elsewhere by now, and whoever asked for what follows there got the promise of this page.
+        await this._readOn();
       }
     } catch (reason) {
       this._fail(reason);

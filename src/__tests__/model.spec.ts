@@ -47,6 +47,25 @@ describe('the model', () => {
     expect(server.asked).toEqual([]);
   });
 
+  it('reads on from where the list ends now, when that moved while a page was on its way', async () => {
+    server.jobList = Array.from({ length: 1500 }, (_, i) => completed(1500 - i));
+    await model.refresh();
+    server.asked = [];
+    let open = (): void => undefined;
+    server.gate = new Promise(resolve => (open = resolve));
+    void model.more();
+    server.gate = null;
+    server.jobList.unshift(completed(1501));
+    hear(server.happen({ job: completed(1501) }));
+    await settled();
+    // What is shown ends with another job now, so the list asks for what comes before that.
+    void model.more();
+    open();
+    await settled();
+    expect(server.asked).toEqual(['jobs job-1301', 'changes since 0', 'jobs job-1302']);
+    expect(model.state.jobs.size).toBe(FINISHED_LIMIT + 1000);
+  });
+
   it('lists as many finished jobs at first as it is told', async () => {
     server.jobList = Array.from({ length: 50 }, (_, i) => completed(50 - i));
     await model.begin(20);

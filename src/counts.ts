@@ -42,16 +42,21 @@ export class Counts {
   private async _go(): Promise<void> {
     clearTimeout(this._timer);
     this._timer = undefined;
-    if (this.page.visibilityState !== 'visible' || this._isDisposed) {
+    // Of two answers on their way the older one may come last, and stay.
+    if (this.page.visibilityState !== 'visible' || this._isDisposed || this._isCounting) {
       return;
     }
+    this._isCounting = true;
     const ids = [...this._wanted];
     this._wanted.clear();
     const tried = await Promise.all(ids.map(id => this._tried(id)));
+    this._isCounting = false;
     const trouble = tried.find(one => one !== null);
     this._failures = trouble ? this._failures + 1 : 0;
     if (trouble) {
       this._plan(pauseAfter(this._failures, trouble, this.random()));
+    } else if (this._wanted.size > 0) {
+      this._plan(PAUSE_MS);
     }
   }
 
@@ -77,6 +82,7 @@ export class Counts {
 
   private readonly _wanted = new Set<string>();
   private _failures = 0;
+  private _isCounting = false;
   private _isDisposed = false;
   private _timer: ReturnType<typeof setTimeout> | undefined;
 }

@@ -40,6 +40,23 @@ describe('the counts of arrays', () => {
     expect(asked).toEqual(['a', 'a']);
   });
 
+  it('of one array are never on their way twice: the older answer may come last', async () => {
+    let open = (): void => undefined;
+    const slow = (id: string): Promise<void> => {
+      asked.push(id);
+      return new Promise(resolve => (open = resolve));
+    };
+    counts = new Counts(slow, page, () => 0.5);
+    counts.want('a', true);
+    await passed(1000);
+    counts.want('a', true);
+    await passed(5000);
+    expect(asked).toEqual(['a']);
+    open();
+    await passed(1000);
+    expect(asked).toEqual(['a', 'a']);
+  });
+
   it('wait until somebody looks', async () => {
     page.visibilityState = 'hidden';
     counts.want('a', false);

@@ -244,12 +244,8 @@ function Stale(props: Pick<ICardLineProps, 'isLive' | 'stale' | 'trans'>): JSX.E
 function CardLine(props: ICardLineProps): JSX.Element {
   const { job, isLive, now, stale, trend, trans } = props;
   const isRunning = !isFinal(job);
-  const words = [
-    stepWords(job, trans),
-    waitWords(job, now, trans),
-    job.instances,
-    startWords(job, trans)
-  ];
+  const words = [stepWords(job, trans), job.instances, startWords(job, trans)];
+  const wait = waitWords(job, now, trans);
   return (
     <div className="jp-smx-card-line">
       <Fold {...props} />
@@ -258,6 +254,8 @@ function CardLine(props: ICardLineProps): JSX.Element {
       <span className="jp-smx-words" role="status" aria-live="polite">
         {words.filter(Boolean).join(' · ')}
       </span>
+      {/* It gets shorter as one looks: nobody wants to hear that. */}
+      {wait ? <span className="jp-smx-words">{wait}</span> : null}
       {isLive || !isRunning ? <JobTime job={job} now={now} trans={trans} /> : null}
       {isLive ? <JobExpected job={job} trans={trans} /> : null}
       <JobProgress job={job} trans={trans} />

@@ -219,6 +219,21 @@ describe('the card', () => {
     renderer.dispose();
   });
 
+  it('reads the step of a waiting job aloud, and not how its wait gets shorter', async () => {
+    const model = new FakeModel();
+    const wait = {
+      secondary_status: 'Pending',
+      queue_position: 2,
+      expected_start_at: 1174
+    } as const;
+    model.become(listed(NOTHING, [job(0, wait)], [], 1).state);
+    const renderer = await card(model, saved);
+    expect(renderer.node.textContent).toContain('begins in ~40 s');
+    const aloud = renderer.node.querySelector('[role=status]');
+    expect(aloud?.textContent).toBe('Queued, position 2 · local × 1');
+    renderer.dispose();
+  });
+
   it('shows progress and metrics, live and saved', async () => {
     const model = new FakeModel();
     model.become(listed(NOTHING, [halfway], [], 1).state);

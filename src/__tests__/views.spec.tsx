@@ -135,6 +135,16 @@ describe('the panel', () => {
     ]);
   });
 
+  it('leaves the focus on a button whose work is done, and does that no second time', async () => {
+    model.become(listed(NOTHING, [job(0, { status: 'Stopping' })], [], 1).state);
+    await rendered();
+    const stop = button(panel.node, 'Stop train-digits-0');
+    // A browser takes the keyboard away from who is on a button that gets disabled.
+    expect([stop.disabled, stop.getAttribute('aria-disabled')]).toEqual([false, 'true']);
+    stop.click();
+    expect(executed).toEqual([]);
+  });
+
   it('offers no end to move while a job uses the pool', async () => {
     model.become(listed(NOTHING, [], [pool(1, { expires_at: null, state: 'InUse' })], 1).state);
     await rendered();
@@ -191,7 +201,8 @@ describe('the card', () => {
     const model = new FakeModel();
     model.become(listed(NOTHING, [job(0)], [], 1).state);
     const renderer = await card(model, saved);
-    expect(button(renderer.node, 'Stop train-digits-0').disabled).toBe(false);
+    const stop = button(renderer.node, 'Stop train-digits-0');
+    expect(stop.getAttribute('aria-disabled')).toBe('false');
     model.become(listed(NOTHING, [completed(0)], [], 2).state);
     await rendered();
     expect(renderer.node.textContent).toContain('Completed');

@@ -101,7 +101,11 @@ export function StopButton(props: {
   );
 }
 
-/** A button with a picture; its name is for those who do not see it, and for the pointer that rests on it. */
+/**
+ * A button with a picture; its name is for those who do not see it, and for the pointer that rests on it.
+ *
+ * One that is disabled keeps the focus: whoever pressed it would be nowhere while its work is done.
+ */
 export function IconButton(props: {
   label: string;
   icon: LabIcon;
@@ -117,8 +121,8 @@ export function IconButton(props: {
       aria-label={label}
       title={label}
       tabIndex={tabIndex}
-      disabled={isDisabled}
-      onClick={onClick}
+      aria-disabled={isDisabled}
+      onClick={isDisabled ? undefined : onClick}
     >
       <icon.react tag="span" width="14px" height="14px" />
     </button>

@@ -116,7 +116,8 @@ abstract class SectionView extends LiveWidget {
 
   /** Who acted on a row that went away goes on in the list. */
   private _handOn(): void {
-    const heir = this.node.querySelector<HTMLElement>('li[tabindex="0"], button, input');
+    const find = (what: string): HTMLElement | null => this.node.querySelector(what);
+    const heir = find('li[tabindex="0"]') ?? find('button, input');
     (heir ?? this.node.closest<HTMLElement>('.jp-smx-panel'))?.focus();
   }
 

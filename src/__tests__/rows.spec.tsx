@@ -196,6 +196,23 @@ describe('the rows', () => {
     idle.mockRestore();
   });
 
+  it('hand the focus to the row that comes in its place, and at the end to the last one', async () => {
+    const rows = await show(5);
+    rows.querySelector<HTMLElement>('[data-job="job-2"]')?.focus();
+    const left = (numbers: number[]): Promise<void> => {
+      const jobs = numbers.map(number => completed(number));
+      model.become(listed(NOTHING, jobs, [], 2).state);
+      return rendered();
+    };
+    const focused = (): string | undefined => (document.activeElement as HTMLElement).dataset.job;
+    await left([4, 3, 1, 0]);
+    expect(focused()).toBe('job-1');
+    press('End');
+    await rendered();
+    await left([4, 3, 1]);
+    expect(focused()).toBe('job-1');
+  });
+
   it('are narrowed by what is typed, and say so when nothing is left', async () => {
     model.become(listed(NOTHING, [completed(0), completed(1)], [], 1).state);
     await rendered();

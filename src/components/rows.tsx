@@ -38,10 +38,7 @@ const OVERSCAN = 6;
 export function Rows<T extends { id: string }>(props: IRowsProps<T>): JSX.Element {
   const { items, label, scroller, estimate, page = null, onEnd } = props;
   const [current, setCurrent] = useState<string | null>(null);
-  const at = Math.max(
-    0,
-    items.findIndex(item => item.id === current)
-  );
+  const at = usePlace(items, current);
   const virtualizer = useVirtualizer<HTMLElement, HTMLLIElement>({
     count: items.length,
     getScrollElement: () => scroller,
@@ -79,6 +76,14 @@ export function Rows<T extends { id: string }>(props: IRowsProps<T>): JSX.Elemen
       })}
     </ul>
   );
+}
+
+/** Where the current row is; when it went away, the one that came in its place is current. */
+function usePlace(items: readonly { id: string }[], current: string | null): number {
+  const last = useRef(0);
+  const found = items.findIndex(item => item.id === current);
+  last.current = found < 0 ? Math.max(0, Math.min(last.current, items.length - 1)) : found;
+  return last.current;
 }
 
 /**

@@ -30,6 +30,9 @@ export type Row =
 
 const WAITS = 'p';
 
+/** The letters of verdicts. */
+const OVER = 'cfs';
+
 export function stateOf(task: JobSummary): string {
   if (isFinal(task)) {
     return task.status.charAt(0).toLowerCase();
@@ -50,9 +53,27 @@ export function statesNow(saved: IArraySnapshot, jobs: Iterable<JobSummary>): st
   return states.join('');
 }
 
+/**
+ * Whether a notebook may say of some task what is not so any more: the page does not list it, and of its array it does
+ * not know that it goes on.
+ */
+export function mayBeOld(saved: IArraySnapshot, { arrays, jobs }: IState): boolean {
+  const counts = arrays.get(saved.id)?.counts;
+  if (counts && counts.pending + counts.running > 0) {
+    return false;
+  }
+  const tasks = [...jobs.values()].map(job => job.array).filter(task => task?.id === saved.id);
+  const listed = new Set(tasks.map(task => task?.index));
+  return [...saved.states].some((state, index) => !OVER.includes(state) && !listed.has(index));
+}
+
+export function isOver(states: string): boolean {
+  return [...states].every(state => OVER.includes(state));
+}
+
 /** A verdict never changes, so a list that was read before it loses against it. */
 function newer(saved: string, live: string): string {
-  return 'cfs'.includes(saved) ? saved : live;
+  return OVER.includes(saved) ? saved : live;
 }
 
 /**

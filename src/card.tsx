@@ -14,7 +14,8 @@ import type { Message } from '@lumino/messaging';
 import React from 'react';
 
 import type { JobSummary } from './_types';
-import { statesNow } from './arrays';
+import type { IArraySnapshot } from './arrays';
+import { isOver, mayBeOld, statesNow } from './arrays';
 import { errand } from './errand';
 import { sentenceOf } from './errors';
 import { CommandIDs } from './ids';
@@ -94,10 +95,8 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     if (this._card === null) {
       return <span>{this.trans.__('This card cannot be read: it has no id or no name.')}</span>;
     }
-    const { array, name } = this._card;
-    if (array !== null) {
-      const states = statesNow(array, this.model.state.jobs.values());
-      return <ArrayLine name={name} title={array.title} states={states} trans={this.trans} />;
+    if (this._card.array !== null) {
+      return this._array(this._card.name, this._card.array);
     }
     const live = this._live();
     const job = live ?? this._card.summary;
@@ -113,6 +112,17 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
         ) : null}
         {this._isOpen ? this._more(job) : null}
       </div>
+    );
+  }
+
+  private _array(name: string, array: IArraySnapshot): JSX.Element {
+    const { model, trans } = this;
+    const states = statesNow(array, model.state.jobs.values());
+    const stale = isOver(states) ? '' : staleWords(model.state, model.now(), trans);
+    return (
+      <ArrayLine name={name} title={array.title} states={states} trans={trans}>
+        <Stale isLive={!mayBeOld(array, model.state)} stale={stale} trans={trans} />
+      </ArrayLine>
     );
   }
 

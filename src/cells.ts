@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { JobSummary } from './_types';
-import { countWords, statesNow } from './arrays';
+import { countWords, mayBeOld, statesNow } from './arrays';
 import { startWords, stepWords } from './format';
 import { SIGNS } from './signs';
 import type { ICard } from './snapshot';
@@ -99,9 +99,16 @@ function arrayMark(card: ICard, state: IState, trans: TranslationBundle): IMark 
   }
   const all = [...states].map(letter => STATUS[letter] ?? 'InProgress');
   const status = ORDER.find(one => all.includes(one)) ?? 'Completed';
-  const words = countWords(states, trans);
+  const words = [
+    countWords(states, trans),
+    mayBeOld(array, state) ? trans.__('as it was when the notebook was saved') : ''
+  ];
   const title = array.title ? `${array.title} · ${name}` : name;
-  return { status, sign: SIGNS[status], words: trans.__('Array %1: %2', title, words) };
+  return {
+    status,
+    sign: SIGNS[status],
+    words: trans.__('Array %1: %2', title, words.filter(Boolean).join(', '))
+  };
 }
 
 /**

@@ -6,8 +6,9 @@ import type { JobSummary } from '../_types';
 import { countWords, statesNow, tasksWords, together } from '../arrays';
 import { CardRenderer } from '../card';
 import { CARD_MIME_TYPE, readCard } from '../snapshot';
-import { listed, NOTHING } from '../state';
-import { arrayTask, completed, job } from './examples';
+import { counted, listed, NOTHING } from '../state';
+import { troubled } from '../trouble';
+import { arraySummary, arrayTask, completed, job } from './examples';
 import { FakeModel, rendered } from './fakes';
 
 const heading = 'sweep lr';
@@ -78,6 +79,32 @@ describe('the card of an array', () => {
     expect(widget.node.querySelector('[role=status]')?.textContent).toBe(
       '2 of 4 done, 1 failed, 1 running'
     );
+    widget.dispose();
+  });
+
+  it('says that it may be old where nobody knows more of a task than the notebook', async () => {
+    const old = 'as it was when the notebook was saved';
+    const model = new FakeModel();
+    const widget = shown(card, model);
+    await rendered();
+    expect(widget.node.textContent).toContain(old);
+    const one = listed(NOTHING, [task(2)], [], 1).state;
+    model.become(one);
+    await rendered();
+    expect(widget.node.textContent).toContain(old);
+    model.become(counted(one, [arraySummary({ running: 1, pending: 1 })]));
+    await rendered();
+    expect(widget.node.textContent).not.toContain(old);
+    const lost = { kind: 'lost', status: 0, sentence: '', retryAfter: 0 } as const;
+    model.become(troubled({ ...model.state, heardAt: 1100 }, lost));
+    await rendered();
+    expect(widget.node.textContent).toContain('no answer from the server');
+    model.become(counted(listed(NOTHING, [], [], 1).state, [arraySummary({ completed: 2 })]));
+    await rendered();
+    expect(widget.node.textContent).toContain(old);
+    model.become(listed(NOTHING, [task(2, done), task(3, done)], [], 1).state);
+    await rendered();
+    expect(widget.node.textContent).not.toContain(old);
     widget.dispose();
   });
 

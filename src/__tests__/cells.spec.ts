@@ -7,8 +7,8 @@ import type { IMark } from '../cells';
 import { markOf } from '../cells';
 import { CARD_MIME_TYPE, readCard } from '../snapshot';
 import type { ICard } from '../snapshot';
-import { listed, NOTHING } from '../state';
-import { completed, job } from './examples';
+import { counted, listed, NOTHING } from '../state';
+import { arraySummary, completed, job } from './examples';
 import { FakeModel, rendered } from './fakes';
 
 const trans = nullTranslator.load('jupyter_smx');
@@ -67,8 +67,12 @@ describe('the mark of a cell', () => {
     const mark = markOf([read(array)], NOTHING, trans);
     expect([mark?.status, mark?.words]).toEqual([
       'InProgress',
-      'Array train-a1: 2 of 4 done, 1 failed, 1 running'
+      'Array train-a1: 2 of 4 done, 1 failed, 1 running, as it was when the notebook was saved'
     ]);
+    const goesOn = counted(NOTHING, [arraySummary({ completed: 2, failed: 1, running: 1 })]);
+    expect(markOf([read(array)], goesOn, trans)?.words).toBe(
+      'Array train-a1: 2 of 4 done, 1 failed, 1 running'
+    );
   });
 });
 

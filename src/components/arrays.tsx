@@ -28,8 +28,10 @@ export function ArrayLine(props: {
   title: string;
   states: string;
   trans: TranslationBundle;
+  /** What comes after the marks. */
+  children: React.ReactNode;
 }): JSX.Element {
-  const { name, title, states, trans } = props;
+  const { name, title, states, trans, children } = props;
   return (
     <div className="jp-smx-card-line" role="group" aria-label={trans.__('Array %1', name)}>
       <span className="jp-smx-name">{title || name}</span>
@@ -37,6 +39,7 @@ export function ArrayLine(props: {
         {countWords(states, trans)}
       </span>
       <TaskMarks name={name} states={states} trans={trans} />
+      {children}
     </div>
   );
 }

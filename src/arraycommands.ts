@@ -47,7 +47,7 @@ function addStopArray(
       const sure = await agreed(
         trans.__('Stop all tasks of %1?', array.name),
         trans.__(
-          '%1 get the signal to end, and %2 do not begin. What they wrote so far is kept.',
+          'Running tasks (%1) get the signal to end, and waiting ones (%2) do not begin. What they wrote so far is kept.',
           running,
           pending
         ),

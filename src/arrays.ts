@@ -114,16 +114,16 @@ export function tasksWords(row: ITasks, trans: TranslationBundle): string {
   const counts = countsOf(row);
   const words = (
     [
-      [counts.running, trans.__('running')],
-      [counts.pending, trans.__('waiting')],
-      [counts.completed, trans.__('completed')],
-      [counts.failed, trans.__('failed')],
-      [counts.stopped, trans.__('stopped')]
+      [counts.running, trans.__('%1 running', counts.running)],
+      [counts.pending, trans.__('%1 waiting', counts.pending)],
+      [counts.completed, trans.__('%1 completed', counts.completed)],
+      [counts.failed, trans.__('%1 failed', counts.failed)],
+      [counts.stopped, trans.__('%1 stopped', counts.stopped)]
     ] as const
   )
     .filter(([count]) => count > 0)
-    .map(([count, word]) => `${count} ${word}`);
-  return trans.__('%1 of %2 tasks', words.join(', '), row.size);
+    .map(([, said]) => said);
+  return trans._n('%2 of %1 task', '%2 of %1 tasks', row.size, words.join(', '));
 }
 
 /** The status of an array as a whole, in SageMaker's words. */

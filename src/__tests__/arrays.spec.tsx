@@ -44,6 +44,8 @@ describe('a list of jobs', () => {
     expect(rows.map(row => row.id)).toEqual(['job-1', 'a1', 'job-3']);
     const row = rows[1];
     expect('tasks' in row ? tasksWords(row, trans) : '').toBe('1 running, 1 completed of 4 tasks');
+    const [alone] = together([task(0, {}, 1)]);
+    expect('tasks' in alone ? tasksWords(alone, trans) : '').toBe('1 running of 1 task');
   });
 });
 

@@ -97,6 +97,14 @@ describe('the commands', () => {
     expect(removed()).toEqual(['job-100', 'job-101']);
   });
 
+  it('say of the tasks of an array what a stop does to them, however many they are', async () => {
+    await become([over(0, { status: 'InProgress', secondary_status: 'Training' })], { running: 1 });
+    void commands.execute(CommandIDs.stopArray, { id: 'a1' });
+    expect(await answer('Let Them Run')).toContain(
+      'Running tasks (1) get the signal to end, and waiting ones (0) do not begin.'
+    );
+  });
+
   it.each([
     [CommandIDs.deleteJob, 'Delete', 'remove'],
     [CommandIDs.stopJob, 'Stop', 'stop'],

@@ -224,6 +224,7 @@ export class JobsModel implements IJobsModel, IDisposable {
   private async _list(): Promise<void> {
     // The number first: a change between the requests comes again by number and is then applied twice, not lost.
     const info = await this._api.controller();
+    const heard = this._clock();
     if (!info.body.running) {
       const { problem } = info.body;
       this._take(info, asleep(this._state, problem ? troubleTold(problem) : null));
@@ -237,7 +238,7 @@ export class JobsModel implements IJobsModel, IDisposable {
     const arrays = hasArrays ? (await this._api.arrays(ARRAYS)).body.arrays : [];
     const now = pools.now ?? this.now();
     const step = listed(this._state, jobs, pools.body.pools, info.body.seq, cursor, now);
-    this._take(info, { ...step, state: counted(step.state, arrays) });
+    this._take(info, { ...step, state: counted(step.state, arrays) }, heard);
   }
 
   /** Jobs without a verdict, which may be older than those of the first page. */
@@ -289,12 +290,13 @@ export class JobsModel implements IJobsModel, IDisposable {
     this._become(counted(this._state, [body]));
   }
 
-  private _take(answer: IAnswer<unknown>, step: IStep): void {
+  /** Go on with what follows from an answer; `heard` is when it came, by this browser's clock. */
+  private _take(answer: IAnswer<unknown>, step: IStep, heard = this._clock()): void {
     if (this._isDisposed) {
       return;
     }
-    const skew = answer.now === null ? this._state.skew : answer.now - this._clock();
-    const heardAt = this._clock() + skew;
+    const skew = answer.now === null ? this._state.skew : answer.now - heard;
+    const heardAt = heard + skew;
     const serverVersion = answer.version ?? this._state.serverVersion;
     this._become({ ...step.state, skew, heardAt, serverVersion });
     this._pulse.answered();

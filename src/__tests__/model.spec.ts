@@ -30,6 +30,20 @@ describe('the model', () => {
     expect(model.now()).toBe(1010);
   });
 
+  it('has the clock of the server right after a listing that took long, too', async () => {
+    let at = 1000;
+    const slow = openModel(() => at);
+    const listing = slow.model.refresh();
+    let open = (): void => undefined;
+    slow.server.gate = new Promise(resolve => (open = resolve));
+    await settled();
+    [at, slow.server.now] = [1005, 1015];
+    open();
+    await listing;
+    expect(slow.model.now()).toBe(1015);
+    slow.model.dispose();
+  });
+
   it('reads older jobs page by page, each once, until there are no more', async () => {
     // Newest first, as the server gives them.
     server.jobList = Array.from({ length: 2500 }, (_, i) => completed(2500 - i));

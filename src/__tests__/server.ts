@@ -153,14 +153,14 @@ export interface IOpenModel {
 }
 
 /** A model over a server that a test has in its hands. */
-export function openModel(): IOpenModel {
+export function openModel(clock = (): number => 1000): IOpenModel {
   const server = new FakeServer();
   const page = new FakePage();
   const bus = new Stream<Event.IManager, Event.Emission>({} as Event.IManager);
   const given = { api: server, events: bus, page: page as never };
   const model = new JobsModel({
     ...given,
-    clock: () => 1000,
+    clock,
     newId: () => 'new',
     random: () => 0.5
   });

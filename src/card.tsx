@@ -21,6 +21,7 @@ import { sentenceOf } from './errors';
 import { CommandIDs } from './ids';
 import { ArrayLine } from './components/arrays';
 import { IconButton, StopButton } from './components/buttons';
+import { Heir } from './components/heir';
 import { JobTime, StatusMark } from './components/time';
 import { JobExpected, JobMetrics, JobProgress } from './components/outlook';
 import { startWords, stepWords } from './format';
@@ -92,6 +93,19 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
   }
 
   protected render(): JSX.Element {
+    return (
+      <Heir node={this.node} onLost={() => this._handOn()}>
+        {this._drawn()}
+      </Heir>
+    );
+  }
+
+  /** Who was on a button that went away, as that of a job that ended, goes on beside it. */
+  private _handOn(): void {
+    this.node.querySelector<HTMLElement>('button')?.focus();
+  }
+
+  private _drawn(): JSX.Element {
     if (this._card === null) {
       return <span>{this.trans.__('This card cannot be read: it has no id or no name.')}</span>;
     }

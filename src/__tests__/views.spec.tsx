@@ -210,6 +210,17 @@ describe('the card', () => {
     renderer.dispose();
   });
 
+  it('keeps the focus of who is on a button that goes away', async () => {
+    const model = new FakeModel();
+    model.become(listed(NOTHING, [job(0)], [], 1).state);
+    const renderer = await card(model, saved);
+    button(renderer.node, 'Stop train-digits-0').focus();
+    model.become(listed(NOTHING, [completed(0)], [], 2).state);
+    await rendered();
+    expect(document.activeElement).toBe(button(renderer.node, 'Run train-digits-0 again'));
+    renderer.dispose();
+  });
+
   it('says why a job failed that no code of the user has raised anything in', async () => {
     const model = new FakeModel();
     const message = 'ClientError: channel train: there is no such file.';

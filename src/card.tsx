@@ -61,6 +61,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
       // Lab gives the output of another run to the same renderer.
       this._opened?.detail.dispose();
       this._opened = null;
+      this._loading = '';
       this._see(this.isVisible);
     }
     this.update();
@@ -203,15 +204,19 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
   private async _load(id: string): Promise<void> {
     this._loading = id;
     this._failure = '';
+    const isWanted = (): boolean => !this.isDisposed && this._loading === id;
     try {
       const opened = await this.open?.(id);
-      if (this.isDisposed || this._loading !== id) {
+      if (!isWanted()) {
         opened?.detail.dispose();
         return;
       }
       opened?.detail.changed.connect(() => this.update());
       this._opened = opened ?? null;
     } catch (reason) {
+      if (!isWanted()) {
+        return;
+      }
       this._failure = this.trans.__('This cannot be shown: %1', sentenceOf(reason));
     }
     this._loading = '';

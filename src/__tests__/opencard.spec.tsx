@@ -1,6 +1,9 @@
 import { nullTranslator } from '@jupyterlab/translation';
+import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
+import React from 'react';
 
+import type { IOpenCard } from '../card';
 import { CardRenderer } from '../card';
 import { ApiError } from '../errors';
 import { CommandIDs } from '../ids';
@@ -238,6 +241,59 @@ describe('a card', () => {
     read.mockRejectedValue(new ApiError(404, 'ResourceNotFound', 'no'));
     await fold();
     expect(text()).toContain('it was deleted with its log and its files');
+  });
+});
+
+describe('a card that gets another job while its open part is on its way', () => {
+  let card: CardRenderer;
+  let ends: { done: (opened: IOpenCard) => void; fail: (reason: Error) => void }[];
+
+  const show = async (number: number): Promise<void> => {
+    const data = { [CARD_MIME_TYPE]: { id: `job-${number}`, name: 'train', summary: null } };
+    await card.renderModel({ trusted: false, data, metadata: {}, setData: jest.fn() });
+    await rendered();
+  };
+
+  const come = async (at: number, words: string): Promise<void> => {
+    const detail = { changed: new Signal({}), see: jest.fn(), dispose: jest.fn() };
+    ends[at].done({ More: () => <p>{words}</p>, detail } as never);
+    await rendered();
+  };
+
+  beforeEach(async () => {
+    const model = new FakeModel();
+    model.state = listed(NOTHING, [job(0), job(1)], [], 1).state;
+    ends = [];
+    const open = (): Promise<IOpenCard> =>
+      new Promise((done, fail) => {
+        ends.push({ done, fail });
+      });
+    card = new CardRenderer(model, addedCommands().commands, trans, open);
+    Widget.attach(card, document.body);
+    await show(0);
+    button(card.node, 'Details of train-digits-0').click();
+  });
+
+  afterEach(() => card.dispose());
+
+  it('shows that job, although what the other one needed fails', async () => {
+    await show(1);
+    ends[0].fail(new Error('Loading chunk 7 failed.'));
+    await rendered();
+    expect(card.node.textContent).not.toContain('chunk 7');
+    await come(1, 'part of job 1');
+    expect(card.node.textContent).toContain('part of job 1');
+  });
+
+  it('shows that job, also where it was closed meanwhile', async () => {
+    button(card.node, 'Details of train-digits-0').click();
+    await show(1);
+    await come(0, 'part of job 0');
+    button(card.node, 'Details of train-digits-1').click();
+    await rendered();
+    expect(card.node.textContent).not.toContain('part of job 0');
+    await come(1, 'part of job 1');
+    expect(card.node.textContent).toContain('part of job 1');
   });
 });
 

@@ -144,8 +144,10 @@ export class JobsModel implements IJobsModel, IDisposable {
 
   async remove(job: Pick<JobSummary, 'id'>): Promise<void> {
     await this._api.deleteJob(job.id);
+    const deleted = this._state.jobs.get(job.id) ?? null;
     // That it is gone is announced as well; whoever pressed the button need not wait for that.
     this._become(without(this._state, job.id));
+    this._recount([deleted]);
   }
 
   more(): Promise<void> {
@@ -273,15 +275,20 @@ export class JobsModel implements IJobsModel, IDisposable {
     if (answer.body.reset) {
       await this._list();
     } else {
-      const before = this._state.seq;
+      const { seq: before, jobs } = this._state;
+      const { events } = answer.body;
       this._take(answer, changed(this._state, answer.body));
-      for (const id of arraysOf(answer.body.events.map(event => event.job))) {
-        this._counts.want(id, this._state.arrays.has(id));
-      }
+      this._recount(events.map(({ job, deleted }) => job ?? jobs.get(deleted) ?? null));
       const isPart = this._state.seq < answer.body.seq && this._state.seq > before;
       if (isPart && this._wish === 'nothing') {
         this._wish = 'changes';
       }
+    }
+  }
+
+  private _recount(jobs: readonly (JobSummary | null)[]): void {
+    for (const id of arraysOf(jobs)) {
+      this._counts.want(id, this._state.arrays.has(id));
     }
   }
 

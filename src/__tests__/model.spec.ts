@@ -1,6 +1,6 @@
 import { ApiError } from '../errors';
 import { FINISHED_LIMIT, running } from '../state';
-import { completed, job, pool } from './examples';
+import { arraySummary, arrayTask, completed, job, pool } from './examples';
 import type { IOpenModel } from './server';
 import { openModel, settled } from './server';
 
@@ -103,6 +103,20 @@ describe('the model', () => {
     await model.remove(completed(1));
     expect(server.asked).toContain('delete job-1');
     expect([...model.state.jobs.keys()]).toEqual(['job-2']);
+  });
+
+  it.each(['here', 'elsewhere'])('counts an array anew whose task was deleted %s', async where => {
+    const task = completed(1, { array: arrayTask(0, 2) });
+    server.jobList = [task];
+    server.arrayList = [arraySummary({ completed: 2 })];
+    await model.refresh();
+    server.arrayList = [arraySummary({ completed: 1 })];
+    if (where === 'here') {
+      await model.remove(task);
+    }
+    hear(server.happen({ deleted: task.id }));
+    await jest.advanceTimersByTimeAsync(1000);
+    expect(model.state.arrays.get('a1')?.counts.completed).toBe(1);
   });
 
   it('keeps a job whose deletion was refused', async () => {

@@ -30,7 +30,7 @@ import { waitWords } from './outlook';
 import type { CardDetail, CardMore } from './opencard';
 import type { ICard } from './snapshot';
 import { CARD_MIME_TYPE, readCard } from './snapshot';
-import { isFinal } from './state';
+import { isFinal, liveJob } from './state';
 import type { IJobsModel } from './tokens';
 import type { ITrend } from './trends';
 import { staleWords } from './trouble';
@@ -225,7 +225,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
   }
 
   private _live(): JobSummary | undefined {
-    return this._card === null ? undefined : this.model.state.jobs.get(this._card.id);
+    return this._card === null ? undefined : liveJob(this.model.state, this._card.id);
   }
 
   private _card: ICard | null = null;

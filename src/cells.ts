@@ -8,7 +8,7 @@ import { startWords, stepWords } from './format';
 import { SIGNS } from './signs';
 import type { ICard } from './snapshot';
 import type { IState } from './state';
-import { isFinal } from './state';
+import { isFinal, liveJob } from './state';
 
 /** What stands in the prompt area of a cell. */
 export interface IMark {
@@ -67,7 +67,7 @@ function jobMark(
   state: IState,
   trans: TranslationBundle
 ): IMark | null {
-  const live = state.jobs.get(id);
+  const live = liveJob(state, id);
   const job = live ?? summary;
   if (!job) {
     return null;

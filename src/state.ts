@@ -290,11 +290,21 @@ function newestFirst(a: JobSummary, b: JobSummary): number {
   return (b.ended_at ?? b.created_at) - (a.ended_at ?? a.created_at);
 }
 
+/** Whether the controller left, as it does when nothing is left to do: what ran is over, and nobody said how it ended. */
+function hasLeft({ reach, trouble }: IState): boolean {
+  return reach === 'asleep' && trouble === null;
+}
+
+/** A job as it is now; none where the page does not know that. */
+export function liveJob(state: IState, id: string): JobSummary | undefined {
+  const job = state.jobs.get(id);
+  return job && !isFinal(job) && hasLeft(state) ? undefined : job;
+}
+
 /** Jobs without a verdict, oldest first. */
 export function running(state: IState): JobSummary[] {
-  return [...state.jobs.values()]
-    .filter(job => !isFinal(job))
-    .sort((a, b) => a.created_at - b.created_at);
+  const jobs = hasLeft(state) ? [] : [...state.jobs.values()];
+  return jobs.filter(job => !isFinal(job)).sort((a, b) => a.created_at - b.created_at);
 }
 
 /** Jobs with a verdict, newest first. */
@@ -309,7 +319,8 @@ export function inOrder(state: IState): JobSummary[] {
 
 /** Pools: the one that ends soonest first, those in use last. */
 export function livePools(state: IState): IPool[] {
-  return [...state.pools.values()].sort(
+  const pools = hasLeft(state) ? [] : [...state.pools.values()];
+  return pools.sort(
     (a, b) => (a.expires_at ?? Infinity) - (b.expires_at ?? Infinity) || a.created_at - b.created_at
   );
 }

@@ -7,7 +7,7 @@ import type { IMark } from '../cells';
 import { markOf } from '../cells';
 import { CARD_MIME_TYPE, readCard } from '../snapshot';
 import type { ICard } from '../snapshot';
-import { counted, listed, NOTHING } from '../state';
+import { asleep, counted, listed, NOTHING } from '../state';
 import { arraySummary, completed, job } from './examples';
 import { FakeModel, rendered } from './fakes';
 
@@ -60,6 +60,11 @@ describe('the mark of a cell', () => {
     expect(mark(completed(5))?.status).toBe('Failed');
     expect(mark(completed(5))?.words).toMatch(/^Job train-digits-4: Failed; /);
     expect(markOf(all, NOTHING, trans)?.words).toContain('; and 2 more');
+  });
+
+  it('is as the notebook says of a job whose controller left meanwhile', () => {
+    const gone = asleep(knowing(job(0, { start: 'warm' }))).state;
+    expect(markOf(cards(0), gone, trans)?.words).toContain('when the notebook was saved');
   });
 
   it('counts the tasks of an array', () => {

@@ -5,7 +5,7 @@ import { CardRenderer } from '../card';
 import { CommandIDs } from '../ids';
 import { JobsPanel } from '../sidebar';
 import { CARD_MIME_TYPE } from '../snapshot';
-import { listed, NOTHING } from '../state';
+import { asleep, listed, NOTHING } from '../state';
 import { addedCommands, button, FakeModel, layOut, rendered } from './fakes';
 import { completed, job, pool } from './examples';
 
@@ -163,6 +163,19 @@ describe('the panel', () => {
     expect(executed).toEqual([[CommandIDs.refresh, undefined]]);
   });
 
+  it('shows nothing as running that a controller had to do which left since', async () => {
+    const known = listed(NOTHING, [job(0), completed(1)], [pool(1)], 1).state;
+    model.become(asleep(known).state);
+    await rendered();
+    expect(panel.node.textContent).not.toContain('train-digits-0');
+    expect(panel.node.textContent).toContain('No pool is warm.');
+    expect(panel.node.textContent).toContain('train-digits-1');
+    const problem = { kind: 'refused', status: 503, sentence: 'no', retryAfter: 0 } as const;
+    model.become(asleep(known, problem).state);
+    await rendered();
+    expect(panel.node.textContent).toContain('train-digits-0');
+  });
+
   it('can wake the controller that sleeps', async () => {
     model.become({ ...NOTHING, reach: 'asleep' });
     await rendered();
@@ -292,6 +305,17 @@ describe('the card', () => {
     const renderer = await card(new FakeModel(), { id: 'x', name, summary: null });
     expect(renderer.node.textContent).toContain(name);
     expect(renderer.node.querySelector('img')).toBeNull();
+    renderer.dispose();
+  });
+
+  it('knows no more than the notebook of a job whose controller left meanwhile', async () => {
+    const model = new FakeModel();
+    model.become(asleep(listed(NOTHING, [job(0)], [], 1).state).state);
+    const renderer = await card(model, saved);
+    expect(renderer.node.textContent).toContain('as it was when the notebook was saved');
+    model.become(asleep(listed(NOTHING, [completed(0)], [], 1).state).state);
+    await rendered();
+    expect(renderer.node.textContent).toContain('Completed');
     renderer.dispose();
   });
 

@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { ArrayCounts, ArraySummary, JobSummary } from './_types';
 import type { IState } from './state';
-import { arraysOf, finished, isFinal, running } from './state';
+import { arraysOf, finished, isFinal, liveJob, running } from './state';
 
 /** What a notebook holds of an array; `states` has a letter for each task: p(ending), r, c(ompleted), f, s(topped). */
 export interface IArraySnapshot {
@@ -57,14 +57,15 @@ export function statesNow(saved: IArraySnapshot, jobs: Iterable<JobSummary>): st
  * Whether a notebook may say of some task what is not so any more: the page does not list it, and of its array it does
  * not know that it goes on.
  */
-export function mayBeOld(saved: IArraySnapshot, { arrays, jobs }: IState): boolean {
-  const counts = arrays.get(saved.id)?.counts;
+export function mayBeOld(saved: IArraySnapshot, state: IState): boolean {
+  const counts = state.arrays.get(saved.id)?.counts;
   if (counts && counts.pending + counts.running > 0) {
     return false;
   }
-  const tasks = [...jobs.values()].map(job => job.array).filter(task => task?.id === saved.id);
+  const known = [...state.jobs.keys()].map(id => liveJob(state, id)?.array);
+  const tasks = known.filter(task => task?.id === saved.id);
   const listed = new Set(tasks.map(task => task?.index));
-  return [...saved.states].some((state, index) => !OVER.includes(state) && !listed.has(index));
+  return [...saved.states].some((letter, index) => !OVER.includes(letter) && !listed.has(index));
 }
 
 export function isOver(states: string): boolean {

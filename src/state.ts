@@ -167,10 +167,12 @@ export function arraysOf(jobs: Iterable<JobSummary | null>): Set<string> {
 }
 
 /**
- * The state while no controller runs: what was known stays, and nothing is wrong, unless none could be started.
+ * The state while no controller runs: what was known stays, and nothing is wrong, unless none could be started. How many
+ * tasks of an array are to come is counted anew when one runs again.
  */
 export function asleep(state: IState, trouble: ITrouble | null = null): IStep {
-  return { state: { ...state, reach: 'asleep', trouble }, ended: [] };
+  const arrays = trouble ? state.arrays : new Map<string, ArraySummary>();
+  return { state: { ...state, reach: 'asleep', trouble, arrays }, ended: [] };
 }
 
 /**

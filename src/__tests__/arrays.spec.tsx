@@ -6,7 +6,7 @@ import type { JobSummary } from '../_types';
 import { countWords, statesNow, tasksWords, together } from '../arrays';
 import { CardRenderer } from '../card';
 import { CARD_MIME_TYPE, readCard } from '../snapshot';
-import { counted, listed, NOTHING } from '../state';
+import { asleep, counted, listed, NOTHING } from '../state';
 import { troubled } from '../trouble';
 import { arraySummary, arrayTask, completed, job } from './examples';
 import { FakeModel, rendered } from './fakes';
@@ -97,6 +97,9 @@ describe('the card of an array', () => {
     model.become(counted(one, [arraySummary({ running: 1, pending: 1 })]));
     await rendered();
     expect(widget.node.textContent).not.toContain(old);
+    model.become(asleep(model.state).state);
+    await rendered();
+    expect(widget.node.textContent).toContain(old);
     const lost = { kind: 'lost', status: 0, sentence: '', retryAfter: 0 } as const;
     model.become(troubled({ ...model.state, heardAt: 1100 }, lost));
     await rendered();

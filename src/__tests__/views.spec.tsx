@@ -5,9 +5,9 @@ import { CardRenderer } from '../card';
 import { CommandIDs } from '../ids';
 import { JobsPanel } from '../sidebar';
 import { CARD_MIME_TYPE } from '../snapshot';
-import { asleep, listed, NOTHING } from '../state';
+import { asleep, counted, listed, NOTHING } from '../state';
 import { addedCommands, button, FakeModel, layOut, rendered } from './fakes';
-import { completed, job, pool } from './examples';
+import { arraySummary, arrayTask, completed, job, pool } from './examples';
 
 const trans = nullTranslator.load('jupyter_smx');
 
@@ -170,6 +170,12 @@ describe('the panel', () => {
     expect(panel.node.textContent).not.toContain('train-digits-0');
     expect(panel.node.textContent).toContain('No pool is warm.');
     expect(panel.node.textContent).toContain('train-digits-1');
+    const task = completed(2, { array: arrayTask(0, 2) });
+    const array = counted(listed(NOTHING, [task], [], 1).state, [arraySummary({ running: 1 })]);
+    model.become(asleep(array).state);
+    await rendered();
+    expect(panel.node.querySelector('ul[aria-label="Running jobs"]')).toBeNull();
+    expect(panel.node.textContent).toContain('1 completed of 2 tasks');
     const problem = { kind: 'refused', status: 503, sentence: 'no', retryAfter: 0 } as const;
     model.become(asleep(known, problem).state);
     await rendered();

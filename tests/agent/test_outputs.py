@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from jupyter_smx.agent.channels import archive
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from far_side import Agent
+
+NOBODY = 65534
 
 
 def names(record: dict[str, Any]) -> list[str]:
@@ -92,6 +97,40 @@ def test_a_folder_that_is_gone_at_the_end_is_named_as_the_user_wrote_it(agent: A
     source = "import os\nos.rmdir(os.environ['SMX_OUTPUT_R'])"
     record = agent.run(source, kind="process", outputs=[{"name": "r", "path": "/opt/ml/processing/output/r"}])
     assert record["errors"] == ["output r: /opt/ml/processing/output/r is not a folder at the end of the job."]
+
+
+def archive_as_somebody(ml: Path, output: Path, spool: Path) -> int:
+    """Bring an output home in a process of who is not root; gives its exit code."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.chdir(ml.parent)  # pytest's own folders are root's alone
+            if os.getuid() == 0:
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+            archive.archive(ml.name, [("r", str(output.relative_to(ml.parent)))], spool.name)
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_what_lies_in_folders_that_nobody_writes_to_comes_home(tmp_path: Path) -> None:
+    ml, spool = tmp_path / "ml", tmp_path / "spool"
+    output = ml / "processing" / "output"
+    folders = [output, output / "copy", output / "copy" / "of an input"]
+    folders[-1].mkdir(parents=True)
+    spool.mkdir()
+    for folder in folders:
+        (folder / "x").write_text("x")
+    for folder in (tmp_path, spool, *folders):
+        os.chown(folder, *((NOBODY, NOBODY) if os.getuid() == 0 else (-1, -1)))
+    for folder in reversed(folders):
+        folder.chmod(0o555)
+    assert archive_as_somebody(ml, output, spool) == 0
+    home = spool / "artifacts" / "outputs" / "r"
+    assert sorted(str(path.relative_to(home)) for path in home.rglob("x")) == ["copy/of an input/x", "copy/x", "x"]
 
 
 NESTED = """

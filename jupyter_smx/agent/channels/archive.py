@@ -6,10 +6,12 @@ import contextlib
 import gzip
 import os
 import shutil
+import stat
 import tarfile
 from typing import Any, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent.place import ARCHIVES, ML
+from jupyter_smx.agent.system.folder import is_folder
 
 _LEVEL = 1
 """Compression of models rarely pays: the fastest level."""
@@ -87,8 +89,16 @@ def _why_left(folder: str, ml: str) -> str:
 def _take_output(folder: str, target: str) -> None:
     """Move an output's content; a rename where both lie on one file system."""
     os.makedirs(target, exist_ok=True)
+    _let_in(folder)
     for name in sorted(os.listdir(folder)):
+        _let_in(os.path.join(folder, name))
         shutil.move(os.path.join(folder, name), os.path.join(target, name))
+
+
+def _let_in(path: str) -> None:
+    """Give its owner the rights that a move takes, as root has them: that nobody writes to a folder is copied, too."""
+    if is_folder(path) and not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | stat.S_IRWXU)
 
 
 def _listing(folder: str) -> List[Dict[str, Any]]:

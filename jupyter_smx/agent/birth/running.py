@@ -163,6 +163,7 @@ class Life:
             self.ending.report["errors"].append(said)
         try:
             self._report()
+            cell.let_go([self.main, *imports.own(self.code)])
         except BaseException:  # noqa: BLE001 - border: the user's code may have taken away whatever this needs
             with contextlib.suppress(BaseException):
                 traceback.print_exc()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import builtins
 import contextlib
+import gc
 import linecache
 import mmap
 import os
@@ -262,6 +263,26 @@ def finish() -> Optional[OSError]:
     with contextlib.suppress(BaseException):
         atexit._run_exitfuncs()  # noqa: SLF001 - what Python itself calls
     return flush()
+
+
+def let_go(modules: List[types.ModuleType]) -> None:
+    """Let values of modules go, as Python does at the end of a program: an open file among them gets all of its text.
+
+    A thread of the background, which Python would let do nothing any more, finds no names: what it says is no news.
+    """
+    threading.excepthook = lambda _told: None
+    with contextlib.suppress(BaseException):  # a signal's handler may raise
+        gc.collect()
+        for module in modules:
+            names = [name for name in module.__dict__ if isinstance(name, str) and name != "__builtins__"]
+            for name in sorted(names, key=_is_private, reverse=True):
+                module.__dict__[name] = None
+        gc.collect()  # of values that hold each other
+    flush()
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
 
 
 def _flush_one(stream: Any) -> Optional[OSError]:

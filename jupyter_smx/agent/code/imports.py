@@ -11,7 +11,10 @@ import importlib.util
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
-from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Set
+from typing import TYPE_CHECKING, Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Set
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 STDLIB: FrozenSet[str] = frozenset(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
 _STDLIB_FOLDER = os.path.dirname(os.__file__)
@@ -201,6 +204,12 @@ def _new_names() -> List[str]:
     except RuntimeError:
         pass  # a thread of the job imports right now
     return [name for name in list(sys.modules) if name not in _notes.before]
+
+
+def own(folder: str) -> List[ModuleType]:
+    """Give the modules that this job imported from below a folder, the last one first."""
+    found = [sys.modules.get(name) for name in _new_names() if name != "__main__"]
+    return [one for one in found if one is not None and str(getattr(one, "__file__", "")).startswith(folder + os.sep)]
 
 
 def _is_watched(name: str) -> bool:

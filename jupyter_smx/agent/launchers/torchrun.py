@@ -51,6 +51,7 @@ class Ranks:
         cell.execute(self.code, self.main, first_line if local == 0 else _nothing, self.ending)
         cell.finish()
         self._report(local)
+        cell.let_go([self.main, *imports.own(os.path.dirname(str(self.main.__file__)))])
         if self.ending.exit_code:
             raise SystemExit(self.ending.exit_code)
 

@@ -1,0 +1,56 @@
+"""What becomes of a program's values at its end: Python lets go of them, and they may have last words."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from far_side import Agent
+
+KEPT_OPEN = """
+import gzip, os
+import helpers
+folder = os.environ["SM_OUTPUT_DATA_DIR"]
+text = open(folder + "/text", "w")
+text.write("all of it")
+packed = gzip.open(folder + "/packed", "wb")
+packed.write(b"all of it")
+class Circle: pass
+circle = Circle()
+circle.own, circle.file = circle, open(folder + "/circle", "w")
+circle.file.write("all of it")
+helpers.open_at(folder + "/helper")
+"""
+HELPERS = "def open_at(path):\n    global file\n    file = open(path, 'w')\n    file.write('all of it')\n"
+WITH_WORDS = "class Last:\n    def __del__(self):\n        print('last words')\nlast = Last()\n"
+
+
+def outputs(agent: Agent, record: dict[str, Any]) -> dict[str, bytes]:
+    """Give the files of the job's ``output.tar.gz``."""
+    (path,) = [one["path"] for one in record["artifacts"] if one["name"] == "output.tar.gz"]
+    with tarfile.open(fileobj=io.BytesIO(agent.read(record["job"], path))) as archive:
+        return {one.name: archive.extractfile(one).read() for one in archive if one.isfile()}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("last", ["", "raise ValueError('x')", "import sys; sys.exit(3)"])
+def test_a_file_that_nobody_closed_has_all_that_was_written(agent: Agent, last: str) -> None:
+    record = agent.run(f"open('helpers.py', 'w').write({HELPERS!r})\n{KEPT_OPEN}\n{last}")
+    found = outputs(agent, record)
+    found["packed"] = gzip.decompress(found["packed"])
+    assert found == dict.fromkeys(("text", "packed", "circle", "helper"), b"all of it")
+
+
+def test_the_last_words_of_a_value_are_in_the_log(agent: Agent) -> None:
+    assert agent.run(WITH_WORDS)["text"] == "last words\n"
+
+
+def test_a_thread_of_the_background_says_nothing_of_names_that_are_gone(agent: Agent) -> None:
+    work = "import threading, time\ndef work():\n    while True: time.sleep(0)\n"
+    slow = "class Slow:\n    def __del__(self, sleep=time.sleep): sleep(0.2)\n_a = Slow()\n"
+    record = agent.run(work + slow + "threading.Thread(target=work, daemon=True).start()\ntime.sleep(0.05)")
+    assert (record["text"], record["exit_code"]) == ("", 0)

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from far_side import Agent
 
 KEPT_OPEN = """
@@ -54,3 +57,18 @@ def test_a_thread_of_the_background_says_nothing_of_names_that_are_gone(agent: A
     slow = "class Slow:\n    def __del__(self, sleep=time.sleep): sleep(0.2)\n_a = Slow()\n"
     record = agent.run(work + slow + "threading.Thread(target=work, daemon=True).start()\ntime.sleep(0.05)")
     assert (record["text"], record["exit_code"]) == ("", 0)
+
+
+def test_a_finaliser_of_a_job_is_called_although_a_preload_has_one(
+    start_agent: Callable[..., Agent], tmp_path: Path
+) -> None:
+    folder = tmp_path / "modules"
+    (folder / "installed-1.0.dist-info").mkdir(parents=True)
+    (folder / "finalised.py").write_text(
+        "import weakref\nclass Value: pass\nvalue = Value()\nweakref.finalize(value, print, 'of the preload')\n"
+    )
+    agent = start_agent(preload=["finalised"], environment={"PYTHONPATH": str(folder)})
+    told = agent.greeting["preload"]
+    assert (agent.client.event("preload") if told["pending"] else told)["loaded"] == ["finalised"]
+    source = "import os, weakref\nclass Value: pass\nvalue = Value()\nweakref.finalize(os, print, 'finalised')\n"
+    assert agent.run(source)["text"] == "finalised\n"

@@ -15,6 +15,7 @@ import threading
 import time
 import traceback
 import types
+import weakref
 from importlib.machinery import SourceFileLoader
 from typing import IO, Any, Callable, Dict, List, Optional
 
@@ -251,6 +252,11 @@ def forget_handlers() -> None:
     processes = sys.modules.get("multiprocessing.util")
     if processes is not None:
         atexit.register(processes._exit_function)  # noqa: SLF001
+    # What the zygote's modules have to finalise is theirs, and the first of a job's own asks again to be called.
+    finalize: Any = weakref.finalize
+    for one in list(finalize._registry):  # noqa: SLF001
+        one.atexit = False
+    finalize._registered_with_atexit = False  # noqa: SLF001
 
 
 def finish() -> Optional[OSError]:

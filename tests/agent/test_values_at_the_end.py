@@ -59,16 +59,37 @@ def test_a_thread_of_the_background_says_nothing_of_names_that_are_gone(agent: A
     assert (record["text"], record["exit_code"]) == ("", 0)
 
 
-def test_a_finaliser_of_a_job_is_called_although_a_preload_has_one(
-    start_agent: Callable[..., Agent], tmp_path: Path
+@pytest.fixture
+def preloaded(start_agent: Callable[..., Agent], tmp_path: Path) -> Callable[[str, str], Agent]:
+    """Start an agent that has imported a module with this text."""
+
+    def start(name: str, text: str) -> Agent:
+        folder = tmp_path / "modules"
+        path = folder.joinpath(*name.split(".")).with_suffix(".py")
+        path.parent.mkdir(parents=True)
+        (folder / "installed-1.0.dist-info").mkdir()
+        path.write_text(text)
+        agent = start_agent(preload=[name], environment={"PYTHONPATH": str(folder)})
+        told = agent.greeting["preload"]
+        assert (agent.client.event("preload") if told["pending"] else told)["loaded"] == [name]
+        return agent
+
+    return start
+
+
+def test_a_finaliser_of_a_job_is_called_although_a_preload_has_one(preloaded: Callable[[str, str], Agent]) -> None:
+    finalised = "import weakref\nclass Value: pass\nvalue = Value()\nweakref.finalize(value, print, {!r})\n"
+    agent = preloaded("finalised", finalised.format("of the preload"))
+    assert agent.run(finalised.format("of the job"))["text"] == "of the job\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("mlflow.tracking.fluent", "_safe_end_run"), ("jax._src.dispatch", "wait_for_tokens")]
+)
+def test_what_a_job_began_with_a_preload_is_brought_to_its_end(
+    preloaded: Callable[[str, str], Agent], module: str, name: str
 ) -> None:
-    folder = tmp_path / "modules"
-    (folder / "installed-1.0.dist-info").mkdir(parents=True)
-    (folder / "finalised.py").write_text(
-        "import weakref\nclass Value: pass\nvalue = Value()\nweakref.finalize(value, print, 'of the preload')\n"
+    agent = preloaded(
+        module, f"import atexit\nbegun = []\ndef {name}(): print('ended', begun)\natexit.register({name})\n"
     )
-    agent = start_agent(preload=["finalised"], environment={"PYTHONPATH": str(folder)})
-    told = agent.greeting["preload"]
-    assert (agent.client.event("preload") if told["pending"] else told)["loaded"] == ["finalised"]
-    source = "import os, weakref\nclass Value: pass\nvalue = Value()\nweakref.finalize(os, print, 'finalised')\n"
-    assert agent.run(source)["text"] == "finalised\n"
+    assert agent.run(f"import {module}\n{module}.begun.append('run')")["text"] == "ended ['run']\n"

@@ -31,6 +31,14 @@ _BALLAST = [mmap.mmap(-1, 1 << 22, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)]
 _HASHED = 64 * 1024 * 1024
 """Bytes; to hash more would take longer than everything else that happens before the first line."""
 
+_AT_EXIT = (
+    ("logging", "shutdown"),
+    ("multiprocessing.util", "_exit_function"),
+    ("jax._src.dispatch", "wait_for_tokens"),
+    ("mlflow.tracking.fluent", "_safe_end_run"),
+)
+"""Exit handlers that bring to its end what the program began; another one may remove what later jobs need as well."""
+
 
 def versions() -> str:
     """Give the versions of Python and cloudpickle here, as they are written in ``send.protocol``."""
@@ -246,12 +254,10 @@ def execute(code: types.CodeType, main: types.ModuleType, first_line: Callable[[
 def forget_handlers() -> None:
     """Drop the exit handlers of the zygote's modules, except those that work for any program."""
     atexit._clear()  # noqa: SLF001 - there is no public way
-    logging = sys.modules.get("logging")
-    if logging is not None:
-        atexit.register(logging.shutdown)
-    processes = sys.modules.get("multiprocessing.util")
-    if processes is not None:
-        atexit.register(processes._exit_function)  # noqa: SLF001
+    for module, name in _AT_EXIT:
+        handler = getattr(sys.modules.get(module), name, None)
+        if handler is not None:
+            atexit.register(handler)
     # What the zygote's modules have to finalise is theirs, and the first of a job's own asks again to be called.
     finalize: Any = weakref.finalize
     for one in list(finalize._registry):  # noqa: SLF001

@@ -93,3 +93,14 @@ def test_what_a_job_began_with_a_preload_is_brought_to_its_end(
         module, f"import atexit\nbegun = []\ndef {name}(): print('ended', begun)\natexit.register({name})\n"
     )
     assert agent.run(f"import {module}\n{module}.begun.append('run')")["text"] == "ended ['run']\n"
+
+
+def test_what_a_pool_of_threads_still_has_to_do_is_done_although_a_preload_has_imported_it(
+    start_agent: Callable[..., Agent],
+) -> None:
+    agent = start_agent(preload=["concurrent.futures.thread", "concurrent.futures.process"])
+    told = agent.greeting["preload"]
+    assert (agent.client.event("preload") if told["pending"] else told)["failed"] == {}
+    source = "import concurrent.futures, time\npool = concurrent.futures.ThreadPoolExecutor(1)\n"
+    work = "def work():\n    time.sleep(0.2)\n    print('done')\npool.submit(work)\npool.submit(work)\n"
+    assert agent.run(source + work)["text"] == "done\ndone\n"

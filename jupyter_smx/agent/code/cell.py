@@ -34,6 +34,8 @@ _HASHED = 64 * 1024 * 1024
 _AT_EXIT = (
     ("logging", "shutdown"),
     ("multiprocessing.util", "_exit_function"),
+    ("concurrent.futures.process", "_python_exit"),  # from Python 3.9 on threading calls these two
+    ("concurrent.futures.thread", "_python_exit"),
     ("jax._src.dispatch", "wait_for_tokens"),
     ("mlflow.tracking.fluent", "_safe_end_run"),
 )

@@ -30,7 +30,7 @@ circle.file.write("all of it")
 helpers.open_at(folder + "/helper")
 """
 HELPERS = "def open_at(path):\n    global file\n    file = open(path, 'w')\n    file.write('all of it')\n"
-WITH_WORDS = "class Last:\n    def __del__(self):\n        print('last words')\nlast = Last()\n"
+WITH_WORDS = "class Last:\n    def __del__(self):\n        print('last words', end='')\nlast = Last()\n"
 
 
 def outputs(agent: Agent, record: dict[str, Any]) -> dict[str, bytes]:
@@ -49,7 +49,7 @@ def test_a_file_that_nobody_closed_has_all_that_was_written(agent: Agent, last: 
 
 
 def test_the_last_words_of_a_value_are_in_the_log(agent: Agent) -> None:
-    assert agent.run(WITH_WORDS)["text"] == "last words\n"
+    assert agent.run(WITH_WORDS)["text"] == "last words"
 
 
 def test_a_thread_of_the_background_says_nothing_of_names_that_are_gone(agent: Agent) -> None:

@@ -164,6 +164,8 @@ class Life:
         try:
             self._report()
             cell.let_go([self.main, *imports.own(self.code)])
+            if full is None:  # else it would take the room that is reserved for the record
+                cell.flush()
         except BaseException:  # noqa: BLE001 - border: the user's code may have taken away whatever this needs
             with contextlib.suppress(BaseException):
                 traceback.print_exc()

@@ -292,7 +292,6 @@ def let_go(modules: List[types.ModuleType]) -> None:
             for name in sorted(names, key=_is_private, reverse=True):
                 module.__dict__[name] = None
         gc.collect()  # of values that hold each other
-    flush()
 
 
 def _is_private(name: str) -> bool:

@@ -224,6 +224,7 @@ def test_a_model_that_the_host_cannot_keep_is_no_success(small: Callable[..., Ag
     assert (record["cause"], record["artifacts"], record["text"]) == ("refused", [], "trained\n")
     assert record["failure"].startswith("host: what the job made could not be kept: No space left on device")
     assert "The disk of the job's log and results is full" in record["failure"]
+    assert agent.run("print('next')")["text"] == "next\n", "half an archive takes no room"
 
 
 def test_variables_that_the_host_cannot_keep_are_named(small: Callable[..., Agent]) -> None:

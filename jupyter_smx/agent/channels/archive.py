@@ -135,6 +135,13 @@ def archive(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> Dict[st
     return {"artifacts": artifacts, "errors": errors}
 
 
+def drop_halves(job_folder: str) -> None:
+    """Delete archives that did not become whole: on a full disk they have the very room that the next job needs."""
+    for _source, name in ARCHIVES:
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(job_folder, "artifacts", name + ".part"))
+
+
 def has_work(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> bool:
     """Say whether there is anything to archive."""
     folders = [os.path.join(ml, source) for source, _name in ARCHIVES]

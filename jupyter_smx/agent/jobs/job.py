@@ -272,12 +272,19 @@ class Job:
         if report is None and self._reported:
             self.errors.append("host: what the job said of its end is lost, its exception and variables; see its log.")
         failure.settle(self._facts())
-        folder, ml, places = self.host.spool.path(self.id), self.host.folder.ml, self.host.disks(self.id)
-        if archive.has_work(ml, self._outputs, folder):
-            work = lambda: disk.explained(lambda: archive.archive(ml, self._outputs, folder), places)  # noqa: E731
-            Errand(self.host.loop, work, self._archived)
+        if archive.has_work(self.host.folder.ml, self._outputs, self.host.spool.path(self.id)):
+            Errand(self.host.loop, self._bring_home, self._archived)
         else:
             self._account([])
+
+    def _bring_home(self) -> Dict[str, Any]:
+        """Do the errand, in a process of its own."""
+        folder, ml, places = self.host.spool.path(self.id), self.host.folder.ml, self.host.disks(self.id)
+        try:
+            return disk.explained(lambda: archive.archive(ml, self._outputs, folder), places)
+        except Exception:
+            archive.drop_halves(folder)
+            raise
 
     @surely
     def _archived(self, result: Optional[Dict[str, Any]], error: str) -> None:

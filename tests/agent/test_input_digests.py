@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from far_side import Agent
+
 YEAR = 365 * 86_400
 LIMIT = 1 << 20
 
@@ -146,3 +148,11 @@ def test_a_file_that_vanishes_is_said_to_be_not_there(
     meanwhile((source.parent / "y").unlink)
     with pytest.raises(channel.ChannelError, match=r"channel train: '.*/y' is not there any more"):
         stage()
+
+
+def test_a_pipe_among_the_files_of_a_lazy_channel_holds_up_no_end(agent: Agent, source: Path) -> None:
+    os.mkfifo(source.parent / "pipe")
+    record = agent.run("print('ran')", channels=[{"name": "x", "source": str(source.parent), "mode": "FastFile"}])
+    (told,) = record["inputs"]
+    assert (told["method"], told["files"]) == ("none", 2)
+    assert told["reason"].endswith("/x/pipe cannot be read (it is no file).")

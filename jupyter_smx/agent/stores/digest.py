@@ -8,6 +8,8 @@ import os
 import time
 from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, TypeVar, Union
 
+from jupyter_smx.agent.system import plain_file
+
 LISTED = 100_000
 """Files that are listed at most; beyond it nothing is said, for a look at each would keep the job waiting."""
 LINKED_SHARE = 16
@@ -97,9 +99,9 @@ def of_file(file: IO[bytes]) -> str:
 def of_path(path: str) -> str:
     """Give the SHA-256 of a file.
 
-    :raises OSError: it cannot be read.
+    :raises OSError: it cannot be read, or is no file.
     """
-    with open(path, "rb", buffering=0) as file:
+    with plain_file.opened(path) as file:  # to open a pipe would wait for who writes to it
         return of_file(file)
 
 

@@ -257,3 +257,14 @@ def test_the_record_says_whether_hashes_were_fixed(start_agent: Callable[..., Ag
 def test_a_host_with_a_world_of_its_own_names_the_machine_and_not_itself(isolated: Agent) -> None:
     assert isolated.greeting["machine"]["hostname"] == socket.gethostname()
     assert isolated.json("import json, socket; print(json.dumps(socket.gethostname()))") == "algo-1"
+
+
+def test_a_file_whose_name_is_no_utf_8_in_a_package_of_the_user_takes_no_versions_away(
+    in_site: Callable[..., Agent],
+) -> None:
+    code = (
+        "import os\nos.makedirs('mine')\nfor name in (b'__init__', b'caf\\xe9'): open(b'mine/' + name + b'.py', 'w')\n"
+    )
+    record = in_site().run(code + "import mine, numpy")
+    assert (record["packages"], record["notes"]) == ({"numpy": version("numpy")}, [])
+    assert [(one["name"], bool(one["sha256"])) for one in record["own_modules"]] == [("mine", True)]

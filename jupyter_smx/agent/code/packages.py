@@ -156,7 +156,7 @@ def _own(folder: str, name: str) -> Dict[str, str]:
         files = _code_files(path)
         if files is not None:
             rows = "".join(f"{digest.of_path(one)}  {os.path.relpath(one, path)}\n" for one in files)
-            described["sha256"] = hashlib.sha256(rows.encode()).hexdigest()
+            described["sha256"] = hashlib.sha256(rows.encode(errors="surrogateescape")).hexdigest()
     except OSError:
         pass  # it is named all the same; what cannot be read any more has no hash
     return described

@@ -25,8 +25,17 @@ def merge(archives: Sequence[Path], target: Path) -> None:
             with tarfile.open(archive, "r:gz") as source:
                 for member in source:
                     if taken.take(member):
+                        if member.islnk() and taken.hides(member.linkname):
+                            _part(member, source)
                         merged.addfile(member, source.extractfile(member) if member.isreg() else None)
             taken.next_archive()
+
+
+def _part(member: tarfile.TarInfo, source: tarfile.TarFile) -> None:
+    """Make a second name of a file a file of its own: its first name has what a later archive put there."""
+    first = source.getmember(member.linkname)
+    member.type, member.size, member.offset_data, member.linkname = first.type, first.size, first.offset_data, ""
+    member.pax_headers = {name: value for name, value in member.pax_headers.items() if name != "linkpath"}
 
 
 class _Taken:
@@ -40,12 +49,15 @@ class _Taken:
 
     def take(self, member: tarfile.TarInfo) -> bool:
         path = PurePosixPath(member.name)
-        hidden = path in self._files or not self._files.isdisjoint(path.parents) or path in self._folders
-        if hidden:
+        if self.hides(member.name):
             return False
         (self._new_folders if member.isdir() else self._new_files).add(path)
         self._new_folders.update(path.parents)
         return True
+
+    def hides(self, name: str) -> bool:
+        path = PurePosixPath(name)
+        return path in self._files or not self._files.isdisjoint(path.parents) or path in self._folders
 
     def next_archive(self) -> None:
         self._files |= self._new_files

@@ -16,6 +16,7 @@ from jupyter_smx.testing.simulation import LIMITS, Simulation
 
 if TYPE_CHECKING:
     from jupyter_smx.model.array import ArraySummary
+    from jupyter_smx.model.cluster import Cluster
 
 START = 0.6
 
@@ -90,24 +91,25 @@ def test_hosts_go_as_soon_as_no_task_waits_although_others_still_run(sim: Simula
     assert len(sim.world.living()) == 1
 
 
-def test_a_pool_that_waits_for_a_task_in_vain_is_not_kept_for_ever(sim: Simulation) -> None:
-    """Its next task's turn does not come: a wide job stands before it and finds no room."""
-    sim.submit_array(4)
-    sim.pass_time(START)
-    sim.submit(hosts=2)
-    sim.end_job(running(sim)[0])
-    (idle,) = sim.pools(ClusterState.AVAILABLE)
-    assert idle.kept_for
-    sim.pass_time(HAND_OVER + 5)
-    assert sim.pool(idle.id).state is ClusterState.TERMINATED
-
-
-def test_a_pool_that_waits_for_a_task_goes_as_soon_as_none_can_come(sim: Simulation) -> None:
+def waiting(sim: Simulation) -> tuple[str, Cluster]:
+    """Give an array, and hosts that wait for its next task in vain: a wide job stands before it and finds no room."""
     array = sim.submit_array(4)
     sim.pass_time(START)
     sim.submit(hosts=2)
     sim.end_job(running(sim)[0])
     (idle,) = sim.pools(ClusterState.AVAILABLE)
+    assert idle.kept_for
+    return array, idle
+
+
+def test_a_pool_that_waits_for_a_task_in_vain_is_not_kept_for_ever(sim: Simulation) -> None:
+    _array, idle = waiting(sim)
+    sim.pass_time(HAND_OVER + 5)
+    assert sim.pool(idle.id).state is ClusterState.TERMINATED
+
+
+def test_a_pool_that_waits_for_a_task_goes_as_soon_as_none_can_come(sim: Simulation) -> None:
+    array, idle = waiting(sim)
     sim.stop_array(array)
     sim.pass_time(0.1)
     assert sim.pool(idle.id).state is ClusterState.TERMINATED
@@ -116,12 +118,7 @@ def test_a_pool_that_waits_for_a_task_goes_as_soon_as_none_can_come(sim: Simulat
 
 def test_hosts_that_wait_for_a_task_are_kept_for_longer_only_within_the_quota() -> None:
     with Simulation(limits=replace(LIMITS, warm_pool_quota={"local": 0})) as sim:
-        sim.submit_array(4)
-        sim.pass_time(START)
-        sim.submit(hosts=2)
-        sim.end_job(running(sim)[0])
-        (idle,) = sim.pools(ClusterState.AVAILABLE)
-        assert idle.kept_for
+        _array, idle = waiting(sim)
         with pytest.raises(ResourceLimitError, match="The quota for warm local instances is 0"):
             sim.call(lambda: sim.controller.desk.extend(idle.id, 600))
 

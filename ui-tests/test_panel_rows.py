@@ -34,18 +34,20 @@ def test_the_filter_hides_what_does_not_match_in_all_sections(lab: Lab, server: 
 def test_rows_are_gone_through_and_deleted_with_keys_alone(lab: Lab, server: LabServer) -> None:
     lab.open()
     lab.panel.show()
-    for name in ("elder", "younger"):
+    for name in ("kin-eldest", "kin-elder", "kin-younger"):
         server.submit(name, "print('done')")
         expect(lab.panel.finished(name)).to_contain_text("Completed", timeout=WAKE)
-    lab.panel.filter.fill("completed")
-    lab.panel.finished("younger").focus()
+    lab.panel.filter.fill("kin-")
+    lab.panel.finished("kin-younger").focus()
     lab.page.keyboard.press("ArrowDown")
-    expect(lab.panel.finished("elder")).to_be_focused()
-    lab.page.keyboard.press("Delete")
-    expect(lab.page.get_by_role("dialog")).to_contain_text("Delete this job?")
-    lab.page.keyboard.press("Enter")
-    expect(lab.panel.finished("elder")).to_have_count(0)
-    expect(lab.panel.finished("younger")).to_be_focused()
+    # The row that comes in the place of one that went away is next, and behind the last one the one before it.
+    for gone, following in (("kin-elder", "kin-eldest"), ("kin-eldest", "kin-younger")):
+        expect(lab.panel.finished(gone)).to_be_focused()
+        lab.page.keyboard.press("Delete")
+        expect(lab.page.get_by_role("dialog")).to_contain_text("Delete this job?")
+        lab.page.keyboard.press("Enter")
+        expect(lab.panel.finished(gone)).to_have_count(0)
+        expect(lab.panel.finished(following)).to_be_focused()
 
 
 def test_clearing_asks_with_a_number_and_leaves_what_the_filter_hides(lab: Lab, server: LabServer) -> None:

@@ -87,8 +87,7 @@ class Watcher:
         """
         self._open_for(job)
         if not is_final(job.known.state):
-            with suppress(UnavailableError):  # the thread looks at everything when the controller is back
-                self._look(job.id)
+            self._catch_up(partial(self._look, job.id), UnavailableError)
 
     def watch_array(self, array: JobArray) -> None:
         """Follow all tasks of an array that is new until their verdicts."""
@@ -107,8 +106,7 @@ class Watcher:
         with self._lock:
             self._arrays[id(array)] = array
             self._begin()
-        with suppress(UnavailableError):  # the thread looks at everything when the controller is back
-            array.refresh()
+        self._catch_up(array.refresh, UnavailableError)
         array.told()
 
     def news(self, job_id: str) -> JobSummary | None:
@@ -139,9 +137,9 @@ class Watcher:
             self._thread.start()
 
     @staticmethod
-    def _catch_up(look: Callable[[], object]) -> None:
+    def _catch_up(look: Callable[[], object], passed_over: type[SmxError] = SmxError) -> None:
         # Where the controller is away the thread learns it, too, and looks at everything when it is back.
-        with suppress(SmxError):
+        with suppress(passed_over):
             look()
 
     def _run(self) -> None:

@@ -123,6 +123,7 @@ class DockerEngine(Engine):
                 host.host: {
                     "name": docker_plan.container_name(request.cluster, host.host),
                     "container": self._container(request, host, archive, python_of(request.image)),
+                    "bounds_of_jobs": docker_plan.bounds_of_jobs(host, settings),
                     "host.json": docker_plan.host_json(request, host, settings),
                 }
                 for host in request.hosts
@@ -150,7 +151,7 @@ class DockerEngine(Engine):
 
         async def bring_up(host: HostPlan) -> HostHandle:
             config = self._container(request, host, archive, image.python)
-            return await launch.bring_up(host, config)
+            return await launch.bring_up(host, config, docker_plan.bounds_of_jobs(host, settings))
 
         async with aclosing(collect(self, request, bring_up)) as handles:
             async for handle in handles:

@@ -21,7 +21,7 @@ from jupyter_smx.model.cluster import HostHandle
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     from jupyter_smx.engines.base import ClusterRequest, HostPlan
@@ -86,9 +86,10 @@ class Launch:
             ) from problem
         return str(wish["Name"])
 
-    async def bring_up(self, plan: HostPlan, wish: dict[str, Any]) -> HostHandle:
+    async def bring_up(self, plan: HostPlan, wish: dict[str, Any], bounds: Mapping[str, int]) -> HostHandle:
         """Make a host's container unless it is there, start it, and wait until its agent listens.
 
+        ``bounds`` are the limits that it has from then on, see :func:`docker_plan.bounds_of_jobs`.
         Its time runs from when it is its turn: with many at once each of them would be late.
 
         :raises RefusedError: it needs GPUs, and the daemon has none to give, or its folder has no room.
@@ -99,7 +100,7 @@ class Launch:
             async with self._daemon.turn():
                 end = loop.time() + self._seconds
                 found = await asyncio.wait_for(self._launch_or_join(host, wish), self._seconds)
-            await asyncio.wait_for(self._wait(found["Id"], host), end - loop.time())
+            await asyncio.wait_for(self._wait(found["Id"], host, bounds), end - loop.time())
         except asyncio.TimeoutError:
             raise await self._did_not_start(host, f"said nothing for {self._seconds:g} s") from None
         except DaemonError as problem:
@@ -210,8 +211,12 @@ class Launch:
             if problem.status != UNCHANGED:
                 raise
 
-    async def _wait(self, container: str, host: str) -> None:
+    async def _wait(self, container: str, host: str, bounds: Mapping[str, int]) -> None:
         folder, see = self._folders.host(self._cluster, host), partial(self._see, container, host)
+        if bounds:
+            # Now it has loaded what takes it longest; its zygote comes up while the daemon is at this.
+            await docker_probe.until(folder.is_claimed, see)
+            await self._bound(container, bounds, see)
         await docker_probe.until((folder.path / "agent.json").exists, see)
         try:
             _, writer = await folder.dial()
@@ -219,6 +224,13 @@ class Launch:
             await see()  # it has listened, and ended; a daemon takes long to say it, and is not asked without need
         else:
             writer.close()
+
+    async def _bound(self, container: str, bounds: Mapping[str, int], see: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await self._daemon.ask(lambda api: api.update_container(container, **bounds), self._seconds)
+        except DaemonError:
+            await see()  # of one that has ended meanwhile its end says more
+            raise
 
     async def _see(self, container: str, host: str) -> None:
         seen = (await self._seen(container, host))["State"]

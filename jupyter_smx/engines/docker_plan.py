@@ -37,6 +37,8 @@ Some daemons say nothing then, so whoever asks shall not wait for long.
 """
 _HOME = "/tmp"  # noqa: S108 - the container's own, the only place that each user of it can write to
 _DIGITS = 12
+_PERIOD = 100_000
+"""Microseconds; in each of them a host gets its share of the processors' time, and then waits for the next one."""
 _SMALLEST_SHM = 64 << 20
 _USUAL_SHM = 1 << 30
 LOG = {"Type": "json-file", "Config": {"max-size": "1m"}}
@@ -190,8 +192,21 @@ def _host_config(
 def _limits(plan: HostPlan, settings: Settings) -> dict[str, Any]:
     """Ask for no limit that the daemon cannot set: some refuse the container then, others say nothing."""
     memory = {"Memory": plan.memory, "MemorySwap": plan.memory} if plan.memory else {}
-    wish = {"cpu": {"NanoCpus": plan.vcpus * 10**9}, "memory": memory, "pids": {"PidsLimit": settings.pids}}
+    # Older ones of Podman's cannot change a container that is there.
+    cpu = {"NanoCpus": plan.vcpus * 10**9} if settings.kind.podman else {}
+    wish = {"cpu": cpu, "memory": memory, "pids": {"PidsLimit": settings.pids}}
     return {name: size for what, asked in wish.items() if settings.kind.limits(what) for name, size in asked.items()}
+
+
+def bounds_of_jobs(plan: HostPlan, settings: Settings) -> dict[str, int]:
+    """Give the limits that a host gets before its first job and after its agent has come up; none where it has them.
+
+    An agent and its first zygote come up side by side. On one processor they would have used up their share of a
+    period in its first half, and stand still in the other one.
+    """
+    if settings.kind.podman or not settings.kind.limits("cpu"):
+        return {}
+    return {"cpu_period": _PERIOD, "cpu_quota": plan.vcpus * _PERIOD}
 
 
 def mode_of(name: str) -> int:

@@ -211,6 +211,7 @@ class DockerHarness(Harness):
                 host: {
                     "name": one["Name"].lstrip("/"),
                     "container": _asked(one),
+                    "bounds_of_jobs": _bounds(one["HostConfig"]),
                     "host.json": side_doors.read_json(self.cluster(cluster) / host / "host.json"),
                 }
                 for host, one in sorted(rows.items())
@@ -280,6 +281,13 @@ def _parent(pid: int) -> int:
         return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
     except OSError:
         return 0
+
+
+def _bounds(told: dict[str, Any]) -> dict[str, int]:
+    """Read the limits that a container got after it was made; Podman has them from the start, and tells them twice."""
+    if told.get("NanoCpus") or not told.get("CpuQuota"):
+        return {}
+    return {"cpu_period": told["CpuPeriod"], "cpu_quota": told["CpuQuota"]}
 
 
 def _asked(told: dict[str, Any]) -> dict[str, Any]:

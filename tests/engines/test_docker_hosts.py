@@ -34,6 +34,13 @@ def try_to(do):
         return error.strerror
     return "done"
 
+def processors():
+    for names in (("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"), ("cpu.max",)):
+        paths = [os.path.join("/sys/fs/cgroup", name) for name in names]
+        if os.path.exists(paths[0]):
+            quota, period = " ".join(open(path).read() for path in paths).split()
+            return int(quota) / int(period)
+
 status = dict(line.split(":", 1) for line in open("/proc/self/status").read().splitlines())
 mounts = [line.split() for line in open("/proc/self/mounts")]
 own = [row for row in mounts if not row[1].startswith(("/proc", "/sys", "/dev"))]
@@ -48,6 +55,7 @@ print(json.dumps({
     "shm": shutil.disk_usage("/dev/shm").total,
     "base": os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml"),
     "cpus": os.environ["SM_NUM_CPUS"],
+    "bound": processors(),
     "name": socket.gethostname(),
     "home": try_to(lambda: open(os.path.expanduser("~/y"), "w")),
 }))
@@ -143,7 +151,7 @@ async def test_a_job_is_closed_in_and_has_what_it_needs(harness: DockerHarness) 
     in_memory = {"/opt/ml/config", "/opt/ml/input/config"}
     assert folders == {"/opt/ml", "/run/smx", "/tmp"} | in_memory  # noqa: S108 - the container's own
     assert (seen["tmp"], seen["home"], seen["base"]) == ("done", "done", "/opt/ml")
-    assert (seen["shm"], seen["cpus"], seen["name"]) == (256 << 20, "1", "algo-1")
+    assert (seen["shm"], seen["cpus"], seen["bound"], seen["name"]) == (256 << 20, "1", 1.0, "algo-1")
     assert greeting["isolation"]["mode"] == "container"
     assert greeting["limits"] == {"cpus": 1, "memory": 512 << 20}
 

@@ -128,7 +128,7 @@ def test_a_limit_that_cannot_be_set_is_not_asked_for_and_the_job_is_told(missing
     }
     kind, request = docker_kind.read(info), request_of(memory=1 << 30)
     config = host_config(request, kind)
-    assert ("NanoCpus" in config) == ("cpu" not in missing)
+    assert bool(docker_plan.bounds_of_jobs(request.hosts[0], settings_of(kind))) == ("cpu" not in missing)
     assert ("Memory" in config) == ("MemorySwap" in config) == ("memory" not in missing)
     assert ("PidsLimit" in config) == ("pids" not in missing)
     told: Any = docker_plan.host_json(request, request.hosts[0], settings_of(kind))["limits"]

@@ -68,7 +68,9 @@ def test_every_container_is_closed_in(count: int, vcpus: int, gpus: int, memory:
         assert {"PortBindings", "Binds", "Devices", "CapAdd", "PidMode", "AutoRemove"}.isdisjoint(config)
         assert config["IpcMode"] == "private"
         assert config["NetworkMode"] != "host"
-        assert config["NanoCpus"] == vcpus * 10**9
+        bounds = docker_plan.bounds_of_jobs(plan, settings)
+        assert "NanoCpus" not in config
+        assert bounds["cpu_quota"] == vcpus * bounds["cpu_period"]
         assert config.get("Memory", 0) == config.get("MemorySwap", 0) == memory
         assert ("DeviceRequests" in config) == (gpus > 0)
         assert whole["User"] == "1000:1000"

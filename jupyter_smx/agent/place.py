@@ -11,6 +11,8 @@ REGION = "us-east-1"
 MODEL = "model"
 ARCHIVES = ((MODEL, "model.tar.gz"), (os.path.join("output", "data"), "output.tar.gz"))
 """Folders below ``/opt/ml`` that come home as one file each, and its name."""
+INTERFACE = "eth0"
+"""What carries the names of the hosts on SageMaker, and in containers."""
 PORT = 7777
 """Where sagemaker-training lets the first host listen."""
 
@@ -30,7 +32,7 @@ class Place(NamedTuple):
     cpus: int
     gpus: int
     base: str = ML
-    interface: str = "eth0"
+    interface: str = INTERFACE
     region: str = REGION
     port: int = PORT
     addresses: Optional[Dict[str, str]] = None

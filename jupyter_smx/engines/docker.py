@@ -9,7 +9,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from traitlets import Bool, Enum, Float, Int, List, Unicode, default, validate
 
 from jupyter_smx.engines import (
@@ -122,8 +122,7 @@ class DockerEngine(Engine):
             "hosts": {
                 host.host: {
                     "name": docker_plan.container_name(request.cluster, host.host),
-                    "container": self._container(request, host, archive, python_of(request.image)),
-                    "bounds_of_jobs": docker_plan.bounds_of_jobs(host, settings),
+                    **asdict(self._order(request, host, archive, python_of(request.image))),
                     "host.json": docker_plan.host_json(request, host, settings),
                 }
                 for host in request.hosts
@@ -150,8 +149,7 @@ class DockerEngine(Engine):
         launch = Launch(daemon, self._folders, request, network, float(self.launch_timeout))
 
         async def bring_up(host: HostPlan) -> HostHandle:
-            config = self._container(request, host, archive, image.python)
-            return await launch.bring_up(host, config, docker_plan.bounds_of_jobs(host, settings))
+            return await launch.bring_up(host, self._order(request, host, archive, image.python))
 
         async with aclosing(collect(self, request, bring_up)) as handles:
             async for handle in handles:
@@ -363,9 +361,9 @@ class DockerEngine(Engine):
     def _labels(self, cluster: str) -> list[str]:
         return [f"{name}={value}" for name, value in docker_plan.labels(self._settings(), cluster).items()]
 
-    def _container(self, request: ClusterRequest, plan: HostPlan, archive: Path, python: str) -> dict[str, Any]:
+    def _order(self, request: ClusterRequest, plan: HostPlan, archive: Path, python: str) -> docker_plan.Order:
         folder = self._folders.host(request.cluster, plan.host)
-        return docker_plan.container(request, plan, folder, archive, python, self._settings())
+        return docker_plan.order(request, plan, folder, archive, python, self._settings())
 
     def _look(self, handle: Handle, states: Mapping[str, str] | None) -> Observation:
         if states is None:

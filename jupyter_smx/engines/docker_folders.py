@@ -64,6 +64,11 @@ def _describe(
     folder.describe(docker_plan.host_json(request, plan, settings), users.own)
 
 
+def joining_lock(folders: ClusterFolders, cluster: str, host: str) -> Path:
+    """Give the file that is locked while a host joins the network of its cluster."""
+    return folders.clusters / cluster / f"{host}.lock"
+
+
 def network_lock(folders: ClusterFolders, cluster: str) -> Path:
     """Give the file that is locked while the network of a cluster is made."""
     return folders.clusters / cluster / "network.lock"

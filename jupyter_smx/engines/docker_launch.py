@@ -86,10 +86,9 @@ class Launch:
             ) from problem
         return str(wish["Name"])
 
-    async def bring_up(self, plan: HostPlan, wish: dict[str, Any], bounds: Mapping[str, int]) -> HostHandle:
+    async def bring_up(self, plan: HostPlan, order: docker_plan.Order) -> HostHandle:
         """Make a host's container unless it is there, start it, and wait until its agent listens.
 
-        ``bounds`` are the limits that it has from then on, see :func:`docker_plan.bounds_of_jobs`.
         Its time runs from when it is its turn: with many at once each of them would be late.
 
         :raises RefusedError: it needs GPUs, and the daemon has none to give, or its folder has no room.
@@ -99,8 +98,8 @@ class Launch:
         try:
             async with self._daemon.turn():
                 end = loop.time() + self._seconds
-                found = await asyncio.wait_for(self._launch_or_join(host, wish), self._seconds)
-            await asyncio.wait_for(self._wait(found["Id"], host, bounds), end - loop.time())
+                found = await asyncio.wait_for(self._launch_or_join(host, order), self._seconds)
+            await asyncio.wait_for(self._wait(found["Id"], host, order.bounds_of_jobs), end - loop.time())
         except asyncio.TimeoutError:
             raise await self._did_not_start(host, f"said nothing for {self._seconds:g} s") from None
         except DaemonError as problem:
@@ -111,26 +110,27 @@ class Launch:
             raise await self._did_not_start(host, f"could not be started ({problem})") from problem
         return handle_of(host, found["Id"], self._daemon, found["Config"].get("Labels"))
 
-    async def _launch_or_join(self, host: str, wish: dict[str, Any]) -> dict[str, Any]:
+    async def _launch_or_join(self, host: str, order: docker_plan.Order) -> dict[str, Any]:
         """Make what is not there, and start it; gives the container as the daemon shows one.
 
-        A network and who joins it are made side by side, as each takes a daemon long; Podman wants the network first.
+        A network is made while who joins it is made and started, as each takes a daemon long; Podman wants the network
+        first.
         """
         name = docker_plan.container_name(self._cluster, host)
         if self._daemon.kind.podman:
-            found = await self._create(name, docker_plan.joining(wish, await self.network()))
-        else:
-            found, network = await self._create_beside(name, wish)
-            if found["State"]["Status"] == "created" and network == docker_plan.BRIDGE:
-                found = await self._create_anew(name, found, docker_plan.joining(wish, network))
-        if found["State"]["Status"] == "created":
-            await self._start(found["Id"])
+            return await self._run(name, docker_plan.joining(order.container, await self.network()))
+        found, network = await self._run_beside(name, order.container)
+        if network == docker_plan.BRIDGE:
+            return await self._run_anew(name, found, docker_plan.joining(order.container, network))
+        if order.joins:
+            lock = docker_folders.joining_lock(self._folders, self._cluster, host)
+            await self._daemon.ask(lambda api: self._join_once(api, found["Id"], order.joins, lock), self._seconds)
         return found
 
-    async def _create_beside(self, name: str, wish: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    async def _run_beside(self, name: str, config: dict[str, Any]) -> tuple[dict[str, Any], str]:
         making = asyncio.ensure_future(self.network())
         try:
-            return await self._create(name, wish), await making
+            return await self._run(name, config), await making
         except DaemonError:
             # Nobody hears of an end while something is still made: whoever looks then is to find nothing.
             await asyncio.gather(making, return_exceptions=True)
@@ -138,12 +138,28 @@ class Launch:
         finally:
             making.cancel()
 
-    async def _create_anew(self, name: str, old: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
-        """Make a container that nobody started once more, as there is no network of its own for it."""
+    async def _run_anew(self, name: str, old: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+        """Make a container that has no job yet once more, as there is no network of its own for it."""
         if old["HostConfig"]["NetworkMode"] == docker_plan.BRIDGE:
             return old
         await self._daemon.ask(lambda api: remove(api, old["Id"]), self._seconds)
-        return await self._create(name, config)
+        return await self._run(name, config)
+
+    async def _run(self, name: str, config: dict[str, Any]) -> dict[str, Any]:
+        found = await self._create(name, config)
+        if found["State"]["Status"] == "created":
+            await self._start(found["Id"])
+        return found
+
+    def _join_once(self, api: Any, container: str, joins: dict[str, Any], lock: Path) -> None:
+        """Let a host join its network unless it has; somebody else may do the same at this moment."""
+        with file_lock.held(lock, lambda: bool(self._over())):
+            there = api.inspect_container(container)["NetworkSettings"]["Networks"] or {}
+            if joins["net_id"] in there:
+                return
+            if docker_plan.NONE in there:  # who is in that one can be in no other
+                api.disconnect_container_from_network(container, docker_plan.NONE)
+            api.connect_container_to_network(container, **joins)
 
     async def _create(self, name: str, config: dict[str, Any]) -> dict[str, Any]:
         """Make a container, or find the one that somebody else made; gives it as the daemon shows one."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from jupyter_smx.agent.place import ML, PORT
+from jupyter_smx.agent.place import INTERFACE, ML, PORT
 from jupyter_smx.agent.system.folder import CONFIGS
 from jupyter_smx.engines import docker_gpus, docker_isolation
 from jupyter_smx.engines.docker_kind import Kind
@@ -28,6 +28,8 @@ GIVEN = f"{ROOM}/given"
 ARCHIVE = "/run/smx.pyz"
 BRIDGE = "bridge"
 """What Docker calls both its usual network and the kind of all of them."""
+NONE = "none"
+"""What it calls the one in which a container reaches nobody."""
 _WITHOUT_MACHINE = {"com.docker.network.bridge.gateway_mode_ipv4": "isolated"}
 """Leaves the machine out of a network that has no way out."""
 _NAMES_OF_HOSTS_ONLY = {"Dns": ["127.0.0.1"], "DnsOptions": ["timeout:1", "attempts:2"]}
@@ -62,6 +64,16 @@ class Settings(Struct, frozen=True, kw_only=True):
     kind: Kind = Kind()
     visible_gpus: tuple[str, ...] = ()
     """What the controller's own GPUs are called, where it was given some of the machine's."""
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """What a daemon is asked for one host: its container, and what that gets while the agent in it comes up."""
+
+    container: dict[str, Any]
+    joins: dict[str, Any]
+    """The network of its cluster, and what the host is called there; empty where it has none, or is made in it."""
+    bounds_of_jobs: dict[str, int]
+    """Limits that it has before its first job; empty where it has them from the start, or cannot have them."""
 
 
 def owner(data_dir: str) -> str:
@@ -126,6 +138,26 @@ def joining(container: dict[str, Any], network: str) -> dict[str, Any]:
     return {**container, "HostConfig": config, "NetworkingConfig": {"EndpointsConfig": {}}, "Labels": told}
 
 
+def order(
+    request: ClusterRequest, plan: HostPlan, folder: HostFolder, archive: Path, python: str, settings: Settings
+) -> Order:
+    """Say what the daemon is asked for a host.
+
+    Docker takes a third longer to start a container in a network of its own than in none, and as long again to make
+    that network: what an agent needs no network for is done meanwhile.
+    """
+    return Order(
+        container=container(request, plan, folder, archive, python, settings),
+        joins={"net_id": network_name(request.cluster), "aliases": [plan.host]} if _joins(request, settings) else {},
+        bounds_of_jobs=_bounds_of_jobs(plan, settings),
+    )
+
+
+def _joins(request: ClusterRequest, settings: Settings) -> bool:
+    """Say whether hosts join their network when they run; Podman wants it before."""
+    return not (settings.kind.podman or _is_alone(request, settings))
+
+
 def container(
     request: ClusterRequest, plan: HostPlan, folder: HostFolder, archive: Path, python: str, settings: Settings
 ) -> dict[str, Any]:
@@ -159,7 +191,9 @@ def _identity(plan: HostPlan) -> dict[str, str]:
 
 
 def _endpoints(request: ClusterRequest, plan: HostPlan, settings: Settings) -> dict[str, Any]:
-    return {} if _is_alone(request, settings) else {network_name(request.cluster): {"Aliases": [plan.host]}}
+    if _is_alone(request, settings) or _joins(request, settings):
+        return {}
+    return {network_name(request.cluster): {"Aliases": [plan.host]}}
 
 
 def _host_config(
@@ -170,7 +204,7 @@ def _host_config(
         "Mounts": mounts(folder, archive),
         # A processing job's configuration has its variables, and with them its secrets.
         "Tmpfs": {f"{ML}/{name}": _IN_MEMORY for name in CONFIGS},
-        "NetworkMode": "none" if alone else network_name(request.cluster),
+        "NetworkMode": NONE if alone or _joins(request, settings) else network_name(request.cluster),
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
         "SecurityOpt": ["no-new-privileges"],
@@ -198,8 +232,8 @@ def _limits(plan: HostPlan, settings: Settings) -> dict[str, Any]:
     return {name: size for what, asked in wish.items() if settings.kind.limits(what) for name, size in asked.items()}
 
 
-def bounds_of_jobs(plan: HostPlan, settings: Settings) -> dict[str, int]:
-    """Give the limits that a host gets before its first job and after its agent has come up; none where it has them.
+def _bounds_of_jobs(plan: HostPlan, settings: Settings) -> dict[str, int]:
+    """Give the limit that would hold up an agent that comes up.
 
     An agent and its first zygote come up side by side. On one processor they would have used up their share of a
     period in its first half, and stand still in the other one.
@@ -242,4 +276,6 @@ def host_json(request: ClusterRequest, plan: HostPlan, settings: Settings) -> di
     alone = _is_alone(request, settings)
     # Each host has a network of its own, in which the hosts' names lead to them and all ports are free.
     addresses = {host.host: "127.0.0.1" if alone else host.host for host in request.hosts}
-    return told | {"contained": True, "addresses": addresses, "port": PORT, "courier": ""}
+    # An agent that is there before its network sees no interface yet.
+    interface = INTERFACE if _joins(request, settings) else ""
+    return told | {"contained": True, "addresses": addresses, "port": PORT, "courier": "", "interface": interface}

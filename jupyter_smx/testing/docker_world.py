@@ -211,6 +211,7 @@ class DockerHarness(Harness):
                 host: {
                     "name": one["Name"].lstrip("/"),
                     "container": _asked(one),
+                    "joins": _joins(one),
                     "bounds_of_jobs": _bounds(one["HostConfig"]),
                     "host.json": side_doors.read_json(self.cluster(cluster) / host / "host.json"),
                 }
@@ -281,6 +282,15 @@ def _parent(pid: int) -> int:
         return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
     except OSError:
         return 0
+
+
+def _joins(told: dict[str, Any]) -> dict[str, Any]:
+    """Read which network a container joined that was made in none."""
+    if told["HostConfig"]["NetworkMode"] != "none":
+        return {}
+    found = {name: one for name, one in told["NetworkSettings"]["Networks"].items() if name != "none"}
+    aliases = {name: [alias for alias in one["Aliases"] if alias != told["Id"][:12]] for name, one in found.items()}
+    return next(({"net_id": name, "aliases": aliases[name]} for name in found), {})
 
 
 def _bounds(told: dict[str, Any]) -> dict[str, int]:

@@ -67,6 +67,10 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
         return self._container(way, rest, query, body)
 
     def _network(self, way: str, name: str, body: dict[str, Any]) -> tuple[int, object]:
+        name, _, act = name.partition("/")
+        if act:
+            self._joined(act, name, body)
+            return 200, {}
         if way == "POST":
             self.networks[body["Name"]] = {**body, "Id": body["Name"]}
             return 201, {"Id": body["Name"]}
@@ -74,11 +78,23 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
             return (204, {}) if self.networks.pop(name, None) else (404, {"message": "no such network"})
         return 200, [*self.networks.values()]
 
+    def _joined(self, act: str, network: str, body: dict[str, Any]) -> None:
+        there = self.containers[body["Container"]]["networks"]
+        if act == "connect":
+            there[network] = body["EndpointConfig"]
+        else:
+            del there[network]
+
     def _container(self, way: str, rest: str, query: str, body: dict[str, Any]) -> tuple[int, object]:
         name, _, act = rest.partition("/")
         if rest == "create":
             made = unquote(query.partition("name=")[2])
-            self.containers[made] = {"config": body, "state": {"Status": "created"}, "said": ""}
+            self.containers[made] = {
+                "config": body,
+                "state": {"Status": "created"},
+                "said": "",
+                "networks": {body["HostConfig"]["NetworkMode"]: {}},
+            }
             return 201, {"Id": made}
         if rest == "json":
             return 200, [self._row(key) for key in self.containers]
@@ -97,9 +113,18 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
             return 200, one["said"].encode()
         elif what == "POST wait":
             return 200, {"StatusCode": one["state"].get("ExitCode", 0)}
+        elif what == "POST update":
+            return 200, {"Warnings": []}
         else:
             config = {"Tty": False, "Labels": one["config"]["Labels"]}
-            return 200, {"Id": name, "State": one["state"], "Config": config}
+            net, host_config = {"Networks": one["networks"]}, one["config"]["HostConfig"]
+            return 200, {
+                "Id": name,
+                "State": one["state"],
+                "Config": config,
+                "HostConfig": host_config,
+                "NetworkSettings": net,
+            }
         return 204, {}
 
     def _row(self, name: str) -> dict[str, Any]:

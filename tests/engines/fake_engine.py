@@ -28,7 +28,8 @@ def live(container: dict[str, Any]) -> None:
     elif (room(container) / "token").exists():
         answer(container)
     else:
-        (room(container) / "agent.json").write_text("{}")
+        for name in ("claim", "agent.json"):
+            (room(container) / name).write_text("{}")
 
 
 def engine_at(daemon: FakeDockerd, folder: Path, **traits: Any) -> DockerEngine:

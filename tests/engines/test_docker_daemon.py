@@ -17,6 +17,7 @@ import pytest
 from jupyter_smx.engines import request_check
 from jupyter_smx.engines.base import ClusterRequest, HostPlan
 from jupyter_smx.engines.cluster_folders import ClusterFolders
+from jupyter_smx.engines.docker_plan import Order
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
 from jupyter_smx.testing.eventually import eventually
@@ -31,6 +32,7 @@ MANY = 64
 SLOW = 0.1
 """Seconds; with fewer threads than questions the last answer takes several times that."""
 LIMIT = 0.3
+ORDER = Order(container={"Labels": {}, "HostConfig": {}}, joins={}, bounds_of_jobs={})
 
 
 class Daemons(socketserver.ThreadingUnixStreamServer):
@@ -202,7 +204,7 @@ async def test_starts_that_were_given_up_leave_room_for_other_questions_too(
         cluster="c", hosts=tuple(plans), instance_groups=(InstanceGroup(instance_count=24),), python=""
     )
     launch = Launch(daemon, ClusterFolders(tmp_path), request, None, LIMIT)
-    starting = [asyncio.create_task(launch.bring_up(plan, {"Labels": {}}, {})) for plan in plans]
+    starting = [asyncio.create_task(launch.bring_up(plan, ORDER)) for plan in plans]
     try:
         done, _ = await asyncio.wait(starting, timeout=8 * LIMIT)
         assert len(done) == 8
@@ -235,7 +237,7 @@ async def test_hosts_that_start_leave_room_for_other_questions(
         network = {"Name": f"n{n}", "Driver": "bridge", "Internal": False, "Options": {}, "Labels": {}}
         (tmp_path / "clusters" / request.cluster).mkdir(parents=True)
         launch = Launch(daemon, ClusterFolders(tmp_path), request, network, 10.0)
-        starting.append(asyncio.create_task(launch.bring_up(plan, {"Labels": {}}, {})))
+        starting.append(asyncio.create_task(launch.bring_up(plan, ORDER)))
     try:
         for _ in range(16):  # eight of them, and each asks for two things
             assert await asyncio.to_thread(begun.acquire, timeout=20)

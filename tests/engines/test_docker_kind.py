@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from jupyter_smx.agent.system import limits
 from jupyter_smx.engines import docker_kind, docker_plan
@@ -114,10 +115,13 @@ def settings_of(kind: Kind) -> Settings:
     return Settings(**whole, variables={}, kind=kind)  # type: ignore[arg-type] - of as many types
 
 
-def host_config(request: ClusterRequest, kind: Kind) -> dict[str, Any]:
+def order_of(request: ClusterRequest, kind: Kind) -> docker_plan.Order:
     folder, settings = HostFolder(Path("/home/me/clusters/c/algo-1")), settings_of(kind)
-    whole = docker_plan.container(request, request.hosts[0], folder, Path("/a.pyz"), "python3", settings)
-    found: dict[str, Any] = whole["HostConfig"]
+    return docker_plan.order(request, request.hosts[0], folder, Path("/a.pyz"), "python3", settings)
+
+
+def host_config(request: ClusterRequest, kind: Kind) -> dict[str, Any]:
+    found: dict[str, Any] = order_of(request, kind).container["HostConfig"]
     return found
 
 
@@ -128,7 +132,10 @@ def test_a_limit_that_cannot_be_set_is_not_asked_for_and_the_job_is_told(missing
     }
     kind, request = docker_kind.read(info), request_of(memory=1 << 30)
     config = host_config(request, kind)
-    assert bool(docker_plan.bounds_of_jobs(request.hosts[0], settings_of(kind))) == ("cpu" not in missing)
+    assert bool(order_of(request, kind).bounds_of_jobs) == ("cpu" not in missing)
+    podmans = order_of(request, replace(kind, podman=(4, 3)))
+    assert ("NanoCpus" in podmans.container["HostConfig"]) == ("cpu" not in missing)
+    assert podmans.bounds_of_jobs == {}
     assert ("Memory" in config) == ("MemorySwap" in config) == ("memory" not in missing)
     assert ("PidsLimit" in config) == ("pids" not in missing)
     told: Any = docker_plan.host_json(request, request.hosts[0], settings_of(kind))["limits"]

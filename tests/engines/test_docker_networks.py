@@ -66,8 +66,9 @@ async def test_a_cluster_has_a_network_of_its_own_and_gives_it_back(daemon: Fake
     assert [*daemon.networks] == ["jupyter-smx-c1"]
     assert len(handle.hosts) == 3
     assert sum(one.startswith("POST /networks/create") for one in daemon.asked) == 1
-    joined = {one["config"]["HostConfig"]["NetworkMode"] for one in daemon.containers.values()}
-    assert joined == {"jupyter-smx-c1"}
+    joined = [one["networks"] for one in daemon.containers.values()]
+    assert [[*one] for one in joined] == [["jupyter-smx-c1"]] * 3
+    assert sorted(one["jupyter-smx-c1"]["Aliases"] for one in joined) == [["algo-1"], ["algo-2"], ["algo-3"]]
     await engine.release(handle)
     assert (daemon.containers, daemon.networks) == ({}, {})
 

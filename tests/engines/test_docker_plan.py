@@ -15,7 +15,7 @@ from jupyter_smx.engines import docker_daemon, docker_plan
 from jupyter_smx.engines.base import ClusterRequest, HostPlan
 from jupyter_smx.engines.docker_daemon import address
 from jupyter_smx.engines.docker_kind import Kind
-from jupyter_smx.engines.docker_plan import Settings
+from jupyter_smx.engines.docker_plan import Order, Settings
 from jupyter_smx.engines.host_folder import HostFolder
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
@@ -36,8 +36,12 @@ def request_of(plans: list[HostPlan]) -> ClusterRequest:
 
 
 def asked(request: ClusterRequest, plan: HostPlan, settings: Settings = SETTINGS) -> dict[str, Any]:
+    return ordered(request, plan, settings).container
+
+
+def ordered(request: ClusterRequest, plan: HostPlan, settings: Settings = SETTINGS) -> Order:
     folder = HostFolder(Path(settings.data_dir, "clusters", request.cluster, plan.host))
-    return docker_plan.container(request, plan, folder, Path("/agent.pyz"), "python3", settings)
+    return docker_plan.order(request, plan, folder, Path("/agent.pyz"), "python3", settings)
 
 
 def plans(count: int = 1, **changes: Any) -> list[HostPlan]:
@@ -68,7 +72,7 @@ def test_every_container_is_closed_in(count: int, vcpus: int, gpus: int, memory:
         assert {"PortBindings", "Binds", "Devices", "CapAdd", "PidMode", "AutoRemove"}.isdisjoint(config)
         assert config["IpcMode"] == "private"
         assert config["NetworkMode"] != "host"
-        bounds = docker_plan.bounds_of_jobs(plan, settings)
+        bounds = ordered(request, plan, settings).bounds_of_jobs
         assert "NanoCpus" not in config
         assert bounds["cpu_quota"] == vcpus * bounds["cpu_period"]
         assert config.get("Memory", 0) == config.get("MemorySwap", 0) == memory
@@ -105,11 +109,16 @@ def test_every_cluster_has_a_network_of_its_own_but_one_host_that_may_reach_nobo
     assert closed is not None
     assert ("isolated" in closed["Options"].values()) is isolated
     for plan in request.hosts:
-        whole = asked(request, plan, settings)
-        assert whole["HostConfig"]["NetworkMode"] == network["Name"]
+        whole, joins = asked(request, plan, settings), ordered(request, plan, settings).joins
+        assert (whole["HostConfig"]["NetworkMode"], whole["NetworkingConfig"]) == ("none", {"EndpointsConfig": {}})
+        assert joins == {"net_id": network["Name"], "aliases": [plan.host]}
         # The daemon has a way out, and looks names up for its containers unless it is told another place.
         assert (whole["HostConfig"].get("Dns") == ["127.0.0.1"]) is isolated
-        assert whole["NetworkingConfig"]["EndpointsConfig"] == {network["Name"]: {"Aliases": [plan.host]}}
+        podmans = ordered(request, plan, replace(settings, kind=Kind(podman=(4, 3))))
+        assert podmans.joins == {}
+        assert podmans.container["HostConfig"]["NetworkMode"] == network["Name"]
+        there = podmans.container["NetworkingConfig"]["EndpointsConfig"]
+        assert there == {network["Name"]: {"Aliases": [plan.host]}}
         assert whole["Hostname"] == plan.host
         assert docker_plan.host_json(request, plan, settings)["addresses"] == {
             other.host: other.host for other in request.hosts

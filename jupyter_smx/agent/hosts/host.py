@@ -23,7 +23,7 @@ from jupyter_smx.agent.hosts.logwatch import LogWatch
 from jupyter_smx.agent.hosts.pause import Pause
 from jupyter_smx.agent.hosts.spool import Spool
 from jupyter_smx.agent.hosts.work import Ended
-from jupyter_smx.agent.place import ML, Place
+from jupyter_smx.agent.place import INTERFACE, ML, Place
 from jupyter_smx.agent.stores import fetch
 from jupyter_smx.agent.stores.store import Store
 from jupyter_smx.agent.system import clean, disk, environment, limits, machine, process, shortcut
@@ -321,7 +321,8 @@ def place_of(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isola
     """Give what script mode has to know of this host."""
     # The interface that carries the names of the hosts: what a server binds to must be where the others look for it.
     shared = config.addresses.get(config.host, hostconfig.LOOPBACK).startswith("127.")
-    interface = "lo" if shared or not os.path.exists("/sys/class/net/eth0") else "eth0"
+    there = config.interface or (INTERFACE if os.path.exists(f"/sys/class/net/{INTERFACE}") else "")
+    interface = "lo" if shared or not there else there
     return Place(
         host=config.host,
         hosts=config.hosts,

@@ -38,6 +38,8 @@ class HostConfig(NamedTuple):
     isolate: bool
     contained: bool
     """The host is a container: its ``/opt/ml``, ``/tmp`` and shared memory are its own already."""
+    interface: str
+    """Carries the names of the hosts as soon as there are jobs; "" for what is there when the agent starts."""
     grace: float
     preload_memory: int
     input_hash_limit: int
@@ -87,6 +89,7 @@ def parse(raw: Dict[str, Any]) -> HostConfig:
         start_method=method,
         isolate=bool(raw.get("isolate", True)),
         contained=bool(raw.get("contained", False)),
+        interface=str(raw.get("interface") or ""),
         grace=float(raw.get("grace", 120.0)),
         preload_memory=int(raw.get("preload_memory") or 0),
         input_hash_limit=int(raw.get("input_hash_limit", 1024)),

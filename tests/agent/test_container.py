@@ -72,6 +72,14 @@ def test_servers_bind_to_what_the_other_hosts_look_for(address: str) -> None:
     assert place.interface == ("lo" if address == "127.0.0.1" or not has_network else "eth0")
 
 
+def test_a_network_that_comes_after_the_agent_is_known_to_it() -> None:
+    place = place_of(config(addresses=NAMES, interface="net7"), HostFolder("/x"), Isolation("container", ""))
+    assert place.interface == "net7"
+    alone = {"algo-1": "127.0.0.1"}
+    place = place_of(config(addresses=alone, interface="net7"), HostFolder("/x"), Isolation("container", ""))
+    assert place.interface == "lo"
+
+
 def test_what_a_job_left_in_memory_is_gone_and_the_folders_stay(folder: HostFolder) -> None:
     places = [Path(path) for path in folder.apart]
     for place in places:

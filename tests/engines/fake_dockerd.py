@@ -89,6 +89,8 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
         name, _, act = rest.partition("/")
         if rest == "create":
             made = unquote(query.partition("name=")[2])
+            if made in self.containers:
+                return 409, {"message": f"Conflict. The container name {made} is already in use"}
             self.containers[made] = {
                 "config": body,
                 "state": {"Status": "created"},

@@ -56,6 +56,7 @@ print(json.dumps({
     "base": os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml"),
     "cpus": os.environ["SM_NUM_CPUS"],
     "bound": processors(),
+    "interface": os.environ["SM_NETWORK_INTERFACE_NAME"],
     "name": socket.gethostname(),
     "home": try_to(lambda: open(os.path.expanduser("~/y"), "w")),
 }))
@@ -152,6 +153,7 @@ async def test_a_job_is_closed_in_and_has_what_it_needs(harness: DockerHarness) 
     assert folders == {"/opt/ml", "/run/smx", "/tmp"} | in_memory  # noqa: S108 - the container's own
     assert (seen["tmp"], seen["home"], seen["base"]) == ("done", "done", "/opt/ml")
     assert (seen["shm"], seen["cpus"], seen["bound"], seen["name"]) == (256 << 20, "1", 1.0, "algo-1")
+    assert seen["interface"] == "eth0", "although its network came after its agent"
     assert greeting["isolation"]["mode"] == "container"
     assert greeting["limits"] == {"cpus": 1, "memory": 512 << 20}
 

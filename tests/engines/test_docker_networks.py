@@ -193,3 +193,65 @@ async def test_a_network_is_not_made_behind_a_release(
     assert "released meanwhile" in str(await launch)
     assert not [one for one in daemon.asked if one.startswith("POST /networks/create")]
     assert (daemon.containers, daemon.networks) == ({}, {})
+
+
+@pytest.mark.usefixtures("known")
+async def test_a_host_is_there_when_it_has_its_network_and_its_bounds(
+    daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job in it would find nobody else before, and take processors that it was not given."""
+    answer, hosts = daemon.answer, []
+
+    def look(what: str, body: dict[str, Any]) -> tuple[int, object]:
+        if what.endswith(("/connect", "/update")):
+            hosts.append(handle)
+        return answer(what, body)
+
+    monkeypatch.setattr(daemon, "answer", look)
+    handle = Handle(engine="docker", cluster="")
+    async for handle in engine_at(daemon, tmp_path).acquire(wanted()):  # noqa: B007 - looked at above
+        pass
+    assert [one.hosts for one in hosts] == [(), ()]
+    assert len(handle.hosts) == 1
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize(
+    "refused", ["POST /networks/jupyter-smx-c1/connect", "POST /containers/jupyter-smx-c1-algo-1/update"]
+)
+async def test_a_host_without_its_network_or_its_bounds_is_none(
+    daemon: FakeDockerd, tmp_path: Path, refused: str
+) -> None:
+    daemon.refuses[refused] = (500, "not today")
+    with pytest.raises(UnavailableError, match=r"could not be started \(not today\)"):
+        await up(engine_at(daemon, tmp_path), wanted())
+    assert (daemon.containers, daemon.networks) == ({}, {})
+
+
+@pytest.mark.usefixtures("known")
+async def test_a_launch_that_a_controller_did_not_end_is_ended_by_the_next_one(
+    daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it got as far as out of no network: that happens once."""
+    answer, reached, goes_on = daemon.answer, threading.Event(), threading.Event()
+
+    def stuck(what: str, body: dict[str, Any]) -> tuple[int, object]:
+        if what.endswith("/connect") and not reached.is_set():
+            reached.set()
+            goes_on.wait(30)
+        return answer(what, body)
+
+    monkeypatch.setattr(daemon, "answer", stuck)
+    first = asyncio.create_task(end_of(up(engine_at(daemon, tmp_path), wanted())))
+    await eventually(reached.is_set, "it is about to join its network")
+    second = asyncio.create_task(up(engine_at(daemon, tmp_path), wanted()))
+    await eventually(lambda: sum("/containers/create" in one for one in daemon.asked) > 1, "another one does the same")
+    goes_on.set()
+    handle = await second
+    assert await first is None
+    assert [[*one["networks"]] for one in daemon.containers.values()] == [["jupyter-smx-c1"]]
+    assert (
+        sum("disconnect" in one for one in daemon.asked) == sum(one.endswith("/connect") for one in daemon.asked) == 1
+    )
+    await engine_at(daemon, tmp_path).release(handle)
+    assert (daemon.containers, daemon.networks) == ({}, {})

@@ -9,6 +9,7 @@ from containers import CONFIG, WAIT, Containers, said
 from disks import Disk, mounted
 from world import PATIENCE, surround
 
+from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.testing import docker_fixtures, docker_images, dockerd
 from jupyter_smx.testing.docker_fixtures import Docker
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMPLETED, FAILED, STOPPED = SecondaryStatus.COMPLETED, SecondaryStatus.FAILED, SecondaryStatus.STOPPED
+MEET = """
+import json, os, socket
+print(len({socket.gethostbyname(name) for name in json.loads(os.environ["SM_HOSTS"])}))
+"""
 ROOM = 96
 """MiB of the disk on which the daemon has its images and containers, beyond what the images take."""
 
@@ -110,6 +115,8 @@ def test_pools_and_jobs_survive_a_restart_of_a_daemon_with_live_restore(
     try:
         facts = containers.client.doctor()["engines"]["docker"]
         assert facts["warm_pools_survive_a_restart_of_the_daemon"] is True
+        pair = {"keep_alive": 600, "instance_groups": (InstanceGroup(instance_count=2),)}
+        assert containers.submit(MEET, **pair).wait().state is COMPLETED
         warm = containers.submit(keep_alive=600)
         gate = containers.gate()
         job = containers.submit(gate=gate)
@@ -122,7 +129,10 @@ def test_pools_and_jobs_survive_a_restart_of_a_daemon_with_live_restore(
         again = containers.submit(keep_alive=600)
         assert (again.wait().state, again.log()) == (COMPLETED, "begun\ndone\n")
         assert again.job().cluster == warm.job().cluster
-        containers.client.release(again.job().cluster)
+        met = containers.submit(MEET, **pair)
+        assert (met.wait().why.start, met.log()) == ("warm", "begun\n2\ndone\n"), "their network has outlived it, too"
+        for job in (again, met):
+            containers.client.release(job.job().cluster)
         containers.nothing_is_left()
     finally:
         daemon.stop()

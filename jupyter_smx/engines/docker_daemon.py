@@ -12,6 +12,7 @@ import http.client
 import json
 import math
 import os
+import socket
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
@@ -50,6 +51,7 @@ _QUEUE_IS_FULL = (errno.EAGAIN, errno.ENOTCONN)
 """Whoever calls a daemon without waiting is told so, at once or with the first word, where many others wait already."""
 _NEXT_TRY = 0.02
 """Seconds until it is called again."""
+_PIECE = 1 << 16
 _STATUS_LINE = 2
 """Words that an answer begins with, at least: the protocol and a number."""
 _threads_of_turn: ContextVar[list[Future[Any]] | None] = ContextVar("threads_of_turn", default=None)
@@ -297,12 +299,12 @@ def remove(api: Any, container: str) -> None:
         api.remove_container(container, force=True, v=True)
 
 
-async def _get(socket: str, path: str) -> tuple[int, bytes]:
+async def _get(address: str, path: str) -> tuple[int, bytes]:
     """Ask in the oldest way, in which an answer is whole when the other side hangs up.
 
     :raises OSError, ValueError: nobody listens, or what came is no answer.
     """
-    while (said := await _heard(socket, path)) is None:  # noqa: ASYNC110 - nobody tells that there is room
+    while (said := await _heard(address, path)) is None:  # noqa: ASYNC110 - nobody tells that there is room
         await asyncio.sleep(_NEXT_TRY)
     head, end, body = said
     words = head.split(None, 2)
@@ -311,19 +313,24 @@ async def _get(socket: str, path: str) -> tuple[int, bytes]:
     return int(words[1]), body
 
 
-async def _heard(socket: str, path: str) -> tuple[bytes, bytes, bytes] | None:
-    """Give what was answered, parted behind its head; None where as many wait already as the system lets."""
+async def _heard(address: str, path: str) -> tuple[bytes, bytes, bytes] | None:
+    """Give what was answered, parted behind its head; None where as many wait already as the system lets.
+
+    Without asyncio's streams, which take a fifth of the time that a warm start spends with this.
+    """
+    loop, said = asyncio.get_running_loop(), bytearray()
     try:
-        reader, writer = await asyncio.open_unix_connection(socket)
-        try:
-            writer.write(f"GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
-            return (await reader.read()).partition(b"\r\n\r\n")
-        finally:
-            writer.close()
+        with socket.socket(socket.AF_UNIX) as line:
+            line.setblocking(False)
+            line.connect(address)  # a unix socket answers at once: yes, no, or its queue is full
+            await loop.sock_sendall(line, f"GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
+            while data := await loop.sock_recv(line, _PIECE):
+                said += data
     except OSError as problem:
         if problem.errno in _QUEUE_IS_FULL:
             return None
         raise
+    return bytes(said).partition(b"\r\n\r\n")
 
 
 def message_of(body: bytes) -> str:

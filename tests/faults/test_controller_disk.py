@@ -124,6 +124,8 @@ NOBODY = 65_534
 
 def refusal_of(data: Path, *, uid: int = 0) -> str:
     """Give what a controller says that cannot start in a folder, as the user with that number."""
+    # Nor the packages: what reading a command line imports when it first does is imported before.
+    app.ControllerApp().parse_command_line([])
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

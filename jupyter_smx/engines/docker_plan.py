@@ -154,8 +154,13 @@ def order(
 
 
 def _joins(request: ClusterRequest, settings: Settings) -> bool:
-    """Say whether hosts join their network when they run; Podman wants it before."""
-    return not (settings.kind.podman or _is_alone(request, settings))
+    """Say whether hosts join their network when they run."""
+    return not _is_alone(request, settings) and not settings.kind.podman
+
+
+def _is_made_in(request: ClusterRequest, settings: Settings) -> bool:
+    """Say whether hosts are made in their network, as Podman wants it."""
+    return not _is_alone(request, settings) and bool(settings.kind.podman)
 
 
 def container(
@@ -191,9 +196,7 @@ def _identity(plan: HostPlan) -> dict[str, str]:
 
 
 def _endpoints(request: ClusterRequest, plan: HostPlan, settings: Settings) -> dict[str, Any]:
-    if _is_alone(request, settings) or _joins(request, settings):
-        return {}
-    return {network_name(request.cluster): {"Aliases": [plan.host]}}
+    return {network_name(request.cluster): {"Aliases": [plan.host]}} if _is_made_in(request, settings) else {}
 
 
 def _host_config(
@@ -204,7 +207,7 @@ def _host_config(
         "Mounts": mounts(folder, archive),
         # A processing job's configuration has its variables, and with them its secrets.
         "Tmpfs": {f"{ML}/{name}": _IN_MEMORY for name in CONFIGS},
-        "NetworkMode": NONE if alone or _joins(request, settings) else network_name(request.cluster),
+        "NetworkMode": network_name(request.cluster) if _is_made_in(request, settings) else NONE,
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
         "SecurityOpt": ["no-new-privileges"],

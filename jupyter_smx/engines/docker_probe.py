@@ -108,7 +108,7 @@ def config(
 ) -> dict[str, Any]:
     """Give the request that makes such a container, closed in as a host is; ``words`` are what it runs."""
     found: dict[str, Any] = {
-        "NetworkMode": "none",
+        "NetworkMode": docker_plan.NONE,
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
         "SecurityOpt": ["no-new-privileges"],

@@ -288,9 +288,10 @@ def _joins(told: dict[str, Any]) -> dict[str, Any]:
     """Read which network a container joined that was made in none."""
     if told["HostConfig"]["NetworkMode"] != "none":
         return {}
-    found = {name: one for name, one in told["NetworkSettings"]["Networks"].items() if name != "none"}
-    aliases = {name: [alias for alias in one["Aliases"] if alias != told["Id"][:12]] for name, one in found.items()}
-    return next(({"net_id": name, "aliases": aliases[name]} for name in found), {})
+    for name, one in told["NetworkSettings"]["Networks"].items():
+        if name != "none":
+            return {"net_id": name, "aliases": [alias for alias in one["Aliases"] if alias != told["Id"][:12]]}
+    return {}
 
 
 def _bounds(told: dict[str, Any]) -> dict[str, int]:

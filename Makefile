@@ -10,7 +10,7 @@ BUNDLE := jupyter_smx/labextension/package.json
 CHROMIUM := $(or $(CHROMIUM_PATH),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 ALLOW_ROOT := $(shell [ "$$(id -u)" -eq 0 ] && echo --allow-root)
 
-.PHONY: help env build demo picture lab test test-py test-js test-ui programs packages chromium openmpi java docker.io podman rootless dockerd dockerd-stop image lint format types types-check docs bench wheel clean
+.PHONY: help env build demo picture lab test test-py test-js test-ui programs packages chromium openmpi java docker.io podman rootless gcc dockerd dockerd-stop image lint format types types-check docs bench wheel clean
 
 help: ## say what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -67,7 +67,7 @@ test-ui: build chromium ## run the tests in a real browser
 DEBIAN := test "$$(id -u)" -eq 0 && command -v apt-get >/dev/null && apt-get update -q && \
   RUNLEVEL=1 apt-get install -y -q --no-install-recommends
 
-programs: chromium openmpi java docker.io podman rootless ## install what the tests need of Debian; as root
+programs: chromium openmpi java docker.io podman rootless gcc ## install what the tests need of Debian; as root
 
 chromium:
 	@test -n "$(CHROMIUM)" || { $(DEBIAN) chromium; } || true
@@ -85,6 +85,10 @@ docker.io:
 	@command -v dockerd >/dev/null || $(VENV)/bin/python -m jupyter_smx.testing.dockerd find >/dev/null 2>&1 || \
 	  { $(DEBIAN) docker.io; } || true
 	@command -v docker-registry >/dev/null || { $(DEBIAN) docker-registry; } || true
+
+# What stands in for a driver of GPUs is compiled.
+gcc:
+	@command -v cc >/dev/null || { $(DEBIAN) gcc libc6-dev; } || true
 
 # Another daemon for the Docker engine.
 podman:

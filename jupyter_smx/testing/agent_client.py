@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jupyter_smx.agent import wire
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from typing_extensions import Self
@@ -146,15 +147,17 @@ class AgentClient:
             raise AgentError(str(frame.header.get("code")), str(frame.header.get("message")))
         return frame
 
-    async def event(self, kind: str, job: str = "") -> dict[str, Any]:
-        """Wait for an event of that kind, about that job when one is named; an earlier one counts.
+    async def event(
+        self, kind: str, job: str = "", fits: Callable[[dict[str, Any]], bool] = lambda _event: True
+    ) -> dict[str, Any]:
+        """Wait for an event of that kind that ``fits``, about that job when one is named; an earlier one counts.
 
         :raises ConnectionError: the agent hung up instead.
         """
 
         def found() -> dict[str, Any] | None:
-            fits = (one for one in self.events if one.get("event") == kind and job in ("", one.get("job")))
-            return next(fits, None)
+            of_kind = (one for one in self.events if one.get("event") == kind and job in ("", one.get("job")))
+            return next(filter(fits, of_kind), None)
 
         async with self._news:
             await asyncio.wait_for(self._news.wait_for(lambda: found() is not None or self.is_closed), _PATIENCE)

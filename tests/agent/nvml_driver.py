@@ -22,7 +22,10 @@ NOT_AVAILABLE = (1 << 64) - 1
 
 @dataclass
 class Card:
-    """A GPU, or a part of one; ``fails`` maps names of functions to what they return instead."""
+    """A GPU, or a part of one; ``fails`` maps names of functions to what they return instead.
+
+    As a whole it is ``busy`` (percent); of its memory its processes have ``used``, and the driver ``reserved``.
+    """
 
     uuid: str
     name: str = "NVIDIA H100 80GB HBM3"
@@ -32,6 +35,9 @@ class Card:
     samples: list[tuple[int, int, int]] = field(default_factory=list)
     parts: list[Card | None] = field(default_factory=list)
     fails: dict[str, int] = field(default_factory=dict)
+    busy: int = 0
+    used: int = 0
+    reserved: int = 0
 
 
 class Driver:
@@ -99,7 +105,15 @@ class Driver:
         return int(nvml.NVML_SUCCESS)
 
     def do_nvmlDeviceGetMemoryInfo(self, card: Card, memory: Any) -> int:
-        memory._obj.total = card.total
+        memory._obj.total, memory._obj.used = card.total, card.used + card.reserved
+        return int(nvml.NVML_SUCCESS)
+
+    def do_nvmlDeviceGetMemoryInfo_v2(self, card: Card, memory: Any) -> int:
+        memory._obj.total, memory._obj.used, memory._obj.reserved = card.total, card.used, card.reserved
+        return int(nvml.NVML_SUCCESS)
+
+    def do_nvmlDeviceGetUtilizationRates(self, card: Card, rates: Any) -> int:
+        rates._obj.gpu = card.busy
         return int(nvml.NVML_SUCCESS)
 
     def do_nvmlDeviceGetComputeRunningProcesses_v3(self, card: Card, count: Any, rows: Any) -> int:

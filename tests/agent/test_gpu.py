@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pynvml as nvml
@@ -23,7 +24,6 @@ from jupyter_smx.policy.usage import history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 US, PARENT = os.getpid(), os.getppid()
 
@@ -115,11 +115,43 @@ def test_a_gpu_that_is_lost_in_the_middle_is_not_asked_again(drive: Callable[...
     assert len(gpus.notes) == 1
 
 
-def test_numbers_of_another_namespace_are_not_mistaken_for_ours(drive: Callable[..., Driver]) -> None:
-    drive(Card("GPU-a", compute={2**22 + 7: 5 * MIB}, samples=[(2**22 + 7, 1, 80)]))
-    gpus = Gpus(nvml)
-    assert gpus.measure([US]) == [(None, None)]
-    assert "another namespace" in next(iter(gpus.notes))
+@pytest.mark.parametrize("numbers", [(), (2**22 + 7,), (US,)])
+def test_in_a_container_whole_gpus_are_measured_whatever_numbers_the_driver_tells(
+    drive: Callable[..., Driver], numbers: tuple[int, ...]
+) -> None:
+    """Drivers tell the machine's, none, or the container's own with no memory and with samples of the machine's."""
+    card = Card("GPU-a", compute=dict.fromkeys(numbers, 0), samples=[(2**22 + 7, 1, 13)])
+    card.busy, card.used, card.reserved = 37, 5 * MIB, 400 * MIB
+    drive(card, Card("GPU-b", busy=2))
+    gpus = Gpus(nvml, whole=True)
+    assert gpus.measure([US]) == [(37.0, 5 * MIB), (2.0, 0)]
+    assert ["whole GPUs" in note for note in gpus.notes] == [True]
+
+
+def test_of_whole_gpus_too_what_is_refused_is_absent(drive: Callable[..., Driver]) -> None:
+    older = {"nvmlDeviceGetMemoryInfo_v2": nvml.NVML_ERROR_FUNCTION_NOT_FOUND}
+    refused = {"nvmlDeviceGetUtilizationRates": nvml.NVML_ERROR_NOT_SUPPORTED}
+    lost = Card("GPU-c", used=MIB)
+    drive(Card("GPU-a", used=MIB, reserved=MIB, fails=older), Card("GPU-b", used=MIB, fails=refused), lost)
+    gpus = Gpus(nvml, whole=True)
+    lost.fails["nvmlDeviceGetUtilizationRates"] = nvml.NVML_ERROR_GPU_IS_LOST
+    assert gpus.measure([US]) == [(0.0, 2 * MIB), (None, MIB), (None, None)]
+    parts = [Card("MIG-1", total=10 * MIB, used=3 * MIB)]
+    drive(Card("GPU-a", parts=[*parts]))
+    assert Gpus(nvml, whole=True).measure([US]) == [(None, 3 * MIB)]
+
+
+def test_a_process_in_a_namespace_of_its_own_knows_it() -> None:
+    if os.geteuid():
+        pytest.skip("Only root may make a namespace here.")
+    look = "from jupyter_smx.agent.system import process; print(process.is_numbered_as_the_machine_is())"
+    before = ["unshare", "--pid", "--fork"]
+    told = [
+        subprocess.run([*words, sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout
+        for words in ([], before)
+    ]
+    outside = Path("/proc/self/ns/pid").readlink() == Path("pid:[4026531836]")
+    assert told == [f"{outside}\n", "False\n"]
 
 
 def test_a_gpu_that_fell_off_the_bus_hides_no_other(drive: Callable[..., Driver]) -> None:

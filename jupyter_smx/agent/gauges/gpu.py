@@ -1,7 +1,8 @@
 """NVIDIA's GPUs: what a job's own processes use of each, as the driver's library (NVML) tells it.
 
 ``pynvml`` (nvidia-ml-py) is one file of Python that travels with the agent; it is loaded where there is a driver only.
-What the driver does not tell is None, and a note says why, once.
+What the driver does not tell is None, and a note says why, once. In a container the driver counts processes as the
+machine does, or not at all (NVIDIA/nvidia-docker#1483), so what is measured there is each GPU as a whole.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
-import os
 from functools import lru_cache
-from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Tuple
 
 from jupyter_smx.agent.system import process
 
 _DRIVER = "libnvidia-ml.so.1"
 _ALL = 100.0
+_WHOLE = (
+    "gpu: in a container the driver does not tell whose processes are whose, so the figures are those of whole GPUs."
+)
 
 Figures = Tuple[Optional[float], Optional[int]]
 """Percent of a GPU, and bytes of its memory."""
@@ -35,11 +38,14 @@ class Device(NamedTuple):
 class Gpus:
     """The GPUs that this host sees; ``nvml`` is the module ``pynvml``.
 
+    What is measured of ``whole`` GPUs is what anybody uses of them: where a job has them for itself, that is the job.
+
     :raises Exception: of ``pynvml``, when the driver does not answer at all.
     """
 
-    def __init__(self, nvml: Any) -> None:
+    def __init__(self, nvml: Any, *, whole: bool = False) -> None:
         self._nvml = nvml
+        self._whole = whole
         self._refusals = (nvml.NVMLError, nvml.NVMLLibraryMismatchError)
         self._seen_at: Dict[str, int] = {}
         self._lost: Dict[str, None] = {}
@@ -50,6 +56,8 @@ class Gpus:
         for index in range(nvml.nvmlDeviceGetCount()):
             with contextlib.suppress(*self._refusals):  # a GPU that is lost is not there
                 self._find(nvml.nvmlDeviceGetHandleByIndex(index))
+        if whole and self.devices:
+            self._note(_WHOLE)
 
     def _find(self, handle: Any) -> None:
         parts = []
@@ -59,7 +67,7 @@ class Gpus:
                     parts.append(self._nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
             self._note("gpu: of a part of a GPU (MIG) the driver tells the memory of a process, and no utilisation.")
         for one in parts or [handle]:
-            room = self._ask(self._nvml.nvmlDeviceGetMemoryInfo, one)
+            room = self._room(one)
             name = _text(self._ask(self._nvml.nvmlDeviceGetName, one) or "")
             whole = None if room is None else int(room.total)
             self.devices.append(Device(_text(self._nvml.nvmlDeviceGetUUID(one)), name, whole, one, bool(parts)))
@@ -69,12 +77,16 @@ class Gpus:
         return [{"id": one.id, "name": one.name, "memory": one.memory} for one in self.devices]
 
     def measure(self, pids: Collection[int]) -> List[Figures]:
-        """Give for each GPU what these processes use of it."""
+        """Give for each GPU what these processes use of it; of whole ones, what all do."""
         return [(None, None) if one.id in self._lost else self._of(one, pids) for one in self.devices]
 
     def _of(self, device: Device, pids: Collection[int]) -> Figures:
+        if self._whole:
+            rates = None if device.is_part else self._told(device, self._nvml.nvmlDeviceGetUtilizationRates)
+            room = None if device.id in self._lost else self._room(device.handle)
+            return (None if rates is None else float(rates.gpu)), (None if room is None else int(room.used))
         running = self._running(device)
-        if running is None or not self._are_ours(running):
+        if running is None:
             return None, None
         used = [one.usedGpuMemory for one in running if one.pid in pids]
         memory = None if None in used else sum(used)
@@ -90,13 +102,6 @@ class Gpus:
                 return None
             found.update((one.pid, one) for one in answer or [])
         return list(found.values())
-
-    def _are_ours(self, running: Sequence[Any]) -> bool:
-        """Say whether the driver counts processes as this host does; in a container it may tell the numbers outside."""
-        if running and not any(os.path.exists(f"/proc/{one.pid}") for one in running):
-            self._note("gpu: the driver tells process numbers of another namespace, so none of them is known here.")
-            return False
-        return True
 
     def _percent(self, device: Device, pids: Collection[int]) -> Optional[float]:
         since = self._seen_at.get(device.id, 0)
@@ -132,12 +137,17 @@ class Gpus:
             self._lost[device.id] = None
         self._note(f"gpu: {device.name or device.id} does not tell what processes use ({error}).")
 
-    def _ask(self, ask: Callable[[Any], Any], handle: Any) -> Any:
+    def _ask(self, ask: Callable[..., Any], *words: Any) -> Any:
         """Ask what not every GPU can tell."""
         try:
-            return ask(handle)
+            return ask(*words)
         except self._refusals:
             return None
+
+    def _room(self, handle: Any) -> Any:
+        """Ask for its memory; what the driver keeps for itself is in use by the first version's answer only."""
+        ask = self._nvml.nvmlDeviceGetMemoryInfo
+        return self._ask(ask, handle, self._nvml.nvmlMemory_v2) or self._ask(ask, handle)
 
     def _note(self, sentence: str) -> None:
         self.notes.setdefault(sentence)
@@ -169,7 +179,7 @@ def find() -> Optional[Gpus]:
     except (OSError, ImportError):
         return None
     try:
-        found = Gpus(nvml)
+        found = Gpus(nvml, whole=not process.is_numbered_as_the_machine_is())
     except (nvml.NVMLError, nvml.NVMLLibraryMismatchError):
         return None
     return found if found.devices else None

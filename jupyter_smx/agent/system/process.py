@@ -20,6 +20,8 @@ _TICKS = float(os.sysconf("SC_CLK_TCK"))
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
+_FIRST_NAMESPACE = "pid:[4026531836]"
+"""The one that the kernel began with: PROC_PID_INIT_INO of Linux's ``include/linux/proc_ns.h``, the same everywhere."""
 
 
 @lru_cache(maxsize=None)
@@ -52,6 +54,14 @@ def become_subreaper() -> bool:
 def die_with_parent() -> None:
     """Get SIGKILL when the parent ends (Linux; elsewhere nothing happens)."""
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def is_numbered_as_the_machine_is() -> bool:
+    """Say whether processes have the numbers here that the machine's drivers know them by; in a container, no."""
+    try:
+        return os.readlink("/proc/self/ns/pid") == _FIRST_NAMESPACE
+    except OSError:  # no Linux, or no namespaces
+        return True
 
 
 def set_oom_score(score: int) -> None:

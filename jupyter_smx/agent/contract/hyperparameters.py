@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Tuple
 
 # Names that sagemaker-training keeps for itself; user hyperparameters never have them.
 _PRIVATE = ("_tuning_objective_metric", "default_user_module_name")
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 class HyperparameterError(Exception):
@@ -15,7 +16,7 @@ class HyperparameterError(Exception):
 
 def compact(value: Any) -> str:
     """Write JSON as sagemaker-training does: sorted keys, no spaces, ASCII."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return _ENCODER.encode(value)  # json.dumps would make one each time, and a warm start writes thirty values
 
 
 def decode(text: str) -> Any:

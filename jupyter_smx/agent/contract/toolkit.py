@@ -63,9 +63,8 @@ def master(groups: List[str], place: Place) -> str:
     return (leading_hosts(groups, place) or sorted(place.hosts))[0]
 
 
-def _facts(spec: Dict[str, Any], place: Place) -> Dict[str, Any]:
+def _facts(spec: Dict[str, Any], place: Place, own: Dict[str, Any], framework: Dict[str, Any]) -> Dict[str, Any]:
     """Collect what SM_TRAINING_ENV holds; most variables are one entry of it."""
-    own, framework = split(configfiles.hyperparameters(spec, place))
     rest = {name: value for name, value in framework.items() if name not in _TAKEN}
     chosen = distribution_groups(rest, place)
     first = master(chosen, place)
@@ -145,8 +144,8 @@ _DIRECT = (
 
 def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
     """Give every variable that the toolkit sets, in its order: where two have one name the later wins."""
-    facts = _facts(spec, place)
-    own = facts["hyperparameters"]
+    own, framework = split(configfiles.hyperparameters(spec, place))
+    facts = _facts(spec, place, own, framework)
     found = {"SM_" + name.upper(): variable(facts[name]) for name in _DIRECT}
     found["SM_CHANNELS"] = variable(sorted(facts["channel_input_dirs"]))
     found["SM_HPS"] = variable(own)
@@ -159,7 +158,6 @@ def variables(spec: Dict[str, Any], place: Place) -> Dict[str, str]:
         found["SM_CHANNEL_" + name.upper()] = folder
     for name, value in own.items():
         found["SM_HP_" + name.upper()] = variable(value)
-    _own, framework = split(configfiles.hyperparameters(spec, place))
     found["CURRENT_HOST"] = place.host
     found["SAGEMAKER_JOB_NAME"] = variable(framework["sagemaker_job_name"])
     found["SAGEMAKER_REGION"] = variable(framework["sagemaker_region"] or "")

@@ -16,8 +16,17 @@ def split(line: str) -> list[str]:
 
     A backslash escapes only blanks, quotes, braces and itself, so that Windows paths need no doubling.
 
-    :raises ValidationError: a quote or a brace that is never closed.
+    :raises ValidationError: a quote or a brace that is never closed, or a noncharacter that marks braces here.
     """
+    for mark in (OPEN, CLOSE):
+        if mark in line:
+            raise ValidationError(
+                f"The line has U+{ord(mark):04X}, which is no character.",
+                field="line",
+                value=mark,
+                rule="Unicode keeps it for use inside of programs, and here it stands for a brace.",
+                cure="Take it out; from Python, values may have it.",
+            )
     return _Splitter(line).words()
 
 

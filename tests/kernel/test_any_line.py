@@ -109,7 +109,9 @@ def test_any_cell_under_any_line_is_a_wish_or_a_sentence(line: str, cell: str) -
         assert refusal.field  # noqa: PT017
 
 
-SAFE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="{}\\\0"), min_size=1, max_size=20)
+SAFE = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="{}\\\0\ufdd0\ufdd1"), min_size=1, max_size=20
+)
 
 
 @settings(derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
@@ -118,6 +120,13 @@ def test_a_quoted_value_comes_back_as_it_was(parameters: dict[str, str]) -> None
     line = " ".join(f"--hp {shlex.quote(f'{name}={value}')}" for name, value in parameters.items())
     spec = read("train", line)
     assert spec.hyperparameters == parameters
+
+
+@pytest.mark.parametrize("line", ["--hp a=\ufdd0", "--hp 'a=\ufdd1'", "\ufdd0n\ufdd1"])
+def test_what_marks_a_brace_is_refused_and_does_not_become_one(line: str) -> None:
+    with pytest.raises(ValidationError, match=r"U\+FDD[01], which is no character") as told:
+        read("train", line)
+    assert told.value.field == "line"
 
 
 @pytest.mark.parametrize("option", TABLE, ids=lambda option: option.spellings[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -223,6 +224,24 @@ def test_a_look_that_was_slow_is_followed_by_a_long_pause(
         pytest.approx(10.0),
         sampler.EVERY,
     ]
+
+
+def test_no_pause_follows_the_time_that_finding_the_driver_takes(
+    of_us: sampler.Sampler, loop: Paused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent = [0.0]
+
+    @functools.cache
+    def find() -> None:
+        spent[0] += 0.05
+
+    monkeypatch.setattr(sampler.time, "thread_time", lambda: spent[0])
+    monkeypatch.setattr(sampler.gpu, "find", find)
+    of_us.start(os.getpid())
+    for _ in range(2):
+        loop.asked[-1][1]()
+    assert spent == [0.05]
+    assert loop.asked[-1][0] == sampler.EVERY
 
 
 def test_a_long_job_keeps_fewer_lines_and_all_of_its_counters(

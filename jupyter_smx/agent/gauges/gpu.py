@@ -69,8 +69,8 @@ class Gpus:
         for one in parts or [handle]:
             room = self._room(one)
             name = _text(self._ask(self._nvml.nvmlDeviceGetName, one) or "")
-            whole = None if room is None else int(room.total)
-            self.devices.append(Device(_text(self._nvml.nvmlDeviceGetUUID(one)), name, whole, one, bool(parts)))
+            memory = None if room is None else int(room.total)
+            self.devices.append(Device(_text(self._nvml.nvmlDeviceGetUUID(one)), name, memory, one, bool(parts)))
 
     def describe(self) -> List[Dict[str, Any]]:
         """Give what the file of samples says of each."""

@@ -106,6 +106,7 @@ class Sampler:
             self._append(json.dumps({"note": mine.note()}))
 
     def _again(self) -> None:
+        gpu.find()  # once for all jobs of this host, so it is no cost of a look, after which a pause would follow
         began = time.thread_time()
         self._sample()
         self._timer = self._loop.later(max(EVERY, COST * (time.thread_time() - began)), self._again)

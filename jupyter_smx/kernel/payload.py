@@ -75,7 +75,9 @@ def pack(chosen: Mapping[str, Any], folder: Path, where: str = SEND) -> Payload:
     """
     import cloudpickle  # noqa: PLC0415 - 20 ms that only --send pays
 
-    packed = {name: _dump(where, name, value, cloudpickle.dumps) for name, value in chosen.items()}
+    from jupyter_smx.kernel import pickler  # noqa: PLC0415 - with it
+
+    packed = {name: _dump(where, name, value, pickler.dumps) for name, value in chosen.items()}
     path, digest = keep(folder, ".pkl", lambda tee: variables.write(tee, packed))
     return Payload(
         path=str(path),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import psutil
 
 from bench.place import client, notebook, percentile, release_all
-from bench.warm import HOPS, measure, run_one, spans
+from bench.warm import HOPS, as_many, measure, run_one, spans
 from jupyter_smx.testing import docker_images, dockerd
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 IMAGE = docker_images.PYTHON.name
 PLACES = {"local": "--engine local", "docker": f"--engine docker --image {IMAGE}"}
-LOADS = (("pauses of 150 ms", 0.15), ("back to back", 0.0))
+LOADS = (("pauses of 2 s", 2.0), ("pauses of 150 ms", 0.15), ("back to back", 0.0))
 JOBS = 300
 """One after another through one container."""
 SETTLED = 20
@@ -77,7 +77,7 @@ def _warm(shell: Any, label: str, pause: float, options: argparse.Namespace) -> 
     rounds: dict[str, list[list[dict[str, float]]]] = {name: [] for name in PLACES}
     for _ in range(options.rounds):
         for name, where in PLACES.items():
-            rounds[name].append(measure(shell, (), options.jobs, pause, where))
+            rounds[name].append(measure(shell, (), as_many(options.jobs, pause), pause, where))
     middles = {}
     print(label)
     for name, found in rounds.items():

@@ -41,8 +41,15 @@ PRELOADS = {
     "sklearn": ("numpy", "sklearn.ensemble"),
     "torch": ("torch",),
 }
-LOADS = (("pauses of 150 ms", 0.15, False), ("back to back", 0.0, False), ("one core busy", 0.05, True))
+LOADS = (
+    ("pauses of 2 s", 2.0, False),
+    ("pauses of 150 ms", 0.15, False),
+    ("back to back", 0.0, False),
+    ("one core busy", 0.05, True),
+)
 """What goes on beside: seconds between two jobs, and whether a neighbour spins."""
+PATIENCE = 40.0
+"""Seconds that the pauses of one round may take; of long ones there are fewer."""
 
 
 def installed(options: argparse.Namespace) -> Iterator[str]:
@@ -88,6 +95,11 @@ def measure(shell: Any, modules: tuple[str, ...], count: int, pause: float, wher
     return rows
 
 
+def as_many(jobs: int, pause: float) -> int:
+    """Say how many of so many jobs there is time for with a pause in seconds before each of them."""
+    return min(jobs, int(PATIENCE / pause)) if pause else jobs
+
+
 def spans(rows: list[dict[str, float]], start: str, end: str) -> list[float]:
     """Milliseconds between two moments of every job."""
     return [(row[end] - row[start]) * 1000 for row in rows]
@@ -131,7 +143,7 @@ def _one_set(shell: Any, name: str, options: argparse.Namespace) -> None:
     for label, pause, spin in LOADS:
         spinner = busy_core() if spin else None
         try:
-            rounds = [measure(shell, modules, options.jobs, pause) for _ in range(options.rounds)]
+            rounds = [measure(shell, modules, as_many(options.jobs, pause), pause) for _ in range(options.rounds)]
         finally:
             if spinner is not None:
                 spinner.kill()

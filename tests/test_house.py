@@ -34,6 +34,7 @@ BORDERS = {
     "jupyter_smx/agent/birth/trial.py": "importing runs code of any library",
     "jupyter_smx/controller/agent_stream.py": "one bad event must not deafen the stream",
     "jupyter_smx/controller/app.py": "the administrator's configuration file is code",
+    "jupyter_smx/controller/housekeeping.py": "a chore that nobody waits for, which is done again in its turn",
     "jupyter_smx/controller/progress.py": "a log may say anything, and no verdict may hang on what reads it",
     "jupyter_smx/controller/service.py": "one bad record must not end all others' jobs",
     "jupyter_smx/controller/unforeseen.py": "an engine or the system may raise anything, and no job may wait for ever",

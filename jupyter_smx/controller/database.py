@@ -30,6 +30,8 @@ MOUNTS = Path("/proc/self/mounts")
 CURE = "Set JUPYTER_SMX_DATA_DIR to a folder on a disk of this machine."
 NEW_FILE_ONLY_OWNER = 0o600
 BUSY_SECONDS = 5.0
+_LOG_KEPT = 1 << 20
+"""Bytes of the write-ahead log that stay on the disk for the next writes when it begins anew."""
 _CORRUPT, _NO_DATABASE = 11, 26
 """SQLite's codes; Python tells them from 3.11 on."""
 
@@ -60,6 +62,22 @@ def connect(path: Path, mounts: Path = MOUNTS) -> Connection:
     except BaseException:
         raw.close()
         raise
+
+
+def beside(path: Path) -> sqlite3.Connection:
+    """Open records that are there once more, for a thread that moves their write-ahead log.
+
+    :raises sqlite3.Error: they are away.
+    """
+    raw = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=BUSY_SECONDS)
+    try:
+        raw.execute("PRAGMA synchronous=NORMAL")
+        raw.execute("PRAGMA wal_autocheckpoint=0")
+        raw.execute(f"PRAGMA journal_size_limit={_LOG_KEPT}")
+    except BaseException:
+        raw.close()
+        raise
+    return raw
 
 
 def unwritable(path: Path, error: BaseException) -> RecordsError:
@@ -143,7 +161,7 @@ def _open(path: Path) -> sqlite3.Connection:
     try:
         raw.execute("PRAGMA journal_mode=WAL")
         raw.execute("PRAGMA synchronous=NORMAL")
-        # A checkpoint syncs the disk; it waits for an idle moment (Store.checkpoint).
+        # A checkpoint waits for the disk, and whoever writes must not (Store.checkpoint).
         raw.execute("PRAGMA wal_autocheckpoint=0")
     except BaseException:
         raw.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import math
 import os
 import secrets
 import time
@@ -23,11 +22,12 @@ from jupyter_smx.controller.environment_child import Installer
 from jupyter_smx.controller.environments import Environments
 from jupyter_smx.controller.fencing import FencedError
 from jupyter_smx.controller.finish import Finisher
+from jupyter_smx.controller.housekeeping import Housekeeping
 from jupyter_smx.controller.log_pump import LogPump
 from jupyter_smx.controller.progress import Meter
-from jupyter_smx.controller.prune import KEEPING, Keeping, prune_hosts, prune_log
+from jupyter_smx.controller.prune import KEEPING
 from jupyter_smx.controller.reconcile import Reconciler
-from jupyter_smx.controller.staging import Staging, delete_unused_payloads
+from jupyter_smx.controller.staging import Staging
 from jupyter_smx.controller.usage import UsageBooks
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.release import installed
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.controller.identity import Door
+    from jupyter_smx.controller.prune import Keeping
     from jupyter_smx.controller.store import Store
     from jupyter_smx.engines.base import Engine
     from jupyter_smx.model.job import Job
@@ -46,13 +47,6 @@ _log = logging.getLogger(__name__)
 
 TICK = 1.0
 """Seconds between two looks at everything; news is acted upon at once, this finds what no news tells."""
-MANY_WRITES = 1_000
-"""Transactions after which the write-ahead log is emptied although more are coming."""
-CLEAN_FIRST = 60.0
-"""Seconds from the start until what can be thrown away is looked for; who starts a controller waits for a job."""
-CLEAN_EVERY = 3_600.0
-"""Seconds between two such looks."""
-EVENTS_KEPT = 20_000
 IDLE_CONNECTION = 5.0
 """Seconds; longer ones would count as guests."""
 MEETING = 0.5
@@ -65,9 +59,6 @@ LAST_GUESTS = 0.05
 
 class Service:
     """A controller that can be served."""
-
-    _clean_at = math.inf
-    _cleaning: asyncio.Task[None] | None = None
 
     def __init__(
         self,
@@ -84,11 +75,9 @@ class Service:
         self.store = store
         self._data_dir = data_dir
         self._idle_exit = idle_exit
-        self._keeping = keeping
-        self._clock = time.time
-        self._writes_seen = self._writes_tidied = 0
         self._log_bells = Bells()
         self.books = Books(store, limits, time.time, Bell())
+        self._housekeeping = Housekeeping(self.books, data_dir, keeping, time.time)
         self._agents = Agents(self._event, self._stream_closed)
         jobs_folder = data_dir / "jobs"
         self._meter = Meter(jobs_folder, self.books, partial(_is_bounded, engine_of), self._lost_to_another)
@@ -137,20 +126,20 @@ class Service:
         await self._look_around()
         door.open()
         _log.info("Controller %d (epoch %d) serves %s", os.getpid(), self.store.epoch, door.path)
-        self._clean_at = self.books.steady() + CLEAN_FIRST
-        housekeeping = asyncio.create_task(self._keep_house(door), name="housekeeping")
+        self._housekeeping.begin()
+        watch = asyncio.create_task(self._keep_watch(door), name="watch")
         # What is loaded now stays; the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
         ends = [
-            housekeeping,
+            watch,
             asyncio.create_task(stop.wait(), name="stop"),
             asyncio.create_task(self.reconciler.ended.wait(), name="fenced"),
         ]
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            if housekeeping.done():
-                housekeeping.result()
+            if watch.done():
+                watch.result()
         finally:
             for task in ends:
                 task.cancel()
@@ -176,9 +165,7 @@ class Service:
         self.reconciler.close()
         await self.reconciler.preparation.settle()
         await self._pump.close()
-        if self._cleaning is not None:
-            self._cleaning.cancel()
-            await asyncio.gather(self._cleaning, return_exceptions=True)
+        await self._housekeeping.close()
         await self._usage.close()
         await self._meter.close()
         await self._agents.close_all()
@@ -186,7 +173,7 @@ class Service:
         self.store.close()
         _log.info("Controller %d ends; jobs and hosts live on.", os.getpid())
 
-    async def _keep_house(self, door: Door) -> None:
+    async def _keep_watch(self, door: Door) -> None:
         steady = self.books.steady
         idle_since = steady()
         while True:
@@ -195,8 +182,7 @@ class Service:
                 self.store.check_owner()
                 self.reconciler.tick()
                 self._meter.tick()
-                self._tidy()
-                self._clean_in_turn()
+                self._housekeeping.look()
             except FencedError:
                 self.reconciler.fenced()
                 return
@@ -224,37 +210,6 @@ class Service:
             return True
         door.open()
         return False
-
-    def _tidy(self) -> None:
-        # A checkpoint waits for the disk, so it waits itself for a second in which nothing was written.
-        quiet, self._writes_seen = self.store.writes == self._writes_seen, self.store.writes
-        untidy = self.store.writes - self._writes_tidied
-        if untidy > MANY_WRITES or (untidy and quiet):
-            self.store.prune_events(EVENTS_KEPT)
-            self.store.checkpoint()
-            self._writes_seen = self._writes_tidied = self.store.writes
-
-    def _clean_in_turn(self) -> None:
-        """Begin to throw away what is not needed, beside everything else: a disk may take minutes for many files."""
-        now = self.books.steady()
-        if now >= self._clean_at and (self._cleaning is None or self._cleaning.done()):
-            self._clean_at = now + CLEAN_EVERY
-            self._cleaning = asyncio.create_task(self._clean(self._clock()), name="cleaning")
-
-    async def _clean(self, now: float) -> None:
-        try:
-            await self._throw_away(now)
-        except Exception:  # noqa: BLE001 - the border of a task that nobody waits for; it is tried again in an hour
-            _log.exception("What is not needed any more could not be thrown away")
-
-    async def _throw_away(self, now: float) -> None:
-        needed = [path for job in self.books.jobs.values() for path in job.spec.payloads()]
-        await asyncio.to_thread(delete_unused_payloads, self._data_dir / "payloads", needed, now)
-        in_use = {*self.books.clusters, *(job.cluster for job in self.books.jobs.values())}
-        old = now - self._keeping.ended_hosts
-        for cluster in await asyncio.to_thread(prune_hosts, self._data_dir / "clusters", in_use, old):
-            _log.info("The folder of the hosts of cluster %s is deleted.", cluster)
-        await asyncio.to_thread(prune_log, self._data_dir / "controller.log", self._keeping.log)
 
     def _keep_papers(self, job: Job) -> None:
         # The records have it all; the files are for people, and no job waits for the folders that they lie in.

@@ -7,7 +7,7 @@ event loop: a commit costs a tenth of a millisecond, the way through a thread th
 from __future__ import annotations
 
 import sqlite3
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
@@ -16,7 +16,7 @@ import msgspec
 from jupyter_smx.controller import tables
 from jupyter_smx.controller.arrays_store import ArrayRecords
 from jupyter_smx.controller.clock import Apart
-from jupyter_smx.controller.database import connect, readable, unreadable, unwritable
+from jupyter_smx.controller.database import beside, connect, readable, unreadable, unwritable
 from jupyter_smx.controller.fencing import FencedError, StaleError
 from jupyter_smx.model.cluster import Cluster
 from jupyter_smx.model.errors import ResourceInUseError, ResourceNotFoundError, nearest
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _Params = ParamSpec("_Params")
 _Found = TypeVar("_Found")
+_NUMBERS = 1 << 31
+"""As many has SQLite for a version of the user's."""
 _FOUND_BY = "A job is found by its name or its id, or by how one of them begins."
 
 _encode = msgspec.json.Encoder().encode
@@ -153,15 +155,23 @@ class Store:
         """
         self._check_owner()
 
-    def checkpoint(self) -> None:
-        """Move the write-ahead log into the file; it waits for the disk, so call it when nobody waits.
+    def checkpoint(self) -> bool:
+        """Move the write-ahead log into the file and begin it anew; False where not all of it could be moved now.
+
+        It waits for the disk: call it in a thread. It has a connection of its own, beside which others read and write.
 
         :raises RecordsError: the disk refuses.
         """
         try:
-            self._raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            with closing(beside(self.path)) as raw:
+                _busy, pages, moved = raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                # The first write into a log that is begun anew waits for the disk: it shall be none of a job's. SQLite
+                # writes only what is not there already, and nobody reads this number.
+                (number,) = raw.execute("PRAGMA user_version").fetchone()
+                raw.execute(f"PRAGMA user_version = {(number + 1) % _NUMBERS}")
         except sqlite3.Error as error:
             raise unwritable(self.path, error) from error
+        return bool(pages == moved)
 
     # Reading
 

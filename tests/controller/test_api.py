@@ -239,13 +239,6 @@ async def test_a_controller_that_was_replaced_says_so_and_ends(tmp_path: Path) -
     newer.close()
 
 
-async def test_the_write_ahead_log_is_emptied_when_nobody_writes(world: World) -> None:
-    world.books.save(jobs=[finished(n) for n in range(50)])
-    log = world.folder / "smx.sqlite-wal"
-    assert log.stat().st_size > 0
-    await eventually(lambda: log.stat().st_size == 0)
-
-
 async def test_one_bad_look_does_not_end_the_controller(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

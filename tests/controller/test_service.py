@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest_asyncio
+from records import finished
 from serving import World
 
-from jupyter_smx.controller import service
+from jupyter_smx.controller import housekeeping, service
+from jupyter_smx.controller.fencing import RecordsError
 from jupyter_smx.controller.identity import Door
 from jupyter_smx.testing.eventually import eventually
 
@@ -51,7 +55,7 @@ async def test_a_first_look_that_fails_as_nobody_foresaw_keeps_nobody_out(
 
 
 class SlowDisk:
-    """Takes as long as it is told to throw folders of hosts away."""
+    """Takes as long as it is told for what a controller asks of it: throwing folders away, moving a log."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.asked = 0
@@ -59,11 +63,18 @@ class SlowDisk:
         self._error = error
 
     def prune_hosts(self, _folder: Path, _in_use: Collection[str], _before: float) -> list[str]:
+        self._take_long()
+        return []
+
+    def checkpoint(self) -> bool:
+        self._take_long()
+        return True
+
+    def _take_long(self) -> None:
         self.asked += 1
         self.go_on.wait(30)
         if self._error is not None:
             raise self._error
-        return []
 
 
 def looks_at_jobs(world: World, monkeypatch: pytest.MonkeyPatch) -> list[None]:
@@ -84,9 +95,9 @@ async def test_nobody_waits_while_old_folders_are_thrown_away_and_it_is_done_onc
     unserved: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = SlowDisk()
-    monkeypatch.setattr(service, "prune_hosts", disk.prune_hosts)
-    monkeypatch.setattr(service, "CLEAN_FIRST", 0.0)
-    monkeypatch.setattr(service, "CLEAN_EVERY", 0.0)
+    monkeypatch.setattr(housekeeping, "prune_hosts", disk.prune_hosts)
+    monkeypatch.setattr(housekeeping, "CLEAN_FIRST", 0.0)
+    monkeypatch.setattr(housekeeping, "CLEAN_EVERY", 0.0)
     looks = looks_at_jobs(unserved, monkeypatch)
     try:
         await serve(unserved)
@@ -104,7 +115,7 @@ async def test_who_starts_a_controller_does_not_wait_for_old_folders(
 ) -> None:
     disk = SlowDisk()
     disk.go_on.set()
-    monkeypatch.setattr(service, "prune_hosts", disk.prune_hosts)
+    monkeypatch.setattr(housekeeping, "prune_hosts", disk.prune_hosts)
     looks = looks_at_jobs(unserved, monkeypatch)
     await serve(unserved)
     await eventually(lambda: len(looks) > 5, "jobs are looked at")
@@ -116,9 +127,9 @@ async def test_what_goes_wrong_with_old_folders_is_said_and_tried_again(
 ) -> None:
     disk = SlowDisk(RuntimeError("a strange disk"))
     disk.go_on.set()
-    monkeypatch.setattr(service, "prune_hosts", disk.prune_hosts)
-    monkeypatch.setattr(service, "CLEAN_FIRST", 0.0)
-    monkeypatch.setattr(service, "CLEAN_EVERY", 0.0)
+    monkeypatch.setattr(housekeeping, "prune_hosts", disk.prune_hosts)
+    monkeypatch.setattr(housekeeping, "CLEAN_FIRST", 0.0)
+    monkeypatch.setattr(housekeeping, "CLEAN_EVERY", 0.0)
     monkeypatch.setattr(service, "TICK", 0.01)
     running = await serve(unserved)
     await eventually(lambda: caplog.text.count("a strange disk") > 1, "it is said twice")
@@ -129,8 +140,8 @@ async def test_a_controller_that_ends_leaves_no_cleaning_behind(
     unserved: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = SlowDisk()
-    monkeypatch.setattr(service, "prune_hosts", disk.prune_hosts)
-    monkeypatch.setattr(service, "CLEAN_FIRST", 0.0)
+    monkeypatch.setattr(housekeeping, "prune_hosts", disk.prune_hosts)
+    monkeypatch.setattr(housekeeping, "CLEAN_FIRST", 0.0)
     try:
         running = await serve(unserved)
         await eventually(lambda: disk.asked == 1, "it has begun")
@@ -139,3 +150,61 @@ async def test_a_controller_that_ends_leaves_no_cleaning_behind(
         assert "cleaning" not in {task.get_name() for task in asyncio.all_tasks()}
     finally:
         disk.go_on.set()
+
+
+# The write-ahead log
+
+
+def has_in_the_file(world: World, jobs: int) -> bool:
+    """Say whether the records would have as many jobs without their write-ahead log."""
+    with closing(sqlite3.connect(f"{(world.folder / 'smx.sqlite').as_uri()}?immutable=1", uri=True)) as raw:
+        tables = raw.execute("SELECT count(*) FROM sqlite_master WHERE name = 'jobs'").fetchone()
+        return tables == (1,) and raw.execute("SELECT count(*) FROM jobs").fetchone() == (jobs,)
+
+
+async def test_the_write_ahead_log_is_moved_into_the_records_when_nobody_writes(
+    unserved: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "TICK", 0.01)
+    await serve(unserved)
+    for many in (50, 100):
+        unserved.books.save(jobs=[finished(n) for n in range(many - 50, many)])
+        await eventually(lambda: has_in_the_file(unserved, many))  # noqa: B023 - it waits for this one
+
+
+async def test_nobody_waits_while_the_log_is_moved_and_it_is_done_once_at_a_time(
+    unserved: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = SlowDisk()
+    monkeypatch.setattr(unserved.service.store, "checkpoint", disk.checkpoint)
+    looks = looks_at_jobs(unserved, monkeypatch)
+    try:
+        await serve(unserved)
+        unserved.books.save(jobs=[finished(1)])
+        await eventually(lambda: disk.asked == 1, "it has begun")
+        unserved.books.save(jobs=[finished(2)])
+        looks.clear()
+        await eventually(lambda: len(looks) > 5, "jobs are looked at meanwhile")
+        assert disk.asked == 1
+    finally:
+        disk.go_on.set()
+    await eventually(lambda: disk.asked == 2, "what was written meanwhile is moved, too")
+    looks.clear()
+    await eventually(lambda: len(looks) > 5, "more looks")
+    assert disk.asked == 2, "there is nothing to move"
+
+
+async def test_a_log_that_cannot_be_moved_is_said_and_moved_when_it_can_be(
+    unserved: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    moving = unserved.service.store.checkpoint
+    disk = SlowDisk(RecordsError("The disk is full."))
+    disk.go_on.set()
+    monkeypatch.setattr(unserved.service.store, "checkpoint", disk.checkpoint)
+    monkeypatch.setattr(service, "TICK", 0.01)
+    running = await serve(unserved)
+    unserved.books.save(jobs=[finished(1)])
+    await eventually(lambda: caplog.text.count("The disk is full.") > 1, "it is said twice")
+    assert not running.done()
+    monkeypatch.setattr(unserved.service.store, "checkpoint", moving)
+    await eventually(lambda: has_in_the_file(unserved, 1))

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,7 @@ import psutil
 import pytest
 from records import a_cluster, a_job, a_spec, a_step, an_id, news
 
-from jupyter_smx.controller.fencing import FencedError, StaleError
+from jupyter_smx.controller.fencing import FencedError, RecordsError, StaleError
 from jupyter_smx.controller.store import Store
 from jupyter_smx.model.cluster import ClusterState
 from jupyter_smx.model.errors import (
@@ -276,13 +277,64 @@ def test_a_durable_write_waits_for_the_disk_and_the_next_does_not(store: Store) 
     assert store._raw.execute("PRAGMA synchronous").fetchone() == (1,)
 
 
-def test_a_checkpoint_empties_the_write_ahead_log(store: Store, path: Path) -> None:
+def in_the_file(path: Path) -> int:
+    """Count the jobs that would be left without the write-ahead log, once it was moved."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as raw:
+        return int(raw.execute("SELECT count(*) FROM jobs").fetchone()[0])
+
+
+def log_header(path: Path) -> bytes:
+    """Read what a write-ahead log begins with, which changes when it begins anew."""
+    return path.with_name(path.name + "-wal").read_bytes()[:32]
+
+
+def test_a_checkpoint_moves_the_write_ahead_log_into_the_file(store: Store, path: Path) -> None:
+    assert store.checkpoint()
     store.write([a_job(n) for n in range(50)])
-    log = path.with_name(path.name + "-wal")
-    assert log.stat().st_size > 0
-    store.checkpoint()
-    assert log.stat().st_size == 0
+    assert in_the_file(path) == 0
+    assert store.checkpoint()
+    assert in_the_file(path) == 50
     assert len(store.live_jobs()) == 50
+
+
+def test_the_first_write_after_a_checkpoint_does_not_begin_the_log_anew_which_would_wait_for_the_disk(
+    store: Store, path: Path
+) -> None:
+    store.write([a_job(1)])
+    before = log_header(path)
+    store.checkpoint()
+    begun = log_header(path)
+    assert begun != before
+    store.write([a_job(2)])
+    assert log_header(path) == begun
+    assert in_the_file(path) == 1
+
+
+def test_a_log_that_grew_is_short_again_when_it_was_moved(store: Store, path: Path) -> None:
+    store.write([a_job(n, spec=a_spec(source="x = 1\n" * 50_000)) for n in range(20)])
+    log = path.with_name(path.name + "-wal")
+    assert log.stat().st_size > 4 << 20
+    store.checkpoint()
+    assert log.stat().st_size <= 1 << 20
+
+
+def test_what_somebody_reads_in_the_log_is_moved_when_he_is_through(store: Store, path: Path) -> None:
+    store.write([a_job(1)])
+    with closing(sqlite3.connect(path)) as reader:
+        rows = reader.execute("SELECT id FROM jobs UNION ALL SELECT id FROM jobs")
+        rows.fetchone()
+        store.write([a_job(2)])
+        assert not store.checkpoint()
+        rows.close()
+    assert store.checkpoint()
+    assert in_the_file(path) == 2
+
+
+def test_a_checkpoint_of_records_that_are_away_makes_no_others(store: Store, path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+    with pytest.raises(RecordsError, match="cannot be written: unable to open"):
+        store.checkpoint()
+    assert not path.exists()
 
 
 WRITER = """

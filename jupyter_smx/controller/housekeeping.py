@@ -1,0 +1,111 @@
+"""What keeps the records and the folders of a controller small, beside everything else: nobody waits for the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from typing import TYPE_CHECKING
+
+from jupyter_smx.controller.fencing import RecordsError
+from jupyter_smx.controller.prune import prune_hosts, prune_log
+from jupyter_smx.controller.staging import delete_unused_payloads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from jupyter_smx.controller.books import Books
+    from jupyter_smx.controller.prune import Keeping
+
+_log = logging.getLogger(__name__)
+
+MANY_WRITES = 1_000
+"""Transactions after which the write-ahead log is moved into the records although more are coming."""
+CLEAN_FIRST = 60.0
+"""Seconds from the start until what can be thrown away is looked for; who starts a controller waits for a job."""
+CLEAN_EVERY = 3_600.0
+"""Seconds between two such looks."""
+EVENTS_KEPT = 20_000
+
+
+class Housekeeping:
+    """Two chores, each done once at a time and never by the event loop itself; ``look`` begins those that are due.
+
+    ``clock`` gives seconds since the epoch, for what files say of their age.
+    """
+
+    def __init__(self, books: Books, data_dir: Path, keeping: Keeping, clock: Callable[[], float]) -> None:
+        self._books = books
+        self._data_dir = data_dir
+        self._keeping = keeping
+        self._clock = clock
+        self._writes_seen = self._writes_moved = 0
+        self._clean_at = math.inf
+        self._moving: asyncio.Task[None] | None = None
+        self._cleaning: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Count the time until the first cleaning from now on."""
+        self._clean_at = self._books.steady() + CLEAN_FIRST
+
+    def look(self) -> None:
+        """Begin what is due; called once a second.
+
+        :raises FencedError: another controller took the records over.
+        :raises RecordsError: they cannot be written.
+        """
+        self._move_log_in_turn()
+        self._clean_in_turn()
+
+    async def close(self) -> None:
+        """Leave what is under way to its threads, which are through with it or end by themselves."""
+        under_way = [task for task in (self._moving, self._cleaning) if task is not None]
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+    def _move_log_in_turn(self) -> None:
+        """Move the write-ahead log when nobody wrote for a second: the disk is then all its own."""
+        store = self._books.store
+        quiet, self._writes_seen = store.writes == self._writes_seen, store.writes
+        waiting = store.writes - self._writes_moved
+        if (waiting > MANY_WRITES or (waiting and quiet)) and _is_over(self._moving):
+            store.prune_events(EVENTS_KEPT)
+            self._writes_seen = store.writes
+            self._moving = asyncio.create_task(self._move_log(), name="moving the write-ahead log")
+
+    async def _move_log(self) -> None:
+        written = self._books.store.writes
+        try:
+            if await asyncio.to_thread(self._books.store.checkpoint):
+                self._writes_moved = written
+        except RecordsError as error:
+            _log.warning("The write-ahead log stays as it is for now: %s", error)
+
+    def _clean_in_turn(self) -> None:
+        """Begin to throw away what is not needed, for which a disk may take minutes where there are many files."""
+        now = self._books.steady()
+        if now >= self._clean_at and _is_over(self._cleaning):
+            self._clean_at = now + CLEAN_EVERY
+            self._cleaning = asyncio.create_task(self._clean(self._clock()), name="cleaning")
+
+    async def _clean(self, now: float) -> None:
+        try:
+            await self._throw_away(now)
+        except Exception:  # noqa: BLE001 - the border of a task that nobody waits for; it is tried again in an hour
+            _log.exception("What is not needed any more could not be thrown away")
+
+    async def _throw_away(self, now: float) -> None:
+        jobs = self._books.jobs
+        needed = [path for job in jobs.values() for path in job.spec.payloads()]
+        await asyncio.to_thread(delete_unused_payloads, self._data_dir / "payloads", needed, now)
+        in_use = {*self._books.clusters, *(job.cluster for job in jobs.values())}
+        old = now - self._keeping.ended_hosts
+        for cluster in await asyncio.to_thread(prune_hosts, self._data_dir / "clusters", in_use, old):
+            _log.info("The folder of the hosts of cluster %s is deleted.", cluster)
+        await asyncio.to_thread(prune_log, self._data_dir / "controller.log", self._keeping.log)
+
+
+def _is_over(task: asyncio.Task[None] | None) -> bool:
+    return task is None or task.done()

@@ -201,17 +201,15 @@ class DockerEngine(Engine):
         except UnavailableError:
             # It may have ended with its daemon: where that one is away, that is what is wrong.
             if host in known:
-                await self._daemons.of(handle).inspect(known[host])
+                await self._daemons.look(handle, known[host])
             raise
-        if host in known and await self._daemons.is_paused(handle, known[host]):
+        try:
+            if host in known:
+                name = docker_plan.container_name(handle.cluster, host)
+                await self._daemons.check_unpaused(handle, host, known[host], name)
+        except BaseException:  # also who waits no longer: the agent would keep a visitor who says nothing
             streams[1].close()
-            program = self._daemons.of(handle).kind.program
-            raise UnavailableError(
-                f"Host {host} of cluster {handle.cluster} is paused.",
-                rule="A container that is paused answers nobody, and its deadline does not run.",
-                cure=f"Let it go on with {program} unpause {docker_plan.container_name(handle.cluster, host)}.",
-                transient=True,
-            )
+            raise
         return streams
 
     def usual_image(self) -> str:

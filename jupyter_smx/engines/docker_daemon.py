@@ -219,13 +219,15 @@ class Daemon:
         """
         return await self._tell("tell its version", lambda api: api.version())
 
-    async def inspect(self, container: str) -> dict[str, Any] | None:
+    async def inspect(self, container: str, seconds: float = 0.0) -> dict[str, Any] | None:
         """Look at one container, by its id or name; None when there is no such thing.
+
+        ``seconds`` is for one who has less time than most.
 
         :raises UnavailableError: the daemon does not answer.
         """
         try:
-            return await self.glance(f"/containers/{quote(container, safe='')}/json")
+            return await self.glance(f"/containers/{quote(container, safe='')}/json", seconds)
         except DaemonError as problem:
             if problem.status == NOT_THERE:
                 return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jupyter_smx.engines.docker_daemon import Daemon
 from jupyter_smx.engines.docker_end import ALIVE
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from jupyter_smx.model.cluster import Handle
+
+_BESIDE = 2.0
+"""Seconds for a question whose answer is not needed to go on; whoever connects to a host has ten for all of it."""
 
 
 class Daemons:
@@ -65,13 +68,29 @@ class Daemons:
             return None
         return {row["Id"]: str(row["State"]) for row in rows}
 
-    async def is_paused(self, handle: Handle, container: str) -> bool:
-        """Say whether a container is paused; of a daemon that does not answer nobody knows."""
+    async def look(self, handle: Handle, container: str) -> dict[str, Any] | None:
+        """Look at a container on the way to its agent, which is not the daemon's: one that hangs is not waited for.
+
+        :raises UnavailableError: the daemon does not answer.
+        """
+        return await self.of(handle).inspect(container, min(_BESIDE, self._seconds()))
+
+    async def check_unpaused(self, handle: Handle, host: str, container: str, name: str) -> None:
+        """See that a host's container, which people know by its ``name``, is not paused.
+
+        :raises UnavailableError: it is. Of a daemon that does not answer nobody knows.
+        """
         try:
-            found = await self.of(handle).inspect(container)
+            found = await self.look(handle, container)
         except UnavailableError:
-            return False  # hosts outlive their daemon where it is told to let them, and our way to them is not its
-        return bool(found and found["State"].get("Paused"))
+            return  # hosts outlive their daemon where it is told to let them, and our way to them is not its
+        if found and found["State"].get("Paused"):
+            raise UnavailableError(
+                f"Host {host} of cluster {handle.cluster} is paused.",
+                rule="A container that is paused answers nobody, and its deadline does not run.",
+                cure=f"Let it go on with {self.of(handle).kind.program} unpause {name}.",
+                transient=True,
+            )
 
 
 def url_of(handle: Handle) -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from jupyter_smx.agent.system import removal
+
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
@@ -54,7 +56,7 @@ def prune_hosts(clusters: Path, needed: Collection[str], older_than: float) -> l
         if folder.name in needed or folder.is_symlink() or not folder.is_dir():
             continue
         if _last_change(folder) < older_than:
-            shutil.rmtree(folder, ignore_errors=True)
+            removal.clear_away(os.fspath(folder))
             gone.append(folder.name)
     return gone
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import socket
-import stat
 import sys
 import time
 from contextlib import ExitStack, contextmanager, suppress
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from jupyter_smx.agent.system import shortcut
+from jupyter_smx.agent.system import removal, shortcut
 from jupyter_smx.agent.wire import PROTOCOL
 from jupyter_smx.engines import control_group, file_lock, foreign, processes
 from jupyter_smx.engines.addresses import addresses, port_of
@@ -272,31 +270,12 @@ def _write_whole(target: Path, text: str, own: Callable[[Path], None]) -> None:
 
 def _try_to_remove(path: Path) -> str:
     try:
-        _remove_tree(path)
+        removal.remove(os.fspath(path))
+    except FileNotFoundError:
+        return ""
     except OSError as problem:
         return str(problem)
     return ""
-
-
-def _remove_tree(path: Path) -> None:
-    """Remove a file or a folder, although a job may have taken the right to look into it or to delete from it.
-
-    :raises OSError: something in it belongs to somebody else.
-    """
-    try:
-        if not stat.S_ISDIR(path.lstat().st_mode):
-            path.unlink()
-            return
-        shutil.rmtree(path)
-    except FileNotFoundError:
-        return
-    except PermissionError:
-        path.chmod(_PRIVATE)
-        for folder, names, _ in os.walk(path):
-            for inner in (Path(folder, name) for name in names):
-                if not inner.is_symlink():
-                    inner.chmod(_PRIVATE)
-        shutil.rmtree(path)
 
 
 def hosts_of(cluster: Path) -> list[str]:

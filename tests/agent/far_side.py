@@ -40,6 +40,16 @@ signal.signal(signal.SIGTERM, save)
 {FOREVER}
 """
 """Of a script that has a ``folder`` and is told to end."""
+DEEP = """
+import os
+for top in (os.environ["TMPDIR"], os.path.dirname(os.environ["SM_MODEL_DIR"]) + "/checkpoints", os.getcwd()):
+    os.chdir(top)
+    for _ in range(1500):
+        os.mkdir("d")
+        os.chdir("d")
+    os.mkdir("locked", 0)
+"""
+"""Deeper than Python calls itself, and than a path is long."""
 STUBBORN = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + FOREVER
 
 

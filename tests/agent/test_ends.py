@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from far_side import FOREVER, NOBODY, PATIENCE, STUBBORN, count, description, is_alive, launch
+from far_side import DEEP, FOREVER, NOBODY, PATIENCE, STUBBORN, count, description, is_alive, launch
 
 from jupyter_smx.engines import pack
 
@@ -46,6 +46,14 @@ def test_a_deadline_does_not_end_a_job(agent: Agent) -> None:
 def test_the_keep_alive_counts_from_the_end_of_the_job(agent: Agent) -> None:
     agent.run("pass", keep_alive=600)
     assert 590 < agent.client.ask("hello", protocol=1, epoch=1)["deadline"] <= 600
+
+
+def test_a_host_ends_whatever_its_job_leaves(agent: Agent) -> None:
+    """Also folders deeper than Python calls itself: who failed to remove them on the way out never ended any more."""
+    job, _lease = agent.start(DEEP + FOREVER)
+    agent.wait_for_log(job, "on")
+    assert agent.client.ask("end")["ok"]
+    assert agent.wait() == 0
 
 
 def test_end_kills_the_job_and_keeps_its_record(agent: Agent) -> None:

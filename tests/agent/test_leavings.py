@@ -8,7 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from far_side import NOBODY, SHM, count, is_alive
+from far_side import DEEP, NOBODY, SHM, count, is_alive
 
 from jupyter_smx.agent.system import clean
 from jupyter_smx.agent.system.folder import HostFolder
@@ -233,7 +233,7 @@ def nobodys(start_agent: Callable[..., Agent], far_folder: Path) -> Agent:
     )
 
 
-@pytest.mark.parametrize("lock", [LOCK, LOCK_ALL], ids=["what it made", "the host's own folders"])
+@pytest.mark.parametrize("lock", [LOCK, LOCK_ALL, DEEP], ids=["what it made", "the host's own folders", "deep ones"])
 def test_locked_folders_are_gone_for_the_next_job_and_from_the_disk(
     start_agent: Callable[..., Agent], far_folder: Path, wait_until: Callable[..., Any], lock: str
 ) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING
 
 import nobody
 import pytest
 
 from jupyter_smx.agent.system import shortcut
+from jupyter_smx.controller.prune import prune_hosts
 from jupyter_smx.engines.cluster_folders import ClusterFolders
 from jupyter_smx.engines.host_folder import HostFolder, hosts_of
 from jupyter_smx.model.errors import UnavailableError
@@ -92,6 +96,28 @@ def test_a_sweep_takes_what_lies_there_and_nothing_else(
     # A folder where our own file was is named, since nobody knows what it is.
     assert os.path.lexists(path) == (name == "shortcut" and kind == "a folder")
     assert bool(said) == os.path.lexists(path)
+
+
+DIG = """
+import os, sys
+os.chdir(sys.argv[1])
+for _ in range(1500):
+    os.mkdir("d" * 9)
+    os.chdir("d" * 9)
+open("file", "w").close()
+"""
+
+
+@pytest.mark.parametrize("place", ["tmp", "spool"])
+def test_a_folder_that_is_deeper_than_python_goes_is_removed(folders: ClusterFolders, place: str) -> None:
+    """It is in nobody's way: an error of Python's own would keep a release from its end for ever."""
+    host = folders.host("c", "algo-1")
+    (host.path / place).mkdir()
+    subprocess.run([sys.executable, "-c", DIG, host.path / place], check=True)
+    assert host.sweep() == ""
+    if place == "spool":
+        assert prune_hosts(folders.clusters, [], time.time() + 1) == ["c"]
+    assert not (host.path / place).exists()
 
 
 def test_a_short_name_that_a_job_wrote_removes_nothing_of_others(tmp_path: Path) -> None:

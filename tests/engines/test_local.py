@@ -6,7 +6,6 @@ import asyncio
 import errno
 import json
 import os
-import shutil
 import signal
 import stat
 import subprocess
@@ -20,7 +19,8 @@ import pytest
 import pytest_asyncio
 
 import jupyter_smx
-from jupyter_smx.engines import host_folder, processes
+from jupyter_smx.agent.system import removal
+from jupyter_smx.engines import processes
 from jupyter_smx.engines.base import Observation
 from jupyter_smx.engines.host_folder import Birth, HostFolder, completed
 from jupyter_smx.engines.local import LocalEngine
@@ -285,14 +285,14 @@ def test_what_cannot_be_removed_of_a_host_keeps_nothing_else(tmp_path: Path, mon
     (tmp_path / "full/inside").mkdir(parents=True)
     groups = {"cpu": str(tmp_path / "group"), "memory": str(tmp_path / "full")}
     host.describe({"limits": {"groups": groups}})
-    real = shutil.rmtree
+    real = removal.remove
 
-    def busy(path: Path) -> None:
-        if path.name == "ml":
-            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(path))
+    def busy(path: str) -> None:
+        if path == str(host.path / "ml"):
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), path)
         real(path)
 
-    monkeypatch.setattr(host_folder.shutil, "rmtree", busy)
+    monkeypatch.setattr(removal, "remove", busy)
     said = host.sweep()
     assert sorted(names(host.path)) == ["host.json", "ml"]
     assert not (tmp_path / "group").exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-import shutil
 import socket
 import sys
 import time
@@ -26,7 +25,7 @@ from jupyter_smx.agent.hosts.work import Ended
 from jupyter_smx.agent.place import INTERFACE, ML, Place
 from jupyter_smx.agent.stores import fetch
 from jupyter_smx.agent.stores.store import Store
-from jupyter_smx.agent.system import clean, disk, environment, limits, machine, process, shortcut
+from jupyter_smx.agent.system import clean, disk, environment, limits, machine, process, removal, shortcut
 from jupyter_smx.agent.system.errand import Errand
 from jupyter_smx.agent.system.loop import Loop
 from jupyter_smx.agent.system.mounts import Mounts
@@ -303,10 +302,10 @@ class Host:
             shortcut.remove(self.folder.root, self._name)
         self.mounts.clear()
         for path in (self.folder.slots, self.folder.trash, self.folder.tmp, self.folder.ml, self.folder.trees):
-            shutil.rmtree(path, ignore_errors=True)
+            removal.clear_away(path)
         # Its own name is closed to writing, and a name of an open folder is a link, which is not looked into.
         for path in glob.glob(os.path.join(self.isolation.store or self.folder.inputs, "*")):
-            shutil.rmtree(path, ignore_errors=True)
+            removal.clear_away(path)
         leave(code)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import shutil
 import stat
 from typing import Any, Dict, List, NamedTuple, Set
 
 from jupyter_smx.agent.system import process
 from jupyter_smx.agent.system.folder import QUEUES, RENEWED, SKELETON, TMP_MODE, HostFolder, is_folder, keeps
+from jupyter_smx.agent.system.removal import clear_away, remove
 
 SHM = "/dev/shm"  # noqa: S108 - POSIX shared memory lives there, it is no place for temporary files
 _IPC_RMID = 0
@@ -95,9 +95,7 @@ def _remove_shm(before: Certificate, *, private: bool) -> List[str]:
         new = {name for name in new if os.path.isfile(os.path.join(SHM, name))}
         new -= _in_use(new)
     for name in new:
-        with contextlib.suppress(OSError):
-            path = os.path.join(SHM, name)
-            shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+        clear_away(os.path.join(SHM, name))
     return [f"{_kind_of(name)} {SHM}/{name} was removed." for name in sorted(new)]
 
 
@@ -153,25 +151,6 @@ def name_processes(pids: List[int]) -> List[str]:
         where = f", which listened on port {ports[0]}," if ports else ""
         sentences.append(f"process {pid} ({process.name(pid)}){where} was still running and was killed.")
     return sentences
-
-
-def remove(path: str) -> None:
-    """Delete a file or a folder, whatever a job did to the permissions in it.
-
-    :raises OSError: it cannot be deleted; ``filename`` says what.
-    """
-    if os.path.islink(path) or not os.path.isdir(path):
-        os.unlink(path)
-        return
-    try:
-        shutil.rmtree(path)
-    except PermissionError:
-        os.chmod(path, _OPEN)
-        for top, folders, _files in os.walk(path):
-            for name in folders:
-                if not os.path.islink(os.path.join(top, name)):
-                    os.chmod(os.path.join(top, name), _OPEN)
-        shutil.rmtree(path)
 
 
 def _move(source: str, target: str) -> None:
@@ -243,5 +222,4 @@ def clear(folder: str) -> None:
     """Delete what a folder holds, as far as that is possible; others may be at it as well."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
-            with contextlib.suppress(OSError):
-                remove(os.path.join(folder, name))
+            clear_away(os.path.join(folder, name))

@@ -8,7 +8,7 @@ import re
 import stat
 from typing import TYPE_CHECKING
 
-from jupyter_smx.agent.system import clean
+from jupyter_smx.agent.system import removal
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.system.folder import HostFolder
@@ -63,7 +63,7 @@ def renew(folder: HostFolder, name: str) -> None:
     if name == folder.root or (os.path.islink(name) and os.readlink(name) == folder.root):
         return
     if os.path.lexists(name):
-        clean.remove(name)
+        removal.remove(name)
     os.symlink(folder.root, name)
 
 

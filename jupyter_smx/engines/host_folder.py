@@ -163,16 +163,16 @@ class HostFolder(Struct, frozen=True):
         """Make the folder; says whether it is described already, by an earlier acquire. Blocks."""
         self.path.parent.mkdir(mode=_PRIVATE, exist_ok=True)
         self.path.mkdir(mode=_PRIVATE, exist_ok=True)
-        return (self.path / "host.json").exists()
+        return self._described.exists()  # the other one a job can take away, and all of it would be made anew
 
     def describe(self, description: dict[str, object], own: Callable[[Path], None] = lambda _path: None) -> None:
-        """Write ``host.json``, and before it a copy for ourselves where no job comes, each as a whole. Blocks.
+        """Write ``host.json``, and after it a copy for ourselves where no job comes, each as a whole. Blocks.
 
         ``own`` gives it to who reads it before it has its name.
         """
         text = json.dumps(description, indent=1)
-        _write_whole(self._described, text, lambda _path: None)
         _write_whole(self.path / "host.json", text, own)
+        _write_whole(self._described, text, lambda _path: None)
 
     @property
     def _described(self) -> Path:

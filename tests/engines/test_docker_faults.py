@@ -345,6 +345,7 @@ async def test_a_container_without_its_agent_says_what_it_said_last(harness: Doc
     folder = harness.cluster(request.cluster) / "algo-1"
     folder.mkdir(parents=True)
     (folder / "host.json").write_text("{torn")
+    (folder.parent / "algo-1.json").write_text("{}")  # it was described, as far as we know
     folder.chmod(0o755)
     for name in ("ml", "tmp", "given"):
         (folder / name).mkdir()

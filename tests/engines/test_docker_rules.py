@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -210,6 +211,23 @@ async def test_who_dies_before_a_host_is_described_leaves_the_next_one_to_make_i
     uid = os.getuid() or 1000
     owned = [folder, folder / "ml", folder / "tmp", folder / "ml" / "input", folder / "host.json"]
     assert {path.stat().st_uid for path in owned} == {uid}
+
+
+async def test_a_host_that_is_described_is_not_made_anew_whatever_its_jobs_took_away(
+    daemon: FakeDockerd, tmp_path: Path
+) -> None:
+    """A link in the place of a folder would give what it leads to to who runs in the container."""
+    from jupyter_smx.engines import docker_folders  # noqa: PLC0415 - beside the engine
+
+    engine, mine, folder = engine_at(daemon, tmp_path), tmp_path / "mine", tmp_path / "clusters" / "c1" / "algo-1"
+    mine.mkdir(mode=0o700)
+    prepare = partial(docker_folders.prepare, ClusterFolders(tmp_path), wanted(image=IMAGE), engine._settings())
+    prepare(engine._users, daemon.url)
+    (folder / "host.json").unlink()
+    (folder / "tmp").rmdir()
+    (folder / "tmp").symlink_to(mine)
+    prepare(engine._users, daemon.url)
+    assert (mine.stat().st_mode & 0o777, mine.stat().st_uid) == (0o700, os.getuid())
 
 
 @pytest.mark.usefixtures("known")

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,21 @@ def test_a_host_ends_whatever_its_job_leaves(agent: Agent) -> None:
     agent.wait_for_log(job, "on")
     assert agent.client.ask("end")["ok"]
     assert agent.wait() == 0
+
+
+BROKEN = """
+from jupyter_smx.agent.__main__ import main
+from jupyter_smx.agent.system import shortcut
+def remove(*_words): raise RuntimeError("nobody thought of this")
+shortcut.remove = remove
+main()
+"""
+
+
+def test_a_host_ends_at_its_deadline_whatever_goes_wrong_on_the_way_out(host_folder: Callable[..., Path]) -> None:
+    folder = host_folder(idle_limit=0.2)
+    assert launch(folder, program=(sys.executable, "-c", BROKEN)).wait(PATIENCE) == 0
+    assert "something stays behind: RuntimeError: nobody thought of this" in (folder / "agent.log").read_text()
 
 
 def test_end_kills_the_job_and_keeps_its_record(agent: Agent) -> None:

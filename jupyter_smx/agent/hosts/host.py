@@ -279,9 +279,17 @@ class Host:
         if self.ending:
             return
         self.ending = True
-        process.log(f"ends: {reason}")
-        if code:
-            self.tell({"event": "spoilt", "reason": reason})
+        try:
+            process.log(f"ends: {reason}")
+            if code:
+                self.tell({"event": "spoilt", "reason": reason})
+            self._let_all_go(reason)
+        except Exception as error:  # noqa: BLE001 - nobody comes here twice, and a deadline is an end
+            process.log(f"something stays behind: {type(error).__name__}: {error}")
+        finally:
+            leave(code)
+
+    def _let_all_go(self, reason: str) -> None:
         running = self.current
         if running is not None and running.phase != "ended":
             running.wished.cause = running.wished.cause or "stopped"
@@ -306,7 +314,6 @@ class Host:
         # Its own name is closed to writing, and a name of an open folder is a link, which is not looked into.
         for path in glob.glob(os.path.join(self.isolation.store or self.folder.inputs, "*")):
             removal.clear_away(path)
-        leave(code)
 
 
 def leave(code: int) -> None:

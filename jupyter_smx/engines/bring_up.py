@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from jupyter_smx.model.cluster import Handle
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.base import ClusterRequest, Engine, HostPlan
     from jupyter_smx.model.cluster import HostHandle
 
+_log = logging.getLogger(__name__)
+
 
 async def collect(
     engine: Engine, request: ClusterRequest, bring_up: Callable[[HostPlan], Coroutine[Any, Any, HostHandle]]
@@ -23,8 +26,8 @@ async def collect(
 
     The caller closes it (:func:`contextlib.aclosing`): whoever waits no more must leave nothing under way.
 
-    :raises RefusedError: one of them can never come up; the others were released.
-    :raises UnavailableError: a host did not come up; the others were released.
+    :raises RefusedError: one of them can never come up; the same holds for the others then.
+    :raises UnavailableError: a host did not come up; the others were, or will be, released.
     """
     empty = Handle(engine=engine.name, cluster=request.cluster)
     # From the next line on something may cost, and whoever saved this handle can find and release it.
@@ -41,7 +44,11 @@ async def collect(
             yield Handle(engine=engine.name, cluster=request.cluster, hosts=hosts)
     except (RefusedError, UnavailableError):
         await _give_up(pending)
-        await engine.release(empty)
+        try:
+            await engine.release(empty)
+        except UnavailableError as away:
+            # Whoever has the handle releases it again; what was wrong with the hosts nobody else can tell.
+            _log.warning("Cluster %s did not come up, and is not released yet: %s", request.cluster, away)
         raise
     finally:
         await _give_up(pending)

@@ -124,6 +124,20 @@ async def test_a_daemon_that_has_no_gpus_to_give_is_asked_once_and_nothing_of_it
 
 
 @pytest.mark.usefixtures("known")
+async def test_why_a_host_did_not_come_up_is_told_also_where_it_cannot_be_released_then(
+    daemon: FakeDockerd, tmp_path: Path
+) -> None:
+    daemon.refuses["POST /containers/jupyter-smx-c1-algo-1/start"] = (500, "exec format error")
+    daemon.refuses["DELETE"] = (500, "device or resource busy")
+    engine = engine_at(daemon, tmp_path)
+    with pytest.raises(UnavailableError, match="exec format error"):
+        await up(engine, wanted())
+    daemon.refuses.clear()
+    await engine.release(Handle(engine="docker", cluster="c1"))  # as its controller does, who has the first handle
+    assert (daemon.containers, daemon.networks) == ({}, {})
+
+
+@pytest.mark.usefixtures("known")
 async def test_containers_end_although_the_data_folder_is_away(daemon: FakeDockerd, tmp_path: Path) -> None:
     folder, away = tmp_path / "smx", tmp_path / "away"
     engine = engine_at(daemon, folder)

@@ -30,7 +30,7 @@ from jupyter_smx.engines.docker_daemons import Daemons, are_alive, url_of
 from jupyter_smx.engines.docker_end import ends_of, undo
 from jupyter_smx.engines.docker_folders import daemon_of, prepare
 from jupyter_smx.engines.docker_ground import Ground
-from jupyter_smx.engines.docker_image import Images, python_of
+from jupyter_smx.engines.docker_image import Images, looked_at
 from jupyter_smx.engines.docker_launch import Launch, handle_of
 from jupyter_smx.engines.docker_pull import Pulls
 from jupyter_smx.engines.given import Carrier
@@ -122,7 +122,7 @@ class DockerEngine(Engine):
             "hosts": {
                 host.host: {
                     "name": docker_plan.container_name(request.cluster, host.host),
-                    **asdict(self._order(request, host, archive, python_of(request.image))),
+                    **asdict(self._order(request, host, archive, looked_at(request.image))),
                     "host.json": docker_plan.host_json(request, host, settings),
                 }
                 for host in request.hosts
@@ -149,7 +149,7 @@ class DockerEngine(Engine):
         launch = Launch(daemon, self._folders, request, network, float(self.launch_timeout))
 
         async def bring_up(host: HostPlan) -> HostHandle:
-            return await launch.bring_up(host, self._order(request, host, archive, image.python))
+            return await launch.bring_up(host, self._order(request, host, archive, image))
 
         async with aclosing(collect(self, request, bring_up)) as handles:
             async for handle in handles:
@@ -359,9 +359,9 @@ class DockerEngine(Engine):
     def _labels(self, cluster: str) -> list[str]:
         return [f"{name}={value}" for name, value in docker_plan.labels(self._settings(), cluster).items()]
 
-    def _order(self, request: ClusterRequest, plan: HostPlan, archive: Path, python: str) -> docker_plan.Order:
-        folder = self._folders.host(request.cluster, plan.host)
-        return docker_plan.order(request, plan, folder, archive, python, self._settings())
+    def _order(self, request: ClusterRequest, plan: HostPlan, archive: Path, image: Looked) -> docker_plan.Order:
+        folder, settings = self._folders.host(request.cluster, plan.host), self._settings()
+        return docker_plan.order(request, plan, folder, archive, image.python, settings, volumes=image.volumes)
 
     def _look(self, handle: Handle, states: Mapping[str, str] | None) -> Observation:
         if states is None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from jupyter_smx.engines import docker_probe, docker_registry
+from jupyter_smx.engines import docker_plan, docker_probe, docker_registry
 from jupyter_smx.engines.base import NotHereError, Step
 from jupyter_smx.engines.docker_daemon import NOT_THERE, DaemonError
 from jupyter_smx.interpreter import OLDEST
@@ -42,10 +43,12 @@ class Looked(Struct, frozen=True):
     id: str
     python: str
     digest: str = ""
+    volumes: tuple[str, ...] = ()
+    """Folders that are none of the image's in its containers, but new ones, each on the disk of the daemon."""
 
     def called(self, name: str, told: Mapping[str, Any]) -> Looked:
         """Say of it where a registry has it under a name, which the daemon ``told``."""
-        return Looked(self.id, self.python, docker_registry.digest_of(name, told.get("RepoDigests")))
+        return replace(self, digest=docker_registry.digest_of(name, told.get("RepoDigests")))
 
 
 class Images:
@@ -124,7 +127,8 @@ class Images:
         if found is None:
             await self._check_machine(name, told)
             say(Step("Looking for Python in the image"))
-            found = Looked(told["Id"], await self._find_python(name, told["Id"]))
+            volumes = _volumes(name, told)
+            found = Looked(told["Id"], await self._find_python(name, told["Id"]), volumes=volumes)
             self.known[found.id] = found
         return found.called(name, told)
 
@@ -243,7 +247,23 @@ def _version(words: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def python_of(image: str) -> str:
-    """Give the word that starts Python in an image that was looked at, by its id, else the usual one."""
-    found = Images.known.get(image)
-    return found.python if found is not None else PYTHONS[0]
+def _volumes(name: str, told: Mapping[str, Any]) -> tuple[str, ...]:
+    """Read which volumes an image declares.
+
+    :raises RefusedError: one of them would lie among what is a job's own, which is renewed for each.
+    """
+    found = tuple(sorted((told.get("Config") or {}).get("Volumes") or ()))
+    for path in docker_plan.among_jobs_own(found):
+        raise RefusedError(
+            f"image: {name!r} declares a volume at {path!r}.",
+            field="image",
+            value=name,
+            rule="What lies in the folders of /opt/ml is a job's own, and goes with it; a volume there cannot.",
+            cure="Build it without that VOLUME, which an image that is built on this one cannot take back.",
+        )
+    return found
+
+
+def looked_at(image: str) -> Looked:
+    """Give what is known of an image, by its id; one that nobody looked at is taken for one like most."""
+    return Images.known.get(image) or Looked(image, PYTHONS[0])

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import posixpath
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from jupyter_smx.agent.place import INTERFACE, ML, PORT
-from jupyter_smx.agent.system.folder import CONFIGS
+from jupyter_smx.agent.system.folder import CONFIGS, SKELETON
 from jupyter_smx.engines import docker_gpus, docker_isolation
 from jupyter_smx.engines.docker_kind import Kind
 from jupyter_smx.engines.host_folder import MARK, description
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from jupyter_smx.engines.base import ClusterRequest, HostPlan
@@ -45,7 +47,9 @@ _SMALLEST_SHM = 64 << 20
 _USUAL_SHM = 1 << 30
 LOG = {"Type": "json-file", "Config": {"max-size": "1m"}}
 """What containers write themselves: the newest of it, on the disk of their daemon."""
-MOUNTED = ("ml", *(f"ml/{name}" for name in ("input", *CONFIGS)), "tmp", "given")
+FOLDERS = tuple(sorted({path for name in SKELETON for path in (name, name.rpartition("/")[0]) if path}))
+"""Those of ``/opt/ml`` that stay from job to job, outer ones first."""
+MOUNTED = ("ml", *(f"ml/{name}" for name in FOLDERS), "tmp", "given")
 """Folders of a host that are there before its container, outer ones first."""
 OWNED = tuple(name for name in MOUNTED if name != "given")
 """Those that are the jobs' own."""
@@ -139,15 +143,24 @@ def joining(container: dict[str, Any], network: str) -> dict[str, Any]:
 
 
 def order(
-    request: ClusterRequest, plan: HostPlan, folder: HostFolder, archive: Path, python: str, settings: Settings
+    request: ClusterRequest,
+    plan: HostPlan,
+    folder: HostFolder,
+    archive: Path,
+    python: str,
+    settings: Settings,
+    *,
+    volumes: Sequence[str] = (),
 ) -> Order:
-    """Say what the daemon is asked for a host.
+    """Say what the daemon is asked for a host; ``volumes`` are the folders for which its image declares one.
 
     Docker takes a third longer to start a container in a network of its own than in none, and as long again to make
     that network: what an agent needs no network for is done meanwhile.
     """
+    asked = container(request, plan, folder, archive, python, settings)
+    asked["HostConfig"]["Mounts"] += _in_place_of(volumes, folder)
     return Order(
-        container=container(request, plan, folder, archive, python, settings),
+        container=asked,
         joins={"net_id": network_name(request.cluster), "aliases": [plan.host]} if _joins(request, settings) else {},
         bounds_of_jobs=_bounds_of_jobs(plan, settings),
     )
@@ -259,6 +272,19 @@ def mounts(folder: HostFolder, archive: Path) -> list[dict[str, Any]]:
     inside = {"": ROOM, "ml": ML, "tmp": "/tmp", "given": GIVEN}  # noqa: S108 - the container's own
     found = [bind(str(folder.path / name), target, closed=name == "given") for name, target in inside.items()]
     return [*found, bind(str(archive), ARCHIVE, closed=True)]
+
+
+def _in_place_of(volumes: Sequence[str], folder: HostFolder) -> list[dict[str, Any]]:
+    """Let folders of ``/opt/ml`` be the host's own where the image would have others there, of root's, that stay."""
+    wanted = {posixpath.normpath(path) for path in volumes}
+    own = {f"{ML}/{name}": name for name in FOLDERS if name not in CONFIGS}
+    return [bind(str(folder.path / "ml" / name), path, closed=False) for path, name in own.items() if path in wanted]
+
+
+def among_jobs_own(volumes: Sequence[str]) -> list[str]:
+    """Name those volumes of an image that would lie in a folder of ``/opt/ml``, and are none of these."""
+    own = {f"{ML}/{name}" for name in FOLDERS}
+    return [path for path in map(posixpath.normpath, volumes) if path.startswith(f"{ML}/") and path not in own]
 
 
 def bind(source: str, target: str, *, closed: bool) -> dict[str, Any]:

@@ -115,7 +115,7 @@ ODD = Image(
         "Cmd": ["nothing of ours"],
         "User": "nobody",
         "WorkingDir": "/not/there/yet",
-        "Volumes": {"/data": {}, "/opt/ml": {}},
+        "Volumes": {"/data": {}, "/opt/ml": {}, "/opt/ml/model/": {}, "/opt/ml/input/config": {}},
         "StopSignal": "SIGKILL",
         "Healthcheck": {"Test": ["CMD", "false"], "Interval": 1_000_000_000},
     },

@@ -7,6 +7,7 @@ import contextlib
 import os
 import secrets
 import socket
+import tarfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -39,6 +40,8 @@ UNFIT = {
     docker_images.FOREIGN.name: "is made for linux/s390x",
     "": "no image is named",
 }
+
+SAVE = "open('/opt/ml/model/weights', 'w').close()"
 
 
 @pytest_asyncio.fixture
@@ -125,8 +128,12 @@ async def test_an_image_with_ideas_of_its_own_is_a_host_like_any_other(harness: 
     image = await harness.engine.pin(docker_images.ODD.name, lambda _words: None)
     handle = await harness.up(replace(harness.request(), image=image.id))
     async with AgentClient(harness.engine, handle) as agent:
-        outcome = await agent.do("import os; print(os.environ['TEST_IMAGE'], os.getcwd())")
-    assert outcome.text == "odd /opt/ml/code\n"
+        outcome = await agent.do("import os; print(os.environ['TEST_IMAGE'], os.getcwd())\n" + SAVE)
+        again = await agent.do("import os; print(os.listdir('/opt/ml/model'))", lease=2)
+    assert (outcome.text, again.text) == ("odd /opt/ml/code\n", "[]\n")
+    saved = harness.engine.remains(handle.cluster, "algo-1") / outcome.record["job"] / "artifacts" / "model.tar.gz"
+    with tarfile.open(saved) as archive:
+        assert archive.getnames() == ["weights"], "the image declares a volume there"
     [seen] = harness.inspect(handle.cluster)
     assert "Health" not in seen["State"], "the image's own check of its health would run in every host"
     assert seen["Config"]["StopSignal"] == "SIGTERM"

@@ -89,6 +89,14 @@ async def test_an_image_that_is_there_and_not_for_linux_is_refused(daemon: FakeD
     assert daemon.containers == {}
 
 
+async def test_an_image_with_a_volume_among_what_is_a_jobs_own_is_refused(daemon: FakeDockerd, tmp_path: Path) -> None:
+    daemon.image = {**daemon.image, "Config": {"Volumes": {"/data": {}, "/opt/ml/input/data/../data/train/": {}}}}
+    with pytest.raises(RefusedError, match="declares a volume at '/opt/ml/input/data/train'") as told:
+        await engine_at(daemon, tmp_path).pin("train:1", lambda _words: None)
+    assert (told.value.field, told.value.transient) == ("image", False)
+    assert told.value.cure
+
+
 @pytest.mark.usefixtures("known")
 async def test_hosts_are_made_of_what_was_looked_at_and_start_its_python(daemon: FakeDockerd, tmp_path: Path) -> None:
     engine = engine_at(daemon, tmp_path)
@@ -200,7 +208,7 @@ async def test_who_dies_before_a_host_is_described_leaves_the_next_one_to_make_i
         pass
 
     own, folder = Users.own, tmp_path / "clusters" / "c1" / "algo-1"
-    for moment in range(1, 20):
+    for moment in range(1, 40):
         left = moment
 
         def dying(users: Users, *paths: Path) -> None:

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _USUAL = "default"
+_RULE = "Hosts are made at the daemon of the context that DOCKER_CONTEXT, or docker context use, has chosen."
 
 
 def host(environ: Mapping[str, str]) -> str:
     """Give the address of the context in use, "" where it is the usual one.
 
-    :raises RefusedError: there is no context of that name.
+    :raises RefusedError: there is no context of that name, or it says nothing of a daemon.
     """
     folder = Path(environ.get("DOCKER_CONFIG") or "~/.docker").expanduser()
     name = environ.get("DOCKER_CONTEXT") or _current(folder)
@@ -32,8 +33,8 @@ def host(environ: Mapping[str, str]) -> str:
         found = str(json.loads(path.read_text())["Endpoints"]["docker"]["Host"])
     except FileNotFoundError:
         raise _unknown(name, folder) from None
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""  # a file of Docker's own that cannot be read says nothing
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        raise _unreadable(name, path, problem) from problem
     return found.removeprefix("http+")  # as Docker's library writes it
 
 
@@ -44,11 +45,22 @@ def _current(folder: Path) -> str:
         return _USUAL
 
 
+def _unreadable(name: str, path: Path, problem: Exception) -> RefusedError:
+    why = problem.strerror if isinstance(problem, OSError) else "it names no daemon of Docker's"
+    return RefusedError(
+        f"docker_host: {path} cannot be read, which says where the daemon of context {name!r} is ({why}).",
+        field="docker_host",
+        value=name,
+        rule=_RULE,
+        cure="See docker context inspect; or name the daemon by DOCKER_HOST or DockerEngine.docker_host.",
+    )
+
+
 def _unknown(name: str, folder: Path) -> RefusedError:
     return RefusedError(
         f"docker_host: {folder} has no context {name!r}.",
         field="docker_host",
         value=name,
-        rule="Hosts are made at the daemon of the context that DOCKER_CONTEXT, or docker context use, has chosen.",
+        rule=_RULE,
         cure="See docker context ls; or name the daemon by DOCKER_HOST or DockerEngine.docker_host, which go before.",
     )

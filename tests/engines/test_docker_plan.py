@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,20 @@ def test_the_context_in_use_says_where_the_daemon_is(tmp_path: Path, monkeypatch
         address("", {**known, "DOCKER_CONTEXT": "far"})
     config.unlink()
     assert address("", {**known, "DOCKER_CONTEXT": "mine"}) == "unix:///mine.sock"
+
+
+@pytest.mark.parametrize("words", ["{torn", "[]", '{"Endpoints": {"kubernetes": {"Host": "https://far"}}}', "a folder"])
+def test_a_context_that_says_nothing_of_a_daemon_is_refused_and_no_other_one_taken(tmp_path: Path, words: str) -> None:
+    meta = tmp_path / "contexts" / "meta" / hashlib.sha256(b"mine").hexdigest() / "meta.json"
+    meta.parent.mkdir(parents=True)
+    if words == "a folder":
+        meta.mkdir()
+    else:
+        meta.write_text(words)
+    with pytest.raises(RefusedError, match="daemon of context 'mine' is") as told:
+        address("", {"DOCKER_CONFIG": str(tmp_path), "DOCKER_CONTEXT": "mine"})
+    assert (told.value.field, told.value.value) == ("docker_host", "mine")
+    assert told.value.cure
 
 
 def test_a_context_that_is_not_there_is_refused_and_no_other_daemon_taken(tmp_path: Path) -> None:

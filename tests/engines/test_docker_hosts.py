@@ -91,9 +91,10 @@ print(json.dumps({"name": name, "interfaces": sorted(os.listdir("/sys/class/net"
 KEEP = """
 import json, os, signal
 path = "/opt/ml/config/processingjobconfig.json"
+told = json.load(open(path))["Environment"] if os.path.exists(path) else os.environ
 mounts = [line.split() for line in open("/proc/self/mounts")]
 print(json.dumps({
-    "has it": json.load(open(path))["Environment"]["API_KEY"] == os.environ["API_KEY"],
+    "has it": told["API_KEY"] == os.environ["API_KEY"],
     "kinds": [row[2] for row in mounts if row[1] in ("/opt/ml/config", "/opt/ml/input/config")],
 }))
 os.makedirs("/opt/ml/config/a/b")
@@ -170,16 +171,20 @@ async def test_hosts_of_one_cluster_meet_by_their_names(harness: DockerHarness) 
         assert (await one.outcome(job)).text == "listens\nalgo-2\n"
 
 
-async def test_what_a_job_is_given_in_secret_lies_in_memory_alone_and_goes_with_it(harness: DockerHarness) -> None:
+@pytest.mark.parametrize("kind", ["process", "train"])
+async def test_what_a_job_is_given_in_secret_lies_in_memory_alone_and_goes_with_it(
+    harness: DockerHarness, kind: str
+) -> None:
     handle = await harness.up()
     secret, folder = secrets.token_hex(8), harness.cluster(handle.cluster)
     async with AgentClient(harness.engine, handle) as agent:
-        job = await agent.run(KEEP, kind="process", environment={"API_KEY": secret})
+        job = await agent.run(KEEP, kind=kind, environment={"API_KEY": secret})
         await agent.wait_for_log(job, b"kept")
         on_disk = [path for path in folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
         await agent.call("stop", job=job, lease=1, grace=5, cause="stopped")
         log = (await agent.outcome(job)).text
         after = last_json(await agent.do(LIST, lease=2))
+        on_disk += [path for path in folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
     assert on_disk == []
     assert json.loads(log.splitlines()[0]) == {"has it": True, "kinds": ["tmpfs", "tmpfs"]}
     assert after == {"/opt/ml/config": [], "/opt/ml/input/config": CONFIG_FILES}

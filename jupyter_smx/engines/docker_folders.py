@@ -32,7 +32,7 @@ def prepare(
         archive.chmod(0o644)
         cluster = folders.clusters / request.cluster
         cluster.mkdir(mode=0o700, exist_ok=True)
-        if not (cluster / _DAEMON).exists():
+        if not daemon_of(folders, request.cluster):  # also where whoever was killed, or found no room, left it empty
             (cluster / _DAEMON).write_text(daemon)
         for plan in request.hosts:
             _describe(folders, request, plan, settings, users)

@@ -235,6 +235,18 @@ async def test_who_dies_before_a_host_is_described_leaves_the_next_one_to_make_i
     assert {path.stat().st_uid for path in owned} == {uid}
 
 
+async def test_where_a_cluster_is_stands_there_also_after_a_disk_that_had_no_room_for_it(
+    daemon: FakeDockerd, tmp_path: Path
+) -> None:
+    from jupyter_smx.engines import docker_folders  # noqa: PLC0415 - beside the engine
+
+    engine, folders = engine_at(daemon, tmp_path), ClusterFolders(tmp_path)
+    (tmp_path / "clusters" / "c1").mkdir(parents=True)
+    (tmp_path / "clusters" / "c1" / "daemon").touch()  # made, and never written
+    docker_folders.prepare(folders, wanted(image=IMAGE), engine._settings(), engine._users, daemon.url)
+    assert docker_folders.daemon_of(folders, "c1") == daemon.url
+
+
 async def test_a_host_that_is_described_is_not_made_anew_whatever_its_jobs_took_away(
     daemon: FakeDockerd, tmp_path: Path
 ) -> None:

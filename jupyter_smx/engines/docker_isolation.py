@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from jupyter_smx.engines.docker_kind import Kind
 
@@ -33,6 +33,13 @@ def given_up(kind: Kind, user: str, *, is_open: bool = False, all_gpus: bool = F
         f"{_begun(kind.lacks())} of its jobs cannot be limited: {kind.reason}.": bool(kind.unlimited),
     }
     return tuple(sentence for sentence, is_so in found.items() if is_so)
+
+
+def stays(volumes: Collection[str]) -> tuple[str, ...]:
+    """Say that nobody renews the volumes of an image between jobs."""
+    names = ", ".join(volumes)
+    said = f"What a job writes to {names} is there for the next ones, too: its image declares a volume for that."
+    return (said,) if volumes else ()
 
 
 def is_root(user: str) -> bool:

@@ -17,6 +17,7 @@ from jupyter_smx.engines.host_folder import MARK, description
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from jupyter_smx.engines.base import ClusterRequest, HostPlan
@@ -158,7 +159,10 @@ def order(
     that network: what an agent needs no network for is done meanwhile.
     """
     asked = container(request, plan, folder, archive, python, settings)
-    asked["HostConfig"]["Mounts"] += _in_place_of(volumes, folder)
+    found = {posixpath.normpath(path) for path in volumes}
+    asked["HostConfig"]["Mounts"] += _in_place_of(found, folder)
+    stay = docker_isolation.stays(sorted(found - {ML, *(f"{ML}/{name}" for name in FOLDERS)}))
+    asked["Labels"] |= docker_isolation.label((*docker_isolation.read(asked["Labels"]), *stay))
     return Order(
         container=asked,
         joins={"net_id": network_name(request.cluster), "aliases": [plan.host]} if _joins(request, settings) else {},
@@ -274,11 +278,10 @@ def mounts(folder: HostFolder, archive: Path) -> list[dict[str, Any]]:
     return [*found, bind(str(archive), ARCHIVE, closed=True)]
 
 
-def _in_place_of(volumes: Sequence[str], folder: HostFolder) -> list[dict[str, Any]]:
+def _in_place_of(volumes: AbstractSet[str], folder: HostFolder) -> list[dict[str, Any]]:
     """Let folders of ``/opt/ml`` be the host's own where the image would have others there, of root's, that stay."""
-    wanted = {posixpath.normpath(path) for path in volumes}
     own = {f"{ML}/{name}": name for name in FOLDERS if name not in CONFIGS}
-    return [bind(str(folder.path / "ml" / name), path, closed=False) for path, name in own.items() if path in wanted]
+    return [bind(str(folder.path / "ml" / name), path, closed=False) for path, name in own.items() if path in volumes]
 
 
 def among_jobs_own(volumes: Sequence[str]) -> list[str]:

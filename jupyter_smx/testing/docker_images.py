@@ -266,6 +266,8 @@ def _elsewhere() -> Layer:
     for name in ("python", "python3"):
         layer.without(f"/usr/bin/{name}")
     layer.link("/opt/a b/bin/python3", os.fspath(_interpreter()))
+    layer.folder("/data", 0o777)
+    layer.write("/data/of the image", "")
     return layer
 
 

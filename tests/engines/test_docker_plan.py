@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from jupyter_smx.engines import docker_daemon, docker_plan
+from jupyter_smx.engines import docker_daemon, docker_isolation, docker_plan
 from jupyter_smx.engines.base import ClusterRequest, HostPlan
 from jupyter_smx.engines.docker_daemon import address
 from jupyter_smx.engines.docker_kind import Kind
@@ -134,6 +134,26 @@ def test_who_joins_dockers_usual_network_is_closed_in_all_the_same() -> None:
     assert shared["NetworkingConfig"] == {"EndpointsConfig": {}}
     changed = {name for name in whole["HostConfig"] if shared["HostConfig"][name] != whole["HostConfig"][name]}
     assert changed == {"NetworkMode"}
+
+
+def test_a_volume_of_an_image_is_the_hosts_own_folder_in_opt_ml_and_is_told_elsewhere() -> None:
+    [plan] = plans()
+    request, own = request_of([plan]), Path("/d/clusters", "c" * 12, "algo-1")
+    for volumes, there, given_up in (
+        ((), [], ()),
+        (("/opt/ml", "/opt/ml/model/", "/opt/ml/config"), ["model"], ()),
+        (("/data//", "/opt", "/opt/ml/input/data"), ["input/data"], ("/data, /opt",)),
+    ):
+        folder = HostFolder(own)
+        whole = docker_plan.order(request, plan, folder, Path("/a"), "python3", SETTINGS, volumes=volumes).container
+        more = whole["HostConfig"]["Mounts"][len(docker_plan.mounts(folder, Path("/a"))) :]
+        assert [(one["Source"], one["Target"]) for one in more] == [
+            (str(own / "ml" / name), f"/opt/ml/{name}") for name in there
+        ]
+        said = docker_isolation.read(whole["Labels"])
+        assert [sentence.partition(" is there")[0] for sentence in said] == [
+            f"What a job writes to {names}" for names in given_up
+        ]
 
 
 def test_labels_and_names_do_not_tell_others_where_the_data_lies() -> None:

@@ -23,7 +23,7 @@ import { ArrayLine } from './components/arrays';
 import { IconButton, StopButton } from './components/buttons';
 import { Heir } from './components/heir';
 import { JobTime, StatusMark } from './components/time';
-import { JobExpected, JobMetrics, JobProgress } from './components/outlook';
+import { JobExpected, JobMetrics, JobProgress, JobRemark } from './components/outlook';
 import { startWords, stepWords } from './format';
 import { LiveWidget } from './live';
 import { waitWords } from './outlook';
@@ -125,6 +125,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
           // There is no traceback below it that would say why.
           <p className="jp-smx-reason">{job.message}</p>
         ) : null}
+        {live ? <JobRemark job={live} trans={this.trans} /> : null}
         {this._isOpen ? this._more(job) : null}
       </div>
     );

@@ -121,6 +121,24 @@ export function underWayWords(job: JobSummary, trans: TranslationBundle): string
   return isUnderWay && job.message !== stepWords(job, trans) ? job.message : '';
 }
 
+/** What the server says of steps that go as they should, most of them in moments: `tests/model/test_status.py` compares. */
+const USUAL = [
+  'Waiting for room on the engine.',
+  'Launching requested instances.',
+  'Reusing a warm pool.',
+  'Copying the input channels.',
+  'Running the code.',
+  'Its spot instances are taken back.',
+  'Stopping the job.',
+  'Bringing the outputs home.'
+];
+
+/** What else a job that is not over waits for: an image that is downloaded, say, or hosts that do not answer. */
+export function remarkWords(job: JobSummary, trans: TranslationBundle): string {
+  const isSaid = isFinal(job) || job.queue_position !== null || USUAL.includes(job.message);
+  return isSaid || job.message === stepWords(job, trans) ? '' : job.message;
+}
+
 function verdictWords(job: JobSummary, trans: TranslationBundle): string {
   switch (job.secondary_status) {
     case 'Completed':

@@ -115,6 +115,17 @@ describe('the panel', () => {
     expect(panel.node.querySelector('[role=progressbar]')).toBeNull();
   });
 
+  it('says of a job how far its download is, and nothing of a step that goes as it should', async () => {
+    const secondary_status = 'Downloading';
+    const message = 'Downloading the image train:1: 3 of 7 layers, 120 of 480 MB.';
+    const copying = job(1, { secondary_status, message: 'Copying the input channels.' });
+    const jobs = [job(0, { secondary_status, message }), copying];
+    model.become(listed(NOTHING, jobs, [], 1).state);
+    await rendered();
+    const said = [...panel.node.querySelectorAll('.jp-smx-says')].map(one => one.textContent);
+    expect(said).toEqual([message]);
+  });
+
   it('says how to start a job and how to keep a pool when there is none', async () => {
     model.become(listed(NOTHING, [], [], 1).state);
     await rendered();
@@ -250,6 +261,18 @@ describe('the card', () => {
     model.become(listed(NOTHING, [{ ...failed, failure_type: 'KeyError' }], [], 2).state);
     await rendered();
     expect(renderer.node.textContent).not.toContain(message);
+    renderer.dispose();
+  });
+
+  it('says why a job stands still, and no more when that is over', async () => {
+    const model = new FakeModel();
+    const message = 'Its hosts cannot be reached now: Host algo-1 is paused. Let it go on.';
+    model.become(listed(NOTHING, [job(0, { message })], [], 1).state);
+    const renderer = await card(model, saved);
+    expect(renderer.node.textContent).toContain(message);
+    model.become(listed(NOTHING, [job(0, { message: 'Running the code.' })], [], 2).state);
+    await rendered();
+    expect(renderer.node.querySelector('.jp-smx-says')).toBeNull();
     renderer.dispose();
   });
 

@@ -14,7 +14,7 @@ import type { IArrayActions } from './arrays';
 import { TasksRow } from './arrays';
 import type { IJobActions } from './buttons';
 import { JobButtons } from './buttons';
-import { JobExpected, JobMetrics, JobProgress } from './outlook';
+import { JobExpected, JobMetrics, JobProgress, JobRemark } from './outlook';
 import type { RowPlace } from './rows';
 import { Rows, useReadOn } from './rows';
 import { JobTime, StatusMark } from './time';
@@ -150,6 +150,7 @@ function JobRow(props: IJobRowProps): JSX.Element {
         </div>
         <JobProgress job={job} trans={trans} />
         <Words words={words} />
+        <JobRemark job={job} trans={trans} />
         <JobMetrics job={job} trend={trends.get(job.id)} trans={trans} />
       </div>
       <JobButtons {...props} />

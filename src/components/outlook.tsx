@@ -4,6 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { JobSummary } from '../_types';
+import { remarkWords } from '../format';
 import { expectedWords, metricWords, percent, progressText } from '../outlook';
 import type { ITrend } from '../trends';
 import { usageFigures } from '../usage';
@@ -72,6 +73,12 @@ export function JobMetrics(props: IOutlookProps & { trend?: ITrend }): JSX.Eleme
       ))}
     </div>
   );
+}
+
+/** What a job waits for, beside its step. */
+export function JobRemark({ job, trans }: IOutlookProps): JSX.Element | null {
+  const says = remarkWords(job, trans);
+  return says ? <p className="jp-smx-says">{says}</p> : null;
 }
 
 /** How long a running job is expected to take, beside its clock. */

@@ -11,7 +11,7 @@ import { JobExpected, JobMetrics, JobProgress } from '../components/outlook';
 import { JobTime, StatusMark } from '../components/time';
 import { Words } from '../components/words';
 import { errand } from '../errand';
-import { imageWords, money, startWords, stepWords, underWayWords } from '../format';
+import { imageWords, money, remarkWords, startWords, stepWords, underWayWords } from '../format';
 import { CommandIDs } from '../ids';
 import { LiveWidget } from '../live';
 import { waitWords } from '../outlook';
@@ -106,7 +106,7 @@ interface IStateProps {
 
 function State({ job, now, trans }: IStateProps): JSX.Element {
   const reason = job.status === 'Failed' ? job.message : '';
-  const says = underWayWords(job, trans);
+  const says = underWayWords(job, trans) || remarkWords(job, trans);
   return (
     <>
       <div className="jp-smx-view-state">

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final, may_become, message_of, status_of
 
@@ -39,3 +40,8 @@ def test_a_job_that_ran_too_long_is_stopped_and_did_not_fail() -> None:
 
 def test_every_step_has_a_sentence() -> None:
     assert all(message_of(step).endswith(".") for step in STEPS)
+
+
+def test_the_panel_knows_the_sentences_of_steps_that_go_as_they_should() -> None:
+    known = (Path(__file__).parents[2] / "src" / "format.ts").read_text()
+    assert [step for step in STEPS if not is_final(step) and f"'{message_of(step)}'" not in known] == []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from jupyter_smx.model.cluster import Cluster, ClusterState, ReuseKey
+from jupyter_smx.model.instance import HOMOGENEOUS
 from jupyter_smx.model.why import Difference
 from jupyter_smx.policy.devices import held_by
 from jupyter_smx.policy.environment import apart, environment_of
@@ -40,14 +41,22 @@ def reuse_key(spec: JobSpec, user: str, image: Image | None = None) -> ReuseKey:
     )
 
 
-def _groups(groups: tuple[InstanceGroup, ...]) -> dict[str, str]:
-    if len(groups) == 1:
+def _groups(groups: tuple[InstanceGroup, ...], *, one_each: bool) -> dict[str, str]:
+    """Say which hosts there are: field by field where both sides have one group, else in one line."""
+    if one_each:
         return {
             "group name": groups[0].name,
             "instance type": groups[0].instance_type,
             "instance count": str(groups[0].instance_count),
         }
-    return {"instance groups": ", ".join(f"{g.name}:{g.instance_type}:{g.instance_count}" for g in groups)}
+    return {"instance groups": ", ".join(map(_group, groups))}
+
+
+def _group(group: InstanceGroup) -> str:
+    """Write a group as it is asked for; who asked for a type and a number has named none."""
+    if group.name == HOMOGENEOUS:
+        return f"{group.instance_type} × {group.instance_count}"
+    return f"{group.name}:{group.instance_type}:{group.instance_count}"
 
 
 def _images(wanted: Image | None, found: Image | None) -> tuple[str, str]:
@@ -59,14 +68,14 @@ def _images(wanted: Image | None, found: Image | None) -> tuple[str, str]:
     return wanted.words(), found.words()
 
 
-def _fields(key: ReuseKey) -> dict[str, str]:
+def _fields(key: ReuseKey, *, one_each: bool) -> dict[str, str]:
     return {
         "engine": key.engine,
         "user": key.user,
         "role": key.role,
         "python": key.python,
         "network isolation": "on" if key.network_isolation else "off",
-        **_groups(key.instance_groups),
+        **_groups(key.instance_groups, one_each=one_each),
     }
 
 
@@ -74,14 +83,14 @@ def differences(wanted: ReuseKey, cluster: Cluster) -> tuple[Difference, ...]:
     """Name every field in which a cluster is not what is wanted; empty when the keys are equal."""
     if wanted == cluster.key:
         return ()
-    mine, other = _fields(wanted), _fields(cluster.key)
+    one_each = len(wanted.instance_groups) == len(cluster.key.instance_groups) == 1
+    mine, other = _fields(wanted, one_each=one_each), _fields(cluster.key, one_each=one_each)
     mine["environment"], other["environment"] = apart(wanted.environment, cluster.key.environment)
     mine["image"], other["image"] = _images(wanted.image, cluster.key.image)
-    names = list(dict.fromkeys([*mine, *other]))
     return tuple(
-        Difference(pool=cluster.name(), field=name, wanted=mine.get(name, "none"), found=other.get(name, "none"))
-        for name in names
-        if mine.get(name) != other.get(name)
+        Difference(pool=cluster.name(), field=name, wanted=mine[name], found=other[name])
+        for name in mine
+        if mine[name] != other[name]
     )
 
 

@@ -55,6 +55,17 @@ def test_a_pool_that_differs_in_any_one_field_is_not_taken_and_the_field_is_name
     assert {difference.pool for difference in said} == {pool.name()}
 
 
+def test_hosts_of_one_type_and_those_of_groups_differ_in_one_line_of_words_that_people_use() -> None:
+    plain = a_key(instance_groups=(InstanceGroup(instance_type="ml.m5.large", instance_count=2),))
+    groups = a_key(instance_groups=(InstanceGroup(name="data"), InstanceGroup(name="model", instance_count=3)))
+    (said,) = reuse.differences(groups, a_cluster(key=plain))
+    assert (said.field, said.found, said.wanted) == (
+        "instance groups",
+        "ml.m5.large × 2",
+        "data:local:1, model:local:3",
+    )
+
+
 @given(keys, keys)
 def test_two_keys_are_equal_or_a_difference_is_named(wanted: ReuseKey, other: ReuseKey) -> None:
     pool = a_cluster(key=other)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,14 @@ def host(environ: Mapping[str, str]) -> str:
     return found.removeprefix("http+")  # as Docker's library writes it
 
 
+def read_anew() -> str:
+    """Say what more a change of variables or of the configuration takes."""
+    return (
+        f"The controller has read that when it began: kill {os.getpid()} ends it, jobs and pools go on, and the next "
+        "command starts another."
+    )
+
+
 def _current(folder: Path) -> str:
     try:
         return str(json.loads((folder / "config.json").read_text()).get("currentContext") or _USUAL)
@@ -62,5 +71,6 @@ def _unknown(name: str, folder: Path) -> RefusedError:
         field="docker_host",
         value=name,
         rule=_RULE,
-        cure="See docker context ls; or name the daemon by DOCKER_HOST or DockerEngine.docker_host, which go before.",
+        cure="See docker context ls; or name the daemon by DOCKER_HOST or DockerEngine.docker_host, which go before. "
+        + read_anew(),
     )

@@ -74,18 +74,25 @@ def address(wish: str, environ: Mapping[str, str]) -> str:
 
     Without any of these a rootless daemon of this user is taken where there is no other, else Podman's socket.
 
-    :raises RefusedError: it is not on this machine, or there is no context of the name that is chosen.
+    :raises RefusedError: it is no unix socket, or there is no context of the name that is chosen.
     """
     found = wish or environ.get("DOCKER_HOST", "") or docker_context.host(environ) or _usual(environ)
-    if not found.startswith(UNIX):
+    if not found.startswith(f"{UNIX}/"):
         raise RefusedError(
-            f"docker_host: {found!r} is not on this machine.",
+            f"docker_host: {found!r} is no address of a unix socket.",
             field="docker_host",
             value=found,
             rule="Hosts share folders with the controller, so the daemon has to be reached over a unix socket here.",
-            cure="Set DOCKER_HOST or DockerEngine.docker_host to unix:// and the path of a socket.",
+            cure=f"Set DOCKER_HOST or DockerEngine.docker_host to {UNIX}/{_path_meant(found)}. "
+            + docker_context.read_anew(),
         )
     return found
+
+
+def _path_meant(found: str) -> str:
+    """Give the path in what is nearly an address, without its first slash."""
+    path = found.rpartition("unix:")[2].lstrip("/") if found.startswith(("/", "unix:", "http+unix:")) else ""
+    return path or "path/of/socket"
 
 
 def _usual(environ: Mapping[str, str]) -> str:

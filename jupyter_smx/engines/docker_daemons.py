@@ -33,7 +33,7 @@ class Daemons:
     def usual(self) -> Daemon:
         """Find the daemon of new hosts, once: whoever chooses another context meanwhile has hosts here all the same.
 
-        :raises RefusedError: it is not on this machine.
+        :raises RefusedError: it is no unix socket.
         """
         self._url = self._url or self._chosen()
         return self.at(self._url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -169,12 +170,26 @@ def test_variables_of_ours_win_over_those_that_are_passed_on() -> None:
     assert "HOME=/tmp" in asked(request_of([plan]), plan, settings)["Env"]
 
 
-@pytest.mark.parametrize("where", ["tcp://10.0.0.1:2375", "ssh://me@there", "npipe:////./pipe/docker", "/run/x.sock"])
-def test_a_daemon_elsewhere_is_refused(where: str) -> None:
-    with pytest.raises(RefusedError, match="not on this machine") as told:
+@pytest.mark.parametrize(
+    ("where", "right"),
+    [
+        ("tcp://10.0.0.1:2375", "unix:///path/of/socket"),
+        ("tcp://localhost:2375", "unix:///path/of/socket"),
+        ("ssh://me@there", "unix:///path/of/socket"),
+        ("npipe:////./pipe/docker", "unix:///path/of/socket"),
+        ("/run/x.sock", "unix:///run/x.sock"),
+        ("unix:/run/x.sock", "unix:///run/x.sock"),
+        ("unix://run/x.sock", "unix:///run/x.sock"),
+        ("unix://", "unix:///path/of/socket"),
+    ],
+)
+def test_what_is_no_unix_socket_is_refused_with_what_is_one(where: str, right: str) -> None:
+    with pytest.raises(RefusedError, match="is no address of a unix socket") as told:
         address("", {"DOCKER_HOST": where})
     assert (told.value.field, told.value.value) == ("docker_host", where)
-    assert told.value.cure
+    assert f"to {right}. " in told.value.cure
+    # To set it is not enough: the controller has its environment since it began.
+    assert f"kill {os.getpid()} " in told.value.cure
 
 
 def test_what_is_configured_goes_before_the_environment() -> None:
@@ -209,7 +224,7 @@ def test_the_context_in_use_says_where_the_daemon_is(tmp_path: Path, monkeypatch
     assert address("", known) == "unix:///mine.sock"
     assert address("", {**known, "DOCKER_HOST": "unix:///b.sock"}) == "unix:///b.sock"
     assert address("", {**known, "DOCKER_CONTEXT": "default"}) != "unix:///mine.sock"
-    with pytest.raises(RefusedError, match="//far:2376' is not on this machine"):
+    with pytest.raises(RefusedError, match="//far:2376' is no address of a unix socket"):
         address("", {**known, "DOCKER_CONTEXT": "far"})
     config.unlink()
     assert address("", {**known, "DOCKER_CONTEXT": "mine"}) == "unix:///mine.sock"
@@ -234,6 +249,7 @@ def test_a_context_that_is_not_there_is_refused_and_no_other_daemon_taken(tmp_pa
     with pytest.raises(RefusedError, match="has no context 'theirs'") as told:
         address("", {**known, "DOCKER_CONTEXT": "theirs"})
     assert (told.value.field, told.value.value) == ("docker_host", "theirs")
+    assert f"kill {os.getpid()} " in told.value.cure
     (tmp_path / "config.json").write_text('{"currentContext": "gone"}')
     with pytest.raises(RefusedError, match="has no context 'gone'"):
         address("", known)

@@ -81,6 +81,16 @@ describe('the rows', () => {
     return list('Finished jobs');
   }
 
+  it('open with a double click, which selects no word', async () => {
+    model.become(listed(NOTHING, [job(0)], [], 1).state);
+    await rendered();
+    const row = list('Running jobs').querySelector('li') as HTMLElement;
+    document.getSelection()?.selectAllChildren(row);
+    row.dispatchEvent(new MouseEvent('dblclick', { bubbles: true }));
+    expect(executed).toEqual([[CommandIDs.openJob, 'job-0']]);
+    expect(document.getSelection()?.rangeCount).toBe(0);
+  });
+
   it('that are drawn of ten thousand are a few, and each says which of them it is', async () => {
     const rows = (await show(10_000)).querySelectorAll('li');
     expect(rows.length).toBeGreaterThan(5);

@@ -45,6 +45,9 @@ describe('what a job uses', () => {
     expect(group?.getAttribute('role')).toBe('group');
     expect(group?.getAttribute('aria-label')).toBe('Metrics of train-digits-1');
     expect(group?.textContent).toBe('CPU 186 % · memory 1.2 GB · loss 0.5');
+    // A line may end between two of them, and not between a number and its unit.
+    const whole = [...(group?.querySelectorAll('.jp-smx-word') ?? [])].map(one => one.textContent);
+    expect(whole).toEqual(['CPU 186 %', 'memory 1.2 GB', 'loss 0.5']);
     const [bars, ...others] = [...(group?.querySelectorAll('svg') ?? [])];
     expect(others).toEqual([]);
     expect(bars.getAttribute('aria-hidden')).toBe('true');

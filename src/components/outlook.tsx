@@ -67,8 +67,10 @@ export function JobMetrics(props: IOutlookProps & { trend?: ITrend }): JSX.Eleme
       {said.map(({ words, values }, index) => (
         <React.Fragment key={index}>
           {index > 0 ? ' · ' : ''}
-          <Spark values={values} full={FULL} />
-          {words}
+          <span className="jp-smx-word">
+            <Spark values={values} full={FULL} />
+            {words}
+          </span>
         </React.Fragment>
       ))}
     </div>

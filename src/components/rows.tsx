@@ -150,6 +150,8 @@ function useRowKeys<T extends { id: string }>(
       const row = (event.target as HTMLElement).closest<HTMLElement>('[data-index]');
       const isButton = (event.target as HTMLElement).closest('button') !== null;
       if (row && !isButton) {
+        // It was no word that was meant.
+        row.ownerDocument.getSelection()?.removeAllRanges();
         onOpen?.(items[Number(row.dataset.index)]);
       }
     }

@@ -153,10 +153,11 @@ class Images:
     def _not_there(self, name: str, problem: DaemonError) -> RefusedError | UnavailableError:
         if problem.status not in _NO_SUCH:
             return self._daemon.trouble("look at an image", problem)
-        # That there is none is said by a number; a name that none can have is explained in words.
-        words, kind = "" if problem.status == NOT_THERE else f" ({problem.words})", self._daemon.kind
-        return (NotHereError if problem.status == NOT_THERE else RefusedError)(
-            f"image: {name!r} is not an image of {kind.name} at {self._daemon.url}{words}.",
+        if problem.status != NOT_THERE:
+            return _no_name(name, problem.words)
+        kind = self._daemon.kind
+        return NotHereError(
+            f"image: {name!r} is not an image of {kind.name} at {self._daemon.url}.",
             field="image",
             value=name,
             rule=f"Hosts are made of images that this daemon has; {kind.program} images lists them.",
@@ -232,6 +233,17 @@ class Images:
             cure=f"It is tried again, for this machine may be busy; {run} tries the same.",
             transient=True,
         )
+
+
+def _no_name(name: str, words: str) -> RefusedError:
+    """Refuse what no image can be called: to build or download it fails as well."""
+    return RefusedError(
+        f"image: {name!r} cannot be the name of an image{f' ({words})' if words else ''}.",
+        field="image",
+        value=name,
+        rule=docker_registry.NAMES,
+        cure="Correct it; a name of a registry begins with no https://." if "://" in name else "Correct it.",
+    )
 
 
 def _page(name: str) -> str:

@@ -24,6 +24,9 @@ _NAMES = re.compile(r"(?:for|of|image|repository) ([\w-]+)|\S*(?:/|[^\s:]:[^\s:]
 _ID = re.compile(r"(?:sha256:)?[0-9a-f]{64}|sha256:[0-9a-f]+")
 
 
+NAMES = "A name is REGISTRY/REPOSITORY:TAG, all but the tag in small letters, or REPOSITORY@sha256:DIGITS."
+
+
 class Login(NamedTuple):
     """What a daemon is given to say to a registry, "" where there is nothing; ``trouble`` says why, if it should be."""
 
@@ -81,7 +84,7 @@ _REASONS = (
             "invalid digest",
             "checksum digest",
         ),
-        "A name is REGISTRY/REPOSITORY:TAG in small letters, or REPOSITORY@sha256:DIGITS.",
+        NAMES,
         "Correct it.",
     ),
     _Reason(

@@ -117,6 +117,23 @@ async def test_an_image_that_went_is_told_from_all_other_refusals(daemon: FakeDo
     assert not isinstance(await end_of(up(engine_at(daemon, tmp_path), wanted(image=IMAGE))), NotHereError)
 
 
+@pytest.mark.parametrize(
+    ("name", "answer", "cure"),
+    [("Train:1", (400, "repository name must be lowercase"), "Correct it."), ("https://hub/a", (301, ""), "https://")],
+)
+async def test_what_cannot_be_the_name_of_an_image_is_not_to_be_built_or_downloaded(
+    daemon: FakeDockerd, tmp_path: Path, name: str, answer: tuple[int, str], cure: str
+) -> None:
+    daemon.refuses["GET /images"] = answer
+    error = await end_of(up(engine_at(daemon, tmp_path), wanted(image=name)))
+    assert isinstance(error, RefusedError)
+    assert (error.field, error.value) == ("image", name)
+    assert answer[1] in error.message
+    assert "()" not in error.message
+    assert "docker build" not in error.cure
+    assert cure in error.cure
+
+
 @pytest.mark.usefixtures("known")
 async def test_a_daemon_that_has_no_gpus_to_give_is_asked_once_and_nothing_of_it_stays(
     daemon: FakeDockerd, tmp_path: Path

@@ -276,8 +276,9 @@ class Reconciler(Listener):
         self.fleet.let_outlived_go(decision.outlived)
 
     def _wait(self, job: Job, decision: placement.Wait) -> None:
-        if job.id not in self.books.jobs or job.why != decision.why:
-            self.books.save(jobs=[replace(job, why=decision.why)])
+        why = placement.remembered(decision.why, job)
+        if job.id not in self.books.jobs or job.why != why:
+            self.books.save(jobs=[replace(job, why=why)])
         for cluster_id in decision.evict:
             self.books.release_pool(self.books.clusters[cluster_id], f"Released early to make room for {job.name}.")
             self.fleet.step(cluster_id)
@@ -338,7 +339,7 @@ class Reconciler(Listener):
 
     def _replace(self, job: Job) -> None:
         self._drop_trail(job.id)
-        again = replace(job, cluster="", lease=0, placements=job.placements + 1, warm_pool=None)
+        again = placement.lost(job, self.books.clock())
         if again.placements > MAX_PLACEMENTS:
             lost = Verdict(state=SecondaryStatus.FAILED, reason=NEVER_BEGAN)
             retried = next_attempt(job, lost, (), self.books.clock())

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from jupyter_smx.model import duration
 from jupyter_smx.model.cluster import Cluster, ClusterState, ReuseKey
+from jupyter_smx.model.status import message_of
 from jupyter_smx.model.why import Difference, Why
-from jupyter_smx.policy import capacity, keep_alive, learning, reuse
+from jupyter_smx.policy import capacity, keep_alive, learning, reuse, transitions
 from jupyter_smx.policy.devices import Gpus, gpus_for
 from jupyter_smx.policy.environment import BUILT
 from jupyter_smx.policy.greetings import given_up
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from jupyter_smx.model.job import Job
     from jupyter_smx.model.spec import JobSpec
     from jupyter_smx.policy.limits import Limits
+
+
+_LOST = "Lost before its code began: "
 
 
 class World(Struct, frozen=True, kw_only=True):
@@ -108,8 +113,28 @@ def noted(decision: Placement, note: str) -> Placement:
     return replace(decision, why=replace(decision.why, notes=(note, *decision.why.notes)))
 
 
+def lost(job: Job, now: float) -> Job:
+    """Take a job off hosts on which its code never began, and note in its reason which these were and what is known."""
+    said = transitions.remark_of(job)
+    # How long it had been there is known of the first ones only: the step that it is in goes on with the next.
+    time = f" after {duration.words(now - job.transitions[-1].start_time)}" if job.placements == 1 else ""
+    trouble = f" ({said.partition(': ')[2].partition('. ')[0].rstrip('.')})" if ": " in said else ""
+    pool = job.why.pool if job.why is not None else job.cluster
+    note = f"{_LOST}the hosts of pool {pool}{time}{trouble}."
+    why = remembered(Why(start="none", sentence="", notes=(note,)), job)
+    again = transitions.remark(job, message_of(job.state))
+    return replace(again, cluster="", lease=0, placements=job.placements + 1, warm_pool=None, why=why)
+
+
+def remembered(why: Why, job: Job) -> Why:
+    """Add to a reason which hosts the job lost before; whoever waited for them shall find that."""
+    notes = [note for note in job.why.notes if note.startswith(_LOST)] if job.why is not None else []
+    return replace(why, notes=(*why.notes, *notes)) if notes else why
+
+
 def waited(why: Why, job: Job, now: float) -> Why:
-    """Add to the reason of a start for how long the job stood in line, if it did."""
+    """Add to the reason of a start for how long the job stood in line, if it did, and which hosts it lost before."""
+    why = remembered(why, job)
     if job.why is None or job.why.start != "queued":
         return why
     begun = [job.timings[moment] for moment in (BUILT, FREED) if moment in job.timings]

@@ -265,3 +265,24 @@ def test_a_controller_that_dies_between_letting_a_job_go_and_its_end_ends_it_lat
     sim.troubled_by()
     sim.pass_time(60)
     assert sim.world.living() == []
+
+
+def test_a_job_whose_warm_hosts_were_waited_for_in_vain_says_so_in_its_reason(sim: Simulation) -> None:
+    """It began cold after five minutes, because there was no warm pool, said its reason."""
+    warm = sim.finish(keep_alive=600)
+    job = sim.new_id()
+    sim.world.script(job).starts_after = 1_000.0
+    sim.submit(job_id=job)
+    sim.pass_time(START)
+    sim.troubled_by(fakes.Paused())
+    sim.break_streams(sim.hosts(job)[0])
+    sim.pass_time(LIMITS.unreachable_limit + 5)
+    sim.troubled_by()
+    sim.world.script(job).starts_after = 0.0
+    sim.pass_time(60)
+    assert sim.job(job).placements == 2
+    assert sim.why(job).start == "cold"
+    [note] = [note for note in sim.why(job).notes if "Lost" in note]
+    assert note.startswith(f"Lost before its code began: the hosts of pool {sim.why(warm).pool} after 5 min")
+    assert note.endswith("(Host algo-1 is paused).")
+    assert "paused" not in said(sim, job)

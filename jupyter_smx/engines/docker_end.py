@@ -38,7 +38,9 @@ def obituary(state: Mapping[str, Any], program: str = "docker") -> str:
     if state.get("OOMKilled") and code == _SIGKILL:
         return "its container was killed, and the system had ended processes in it for lack of memory. " + _LESS
     if code in _KILLED:
-        return f"its container was ended from outside, by {program} {_KILLED[code]} or with its daemon. {_AGAIN}"
+        # A job may end its agent as well: they are one user's, and a daemon tells of no difference.
+        by = f"by {program} {_KILLED[code]} or with its daemon, or by what ran in it"
+        return f"its container was ended from outside, {by}. {_AGAIN}"
     return f"its container ended with exit code {code}." if code else ""
 
 

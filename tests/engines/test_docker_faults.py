@@ -230,8 +230,8 @@ async def test_how_a_container_ended_outlives_it(harness: DockerHarness, tmp_pat
     await harness.engine.release(handle)
     assert mine.read_text() == "mine"
     said = harness.reborn().obituary(handle.cluster, "algo-1")
-    words = "its container was ended from outside, by docker kill or with its daemon. Run the job again; "
-    assert said == (f"{words}--retries does that by itself." if how == "kill" else "")
+    words = "its container was ended from outside, by docker kill or with its daemon, or by what ran in it. "
+    assert said == (f"{words}Run the job again; --retries does that by itself." if how == "kill" else "")
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,9 @@ async def test_a_cluster_at_podman_lives_and_leaves(harness: DockerHarness, tmp_
     await harness.reborn().release(handle)
     assert harness.leftovers(request.cluster) == []
     said = harness.reborn().obituary(request.cluster, "algo-1")
-    assert said.startswith("its container was ended from outside, by podman kill or with its daemon. ")
+    assert said.startswith(
+        "its container was ended from outside, by podman kill or with its daemon, or by what ran in it. "
+    )
 
 
 async def test_a_name_that_is_somebody_elses_is_said_at_podman_too(harness: DockerHarness) -> None:

@@ -216,7 +216,7 @@ def _is_killed(world: Containers, job: Ran) -> None:
     assert ended.state is FAILED
     assert ended.failure_reason == (
         "InternalServerError: Host algo-1 was lost while the job ran: "
-        "its container was ended from outside, by docker kill or with its daemon. "
+        "its container was ended from outside, by docker kill or with its daemon, or by what ran in it. "
         "Run the job again; --retries does that by itself."
     )
     assert job.log() == "begun\n", "what it said is kept"

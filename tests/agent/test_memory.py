@@ -147,6 +147,13 @@ def test_amounts_are_written_for_people(count: int, text: str) -> None:
     assert memory.amount(count) == text
 
 
+@pytest.mark.parametrize("few", [True, False])
+def test_a_process_that_had_a_small_part_of_what_there_is_did_not_fill_it_alone(tmp_path: Path, few: bool) -> None:
+    root = write(tmp_path, proc__self__cgroup="0::/a\n", sys__fs__cgroup__a__memory_DOT_max=f"{256 << 20}\n")
+    said = memory.of_the_dead((14 if few else 200) << 20, root)
+    assert ("processes that it started and files in memory (/dev/shm) the rest, and 256.0 MiB is" in said) == few
+
+
 def test_nothing_is_made_up_where_nothing_is_known(tmp_path: Path) -> None:
     assert memory.of_the_dead(0, str(tmp_path)) == (
         "The system ended the job for lack of memory: how much it had is not known, and nobody says how much there is. "

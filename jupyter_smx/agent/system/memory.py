@@ -14,6 +14,9 @@ _STEP = 1024
 _NO_LIMIT = 1 << 60
 """Bytes; version 1 of control groups writes a number near 2^63 where there is no limit."""
 
+_FEW = 4
+"""A process that had less than this part of what there is has not filled it alone."""
+
 
 def amount(count: float) -> str:
     """Write a number of bytes for people."""
@@ -106,6 +109,8 @@ def _bound(root: str) -> str:
 def of_the_dead(peak: int, root: str = "/") -> str:
     """Say that the system ended a job for lack of memory; ``peak`` is what its process had at most, 0 if unknown."""
     had = f"its process had {amount(peak)}" if peak else "how much it had is not known"
+    if peak and peak < limit(root)[0] // _FEW:
+        had += ", processes that it started and files in memory (/dev/shm) the rest"
     return f"The system ended the job for lack of memory: {had}, and {_bound(root)}. Use less, or a larger instance."
 
 

@@ -51,6 +51,7 @@ def _named(*types: type) -> Callable[[Any], bool]:
 
 _NAMES = _several(str)
 _VARIABLES = _named()
+_SWITCH = _Kind(_is(bool), "It is True or False.", "True")
 _KINDS = {
     "name": _Kind(_is(str), "It is text.", "'train-digits'"),
     "instance_type": _Kind(_is(str), "It is the name of one type, as text.", "'ml.m5.xlarge'"),
@@ -62,6 +63,9 @@ _KINDS = {
     "distribution": _Kind(_is(str), "It is text.", "'torchrun,processes=2'"),
     "engine": _Kind(_is(str), "It is the name of an engine, as text.", "'local'"),
     "image": _Kind(_is(str), "It is the name of an image, as text.", "'python:3.11-slim'"),
+    "network_isolation": _SWITCH,
+    "spot": _SWITCH,
+    "disable_output_compression": _SWITCH,
     "contract": _Kind(_is(str), "It is text.", "'v3'"),
     "role": _Kind(_is(str), "It is text.", "'research'"),
     "hyperparameters": _Kind(_named(), "It is a dict of values by name.", "{'epochs': 3}"),

@@ -219,6 +219,11 @@ _DEFAULTS = {
     if name not in ("code", "entry_point", "distribution", "send", "receive", "sweep", "max_concurrent", "wait")
 }
 """Options of a job that any front door has, with what they are when nobody sets them."""
+_UNSET = {
+    name: parameter.default
+    for front_door in (process, train)
+    for name, parameter in inspect.signature(front_door).parameters.items()
+}
 
 
 def _run(
@@ -233,6 +238,9 @@ def _run(
 ) -> Job | JobArray:
     submitted_at = time.time()
     check_types({**arguments, "send": send})
+    # Whoever hands a keyword on that nobody set to them has None.
+    arguments = {name: _UNSET.get(name) if value is None else value for name, value in arguments.items()}
+    send = () if send is None else send
     session = current()
     variables = dict(send) if isinstance(send, Mapping) else payload.choose(tuple(send), session.namespace)
     if (code is None or (isinstance(code, str) and not code.strip())) and not arguments["entry_point"]:
@@ -275,7 +283,8 @@ def _packed_call(session: Session, code: Call, variables: Mapping[str, Any], wis
 
 def call_spec(session: Session, code: Call, submitted_at: float, wish: Mapping[str, Any]) -> tuple[Wish, JobSpec]:
     """Make the spec of a call as a training job; ``wish`` as for :func:`submit_call`. Nothing is packed."""
-    return _call_spec(session, "train", code, submitted_at, {"name": "", **_DEFAULTS, **wish, "receive": ()})
+    asked = {name: value for name, value in wish.items() if value is not None}
+    return _call_spec(session, "train", code, submitted_at, {"name": "", **_DEFAULTS, **asked, "receive": ()})
 
 
 def _call_spec(

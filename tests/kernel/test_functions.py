@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import jupyter_smx as smx
 from jupyter_smx.kernel import payload, session
@@ -121,6 +123,11 @@ BIG, NAN = 10**5_000, math.nan
         ("receive", "model", r"receive: 'model' is of another kind\. .* For example receive=\['model', 'scores'\]"),
         ("send", 3, r"send: 3 is of another kind\."),
         ("name", 3, r"name: 3 is of another kind\. It is text\."),
+        (
+            "network_isolation",
+            "yes",
+            r"network_isolation: 'yes' is of another kind\. It is True or False\. For example",
+        ),
         ("after", 3, r"--after: a int is no job\."),
         ("after", BIG, r"--after: a int is no job\."),
     ],
@@ -135,6 +142,26 @@ def test_a_wish_of_another_type_or_size_is_a_sentence_with_its_field(
     assert refused.value.field in (field, "group")
     assert len(refused.value.value) <= 70
     assert controller.jobs == {}
+
+
+@pytest.mark.parametrize("field", sorted(set(inspect.signature(smx.train).parameters) - {"code"}))
+def test_a_keyword_that_is_none_is_one_that_nobody_set(controller: ScriptedController, field: str) -> None:
+    """Functions of people's own hand keywords on; a folder None was looked for, and None was not iterable."""
+    smx.train("pass")
+    smx.train("pass", **{field: None})
+    plain, with_none = (job.spec for job in controller.jobs.values())
+    assert with_none == replace(plain, submitted_at=with_none.submitted_at)
+
+
+@pytest.mark.parametrize("field", ["image", "python", "keep_alive", "after", "requirements"])
+def test_so_it_is_at_other_doors(controller: ScriptedController, field: str) -> None:
+    smx.remote()(abs).submit(1)
+    smx.remote(**{field: None})(abs).submit(1)
+    smx.map(abs, [1], **{field: None})
+    smx.process("pass", arguments=None)  # type: ignore[arg-type]  # what this is about
+    specs = [job.spec for job in controller.jobs.values()]
+    assert len(specs) == 4
+    assert replace(specs[1], submitted_at=0, send=None) == replace(specs[0], submitted_at=0, send=None)
 
 
 def test_other_doors_refuse_what_train_refuses(controller: ScriptedController) -> None:

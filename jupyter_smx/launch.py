@@ -128,6 +128,14 @@ def wait_ready(seconds: float, process: subprocess.Popen[bytes] | None = None) -
     return True
 
 
+def read_anew() -> str:
+    """Say in the controller what more a change of variables or of the configuration takes."""
+    return (
+        f"The controller has read that when it began: kill {os.getpid()} ends it, jobs and pools go on, and the next "
+        "command starts another."
+    )
+
+
 def last_words() -> str:
     """Give the last non-empty line of the controller's log, for the sentence that says why it did not start."""
     try:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jupyter_smx.launch import read_anew
 from jupyter_smx.model.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -37,14 +37,6 @@ def host(environ: Mapping[str, str]) -> str:
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise _unreadable(name, path, problem) from problem
     return found.removeprefix("http+")  # as Docker's library writes it
-
-
-def read_anew() -> str:
-    """Say what more a change of variables or of the configuration takes."""
-    return (
-        f"The controller has read that when it began: kill {os.getpid()} ends it, jobs and pools go on, and the next "
-        "command starts another."
-    )
 
 
 def _current(folder: Path) -> str:

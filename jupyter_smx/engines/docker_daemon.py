@@ -25,6 +25,7 @@ from docker import errors
 from requests.exceptions import RequestException
 
 from jupyter_smx.engines import docker_context, docker_kind
+from jupyter_smx.launch import read_anew
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -83,8 +84,7 @@ def address(wish: str, environ: Mapping[str, str]) -> str:
             field="docker_host",
             value=found,
             rule="Hosts share folders with the controller, so the daemon has to be reached over a unix socket here.",
-            cure=f"Set DOCKER_HOST or DockerEngine.docker_host to {UNIX}/{_path_meant(found)}. "
-            + docker_context.read_anew(),
+            cure=f"Set DOCKER_HOST or DockerEngine.docker_host to {UNIX}/{_path_meant(found)}. " + read_anew(),
         )
     return found
 

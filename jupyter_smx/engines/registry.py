@@ -6,7 +6,10 @@ import sys
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
+from traitlets import TraitError
+
 from jupyter_smx.engines.base import Engine
+from jupyter_smx.launch import read_anew
 from jupyter_smx.model.errors import RefusedError, ValidationError, nearest
 
 if TYPE_CHECKING:
@@ -53,9 +56,19 @@ def create(name: str, parent: Configurable | None = None) -> Engine:
     """Make the engine of that name; its traits are configured as ``parent``'s configuration says.
 
     :raises ValidationError: no such engine.
-    :raises RefusedError: it is installed only in part.
+    :raises RefusedError: it is installed only in part, or is configured with what it cannot take.
     """
-    return engine_class(name)(parent=parent)
+    found = engine_class(name)
+    try:
+        return found(parent=parent)
+    except TraitError as problem:
+        raise RefusedError(
+            f"--engine: {name!r} is configured wrongly: {str(problem).rstrip('.')}.",
+            field="engine",
+            value=name,
+            rule="The configuration of an engine stands in jupyter_smx_config.py.",
+            cure=f"Correct it in one of the folders that `jupyter --paths` lists. {read_anew()}",
+        ) from problem
 
 
 def _install(point: EntryPoint, missing: ModuleNotFoundError) -> str:

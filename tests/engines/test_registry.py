@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,15 @@ def test_the_local_engine_is_found_and_configured_by_its_parent(tmp_path: Path) 
     engine = registry.create("local", parent=parent)
     assert isinstance(engine, LocalEngine)
     assert (engine.data_dir, engine.launch_timeout) == (str(tmp_path), 7.0)
+
+
+def test_an_engine_that_is_configured_with_what_it_cannot_take_is_refused_with_its_words(tmp_path: Path) -> None:
+    """The controller made a mistake, it said, and had the reason in its log."""
+    config = Config({"LocalEngine": {"data_dir": str(tmp_path), "grace": "soon"}})
+    with pytest.raises(RefusedError, match=r"'local' is configured wrongly: .*'grace' trait.*'soon'") as told:
+        registry.create("local", Configurable(config=config))
+    assert "jupyter_smx_config.py" in told.value.rule
+    assert f"kill {os.getpid()} " in told.value.cure
 
 
 def test_an_unknown_engine_is_told_with_the_known_ones_and_the_nearest() -> None:

@@ -237,12 +237,13 @@ class Images:
 
 def _no_name(name: str, words: str) -> RefusedError:
     """Refuse what no image can be called: to build or download it fails as well."""
+    scheme, rest, _ = name.partition("://")
     return RefusedError(
         f"image: {name!r} cannot be the name of an image{f' ({words})' if words else ''}.",
         field="image",
         value=name,
         rule=docker_registry.NAMES,
-        cure="Correct it; a name of a registry begins with no https://." if "://" in name else "Correct it.",
+        cure=f"Leave out {scheme}://." if rest else "Correct it.",
     )
 
 

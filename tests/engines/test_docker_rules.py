@@ -119,7 +119,10 @@ async def test_an_image_that_went_is_told_from_all_other_refusals(daemon: FakeDo
 
 @pytest.mark.parametrize(
     ("name", "answer", "cure"),
-    [("Train:1", (400, "repository name must be lowercase"), "Correct it."), ("https://hub/a", (301, ""), "https://")],
+    [
+        ("Train:1", (400, "repository name must be lowercase"), "Correct it."),
+        ("https://hub/a", (301, ""), "Leave out https://."),
+    ],
 )
 async def test_what_cannot_be_the_name_of_an_image_is_not_to_be_built_or_downloaded(
     daemon: FakeDockerd, tmp_path: Path, name: str, answer: tuple[int, str], cure: str

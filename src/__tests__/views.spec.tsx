@@ -131,6 +131,8 @@ describe('the panel', () => {
     await rendered();
     expect(panel.node.textContent).toContain('A cell that begins with %%train starts one.');
     expect(panel.node.textContent).toContain('A job with --keep-alive 10m leaves one behind.');
+    const [option] = panel.node.querySelectorAll('.jp-smx-empty .jp-smx-word');
+    expect(option.textContent).toBe('--keep-alive 10m');
   });
 
   it('has a button for each action, with a name that says on what', async () => {

@@ -7,7 +7,7 @@ import type { PoolSummary } from '../_types';
 import { clock, idleCost, imageWords, measured, money, remaining, spoken } from '../format';
 import type { IPool } from '../state';
 import { Button } from './button';
-import { Words } from './words';
+import { Sentence, Words } from './words';
 
 interface IPoolActions {
   /** Absent, as the other, where its command was switched off. */
@@ -27,7 +27,11 @@ export interface IPoolListProps extends IPoolActions {
 export function PoolList({ pools, empty, ...row }: IPoolListProps): JSX.Element {
   const { trans } = row;
   if (pools.length === 0) {
-    return <p className="jp-smx-empty">{empty}</p>;
+    return (
+      <p className="jp-smx-empty">
+        <Sentence words={empty} />
+      </p>
+    );
   }
   return (
     <ul className="jp-smx-list" aria-label={trans.__('Warm pools')}>

@@ -147,15 +147,18 @@ function useRowKeys<T extends { id: string }>(
       }
     },
     onDoubleClick: event => {
-      const row = (event.target as HTMLElement).closest<HTMLElement>('[data-index]');
-      const isButton = (event.target as HTMLElement).closest('button') !== null;
-      if (row && !isButton) {
-        // It was no word that was meant.
-        row.ownerDocument.getSelection()?.removeAllRanges();
-        onOpen?.(items[Number(row.dataset.index)]);
-      }
+      openAt(event.target as HTMLElement, index => onOpen?.(items[index]));
     }
   };
+}
+
+/** Open the row in which there was a double click, unless a button was meant; the word under it was not. */
+function openAt(target: HTMLElement, open: (index: number) => void): void {
+  const row = target.closest<HTMLElement>('[data-index]');
+  if (row && !target.closest('button')) {
+    row.ownerDocument.getSelection()?.removeAllRanges();
+    open(Number(row.dataset.index));
+  }
 }
 
 /** A row that is far away is there only when the list was drawn again. */

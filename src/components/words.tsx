@@ -14,3 +14,21 @@ export function Words({ words }: { words: readonly string[] }): JSX.Element {
     </div>
   );
 }
+
+/** A sentence whose lines end nowhere in an option, as `--keep-alive 10m`, whose dashes browsers take for hyphens. */
+export function Sentence({ words }: { words: string }): JSX.Element {
+  const parts = words.split(/(--[\w-]+ \w+)/);
+  return (
+    <>
+      {parts.map((part, index) =>
+        index % 2 === 0 ? (
+          part
+        ) : (
+          <span key={index} className="jp-smx-word">
+            {part}
+          </span>
+        )
+      )}
+    </>
+  );
+}

@@ -34,6 +34,8 @@ _SAME = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 """What machines call their processor, and what images call it."""
 _NO_SUCH = (NOT_THERE, 400, 301)
 """Answers to the name of an image: there is none, there can be none, and it is no name but leads elsewhere."""
+_ITS_OWN = 500
+"""The least number by which a daemon says that something went wrong with itself; Podman before 6 has no other."""
 _NO_PROGRAM = ("no such file", "executable file not found", "not a directory", "permission denied")
 
 
@@ -205,6 +207,7 @@ class Images:
         """Start one Python; gives its exit code and last words, 404 where there is no such program.
 
         :raises RefusedError: it says nothing for too long, which it may not do another time.
+        :raises UnavailableError: the daemon starts no container at all, or does not answer.
         """
         config = docker_probe.config(image, [word, "-I", "-c", _SAY], self._user(), self._labels)
         async with docker_probe.Probe(self._daemon, self.under_way, _STEP_SECONDS) as probe:
@@ -220,6 +223,9 @@ class Images:
                 # Of what a daemon may not do itself it says the same, and names no program.
                 if word in problem.words and any(sign in problem.words.lower() for sign in _NO_PROGRAM):
                     return NOT_THERE, ""
+                # Nothing about the program: it would say so of any image, as one does that may make no control group.
+                if problem.status >= _ITS_OWN and word not in problem.words:
+                    raise self._daemon.trouble(f"start a container of image {name}", problem) from problem
                 return problem.status, problem.words
         return code, said.decode(errors="replace").strip()
 

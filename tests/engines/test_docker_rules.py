@@ -97,6 +97,18 @@ async def test_an_image_with_a_volume_among_what_is_a_jobs_own_is_refused(daemon
     assert told.value.cure
 
 
+async def test_a_daemon_that_starts_no_container_at_all_is_not_the_images_fault(
+    daemon: FakeDockerd, tmp_path: Path
+) -> None:
+    """As one of a user without a session, whom systemd gives no control group: 'no such file' is not about Python."""
+    no_group = "open /sys/fs/cgroup/user.slice/user-7.slice/cgroup.controllers: no such file or directory"
+    daemon.refuses["POST /containers/jupyter-smx-probe"] = (500, no_group)
+    with pytest.raises(UnavailableError, match="could not start a container of image train:1: open /sys/fs/") as told:
+        await engine_at(daemon, tmp_path).pin("train:1", lambda _words: None)
+    assert told.value.transient
+    assert daemon.containers == {}
+
+
 @pytest.mark.usefixtures("known")
 async def test_hosts_are_made_of_what_was_looked_at_and_start_its_python(daemon: FakeDockerd, tmp_path: Path) -> None:
     engine = engine_at(daemon, tmp_path)

@@ -70,9 +70,10 @@ def _there(program: str) -> bool:
     return shutil.which(program, path=f"{programs()}:{_CONTRIB}:/usr/lib/podman") is not None
 
 
+# Where systemd runs, Docker would ask that of the user for control groups, and nobody logged this one in.
 DOCKER = Rootless(
     "Docker",
-    ("dockerd-rootless.sh",),
+    ("dockerd-rootless.sh", "--exec-opt=native.cgroupdriver=cgroupfs"),
     "docker.sock",
     {"dockerd": "docker.io", "rootlesskit": "rootlesskit", "slirp4netns": "slirp4netns", "newuidmap": "uidmap"},
 )

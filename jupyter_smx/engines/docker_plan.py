@@ -253,14 +253,18 @@ def _limits(plan: HostPlan, settings: Settings) -> dict[str, Any]:
 
 
 def _bounds_of_jobs(plan: HostPlan, settings: Settings) -> dict[str, int]:
-    """Give the limit that would hold up an agent that comes up.
+    """Give the limit that would hold up an agent that comes up, and those that its change would take away.
 
     An agent and its first zygote come up side by side. On one processor they would have used up their share of a
-    period in its first half, and stand still in the other one.
+    period in its first half, and stand still in the other one. With version 2 of control groups Docker then lets a
+    container swap as much as it likes, unless it is told once more what memory it has.
     """
     if settings.kind.podman or not settings.kind.limits("cpu"):
         return {}
-    return {"cpu_period": _PERIOD, "cpu_quota": plan.vcpus * _PERIOD}
+    cpu = {"cpu_period": _PERIOD, "cpu_quota": plan.vcpus * _PERIOD}
+    if not plan.memory or not settings.kind.limits("memory"):
+        return cpu
+    return cpu | {"mem_limit": plan.memory, "memswap_limit": plan.memory}
 
 
 def mode_of(name: str) -> int:

@@ -298,7 +298,8 @@ def _bounds(told: dict[str, Any]) -> dict[str, int]:
     """Read the limits that a container got after it was made; Podman has them from the start, and tells them twice."""
     if told.get("NanoCpus") or not told.get("CpuQuota"):
         return {}
-    return {"cpu_period": told["CpuPeriod"], "cpu_quota": told["CpuQuota"]}
+    memory = {"mem_limit": told["Memory"], "memswap_limit": told["MemorySwap"]} if told.get("Memory") else {}
+    return {"cpu_period": told["CpuPeriod"], "cpu_quota": told["CpuQuota"], **memory}
 
 
 def _asked(told: dict[str, Any]) -> dict[str, Any]:

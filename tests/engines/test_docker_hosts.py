@@ -41,6 +41,10 @@ def processors():
             quota, period = " ".join(open(path).read() for path in paths).split()
             return int(quota) / int(period)
 
+def swap():
+    path = "/sys/fs/cgroup/memory.swap.max"
+    return open(path).read().strip() if os.path.exists(path) else "0"
+
 status = dict(line.split(":", 1) for line in open("/proc/self/status").read().splitlines())
 mounts = [line.split() for line in open("/proc/self/mounts")]
 own = [row for row in mounts if not row[1].startswith(("/proc", "/sys", "/dev"))]
@@ -56,6 +60,7 @@ print(json.dumps({
     "base": os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml"),
     "cpus": os.environ["SM_NUM_CPUS"],
     "bound": processors(),
+    "swap": swap(),
     "interface": os.environ["SM_NETWORK_INTERFACE_NAME"],
     "name": socket.gethostname(),
     "home": try_to(lambda: open(os.path.expanduser("~/y"), "w")),
@@ -154,6 +159,7 @@ async def test_a_job_is_closed_in_and_has_what_it_needs(harness: DockerHarness) 
     assert folders == {"/opt/ml", "/run/smx", "/tmp"} | in_memory  # noqa: S108 - the container's own
     assert (seen["tmp"], seen["home"], seen["base"]) == ("done", "done", "/opt/ml")
     assert (seen["shm"], seen["cpus"], seen["bound"], seen["name"]) == (256 << 20, "1", 1.0, "algo-1")
+    assert seen["swap"] == "0", "although its processors were bound when it ran, which made Docker forget this"
     assert seen["interface"] == "eth0", "although its network came after its agent"
     assert greeting["isolation"]["mode"] == "container"
     assert greeting["limits"] == {"cpus": 1, "memory": 512 << 20}

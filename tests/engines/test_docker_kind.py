@@ -132,7 +132,9 @@ def test_a_limit_that_cannot_be_set_is_not_asked_for_and_the_job_is_told(missing
     }
     kind, request = docker_kind.read(info), request_of(memory=1 << 30)
     config = host_config(request, kind)
-    assert bool(order_of(request, kind).bounds_of_jobs) == ("cpu" not in missing)
+    bounds = order_of(request, kind).bounds_of_jobs
+    assert bool(bounds) == ("cpu" not in missing)
+    assert ("mem_limit" in bounds) == ("cpu" not in missing and "memory" not in missing)
     podmans = order_of(request, replace(kind, podman=(4, 3)))
     assert ("NanoCpus" in podmans.container["HostConfig"]) == ("cpu" not in missing)
     assert podmans.bounds_of_jobs == {}

@@ -78,6 +78,7 @@ def test_every_container_is_closed_in(count: int, vcpus: int, gpus: int, memory:
         assert "NanoCpus" not in config
         assert bounds["cpu_quota"] == vcpus * bounds["cpu_period"]
         assert config.get("Memory", 0) == config.get("MemorySwap", 0) == memory
+        assert bounds.get("mem_limit", 0) == bounds.get("memswap_limit", 0) == memory
         assert ("DeviceRequests" in config) == (gpus > 0)
         assert whole["User"] == "1000:1000"
         sources = {Path(mount["Source"]) for mount in config["Mounts"]}

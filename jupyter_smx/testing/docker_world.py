@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx.engines.docker import DockerEngine
+from jupyter_smx.engines.docker.engine import DockerEngine
 from jupyter_smx.model.cluster import Handle
 from jupyter_smx.testing import side_doors
 from jupyter_smx.testing.harness import Harness

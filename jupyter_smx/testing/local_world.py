@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jupyter_smx.agent.system import shortcut
-from jupyter_smx.engines.local import LocalEngine
+from jupyter_smx.engines.local.engine import LocalEngine
 from jupyter_smx.model.cluster import Handle
 from jupyter_smx.testing import side_doors
 from jupyter_smx.testing.harness import Harness

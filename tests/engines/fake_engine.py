@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from fake_dockerd import FakeDockerd
 
-    from jupyter_smx.engines.docker import DockerEngine
+    from jupyter_smx.engines.docker.engine import DockerEngine
 
 
 def live(container: dict[str, Any]) -> None:
@@ -33,7 +33,7 @@ def live(container: dict[str, Any]) -> None:
 
 
 def engine_at(daemon: FakeDockerd, folder: Path, **traits: Any) -> DockerEngine:
-    from jupyter_smx.engines.docker import DockerEngine  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.engine import DockerEngine  # noqa: PLC0415 - imports Docker's library
 
     return DockerEngine(data_dir=os.fspath(folder), docker_host=daemon.url, **traits)
 

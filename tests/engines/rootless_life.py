@@ -138,7 +138,7 @@ async def test_an_image_without_python_is_refused(pair: Pair) -> None:
 async def test_the_daemon_is_found_where_its_set_up_leaves_it(
     pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from jupyter_smx.engines.docker_daemon import address  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.daemon import address  # noqa: PLC0415 - imports Docker's library
 
     monkeypatch.delenv("DOCKER_HOST")
     monkeypatch.setenv("DOCKER_CONFIG", os.fspath(tmp_path / "docker"))

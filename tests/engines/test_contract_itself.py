@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from jupyter_smx.engines.base import Observation
-from jupyter_smx.engines.local import LocalEngine
+from jupyter_smx.engines.local.engine import LocalEngine
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing.contract import EngineContract, never, notimpl, notyet
 from jupyter_smx.testing.groups import meeting

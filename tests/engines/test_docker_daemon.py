@@ -17,7 +17,7 @@ import pytest
 from jupyter_smx.engines import request_check
 from jupyter_smx.engines.base import ClusterRequest, HostPlan
 from jupyter_smx.engines.cluster_folders import ClusterFolders
-from jupyter_smx.engines.docker_plan import Order
+from jupyter_smx.engines.docker.orders import Order
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
 from jupyter_smx.testing.eventually import eventually
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from jupyter_smx.engines.docker_daemon import Daemon
+    from jupyter_smx.engines.docker.daemon import Daemon
 
 MANY = 64
 SLOW = 0.1
@@ -86,7 +86,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[[Callable[[str], None]], Daemon]]:
-    from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.daemon import Daemon  # noqa: PLC0415 - imports Docker's library
 
     servers: list[Daemons] = []
 
@@ -134,7 +134,7 @@ async def test_who_gives_up_a_question_takes_the_time_of_no_other(
     serve: Callable[[Callable[[str], None]], Daemon],
 ) -> None:
     """Its thread goes on, so the next question waits for one, and is not late before it was put."""
-    from jupyter_smx.engines import docker_daemon  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.daemon import _AT_ONCE  # noqa: PLC0415 - imports Docker's library
 
     go, put = threading.Event(), threading.Event()
 
@@ -147,7 +147,7 @@ async def test_who_gives_up_a_question_takes_the_time_of_no_other(
     daemon = serve(hold)
     assert await daemon.containers("a=b") == []
     ask = partial(daemon.ask, lambda api: api.inspect_container("held"))
-    late = [asyncio.create_task(ask()) for _ in range(docker_daemon._AT_ONCE)]
+    late = [asyncio.create_task(ask()) for _ in range(_AT_ONCE)]
     given_up = await asyncio.gather(*late, return_exceptions=True)
     assert all("said nothing for" in str(end) for end in given_up)
     next_one = asyncio.create_task(daemon.containers("put=b"))
@@ -161,10 +161,9 @@ async def test_who_gives_up_a_question_takes_the_time_of_no_other(
 async def test_a_daemon_that_leaves_every_question_open_is_silent(
     serve: Callable[[Callable[[str], None]], Daemon], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from jupyter_smx.engines import docker_daemon  # noqa: PLC0415 - imports Docker's library
 
     go = threading.Event()
-    monkeypatch.setattr(docker_daemon, "_LONGEST", 4 * LIMIT)
+    monkeypatch.setattr("jupyter_smx.engines.docker.daemon._LONGEST", 4 * LIMIT)
 
     def hold(path: str) -> None:
         if path != "/version":
@@ -182,7 +181,7 @@ async def test_a_daemon_that_leaves_every_question_open_is_silent(
 async def test_starts_that_were_given_up_leave_room_for_other_questions_too(
     serve: Callable[[Callable[[str], None]], Daemon], tmp_path: Path
 ) -> None:
-    from jupyter_smx.engines.docker_launch import Launch  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.launch import Launch  # noqa: PLC0415 - imports Docker's library
 
     go, at_once, most = threading.Event(), 0, 0
     counting = threading.Lock()
@@ -220,7 +219,7 @@ async def test_hosts_that_start_leave_room_for_other_questions(
     serve: Callable[[Callable[[str], None]], Daemon], tmp_path: Path
 ) -> None:
     """However many start, each with its network, somebody who only asks is answered: none of them starts before."""
-    from jupyter_smx.engines.docker_launch import Launch  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.launch import Launch  # noqa: PLC0415 - imports Docker's library
 
     asked, begun = threading.Event(), threading.Semaphore(0)
 
@@ -269,7 +268,7 @@ async def test_an_image_is_looked_at_while_every_thread_is_busy(
     serve: Callable[[Callable[[str], None]], Daemon], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A warm start asks for nothing else, and waits for nobody."""
-    from jupyter_smx.engines.docker_image import Images, Looked  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.image import Images, Looked  # noqa: PLC0415 - imports Docker's library
 
     known = Looked("sha256:1", "python3")
     monkeypatch.setattr(Images, "known", {known.id: known})
@@ -293,7 +292,7 @@ async def test_an_image_is_looked_at_while_every_thread_is_busy(
 async def test_a_no_is_told_from_silence_also_without_a_thread(
     serve: Callable[[Callable[[str], None]], Daemon],
 ) -> None:
-    from jupyter_smx.engines.docker_daemon import DaemonError  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.daemon import DaemonError  # noqa: PLC0415 - imports Docker's library
 
     go = threading.Event()
 
@@ -314,7 +313,7 @@ async def test_a_name_that_is_taken_is_a_conflict_by_whichever_number(
     serve: Callable[[Callable[[str], None]], Daemon],
 ) -> None:
     """Podman 4 and 5 say 500 where Docker says 409."""
-    from jupyter_smx.engines.docker_daemon import CONFLICT, DaemonError  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.daemon import CONFLICT, DaemonError  # noqa: PLC0415 - imports Docker's library
 
     daemon = serve(lambda _path: None)
     for name, status in (("taken", CONFLICT), ("free", 500)):
@@ -334,7 +333,7 @@ async def test_a_name_that_is_taken_is_a_conflict_by_whichever_number(
     ids=["nothing", "another service", "half an answer", "no number"],
 )
 async def test_what_is_no_answer_is_no_daemon(tmp_path: Path, said: bytes, words: str) -> None:
-    from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.daemon import Daemon  # noqa: PLC0415 - imports Docker's library
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -349,7 +348,7 @@ async def test_what_is_no_answer_is_no_daemon(tmp_path: Path, said: bytes, words
 
 
 async def test_where_nobody_listens_the_system_says_why(tmp_path: Path) -> None:
-    from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.daemon import Daemon  # noqa: PLC0415 - imports Docker's library
 
     with pytest.raises(UnavailableError, match="No such file or directory"):
         await Daemon(f"unix://{tmp_path}/x.sock", 5.0).glance("/images/a/json")
@@ -359,9 +358,9 @@ async def test_a_daemon_that_many_wait_for_already_is_called_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call that does not wait is turned away where the queue is full; a daemon that is stopped has a full one."""
-    from jupyter_smx.engines import docker_daemon  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.daemon import Daemon, _heard  # noqa: PLC0415 - imports Docker's library
 
-    hear, turned_away = docker_daemon._heard, threading.Event()
+    hear, turned_away = _heard, threading.Event()
 
     async def heard(where: str, path: str) -> tuple[bytes, bytes, bytes] | None:
         said = await hear(where, path)
@@ -369,7 +368,7 @@ async def test_a_daemon_that_many_wait_for_already_is_called_again(
             turned_away.set()
         return said
 
-    monkeypatch.setattr(docker_daemon, "_heard", heard)
+    monkeypatch.setattr("jupyter_smx.engines.docker.daemon._heard", heard)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(os.fspath(tmp_path / "x.sock"))
     listener.listen(0)
@@ -378,7 +377,7 @@ async def test_a_daemon_that_many_wait_for_already_is_called_again(
     for other in others:
         other.setblocking(False)
         other.connect_ex(os.fspath(tmp_path / "x.sock"))
-    asked = asyncio.create_task(docker_daemon.Daemon(f"unix://{tmp_path}/x.sock", 20.0).glance("/x"))
+    asked = asyncio.create_task(Daemon(f"unix://{tmp_path}/x.sock", 20.0).glance("/x"))
     await eventually(lambda: asked.done() or turned_away.is_set(), "it is turned away")
     for other in others:
         other.close()

@@ -74,7 +74,7 @@ async def test_an_image_that_no_host_can_be_made_of_is_refused_with_the_cure(
 async def test_an_image_is_pinned_by_its_id_and_looked_at_once(
     harness: DockerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from jupyter_smx.engines.docker_image import Images  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.image import Images  # noqa: PLC0415 - imports Docker's library
 
     monkeypatch.setattr(Images, "known", {})
     said: list[Step] = []
@@ -102,8 +102,8 @@ async def test_an_image_is_pinned_by_its_id_and_looked_at_once(
 async def test_a_python_that_never_answers_is_the_images_fault_and_not_the_daemons(
     harness: DockerHarness, docker: Docker
 ) -> None:
-    from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
-    from jupyter_smx.engines.docker_image import Images  # noqa: PLC0415 - the same
+    from jupyter_smx.engines.docker.daemon import Daemon  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.image import Images  # noqa: PLC0415 - the same
 
     labels = {"jupyter-smx.test": "1"}
     images = Images(Daemon(docker.host, 15.0), labels, lambda: "1000:1000", 1.0)
@@ -116,10 +116,10 @@ async def test_a_python_that_never_answers_is_the_images_fault_and_not_the_daemo
 
 
 async def test_a_look_at_an_image_is_bounded(harness: DockerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    from jupyter_smx.engines import docker_image  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker import image  # noqa: PLC0415 - imports Docker's library
 
-    monkeypatch.setattr(docker_image.Images, "known", {})
-    monkeypatch.setattr(docker_image, "_SAY", "x = b'x' * (1 << 30)")
+    monkeypatch.setattr(image.Images, "known", {})
+    monkeypatch.setattr(image, "_SAY", "x = b'x' * (1 << 30)")
     with pytest.raises(RefusedError, match=r"has no Python that hosts can be run with .*exit code 137"):
         await harness.engine.pin(harness.image, lambda _words: None)
 
@@ -158,7 +158,7 @@ async def test_without_a_daemon_nothing_is_known_and_the_cure_is_said(harness: D
 
 
 async def test_a_daemon_that_says_nothing_holds_up_nobody(tmp_path: Path) -> None:
-    from jupyter_smx.engines.docker import DockerEngine  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.engine import DockerEngine  # noqa: PLC0415 - imports Docker's library
 
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as silent:
         silent.bind(os.fspath(tmp_path / "s"))
@@ -244,7 +244,7 @@ async def test_how_a_container_ended_outlives_it(harness: DockerHarness, tmp_pat
     ],
 )
 def test_each_end_of_a_container_has_its_words(state: dict[str, Any], words: str) -> None:
-    from jupyter_smx.engines.docker_end import obituary  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.end import obituary  # noqa: PLC0415 - imports Docker's library
 
     assert words in obituary(state)
     for flag in (False, True):  # Docker sets it for a job of the container, too
@@ -304,7 +304,7 @@ async def test_a_name_that_somebody_else_has_is_left_to_them(harness: DockerHarn
 async def test_what_nobody_has_a_record_of_is_swept_and_nothing_else(harness: DockerHarness, docker: Docker) -> None:
     orphan, alive = await harness.up(harness.request(2)), await harness.up()
     stranger = harness.ask("create", "--label", "jupyter-smx.cluster=x", harness.image)
-    from jupyter_smx.engines.docker_plan import OWNER, owner  # noqa: PLC0415 - beside the engine
+    from jupyter_smx.engines.docker.orders import OWNER, owner  # noqa: PLC0415 - beside the engine
 
     looks = ("--label", f"{OWNER}={owner(str(harness.folder))}", "--label", "jupyter-smx.probe=1", harness.image)
     for name in ("dead", "living"):

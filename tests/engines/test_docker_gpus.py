@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.engines import docker_gpus, docker_kind, docker_plan
 from jupyter_smx.engines.base import ClusterRequest, HostPlan
-from jupyter_smx.engines.docker_kind import Kind
+from jupyter_smx.engines.docker import gpus, kinds, orders
+from jupyter_smx.engines.docker.kinds import Kind
 from jupyter_smx.engines.host_folder import HostFolder
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
@@ -33,7 +33,7 @@ def request_of(*hosts: HostPlan) -> ClusterRequest:
 
 
 def container(plan: HostPlan, kind: Kind = DOCKER, seen: tuple[str, ...] = ()) -> dict[str, Any]:
-    settings = docker_plan.Settings(
+    settings = orders.Settings(
         data_dir="/d",
         user="1:1",
         network_isolation=False,
@@ -44,7 +44,7 @@ def container(plan: HostPlan, kind: Kind = DOCKER, seen: tuple[str, ...] = ()) -
         visible_gpus=seen,
     )
     folder = HostFolder(Path("/d/clusters") / ("c" * 12) / plan.host)
-    return docker_plan.container(request_of(plan), plan, folder, Path("/a.pyz"), "python3", settings)
+    return orders.container(request_of(plan), plan, folder, Path("/a.pyz"), "python3", settings)
 
 
 @pytest.mark.parametrize(
@@ -92,21 +92,21 @@ def test_hosts_that_were_given_different_gpus_are_asked_for_with_different_ones(
     [({}, ()), ({"CUDA_VISIBLE_DEVICES": ""}, ()), ({"CUDA_VISIBLE_DEVICES": " 2, GPU-8d "}, ("2", "GPU-8d"))],
 )
 def test_a_controller_that_was_given_some_gpus_gives_those(variables: dict[str, str], seen: tuple[str, ...]) -> None:
-    assert docker_gpus.visible(variables) == seen
+    assert gpus.visible(variables) == seen
 
 
 @pytest.mark.parametrize(
     ("version", "gives"), [("4.9.3", False), ("5.3.2", False), ("5.4.0", True), ("6.0.0-dev", True), ("", False)]
 )
 def test_podman_gives_gpus_by_cdi_or_refuses_them(version: str, *, gives: bool) -> None:
-    kind, request = docker_kind.read({**PODMAN, "ServerVersion": version}), request_of(host())
-    docker_gpus.check(kind, request_of(host(gpus=0)))
-    docker_gpus.check(DOCKER, request)
+    kind, request = kinds.read({**PODMAN, "ServerVersion": version}), request_of(host())
+    gpus.check(kind, request_of(host(gpus=0)))
+    gpus.check(DOCKER, request)
     if gives:
-        docker_gpus.check(kind, request)
+        gpus.check(kind, request)
         return
     with pytest.raises(RefusedError, match="gives containers no GPU") as told:
-        docker_gpus.check(kind, request)
+        gpus.check(kind, request)
     assert (told.value.field, told.value.value) == ("instance_type", "lab.gpu")
 
 
@@ -128,7 +128,7 @@ def test_podman_gives_gpus_by_cdi_or_refuses_them(version: str, *, gives: bool) 
     ],
 )
 def test_a_daemon_without_a_gpu_to_give_is_refused_for_good(kind: Kind, words: str) -> None:
-    told = docker_gpus.refusal(kind, host(), words)
+    told = gpus.refusal(kind, host(), words)
     assert told is not None
     assert (told.field, told.value, told.transient) == ("instance_type", "lab.gpu", False)
     assert f"{kind.name} gives the hosts of lab.gpu no GPU" in str(told)
@@ -146,4 +146,4 @@ def test_a_daemon_without_a_gpu_to_give_is_refused_for_good(kind: Kind, words: s
     ],
 )
 def test_words_about_another_thing_are_left_as_they_are(plan: HostPlan, words: str) -> None:
-    assert docker_gpus.refusal(DOCKER, plan, words) is None
+    assert gpus.refusal(DOCKER, plan, words) is None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from fake_dockerd import FakeDockerd
 
-    from jupyter_smx.engines.docker_ground import Ground
+    from jupyter_smx.engines.docker.ground import Ground
 
 
 class World:
@@ -32,9 +32,9 @@ class World:
         self.under_way: set[str] = set()
 
     def ground(self, seconds: float = 5.0) -> Ground:
-        from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
-        from jupyter_smx.engines.docker_ground import Ground  # noqa: PLC0415 - the same
-        from jupyter_smx.engines.docker_users import Users  # noqa: PLC0415 - beside it
+        from jupyter_smx.engines.docker.daemon import Daemon  # noqa: PLC0415 - imports Docker's library
+        from jupyter_smx.engines.docker.ground import Ground  # noqa: PLC0415 - the same
+        from jupyter_smx.engines.docker.users import Users  # noqa: PLC0415 - beside it
 
         folders, daemon = ClusterFolders(self.folder), Daemon(self.daemon.url, 5.0)
         return Ground(daemon, folders, {"mine": "1"}, Users(""), self.under_way, seconds)
@@ -51,7 +51,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 async def check(ground: Ground) -> None:
-    from jupyter_smx.engines.docker_image import Looked  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.image import Looked  # noqa: PLC0415 - imports Docker's library
 
     await ground.check(Looked(IMAGE, "python3"))
 
@@ -159,8 +159,8 @@ async def test_who_gives_up_while_the_container_is_made_leaves_none(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """It is there only after whoever wanted it was cancelled."""
-    from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
-    from jupyter_smx.engines.docker_image import Images  # noqa: PLC0415 - the same
+    from jupyter_smx.engines.docker.daemon import Daemon  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.image import Images  # noqa: PLC0415 - the same
 
     monkeypatch.setattr(Images, "known", {})
     asked, go, sought = (threading.Event() for _ in range(3))

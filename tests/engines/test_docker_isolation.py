@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from jupyter_smx.engines import docker_isolation, docker_kind, docker_plan
 from jupyter_smx.engines.base import ClusterRequest, HostPlan
-from jupyter_smx.engines.docker_kind import Kind
+from jupyter_smx.engines.docker import isolation, kinds, orders
+from jupyter_smx.engines.docker.kinds import Kind
 from jupyter_smx.engines.host_folder import HostFolder
 from jupyter_smx.model.cluster import Handle, HostHandle
 from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
@@ -34,7 +34,7 @@ def lacks(
     info: Mapping[str, Any], user: str = "1:1", hosts: int = 1, *, isolated: bool = False, **plan: Any
 ) -> tuple[str, ...]:
     whole = {"data_dir": "/d", "user": user, "network_isolation": False, "pids": 99, "grace": 1.0, "variables": {}}
-    settings = docker_plan.Settings(**whole, kind=docker_kind.read(info))  # type: ignore[arg-type] - of as many types
+    settings = orders.Settings(**whole, kind=kinds.read(info))  # type: ignore[arg-type] - of as many types
     plans = [
         HostPlan(host=f"algo-{n}", group=HOMOGENEOUS, instance_type="lab", vcpus=1, **plan) for n in range(1, hosts + 1)
     ]
@@ -46,8 +46,8 @@ def lacks(
         network_isolation=isolated,
     )
     folder = HostFolder(Path("/d/clusters") / request.cluster / "algo-1")
-    made = docker_plan.container(request, plans[0], folder, Path("/a"), "python3", settings)
-    return docker_isolation.read(made["Labels"])
+    made = orders.container(request, plans[0], folder, Path("/a"), "python3", settings)
+    return isolation.read(made["Labels"])
 
 
 @pytest.mark.parametrize(
@@ -77,23 +77,23 @@ def test_a_host_says_what_it_lacks_and_nothing_else(wish: dict[str, Any], said: 
 
 
 def test_a_network_that_is_shared_is_said_before_all_else_that_is_given_up() -> None:
-    labels = {"mine": "1", **docker_isolation.label(["It sees all."])}
+    labels = {"mine": "1", **isolation.label(["It sees all."])}
     whole = {"HostConfig": {"NetworkMode": "own"}, "Labels": labels}
-    shared = docker_plan.joining(whole, docker_plan.BRIDGE)
-    assert docker_isolation.read(shared["Labels"]) == (docker_isolation.SHARED, "It sees all.")
+    shared = orders.joining(whole, orders.BRIDGE)
+    assert isolation.read(shared["Labels"]) == (isolation.SHARED, "It sees all.")
     assert shared["Labels"]["mine"] == "1"
-    assert docker_isolation.read(docker_plan.joining(whole, "own")["Labels"]) == ("It sees all.",)
+    assert isolation.read(orders.joining(whole, "own")["Labels"]) == ("It sees all.",)
 
 
 @pytest.mark.parametrize("words", ["no json", "5", '{"a"', "", "null"])
 def test_a_label_of_that_name_that_is_not_ours_says_nothing(words: str) -> None:
-    assert docker_isolation.read({docker_isolation.LABEL: words}) == ()
-    assert docker_isolation.read(None) == docker_isolation.read({}) == ()
+    assert isolation.read({isolation.LABEL: words}) == ()
+    assert isolation.read(None) == isolation.read({}) == ()
 
 
 def test_where_nothing_is_given_up_there_is_no_label_and_a_record_of_before_reads_as_nothing() -> None:
-    assert docker_isolation.given_up(Kind(), "1000:1000") == ()
-    assert docker_isolation.label(()) == {}
-    assert json.loads(docker_isolation.label(["a"])[docker_isolation.LABEL]) == ["a"]
+    assert isolation.given_up(Kind(), "1000:1000") == ()
+    assert isolation.label(()) == {}
+    assert json.loads(isolation.label(["a"])[isolation.LABEL]) == ["a"]
     host = HostHandle(host="algo-1", data={})
     assert replace(Handle(engine="docker", cluster="c", hosts=(host,))).hosts[0].given_up == ()

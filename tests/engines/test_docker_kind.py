@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from jupyter_smx.agent.system import limits
-from jupyter_smx.engines import docker_kind, docker_plan
 from jupyter_smx.engines.base import ClusterRequest, HostPlan
-from jupyter_smx.engines.docker_plan import Settings
+from jupyter_smx.engines.docker import kinds, orders
+from jupyter_smx.engines.docker.orders import Settings
 from jupyter_smx.engines.host_folder import HostFolder
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
@@ -19,7 +19,7 @@ from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
 if TYPE_CHECKING:
     from fake_dockerd import FakeDockerd
 
-    from jupyter_smx.engines.docker_kind import Kind
+    from jupyter_smx.engines.docker.kinds import Kind
 
 ALL = {"MemoryLimit": True, "SwapLimit": True, "CpuCfsQuota": True, "PidsLimit": True}
 NONE = dict.fromkeys(ALL, False)
@@ -58,7 +58,7 @@ EVERY = ("memory", "swap", "cpu", "pids")
     ],
 )
 def test_a_daemon_is_known_by_what_it_says(info: dict[str, Any], name: str, unlimited: tuple[str, ...]) -> None:
-    kind = docker_kind.read(info)
+    kind = kinds.read(info)
     assert (kind.words(), kind.unlimited) == (name, unlimited)
 
 
@@ -77,17 +77,17 @@ def test_a_daemon_is_known_by_what_it_says(info: dict[str, Any], name: str, unli
 async def test_what_podman_can_limit_with_version_2_is_asked_in_its_own_words(
     daemon: FakeDockerd, told: dict[str, Any] | None, unlimited: tuple[str, ...], *, rootless: bool
 ) -> None:
-    from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.daemon import Daemon  # noqa: PLC0415 - imports Docker's library
 
     daemon.info = {**PODMAN_5, "Rootless": rootless}
     if told is None:
-        daemon.refuses[f"GET {docker_kind.PODMANS_OWN}"] = (404, "Not Found")
+        daemon.refuses[f"GET {kinds.PODMANS_OWN}"] = (404, "Not Found")
     daemon.podman = told or {}
     assert (await Daemon(daemon.url, 15.0).learn()).unlimited == unlimited
 
 
 async def test_docker_is_not_asked_what_only_podman_tells(daemon: FakeDockerd) -> None:
-    from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.daemon import Daemon  # noqa: PLC0415 - imports Docker's library
 
     daemon.info = {**DOCKER, **VERSION_2}
     assert (await Daemon(daemon.url, 15.0).learn()).unlimited == ("swap",)
@@ -95,7 +95,7 @@ async def test_docker_is_not_asked_what_only_podman_tells(daemon: FakeDockerd) -
 
 
 async def test_a_daemon_is_asked_for_its_version_once(daemon: FakeDockerd) -> None:
-    from jupyter_smx.engines.docker_daemon import Daemon  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.daemon import Daemon  # noqa: PLC0415 - imports Docker's library
 
     asks = Daemon(daemon.url, 15.0)
     await asks.info()
@@ -115,9 +115,9 @@ def settings_of(kind: Kind) -> Settings:
     return Settings(**whole, variables={}, kind=kind)  # type: ignore[arg-type] - of as many types
 
 
-def order_of(request: ClusterRequest, kind: Kind) -> docker_plan.Order:
+def order_of(request: ClusterRequest, kind: Kind) -> orders.Order:
     folder, settings = HostFolder(Path("/home/me/clusters/c/algo-1")), settings_of(kind)
-    return docker_plan.order(request, request.hosts[0], folder, Path("/a.pyz"), "python3", settings)
+    return orders.order(request, request.hosts[0], folder, Path("/a.pyz"), "python3", settings)
 
 
 def host_config(request: ClusterRequest, kind: Kind) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def test_a_limit_that_cannot_be_set_is_not_asked_for_and_the_job_is_told(missing
     info = {**DOCKER, "CgroupVersion": "2"} | {
         field: word not in missing for field, word in zip(ALL, EVERY, strict=True)
     }
-    kind, request = docker_kind.read(info), request_of(memory=1 << 30)
+    kind, request = kinds.read(info), request_of(memory=1 << 30)
     config = host_config(request, kind)
     bounds = order_of(request, kind).bounds_of_jobs
     assert bool(bounds) == ("cpu" not in missing)
@@ -140,7 +140,7 @@ def test_a_limit_that_cannot_be_set_is_not_asked_for_and_the_job_is_told(missing
     assert podmans.bounds_of_jobs == {}
     assert ("Memory" in config) == ("MemorySwap" in config) == ("memory" not in missing)
     assert ("PidsLimit" in config) == ("pids" not in missing)
-    told: Any = docker_plan.host_json(request, request.hosts[0], settings_of(kind))["limits"]
+    told: Any = orders.host_json(request, request.hosts[0], settings_of(kind))["limits"]
     known = limits.take(told, "lab")
     limits.take({}, "")
     free = " and ".join(word for name, word in (("cpu", "CPU"), ("memory", "memory")) if name in missing)
@@ -149,26 +149,26 @@ def test_a_limit_that_cannot_be_set_is_not_asked_for_and_the_job_is_told(missing
 
 
 def test_what_nobody_asked_to_be_limited_is_no_news() -> None:
-    kind = docker_kind.read({**DOCKER, **ALL, "SwapLimit": False})
+    kind = kinds.read({**DOCKER, **ALL, "SwapLimit": False})
     request = request_of(memory=0)
-    told: Any = docker_plan.host_json(request, request.hosts[0], settings_of(kind))["limits"]
+    told: Any = orders.host_json(request, request.hosts[0], settings_of(kind))["limits"]
     assert told == {"cpus": 2, "memory": 0, "whole": ["cpu"]}
 
 
 def test_a_daemon_of_a_user_is_refused_to_a_controller_of_root() -> None:
-    kind = docker_kind.read({**ROOTLESS, **NONE})
-    docker_kind.check(kind, "unix:///run/user/1000/docker.sock", "/home/me", 1000)
+    kind = kinds.read({**ROOTLESS, **NONE})
+    kinds.check(kind, "unix:///run/user/1000/docker.sock", "/home/me", 1000)
     with pytest.raises(RefusedError, match="without root's rights, and the controller is root") as told:
-        docker_kind.check(kind, "unix:///run/user/1000/docker.sock", "/root", 0)
+        kinds.check(kind, "unix:///run/user/1000/docker.sock", "/root", 0)
     assert (told.value.field, told.value.value) == ("docker_host", "unix:///run/user/1000/docker.sock")
     assert told.value.cure
 
 
 @pytest.mark.parametrize("path", ["/home/a,b", '/home/"me"', "/home/a\nb"])
 def test_a_path_that_podman_takes_apart_is_refused(path: str) -> None:
-    docker_kind.check(docker_kind.read({**DOCKER, **ALL}), "unix:///x", path, 0)
-    kind = docker_kind.read({**PODMAN, **ALL})
-    docker_kind.check(kind, "unix:///x", "/home/it's $(me) & 日本: 100 %s", 0)
+    kinds.check(kinds.read({**DOCKER, **ALL}), "unix:///x", path, 0)
+    kind = kinds.read({**PODMAN, **ALL})
+    kinds.check(kind, "unix:///x", "/home/it's $(me) & 日本: 100 %s", 0)
     with pytest.raises(RefusedError, match="Podman cannot mount") as told:
-        docker_kind.check(kind, "unix:///x", path, 0)
+        kinds.check(kind, "unix:///x", path, 0)
     assert (told.value.field, told.value.value) == ("data_dir", path)

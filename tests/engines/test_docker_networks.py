@@ -11,7 +11,7 @@ import pytest
 from fake_engine import end_of, engine_at, up, wanted
 
 from jupyter_smx.engines import file_lock
-from jupyter_smx.engines.docker_isolation import SHARED
+from jupyter_smx.engines.docker.isolation import SHARED
 from jupyter_smx.model.cluster import Handle
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing.eventually import eventually

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from jupyter_smx.engines import docker_daemon, docker_isolation, docker_plan
 from jupyter_smx.engines.base import ClusterRequest, HostPlan
-from jupyter_smx.engines.docker_daemon import address
-from jupyter_smx.engines.docker_kind import Kind
-from jupyter_smx.engines.docker_plan import Order, Settings
+from jupyter_smx.engines.docker import daemon, isolation, orders
+from jupyter_smx.engines.docker.daemon import address
+from jupyter_smx.engines.docker.kinds import Kind
+from jupyter_smx.engines.docker.orders import Order, Settings
 from jupyter_smx.engines.host_folder import HostFolder
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
@@ -43,7 +43,7 @@ def asked(request: ClusterRequest, plan: HostPlan, settings: Settings = SETTINGS
 
 def ordered(request: ClusterRequest, plan: HostPlan, settings: Settings = SETTINGS) -> Order:
     folder = HostFolder(Path(settings.data_dir, "clusters", request.cluster, plan.host))
-    return docker_plan.order(request, plan, folder, Path("/agent.pyz"), "python3", settings)
+    return orders.order(request, plan, folder, Path("/agent.pyz"), "python3", settings)
 
 
 def plans(count: int = 1, **changes: Any) -> list[HostPlan]:
@@ -87,7 +87,7 @@ def test_every_container_is_closed_in(count: int, vcpus: int, gpus: int, memory:
         assert set(config["Tmpfs"]) == {"/opt/ml/config", "/opt/ml/input/config"}
         assert all("noexec" in options and "size=" in options for options in config["Tmpfs"].values())
         closed = {mount["Target"] for mount in config["Mounts"] if mount.get("ReadOnly")}
-        assert closed == {docker_plan.GIVEN, docker_plan.ARCHIVE}
+        assert closed == {orders.GIVEN, orders.ARCHIVE}
         json.dumps(whole)
 
 
@@ -99,7 +99,7 @@ def test_every_cluster_has_a_network_of_its_own_but_one_host_that_may_reach_nobo
     by_job = isolated and count == 3
     settings = replace(SETTINGS, network_isolation=isolated and not by_job)
     request = replace(request_of(plans(count)), network_isolation=by_job)
-    network = docker_plan.network(request, settings)
+    network = orders.network(request, settings)
     if count == 1 and isolated:
         assert network is None
         assert asked(request, request.hosts[0], settings)["HostConfig"]["NetworkMode"] == "none"
@@ -108,7 +108,7 @@ def test_every_cluster_has_a_network_of_its_own_but_one_host_that_may_reach_nobo
     assert network["Internal"] is isolated
     assert network["Options"] == {}
     newer = replace(settings, kind=Kind(docker=(28, 0)))
-    closed = docker_plan.network(request, newer)
+    closed = orders.network(request, newer)
     assert closed is not None
     assert ("isolated" in closed["Options"].values()) is isolated
     for plan in request.hosts:
@@ -123,7 +123,7 @@ def test_every_cluster_has_a_network_of_its_own_but_one_host_that_may_reach_nobo
         there = podmans.container["NetworkingConfig"]["EndpointsConfig"]
         assert there == {network["Name"]: {"Aliases": [plan.host]}}
         assert whole["Hostname"] == plan.host
-        assert docker_plan.host_json(request, plan, settings)["addresses"] == {
+        assert orders.host_json(request, plan, settings)["addresses"] == {
             other.host: other.host for other in request.hosts
         }
 
@@ -131,8 +131,8 @@ def test_every_cluster_has_a_network_of_its_own_but_one_host_that_may_reach_nobo
 def test_who_joins_dockers_usual_network_is_closed_in_all_the_same() -> None:
     [plan] = plans()
     whole = asked(request_of([plan]), plan)
-    shared = docker_plan.joining(whole, docker_plan.BRIDGE)
-    assert docker_plan.joining(whole, whole["HostConfig"]["NetworkMode"]) == whole
+    shared = orders.joining(whole, orders.BRIDGE)
+    assert orders.joining(whole, whole["HostConfig"]["NetworkMode"]) == whole
     assert shared["NetworkingConfig"] == {"EndpointsConfig": {}}
     changed = {name for name in whole["HostConfig"] if shared["HostConfig"][name] != whole["HostConfig"][name]}
     assert changed == {"NetworkMode"}
@@ -147,12 +147,12 @@ def test_a_volume_of_an_image_is_the_hosts_own_folder_in_opt_ml_and_is_told_else
         (("/data//", "/opt", "/opt/ml/input/data"), ["input/data"], ("/data, /opt",)),
     ):
         folder = HostFolder(own)
-        whole = docker_plan.order(request, plan, folder, Path("/a"), "python3", SETTINGS, volumes=volumes).container
-        more = whole["HostConfig"]["Mounts"][len(docker_plan.mounts(folder, Path("/a"))) :]
+        whole = orders.order(request, plan, folder, Path("/a"), "python3", SETTINGS, volumes=volumes).container
+        more = whole["HostConfig"]["Mounts"][len(orders.mounts(folder, Path("/a"))) :]
         assert [(one["Source"], one["Target"]) for one in more] == [
             (str(own / "ml" / name), f"/opt/ml/{name}") for name in there
         ]
-        said = docker_isolation.read(whole["Labels"])
+        said = isolation.read(whole["Labels"])
         assert [sentence.partition(" is there")[0] for sentence in said] == [
             f"What a job writes to {names}" for names in given_up
         ]
@@ -162,7 +162,7 @@ def test_labels_and_names_do_not_tell_others_where_the_data_lies() -> None:
     [plan] = plans()
     whole = asked(request_of([plan]), plan)
     assert "日本" not in json.dumps([whole["Labels"], whole["Env"], whole["Hostname"]], ensure_ascii=False)
-    assert docker_plan.owner("/a") != docker_plan.owner("/b")
+    assert orders.owner("/a") != orders.owner("/b")
 
 
 def test_variables_of_ours_win_over_those_that_are_passed_on() -> None:
@@ -202,7 +202,7 @@ def test_where_nothing_is_said_the_nearest_socket_that_is_there_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = f"unix://{tmp_path}/docker.sock"
-    monkeypatch.setattr(docker_daemon, "_USUAL", usual)
+    monkeypatch.setattr(daemon, "_USUAL", usual)
     closed = tmp_path / ("x" * 300)  # to root as to others what a folder is that one may not look into
     known = {"DOCKER_CONFIG": str(tmp_path)}
     assert address("", {**known, "XDG_RUNTIME_DIR": str(closed)}) == usual

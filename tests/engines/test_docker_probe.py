@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from fake_dockerd import FakeDockerd
 
-    from jupyter_smx.engines.docker import DockerEngine
+    from jupyter_smx.engines.docker.engine import DockerEngine
 
 
 def live(container: dict[str, Any]) -> None:
@@ -28,7 +28,7 @@ def live(container: dict[str, Any]) -> None:
 
 @pytest.fixture
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDockerd]:
-    from jupyter_smx.engines.docker_image import Images  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.image import Images  # noqa: PLC0415 - imports Docker's library
 
     monkeypatch.setattr(Images, "known", {})
     with serving(tmp_path / "d.sock", live) as daemon:
@@ -36,16 +36,16 @@ def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDock
 
 
 def engine_at(daemon: FakeDockerd, folder: Path) -> DockerEngine:
-    from jupyter_smx.engines.docker import DockerEngine  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.engine import DockerEngine  # noqa: PLC0415 - imports Docker's library
 
     return DockerEngine(data_dir=os.fspath(folder), docker_host=daemon.url)
 
 
 def left(daemon: FakeDockerd, folder: Path, name: str, process: int) -> None:
     """Let there be a container that a process made in order to look."""
-    from jupyter_smx.engines import docker_plan, docker_probe  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker import orders, probes  # noqa: PLC0415 - imports Docker's library
 
-    labels = {docker_plan.OWNER: docker_plan.owner(os.fspath(folder)), docker_probe.LABEL: str(process)}
+    labels = {orders.OWNER: orders.owner(os.fspath(folder)), probes.LABEL: str(process)}
     daemon.containers[name] = {"config": {"Labels": labels}, "state": {"Status": "exited"}, "said": ""}
 
 

@@ -223,6 +223,6 @@ def test_which_names_are_asked_for(tmp_path: Path, when: str, name: str, *, is_d
 def test_the_digest_is_that_of_the_repository_by_which_it_was_named(
     name: str, known: list[str] | None, digest: str
 ) -> None:
-    from jupyter_smx.engines.docker_registry import digest_of  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.registry import digest_of  # noqa: PLC0415 - imports Docker's library
 
     assert digest_of(name, known) == digest

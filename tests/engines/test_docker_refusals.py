@@ -113,7 +113,7 @@ NAMED = [
 
 @pytest.mark.parametrize(("name", "words", "rule"), NAMED)
 def test_the_name_of_an_image_says_nothing_of_what_its_registry_said(name: str, words: str, rule: str) -> None:
-    from jupyter_smx.engines.docker_registry import refusal  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.registry import refusal  # noqa: PLC0415 - imports Docker's library
 
     told_of = refusal(name, "unix:///x", words)
     assert rule in (told_of.rule or "")
@@ -134,8 +134,8 @@ PODMAN_SAYS = [
 
 @pytest.mark.parametrize(("words", "cure"), PODMAN_SAYS)
 def test_of_podman_it_is_said_how_podman_does_it(words: str, cure: str) -> None:
-    from jupyter_smx.engines.docker_kind import Kind  # noqa: PLC0415 - beside the next one
-    from jupyter_smx.engines.docker_registry import refusal  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.kinds import Kind  # noqa: PLC0415 - beside the next one
+    from jupyter_smx.engines.docker.registry import refusal  # noqa: PLC0415 - imports Docker's library
 
     told_of = refusal(NAME, "unix:///x", words, kind=Kind(podman=(4, 9)))
     assert cure in told_of.cure
@@ -186,13 +186,13 @@ async def test_a_helper_for_credentials_that_hangs_is_killed_with_what_it_starte
     tmp_path: Path, config: Callable[[dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else it had one of two threads for ever, and after two of them nobody had a login any more."""
-    from jupyter_smx.engines import docker_registry  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker import registry  # noqa: PLC0415 - imports Docker's library
 
     program = tmp_path / "docker-credential-hangs"
     program.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! $$ > '{tmp_path}/numbers'\nwait\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(docker_registry, "_HELPER_SECONDS", 0.5)
+    monkeypatch.setattr(registry, "_HELPER_SECONDS", 0.5)
     config({"credsStore": "hangs"})
     async with running(tmp_path) as daemon:
         daemon.say({"error": "denied"})

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.engines.base import Step
-    from jupyter_smx.engines.docker import DockerEngine
+    from jupyter_smx.engines.docker.engine import DockerEngine
     from jupyter_smx.testing.docker_fixtures import Docker
     from jupyter_smx.testing.docker_world import DockerHarness
     from jupyter_smx.testing.registry import Registry

@@ -233,8 +233,8 @@ async def test_who_dies_before_a_host_is_described_leaves_the_next_one_to_make_i
     daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever came last: the sign that all is done is there only where all belongs to who runs in the container."""
-    from jupyter_smx.engines import docker_folders  # noqa: PLC0415 - beside the engine
-    from jupyter_smx.engines.docker_users import Users  # noqa: PLC0415 - the same
+    from jupyter_smx.engines.docker.folders import prepare  # noqa: PLC0415 - beside the engine
+    from jupyter_smx.engines.docker.users import Users  # noqa: PLC0415 - the same
 
     class Killed(BaseException):
         pass
@@ -254,9 +254,7 @@ async def test_who_dies_before_a_host_is_described_leaves_the_next_one_to_make_i
         monkeypatch.setattr(Users, "own", dying)
         engine = engine_at(daemon, tmp_path)
         try:
-            docker_folders.prepare(
-                ClusterFolders(tmp_path), wanted(image=IMAGE), engine._settings(), engine._users, daemon.url
-            )
+            prepare(ClusterFolders(tmp_path), wanted(image=IMAGE), engine._settings(), engine._users, daemon.url)
         except Killed:
             assert not (folder / "host.json").exists()
             continue
@@ -270,29 +268,31 @@ async def test_who_dies_before_a_host_is_described_leaves_the_next_one_to_make_i
 async def test_where_a_cluster_is_stands_there_also_after_a_disk_that_had_no_room_for_it(
     daemon: FakeDockerd, tmp_path: Path
 ) -> None:
-    from jupyter_smx.engines import docker_folders  # noqa: PLC0415 - beside the engine
+    from jupyter_smx.engines.docker.folders import daemon_of, prepare  # noqa: PLC0415 - beside the engine
 
     engine, folders = engine_at(daemon, tmp_path), ClusterFolders(tmp_path)
     (tmp_path / "clusters" / "c1").mkdir(parents=True)
     (tmp_path / "clusters" / "c1" / "daemon").touch()  # made, and never written
-    docker_folders.prepare(folders, wanted(image=IMAGE), engine._settings(), engine._users, daemon.url)
-    assert docker_folders.daemon_of(folders, "c1") == daemon.url
+    prepare(folders, wanted(image=IMAGE), engine._settings(), engine._users, daemon.url)
+    assert daemon_of(folders, "c1") == daemon.url
 
 
 async def test_a_host_that_is_described_is_not_made_anew_whatever_its_jobs_took_away(
     daemon: FakeDockerd, tmp_path: Path
 ) -> None:
     """A link in the place of a folder would give what it leads to to who runs in the container."""
-    from jupyter_smx.engines import docker_folders  # noqa: PLC0415 - beside the engine
+    from jupyter_smx.engines.docker.folders import prepare  # noqa: PLC0415 - beside the engine
 
     engine, mine, folder = engine_at(daemon, tmp_path), tmp_path / "mine", tmp_path / "clusters" / "c1" / "algo-1"
     mine.mkdir(mode=0o700)
-    prepare = partial(docker_folders.prepare, ClusterFolders(tmp_path), wanted(image=IMAGE), engine._settings())
-    prepare(engine._users, daemon.url)
+    again = partial(
+        prepare, ClusterFolders(tmp_path), wanted(image=IMAGE), engine._settings(), engine._users, daemon.url
+    )
+    again()
     (folder / "host.json").unlink()
     (folder / "tmp").rmdir()
     (folder / "tmp").symlink_to(mine)
-    prepare(engine._users, daemon.url)
+    again()
     assert (mine.stat().st_mode & 0o777, mine.stat().st_uid) == (0o700, os.getuid())
 
 

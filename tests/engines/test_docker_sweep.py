@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_dockerd import serving
 
-from jupyter_smx.engines import docker_plan
+from jupyter_smx.engines.docker import orders
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from fake_dockerd import FakeDockerd
 
-    from jupyter_smx.engines.docker import DockerEngine
+    from jupyter_smx.engines.docker.engine import DockerEngine
 
 
 def leave(daemon: FakeDockerd, folder: Path, cluster: str, name: str) -> None:
     """Leave a container and a network of a cluster at a daemon, and the cluster's folder."""
-    labels = {docker_plan.OWNER: docker_plan.owner(os.fspath(folder)), docker_plan.CLUSTER: cluster}
+    labels = {orders.OWNER: orders.owner(os.fspath(folder)), orders.CLUSTER: cluster}
     daemon.containers[name] = {"config": {"Labels": labels}, "state": {"Status": "exited"}, "said": ""}
     daemon.networks[name] = {"Id": name, "Name": name, "Labels": labels}
     place = folder / "clusters" / cluster
@@ -43,7 +43,7 @@ def before(tmp_path: Path) -> Iterator[FakeDockerd]:
 
 
 def engine_at(url: str, folder: Path, **traits: Any) -> DockerEngine:
-    from jupyter_smx.engines.docker import DockerEngine  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.engine import DockerEngine  # noqa: PLC0415 - imports Docker's library
 
     return DockerEngine(data_dir=os.fspath(folder), docker_host=url, **traits)
 

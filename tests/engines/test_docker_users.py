@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("user", ["1000", "nobody", "1000:", ":5", "1:2:3", "-1:5", "1000:staff", " 1:1", "१:१"])
 def test_a_user_that_is_no_pair_of_numbers_is_refused_at_once(tmp_path: Path, user: str) -> None:
-    from jupyter_smx.engines.docker import DockerEngine  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.engine import DockerEngine  # noqa: PLC0415 - imports Docker's library
 
     with pytest.raises(TraitError, match=r"DockerEngine\.user: .* is not uid:gid") as told:
         DockerEngine(data_dir=os.fspath(tmp_path), user=user)
@@ -24,7 +24,7 @@ def test_a_user_that_is_no_pair_of_numbers_is_refused_at_once(tmp_path: Path, us
 
 
 def test_a_user_that_is_one_is_taken(tmp_path: Path) -> None:
-    from jupyter_smx.engines.docker import DockerEngine  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.engine import DockerEngine  # noqa: PLC0415 - imports Docker's library
 
     for user in ("", "0:0", "4321:1234"):
         assert DockerEngine(data_dir=os.fspath(tmp_path), user=user).user == user
@@ -32,15 +32,15 @@ def test_a_user_that_is_one_is_taken(tmp_path: Path) -> None:
 
 LEARN = """
 import asyncio, json, sys
-from jupyter_smx.engines import docker_kind
-from jupyter_smx.engines.docker_users import Users
+from jupyter_smx.engines.docker import kinds
+from jupyter_smx.engines.docker.users import Users
 from jupyter_smx.model.errors import RefusedError
 
 class Daemon:
     def __init__(self, options):
         self.options = options
     async def learn(self):
-        return docker_kind.read({"SecurityOptions": self.options})
+        return kinds.read({"SecurityOptions": self.options})
 
 said = {}
 for user in ("", "4321:1234", "65534:65534", "0:0"):

@@ -23,7 +23,7 @@ from jupyter_smx.agent.system import removal
 from jupyter_smx.engines import processes
 from jupyter_smx.engines.base import Observation
 from jupyter_smx.engines.host_folder import Birth, HostFolder, completed
-from jupyter_smx.engines.local import LocalEngine
+from jupyter_smx.engines.local.engine import LocalEngine
 from jupyter_smx.model.cluster import Handle, HostHandle
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing import side_doors

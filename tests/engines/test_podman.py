@@ -106,7 +106,7 @@ async def test_what_podman_would_take_and_not_do_is_refused(harness: DockerHarne
     if (await harness.engine.doctor())["version"] < "5.4":
         with pytest.raises(RefusedError, match="gives containers no GPU"):
             await harness.up(request)
-    from jupyter_smx.engines.docker import DockerEngine  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.engine import DockerEngine  # noqa: PLC0415 - imports Docker's library
 
     engine = DockerEngine(data_dir=os.fspath(harness.folder / "a,b"), docker_host=harness.daemon)
     with pytest.raises(RefusedError, match="Podman cannot mount"):

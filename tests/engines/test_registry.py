@@ -8,14 +8,14 @@ import pytest
 from traitlets.config import Config, Configurable
 
 from jupyter_smx.engines import registry
-from jupyter_smx.engines.local import LocalEngine
+from jupyter_smx.engines.local.engine import LocalEngine
 from jupyter_smx.model.errors import RefusedError, ValidationError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 ENTRY_POINTS = """[jupyter_smx.engines]
-local = jupyter_smx.engines.local:LocalEngine
+local = jupyter_smx.engines.local.engine:LocalEngine
 moon = far_engines:Moon [moon]
 bare = far_engines_without_extra:Bare
 broken = far_engines_broken:Broken

@@ -89,7 +89,7 @@ def test_a_user_lives_at_a_daemon_of_their_own(life: Life, name: str) -> None:
 
 @pytest.mark.parametrize("life", KINDS, indirect=True)
 async def test_a_controller_of_root_is_refused_with_the_cure(life: Life, tmp_path: Path) -> None:
-    from jupyter_smx.engines.docker import DockerEngine  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.engine import DockerEngine  # noqa: PLC0415 - imports Docker's library
 
     engine = DockerEngine(data_dir=os.fspath(tmp_path), docker_host=life.host)
     with pytest.raises(RefusedError, match="runs without root's rights, and the controller is root") as told:

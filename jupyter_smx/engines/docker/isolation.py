@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from jupyter_smx.engines.docker_kind import Kind
+    from jupyter_smx.engines.docker.kinds import Kind
 
 LABEL = "jupyter-smx.given-up"
 """Label of a container that has these sentences, as JSON: what was given up is a fact of the host, whoever asks."""

@@ -10,17 +10,17 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from jupyter_smx.engines import docker_plan, docker_probe, docker_registry
 from jupyter_smx.engines.base import NotHereError, Step
-from jupyter_smx.engines.docker_daemon import NOT_THERE, DaemonError
+from jupyter_smx.engines.docker import orders, probes, registry
+from jupyter_smx.engines.docker.daemon import NOT_THERE, DaemonError
 from jupyter_smx.interpreter import OLDEST
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from jupyter_smx.engines.docker_daemon import Daemon
-    from jupyter_smx.engines.docker_pull import Pulls
+    from jupyter_smx.engines.docker.daemon import Daemon
+    from jupyter_smx.engines.docker.pull import Pulls
 
 PYTHONS = ("python3", "python", "/opt/conda/bin/python", "/usr/local/bin/python3", "/usr/bin/python3")
 _SAY = "import json, sys; print(json.dumps(list(sys.version_info[:2])))"
@@ -50,7 +50,7 @@ class Looked(Struct, frozen=True):
 
     def called(self, name: str, told: Mapping[str, Any]) -> Looked:
         """Say of it where a registry has it under a name, which the daemon ``told``."""
-        return replace(self, digest=docker_registry.digest_of(name, told.get("RepoDigests")))
+        return replace(self, digest=registry.digest_of(name, told.get("RepoDigests")))
 
 
 class Images:
@@ -209,8 +209,8 @@ class Images:
         :raises RefusedError: it says nothing for too long, which it may not do another time.
         :raises UnavailableError: the daemon starts no container at all, or does not answer.
         """
-        config = docker_probe.config(image, [word, "-I", "-c", _SAY], self._user(), self._labels)
-        async with docker_probe.Probe(self._daemon, self.under_way, _STEP_SECONDS) as probe:
+        config = probes.config(image, [word, "-I", "-c", _SAY], self._user(), self._labels)
+        async with probes.Probe(self._daemon, self.under_way, _STEP_SECONDS) as probe:
             try:
                 await probe.start(config)
                 code = await probe.ended(self._seconds)
@@ -248,7 +248,7 @@ def _no_name(name: str, words: str) -> RefusedError:
         f"image: {name!r} cannot be the name of an image{f' ({words})' if words else ''}.",
         field="image",
         value=name,
-        rule=docker_registry.NAMES,
+        rule=registry.NAMES,
         cure=f"Leave out {scheme}://." if rest else "Correct it.",
     )
 
@@ -272,7 +272,7 @@ def _volumes(name: str, told: Mapping[str, Any]) -> tuple[str, ...]:
     :raises RefusedError: one of them would lie among what is a job's own, which is renewed for each.
     """
     found = tuple(sorted((told.get("Config") or {}).get("Volumes") or ()))
-    for path in docker_plan.among_jobs_own(found):
+    for path in orders.among_jobs_own(found):
         raise RefusedError(
             f"image: {name!r} declares a volume at {path!r}.",
             field="image",

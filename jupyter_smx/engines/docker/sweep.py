@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from jupyter_smx.engines import docker_plan, docker_probe
-from jupyter_smx.engines.docker_end import remove_all
-from jupyter_smx.engines.docker_folders import daemon_of
+from jupyter_smx.engines.docker import orders, probes
+from jupyter_smx.engines.docker.end import remove_all
+from jupyter_smx.engines.docker.folders import daemon_of
 from jupyter_smx.model.errors import SmxError, UnavailableError
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from jupyter_smx.engines.cluster_folders import ClusterFolders
-    from jupyter_smx.engines.docker_daemon import Daemon
-    from jupyter_smx.engines.docker_daemons import Daemons
+    from jupyter_smx.engines.docker.daemon import Daemon
+    from jupyter_smx.engines.docker.daemons import Daemons
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ async def sweep(
 
     :raises SmxError: there is only one, and that could not be.
     """
-    mark = f"{docker_plan.OWNER}={owner}"
+    mark = f"{orders.OWNER}={owner}"
     found: list[str] = []
     asked: dict[str, SmxError | None] = {}
     for url in ("", *urls):
@@ -69,6 +69,6 @@ async def sweep(
 async def sweep_probes(daemon: Daemon, owner: str, seconds: float) -> None:
     """Remove what looked at an image for a controller that was killed; whoever needs one now waits for no other."""
     try:
-        await remove_all(daemon, [f"{docker_plan.OWNER}={owner}", docker_probe.LABEL], seconds, docker_probe.is_watched)
+        await remove_all(daemon, [f"{orders.OWNER}={owner}", probes.LABEL], seconds, probes.is_watched)
     except UnavailableError as problem:
         _log.warning("What an earlier controller left at %s stays: %s", daemon.url, problem)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.engines.docker_daemon import Daemon
-from jupyter_smx.engines.docker_end import ALIVE
-from jupyter_smx.engines.docker_kind import Kind
+from jupyter_smx.engines.docker.daemon import Daemon
+from jupyter_smx.engines.docker.end import ALIVE
+from jupyter_smx.engines.docker.kinds import Kind
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:

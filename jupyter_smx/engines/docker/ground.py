@@ -11,10 +11,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jupyter_smx.engines import docker_plan, docker_probe
-from jupyter_smx.engines.docker_daemon import DaemonError
-from jupyter_smx.engines.docker_probe import Probe
-from jupyter_smx.engines.docker_users import maps_users
+from jupyter_smx.engines.docker import orders, probes
+from jupyter_smx.engines.docker.daemon import DaemonError
+from jupyter_smx.engines.docker.probes import Probe
+from jupyter_smx.engines.docker.users import maps_users
 from jupyter_smx.engines.request_check import not_writable
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jupyter_smx.engines.cluster_folders import ClusterFolders
-    from jupyter_smx.engines.docker_daemon import Daemon
-    from jupyter_smx.engines.docker_image import Looked
-    from jupyter_smx.engines.docker_users import Users
+    from jupyter_smx.engines.docker.daemon import Daemon
+    from jupyter_smx.engines.docker.image import Looked
+    from jupyter_smx.engines.docker.users import Users
     from jupyter_smx.engines.host_folder import HostFolder
 
 _SECONDS = 60.0
 """Seconds that a container may take until it has tried everything."""
 _TRY = f"""
 import os, socket, sys
-os.chdir({docker_plan.ROOM!r})
+os.chdir({orders.ROOM!r})
 token = sys.argv[1]
 if open("token").read() != token:
     sys.exit("the file in it is another one")
@@ -111,16 +111,16 @@ class Ground:
 
     async def _run(self, probe: Probe, image: Looked, room: HostFolder) -> str:
         """Let a container try its folder; gives why it is none, "" where all is well."""
-        seat = docker_plan.bind(str(room.path), docker_plan.ROOM, closed=False)
+        seat = orders.bind(str(room.path), orders.ROOM, closed=False)
         words = [image.python, "-I", "-c", _TRY, probe.token]
         try:
-            await probe.start(docker_probe.config(image.id, words, self._users.name(), self._labels, seat))
+            await probe.start(probes.config(image.id, words, self._users.name(), self._labels, seat))
         except DaemonError as problem:
             if not any(sign in problem.words.lower() for sign in ("mount", "bind")):
                 raise self._daemon.trouble("try what hosts share with this machine", problem) from problem
             return problem.words
         try:
-            answers = docker_probe.until((room.path / "answer").exists, partial(self._see, probe.name))
+            answers = probes.until((room.path / "answer").exists, partial(self._see, probe.name))
             await asyncio.wait_for(answers, self._seconds)
         except asyncio.TimeoutError:
             raise self._too_slow() from None
@@ -130,8 +130,8 @@ class Ground:
 
     async def _see(self, name: str) -> None:
         state = (await self._daemon.inspect(name) or {}).get("State", {})
-        if state.get("Status") in docker_probe.ENDED:
-            words = await docker_probe.last_words(self._daemon, name, 1)
+        if state.get("Status") in probes.ENDED:
+            words = await probes.last_words(self._daemon, name, 1)
             raise _EndedError(words or f"it ended with exit code {state.get('ExitCode')}")
 
     def _too_slow(self) -> RefusedError:

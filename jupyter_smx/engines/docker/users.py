@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from traitlets import TraitError
 
-from jupyter_smx.engines import docker_kind
+from jupyter_smx.engines.docker import kinds
 from jupyter_smx.engines.given import Reader
 from jupyter_smx.model.errors import RefusedError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from jupyter_smx.engines.docker_daemon import Daemon
+    from jupyter_smx.engines.docker.daemon import Daemon
 
 _ROOT, _SOMEBODY = "0:0", "1000:1000"
 _FORM = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
@@ -79,4 +79,4 @@ class Users:
 
 def maps_users(info: dict[str, object]) -> bool:
     """Say whether a daemon that runs as root has other users on the disks than in its containers."""
-    return any("name=userns" in option for option in docker_kind.security(info))
+    return any("name=userns" in option for option in kinds.security(info))

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 from traitlets import Bool, Enum, Float, List, Unicode, default
 
-from jupyter_smx.engines import interpreter, local_probe, local_shell, pack, processes, request_check
+from jupyter_smx.engines import interpreter, pack, processes, request_check
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.bring_up import collect
 from jupyter_smx.engines.cluster_folders import ClusterFolders
 from jupyter_smx.engines.host_folder import HostFolder, birth_of, data_of, description, hosts_of, readable
-from jupyter_smx.engines.local_limits import LocalLimits
-from jupyter_smx.engines.local_start import LOST_THE_CLAIM, AgentStart, Children, in_words
+from jupyter_smx.engines.local import probe, shell
+from jupyter_smx.engines.local.limits import LocalLimits
+from jupyter_smx.engines.local.start import LOST_THE_CLAIM, AgentStart, Children, in_words
 from jupyter_smx.launch import DATA_DIR_VARIABLE, controller_environment, data_dir
 from jupyter_smx.model.cluster import Handle, HostHandle
 from jupyter_smx.model.errors import UnavailableError
@@ -152,7 +153,7 @@ class LocalEngine(Engine):
         """Enter the namespaces of the agent."""
         folder = self._folder(handle.cluster, host)
         birth = await asyncio.to_thread(folder.birth)
-        return None if birth is None else local_shell.command(birth.pid, os.fspath(folder.path / "ml"))
+        return None if birth is None else shell.command(birth.pid, os.fspath(folder.path / "ml"))
 
     async def doctor(self) -> dict[str, object]:
         """Say which isolation jobs have on this machine, by trying it out, and how they are started."""
@@ -161,7 +162,7 @@ class LocalEngine(Engine):
             found: dict[str, object] = {"isolation": "variables", "reason": "LocalEngine.isolate is off."}
         else:
             environment = controller_environment(os.environ)
-            found = await asyncio.to_thread(local_probe.isolation, archive, environment)
+            found = await asyncio.to_thread(probe.isolation, archive, environment)
         found |= {"start_method": str(self.start_method), "limits_of_jobs": self._limits.parents().words()}
         return {name: fact for name, fact in found.items() if fact}
 

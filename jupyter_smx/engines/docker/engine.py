@@ -12,27 +12,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import asdict, replace
 from traitlets import Bool, Enum, Float, Int, List, Unicode, default, validate
 
-from jupyter_smx.engines import (
-    docker_gpus,
-    docker_isolation,
-    docker_kind,
-    docker_plan,
-    docker_sweep,
-    docker_users,
-    pack,
-    request_check,
-)
+from jupyter_smx.engines import pack, request_check
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.bring_up import collect
 from jupyter_smx.engines.cluster_folders import ClusterFolders
-from jupyter_smx.engines.docker_daemon import address
-from jupyter_smx.engines.docker_daemons import Daemons, are_alive, url_of
-from jupyter_smx.engines.docker_end import ends_of, undo
-from jupyter_smx.engines.docker_folders import daemon_of, prepare
-from jupyter_smx.engines.docker_ground import Ground
-from jupyter_smx.engines.docker_image import Images, looked_at
-from jupyter_smx.engines.docker_launch import Launch, handle_of
-from jupyter_smx.engines.docker_pull import Pulls
+from jupyter_smx.engines.docker import gpus, isolation, kinds, orders, sweep, users
+from jupyter_smx.engines.docker.daemon import address
+from jupyter_smx.engines.docker.daemons import Daemons, are_alive, url_of
+from jupyter_smx.engines.docker.end import ends_of, undo
+from jupyter_smx.engines.docker.folders import daemon_of, prepare
+from jupyter_smx.engines.docker.ground import Ground
+from jupyter_smx.engines.docker.image import Images, looked_at
+from jupyter_smx.engines.docker.launch import Launch, handle_of
+from jupyter_smx.engines.docker.pull import Pulls
 from jupyter_smx.engines.given import Carrier
 from jupyter_smx.launch import data_dir
 from jupyter_smx.model.cluster import Handle
@@ -43,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
     from jupyter_smx.engines.base import HostPlan, Step
-    from jupyter_smx.engines.docker_daemon import Daemon
-    from jupyter_smx.engines.docker_image import Looked
+    from jupyter_smx.engines.docker.daemon import Daemon
+    from jupyter_smx.engines.docker.image import Looked
     from jupyter_smx.model.cluster import HostHandle
 
 _VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "TZ")
@@ -100,7 +92,7 @@ class DockerEngine(Engine):
 
     @validate("user")
     def _check_user(self, proposal: dict[str, Any]) -> str:
-        return docker_users.checked(str(proposal["value"]))
+        return users.checked(str(proposal["value"]))
 
     def __init__(self, **traits: object) -> None:
         super().__init__(**traits)
@@ -108,7 +100,7 @@ class DockerEngine(Engine):
         self._looked: Images | None = None
         self._ground: Ground | None = None
         self._carrier = Carrier()
-        self._users = docker_users.Users(str(self.user))
+        self._users = users.Users(str(self.user))
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
         """Give the network and the containers that the daemon would be asked for, and each ``host.json``.
@@ -118,12 +110,12 @@ class DockerEngine(Engine):
         settings, archive = self._settings(), self._root / pack.file_name()
         return {
             "engine": self.name,
-            "network": docker_plan.network(request, settings),
+            "network": orders.network(request, settings),
             "hosts": {
                 host.host: {
-                    "name": docker_plan.container_name(request.cluster, host.host),
+                    "name": orders.container_name(request.cluster, host.host),
                     **asdict(self._order(request, host, archive, looked_at(request.image))),
-                    "host.json": docker_plan.host_json(request, host, settings),
+                    "host.json": orders.host_json(request, host, settings),
                 }
                 for host in request.hosts
             },
@@ -141,11 +133,11 @@ class DockerEngine(Engine):
         daemon = self._daemons.usual()
         await self._check_place(request.cluster, daemon)
         image = await self._fit(await (await self._looker()).look(request.image, lambda _step: None))
-        docker_gpus.check(daemon.kind, request)
+        gpus.check(daemon.kind, request)
         request = replace(request, image=image.id)  # what was looked at, whatever its name means a moment later
         settings = self._settings()
         archive = await asyncio.to_thread(prepare, self._folders, request, settings, self._users, daemon.url)
-        network = docker_plan.network(request, settings)
+        network = orders.network(request, settings)
         launch = Launch(daemon, self._folders, request, network, float(self.launch_timeout))
 
         async def bring_up(host: HostPlan) -> HostHandle:
@@ -168,7 +160,7 @@ class DockerEngine(Engine):
             raise self._folders.unreadable(cluster, problem) from problem
         daemon = self._daemons.at(await asyncio.to_thread(daemon_of, self._folders, cluster))
         rows = await daemon.containers(*self._labels(cluster))
-        found = {row["Labels"][docker_plan.HOST]: row for row in rows if docker_plan.HOST in row["Labels"]}
+        found = {row["Labels"][orders.HOST]: row for row in rows if orders.HOST in row["Labels"]}
         hosts = tuple(
             handle_of(host, found[host]["Id"], daemon, found[host]["Labels"]) for host in order if host in found
         )
@@ -176,7 +168,7 @@ class DockerEngine(Engine):
 
     async def survey(self, handles: Sequence[Handle]) -> list[Observation]:
         """Look at all containers of this data folder at once."""
-        urls, mine = {url_of(handle) for handle in handles}, f"{docker_plan.OWNER}={docker_plan.owner(self.data_dir)}"
+        urls, mine = {url_of(handle) for handle in handles}, f"{orders.OWNER}={orders.owner(self.data_dir)}"
         told = dict(zip(urls, await asyncio.gather(*(self._daemons.states(url, mine) for url in urls)), strict=True))
         return await asyncio.to_thread(lambda: [self._look(handle, told[url_of(handle)]) for handle in handles])
 
@@ -205,7 +197,7 @@ class DockerEngine(Engine):
             raise
         try:
             if host in known:
-                name = docker_plan.container_name(handle.cluster, host)
+                name = orders.container_name(handle.cluster, host)
                 await self._daemons.check_unpaused(handle, host, known[host], name)
         except BaseException:  # also who waits no longer: the agent would keep a visitor who says nothing
             streams[1].close()
@@ -244,7 +236,7 @@ class DockerEngine(Engine):
     async def bring(self, handle: Handle, host: str, sources: Sequence[str]) -> Mapping[str, str]:
         """Link or copy files and folders into the host's folder, where it may only read them."""
         folder = self._folders.host(handle.cluster, host)
-        return await self._carrier.bring(folder, sources, docker_plan.GIVEN, self._users.reader())
+        return await self._carrier.bring(folder, sources, orders.GIVEN, self._users.reader())
 
     async def shell(self, handle: Handle, host: str) -> list[str] | None:
         """Start a shell in the container, by Docker's own command, or Podman's where there is only that one."""
@@ -253,7 +245,7 @@ class DockerEngine(Engine):
             return None
         start = 'exec "$(command -v bash || command -v sh)"'
         enter = ["exec", "--interactive", "--tty", "--workdir=/opt/ml", known[host], "sh", "-c", start]
-        return [*docker_kind.program(self._daemons.of(handle).url), *enter]
+        return [*kinds.program(self._daemons.of(handle).url), *enter]
 
     async def sweep(self, known: Callable[[], Collection[str]]) -> list[str]:
         """Remove containers and networks of this data folder of whose cluster nobody has a record, wherever they are.
@@ -268,11 +260,11 @@ class DockerEngine(Engine):
             # Asked after the look at the daemon: whoever makes a container has written its cluster down before. Those
             # that look at an image have none, and are removed by whoever made them.
             looking = {f"/{name}" for name in self._looked.under_way} if self._looked is not None else set()
-            is_alive = (row.get("Labels") or {}).get(docker_plan.CLUSTER) in known()
+            is_alive = (row.get("Labels") or {}).get(orders.CLUSTER) in known()
             return is_alive or not looking.isdisjoint(row.get("Names") or ())
 
-        urls, owner = await asyncio.to_thread(docker_sweep.urls_of, self._folders), docker_plan.owner(self.data_dir)
-        return await docker_sweep.sweep(self._daemons, urls, owner, float(self.release_timeout), spare)
+        urls, owner = await asyncio.to_thread(sweep.urls_of, self._folders), orders.owner(self.data_dir)
+        return await sweep.sweep(self._daemons, urls, owner, float(self.release_timeout), spare)
 
     async def doctor(self) -> dict[str, object]:
         """Say which daemon it is, how hosts are closed in, and what is given up here."""
@@ -289,7 +281,7 @@ class DockerEngine(Engine):
             "user_of_jobs": self._users.name(),
             "network": "none but the other hosts'" if self.network_isolation else "reaches the outside",
             "control_groups": f"version {info.get('CgroupVersion') or 1}",
-            "given_up": list(docker_isolation.given_up(kind, self._users.name())),
+            "given_up": list(isolation.given_up(kind, self._users.name())),
             "warm_pools_survive_a_restart_of_the_daemon": bool(info.get("LiveRestoreEnabled") or kind.podman),
         }
         return facts | ({"not_limited_here": kind.lacks()} if kind.unlimited else {})
@@ -327,25 +319,25 @@ class DockerEngine(Engine):
         """Give what looks at images, once it is known who is who."""
         daemon = self._daemons.usual()
         await self._users.learn(daemon)
-        docker_kind.check(daemon.kind, daemon.url, self.data_dir, os.getuid())
+        kinds.check(daemon.kind, daemon.url, self.data_dir, os.getuid())
         if self._looked is None:
-            labels = {docker_plan.OWNER: docker_plan.owner(self.data_dir)}
+            labels = {orders.OWNER: orders.owner(self.data_dir)}
             pulls = Pulls(daemon.url, self.pull, float(self.pull_timeout), daemon.kind)
             self._looked = Images(daemon, labels, self._users.name, pulls=pulls)
-            await docker_sweep.sweep_probes(daemon, docker_plan.owner(self.data_dir), float(self.release_timeout))
+            await sweep.sweep_probes(daemon, orders.owner(self.data_dir), float(self.release_timeout))
         return self._looked
 
     async def _fit(self, found: Looked) -> Looked:
         """See, once, that hosts of an image can live here."""
         if self._ground is None:
-            labels = {docker_plan.OWNER: docker_plan.owner(self.data_dir)}
+            labels = {orders.OWNER: orders.owner(self.data_dir)}
             under_way = (await self._looker()).under_way
             self._ground = Ground(self._daemons.usual(), self._folders, labels, self._users, under_way)
         await self._ground.check(found)
         return found
 
-    def _settings(self) -> docker_plan.Settings:
-        return docker_plan.Settings(
+    def _settings(self) -> orders.Settings:
+        return orders.Settings(
             data_dir=self.data_dir,
             user=self._users.name(),
             network_isolation=bool(self.network_isolation),
@@ -353,15 +345,15 @@ class DockerEngine(Engine):
             grace=float(self.grace),
             variables={name: os.environ[name] for name in self.variables if name in os.environ},
             kind=self._daemons.kind(),
-            visible_gpus=docker_gpus.visible(os.environ),
+            visible_gpus=gpus.visible(os.environ),
         )
 
     def _labels(self, cluster: str) -> list[str]:
-        return [f"{name}={value}" for name, value in docker_plan.labels(self._settings(), cluster).items()]
+        return [f"{name}={value}" for name, value in orders.labels(self._settings(), cluster).items()]
 
-    def _order(self, request: ClusterRequest, plan: HostPlan, archive: Path, image: Looked) -> docker_plan.Order:
+    def _order(self, request: ClusterRequest, plan: HostPlan, archive: Path, image: Looked) -> orders.Order:
         folder, settings = self._folders.host(request.cluster, plan.host), self._settings()
-        return docker_plan.order(request, plan, folder, archive, image.python, settings, volumes=image.volumes)
+        return orders.order(request, plan, folder, archive, image.python, settings, volumes=image.volumes)
 
     def _look(self, handle: Handle, states: Mapping[str, str] | None) -> Observation:
         if states is None:

@@ -6,8 +6,10 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.engines import docker_folders, docker_plan, docker_probe, file_lock
-from jupyter_smx.engines.docker_daemon import CONFLICT, NOT_THERE, DaemonError, remove
+from jupyter_smx.engines import file_lock
+from jupyter_smx.engines.docker import orders, probes
+from jupyter_smx.engines.docker.daemon import CONFLICT, NOT_THERE, DaemonError, remove
+from jupyter_smx.engines.docker.folders import network_lock
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.engines.cluster_folders import ClusterFolders
-    from jupyter_smx.engines.docker_daemon import Daemon
+    from jupyter_smx.engines.docker.daemon import Daemon
 
     _Spare = Callable[[Mapping[str, Any]], bool]
 
@@ -57,7 +59,7 @@ async def ends_of(daemon: Daemon, labels: Sequence[str]) -> dict[str, str]:
                 await daemon.learn()  # by what people end containers there
                 told = await daemon.inspect(row["Id"])
         if told is not None:
-            found[row["Labels"].get(docker_plan.HOST, "")] = obituary(told["State"], daemon.kind.program)
+            found[row["Labels"].get(orders.HOST, "")] = obituary(told["State"], daemon.kind.program)
     return found
 
 
@@ -77,7 +79,7 @@ async def _network_is_made(folders: ClusterFolders, cluster: str, seconds: float
     A daemon lists a network while it still makes it. Who removes it then leaves half of one, which nobody can remove,
     and with which Docker 20.10 does not start again.
     """
-    lock = docker_folders.network_lock(folders, cluster)
+    lock = network_lock(folders, cluster)
     still = f"The network of cluster {cluster} is still being made after {seconds:g} s."
     rule = "A network that is half made cannot be removed."
     await _wait(lambda: asyncio.to_thread(_is_free, lock), seconds, still, rule)
@@ -95,7 +97,7 @@ async def _wait(is_over: Callable[[], Awaitable[bool]], seconds: float, still: s
             raise UnavailableError(
                 still, rule=rule, cure="The release is tried again until it is gone.", transient=True
             )
-        await asyncio.sleep(docker_probe.LOOK_AGAIN)
+        await asyncio.sleep(probes.LOOK_AGAIN)
 
 
 def _is_free(lock: Path) -> bool:

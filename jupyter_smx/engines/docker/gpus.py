@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from jupyter_smx.engines.base import ClusterRequest, HostPlan
-    from jupyter_smx.engines.docker_kind import Kind
+    from jupyter_smx.engines.docker.kinds import Kind
 
 _PODMAN_SINCE = (5, 4)
 _CDI = "nvidia.com/gpu="

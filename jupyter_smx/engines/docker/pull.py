@@ -13,12 +13,12 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from jupyter_smx.engines import docker_registry
 from jupyter_smx.engines.base import Step
-from jupyter_smx.engines.docker_daemon import UNIX, message_of
-from jupyter_smx.engines.docker_kind import Kind
-from jupyter_smx.engines.docker_layers import Layers
-from jupyter_smx.engines.docker_registry import Login
+from jupyter_smx.engines.docker import registry
+from jupyter_smx.engines.docker.daemon import UNIX, message_of
+from jupyter_smx.engines.docker.kinds import Kind
+from jupyter_smx.engines.docker.layers import Layers
+from jupyter_smx.engines.docker.registry import Login
 from jupyter_smx.model.errors import SmxError, UnavailableError
 
 if TYPE_CHECKING:
@@ -68,11 +68,11 @@ class Pulls:
 
     def is_due(self, name: str) -> bool:
         """Say whether a name is asked for at its registry although the daemon has such an image."""
-        return self.when == "always" and not docker_registry.is_fixed(name)
+        return self.when == "always" and not registry.is_fixed(name)
 
     def may_have(self, name: str) -> bool:
         """Say whether an image that the daemon lacks may be downloaded."""
-        return self.when != "never" and not docker_registry.is_id(name)
+        return self.when != "never" and not registry.is_id(name)
 
     async def fetch(self, name: str, say: Callable[[Step], None], *, is_here: bool = False) -> None:
         """Download an image, with whoever does that already; it ``is_here`` where an older one may be.
@@ -117,11 +117,11 @@ class Pulls:
                         pull.say(layers)
             except _SaidNoError as problem:
                 words, here = str(problem), pull.is_here
-                refused = docker_registry.refusal(name, self._url, words, login.trouble, self._kind, is_here=here)
+                refused = registry.refusal(name, self._url, words, login.trouble, self._kind, is_here=here)
                 raise refused from problem
 
     async def _login(self, name: str) -> Login:
-        asked = asyncio.get_running_loop().run_in_executor(self._threads, docker_registry.login, name)
+        asked = asyncio.get_running_loop().run_in_executor(self._threads, registry.login, name)
         try:
             return await asyncio.wait_for(asked, _LOGIN_SECONDS)
         except asyncio.TimeoutError:
@@ -187,7 +187,7 @@ class Pulls:
 
 
 def _question(name: str, login: Login) -> bytes:
-    repository, tag = docker_registry.split(name)
+    repository, tag = registry.split(name)
     lines = [
         f"POST /images/create?{urlencode({'fromImage': repository, 'tag': tag})} HTTP/1.1",
         *("Host: docker", "Connection: close", "Content-Length: 0"),

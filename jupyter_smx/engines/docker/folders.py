@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.engines import docker_plan, pack, request_check
+from jupyter_smx.engines import pack, request_check
+from jupyter_smx.engines.docker import orders
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.engines.base import ClusterRequest, HostPlan
     from jupyter_smx.engines.cluster_folders import ClusterFolders
-    from jupyter_smx.engines.docker_users import Users
+    from jupyter_smx.engines.docker.users import Users
 
 _DAEMON = "daemon"
 """File in a cluster's folder, where no job comes: the address of the daemon that has its containers."""
 
 
 def prepare(
-    folders: ClusterFolders, request: ClusterRequest, settings: docker_plan.Settings, users: Users, daemon: str
+    folders: ClusterFolders, request: ClusterRequest, settings: orders.Settings, users: Users, daemon: str
 ) -> Path:
     """Write all that agents will read, and where they will be found; gives the packed agent. Blocks.
 
@@ -50,18 +51,18 @@ def daemon_of(folders: ClusterFolders, cluster: str) -> str:
 
 
 def _describe(
-    folders: ClusterFolders, request: ClusterRequest, plan: HostPlan, settings: docker_plan.Settings, users: Users
+    folders: ClusterFolders, request: ClusterRequest, plan: HostPlan, settings: orders.Settings, users: Users
 ) -> None:
     folder = folders.host(request.cluster, plan.host)
     if folder.make():
         return
-    for name in docker_plan.MOUNTED:
+    for name in orders.MOUNTED:
         (folder.path / name).mkdir(exist_ok=True)
         # Whatever umask this process has: somebody else runs in the container.
-        (folder.path / name).chmod(docker_plan.mode_of(name))
-    users.own(folder.path, *map(folder.path.joinpath, docker_plan.OWNED))
+        (folder.path / name).chmod(orders.mode_of(name))
+    users.own(folder.path, *map(folder.path.joinpath, orders.OWNED))
     # Last, as the sign that all else is done: whoever dies before it leaves the next one to do it again.
-    folder.describe(docker_plan.host_json(request, plan, settings), users.own)
+    folder.describe(orders.host_json(request, plan, settings), users.own)
 
 
 def joining_lock(folders: ClusterFolders, cluster: str, host: str) -> Path:

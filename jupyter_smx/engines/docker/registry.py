@@ -13,7 +13,7 @@ from docker import auth, credentials, errors
 from docker.credentials.errors import StoreError, process_store_error
 from docker.utils import parse_repository_tag
 
-from jupyter_smx.engines.docker_kind import Kind
+from jupyter_smx.engines.docker.kinds import Kind
 from jupyter_smx.model.errors import RefusedError
 
 _HELPER_SECONDS = 20.0

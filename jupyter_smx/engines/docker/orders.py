@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from jupyter_smx.agent.place import INTERFACE, ML, PORT
 from jupyter_smx.agent.system.folder import CONFIGS, SKELETON
-from jupyter_smx.engines import docker_gpus, docker_isolation
-from jupyter_smx.engines.docker_kind import Kind
+from jupyter_smx.engines.docker import gpus, isolation
+from jupyter_smx.engines.docker.kinds import Kind
 from jupyter_smx.engines.host_folder import MARK, description
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _is_alone(request: ClusterRequest, settings: Settings) -> bool:
 def given_up(request: ClusterRequest, plan: HostPlan, settings: Settings) -> tuple[str, ...]:
     """Say what of a host's isolation cannot be had at the daemon."""
     isolated = _is_isolated(request, settings) and not _is_alone(request, settings)
-    return docker_isolation.given_up(
+    return isolation.given_up(
         settings.kind,
         settings.user,
         is_open=isolated and not settings.kind.closes_networks(),
@@ -138,8 +138,8 @@ def joining(container: dict[str, Any], network: str) -> dict[str, Any]:
     if network != BRIDGE:
         return container
     config = {**container["HostConfig"], "NetworkMode": BRIDGE}
-    lacks = (docker_isolation.SHARED, *docker_isolation.read(container["Labels"]))
-    told = {**container["Labels"], **docker_isolation.label(lacks)}
+    lacks = (isolation.SHARED, *isolation.read(container["Labels"]))
+    told = {**container["Labels"], **isolation.label(lacks)}
     return {**container, "HostConfig": config, "NetworkingConfig": {"EndpointsConfig": {}}, "Labels": told}
 
 
@@ -161,8 +161,8 @@ def order(
     asked = container(request, plan, folder, archive, python, settings)
     found = {posixpath.normpath(path) for path in volumes}
     asked["HostConfig"]["Mounts"] += _in_place_of(found, folder)
-    stay = docker_isolation.stays(sorted(found - {ML, *(f"{ML}/{name}" for name in FOLDERS)}))
-    asked["Labels"] |= docker_isolation.label((*docker_isolation.read(asked["Labels"]), *stay))
+    stay = isolation.stays(sorted(found - {ML, *(f"{ML}/{name}" for name in FOLDERS)}))
+    asked["Labels"] |= isolation.label((*isolation.read(asked["Labels"]), *stay))
     return Order(
         container=asked,
         joins={"net_id": network_name(request.cluster), "aliases": [plan.host]} if _joins(request, settings) else {},
@@ -198,7 +198,7 @@ def container(
         "Env": [f"{key}={value}" for key, value in {**settings.variables, **_identity(plan), name: mark}.items()],
         "Labels": {
             **labels(settings, request.cluster, plan.host),
-            **docker_isolation.label(given_up(request, plan, settings)),
+            **isolation.label(given_up(request, plan, settings)),
         },
         "HostConfig": _host_config(request, plan, folder, archive, settings),
         "NetworkingConfig": {"EndpointsConfig": _endpoints(request, plan, settings)},
@@ -239,7 +239,7 @@ def _host_config(
     elif _is_isolated(request, settings) and not settings.kind.podman:
         found |= _NAMES_OF_HOSTS_ONLY
     if plan.gpus:
-        found["DeviceRequests"] = [docker_gpus.asked(settings.kind, plan.devices, settings.visible_gpus)]
+        found["DeviceRequests"] = [gpus.asked(settings.kind, plan.devices, settings.visible_gpus)]
     return found
 
 

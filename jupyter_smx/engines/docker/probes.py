@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from jupyter_smx.engines import docker_plan
-from jupyter_smx.engines.docker_daemon import CONFLICT, NOT_THERE, DaemonError, remove
+from jupyter_smx.engines.docker import orders
+from jupyter_smx.engines.docker.daemon import CONFLICT, NOT_THERE, DaemonError, remove
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from jupyter_smx.engines.docker_daemon import Daemon
+    from jupyter_smx.engines.docker.daemon import Daemon
 
 _log = logging.getLogger(__name__)
 
@@ -108,11 +108,11 @@ def config(
 ) -> dict[str, Any]:
     """Give the request that makes such a container, closed in as a host is; ``words`` are what it runs."""
     found: dict[str, Any] = {
-        "NetworkMode": docker_plan.NONE,
+        "NetworkMode": orders.NONE,
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
         "SecurityOpt": ["no-new-privileges"],
-        "LogConfig": docker_plan.LOG,
+        "LogConfig": orders.LOG,
         "Memory": _MEMORY,
         "MemorySwap": _MEMORY,
         "PidsLimit": _PIDS,

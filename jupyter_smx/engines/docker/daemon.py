@@ -24,7 +24,7 @@ import docker
 from docker import errors
 from requests.exceptions import RequestException
 
-from jupyter_smx.engines import docker_context, docker_kind
+from jupyter_smx.engines.docker import context, kinds
 from jupyter_smx.launch import read_anew
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from docker import APIClient
 
-    from jupyter_smx.engines.docker_kind import Kind
+    from jupyter_smx.engines.docker.kinds import Kind
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ def address(wish: str, environ: Mapping[str, str]) -> str:
 
     :raises RefusedError: it is no unix socket, or there is no context of the name that is chosen.
     """
-    found = wish or environ.get("DOCKER_HOST", "") or docker_context.host(environ) or _usual(environ)
+    found = wish or environ.get("DOCKER_HOST", "") or context.host(environ) or _usual(environ)
     if not found.startswith(f"{UNIX}/"):
         raise RefusedError(
             f"docker_host: {found!r} is no address of a unix socket.",
@@ -112,7 +112,7 @@ class Daemon:
 
     def __init__(self, url: str, seconds: float) -> None:
         self.url = url
-        self.kind = docker_kind.guessed(url)
+        self.kind = kinds.guessed(url)
         self._is_known = False
         self._seconds = seconds
         self._clients: dict[float, APIClient] = {}
@@ -202,13 +202,13 @@ class Daemon:
         """
         if not self._is_known:
             info = await self.info()
-            self.kind = docker_kind.read(info, await self._controllers() if docker_kind.has_own_words(info) else None)
+            self.kind = kinds.read(info, await self._controllers() if kinds.has_own_words(info) else None)
             self._is_known = True
         return self.kind
 
     async def _controllers(self) -> tuple[str, ...] | None:
         try:
-            return docker_kind.controllers(await self.glance(docker_kind.PODMANS_OWN))
+            return kinds.controllers(await self.glance(kinds.PODMANS_OWN))
         except DaemonError:
             return None
 

@@ -7,16 +7,10 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.engines import (
-    docker_folders,
-    docker_gpus,
-    docker_isolation,
-    docker_plan,
-    docker_probe,
-    file_lock,
-    request_check,
-)
-from jupyter_smx.engines.docker_daemon import CONFLICT, NOT_THERE, UNCHANGED, DaemonError, remove
+from jupyter_smx.engines import file_lock, request_check
+from jupyter_smx.engines.docker import gpus, isolation, orders, probes
+from jupyter_smx.engines.docker.daemon import CONFLICT, NOT_THERE, UNCHANGED, DaemonError, remove
+from jupyter_smx.engines.docker.folders import joining_lock, network_lock
 from jupyter_smx.model.cluster import HostHandle
 from jupyter_smx.model.errors import UnavailableError
 
@@ -26,7 +20,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.engines.base import ClusterRequest, HostPlan
     from jupyter_smx.engines.cluster_folders import ClusterFolders
-    from jupyter_smx.engines.docker_daemon import Daemon
+    from jupyter_smx.engines.docker.daemon import Daemon
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +61,7 @@ class Launch:
         return self._network
 
     async def _make_network(self, wish: dict[str, Any]) -> str:
-        lock = docker_folders.network_lock(self._folders, self._cluster)
+        lock = network_lock(self._folders, self._cluster)
         try:
             await self._daemon.ask(lambda api: self._network_once(api, wish, lock), self._seconds)
         except DaemonError as problem:
@@ -75,7 +69,7 @@ class Launch:
                 # A daemon has some thirty networks, and a machine may have more jobs: who has no other host to find
                 # need not wait for one.
                 _log.warning("Cluster %s shares the usual network of containers: %s", self._cluster, problem.words)
-                return docker_plan.BRIDGE
+                return orders.BRIDGE
             raise UnavailableError(
                 f"Cluster {self._cluster} did not get its network: {problem.words}.",
                 field="hosts",
@@ -86,7 +80,7 @@ class Launch:
             ) from problem
         return str(wish["Name"])
 
-    async def bring_up(self, plan: HostPlan, order: docker_plan.Order) -> HostHandle:
+    async def bring_up(self, plan: HostPlan, order: orders.Order) -> HostHandle:
         """Make a host's container unless it is there, start it, and wait until its agent listens.
 
         Its time runs from when it is its turn: with many at once each of them would be late.
@@ -103,27 +97,27 @@ class Launch:
         except asyncio.TimeoutError:
             raise await self._did_not_start(host, f"said nothing for {self._seconds:g} s") from None
         except DaemonError as problem:
-            refusal = docker_gpus.refusal(self._daemon.kind, plan, problem.words)
+            refusal = gpus.refusal(self._daemon.kind, plan, problem.words)
             words = f"could not be started ({problem.words})"
             raise refusal or await self._did_not_start(host, words) from problem
         except OSError as problem:
             raise await self._did_not_start(host, f"could not be started ({problem})") from problem
         return handle_of(host, found["Id"], self._daemon, found["Config"].get("Labels"))
 
-    async def _launch_or_join(self, host: str, order: docker_plan.Order) -> dict[str, Any]:
+    async def _launch_or_join(self, host: str, order: orders.Order) -> dict[str, Any]:
         """Make what is not there, and start it; gives the container as the daemon shows one.
 
         A network is made while who joins it is made and started, as each takes a daemon long; Podman wants the network
         first.
         """
-        name = docker_plan.container_name(self._cluster, host)
+        name = orders.container_name(self._cluster, host)
         if self._daemon.kind.podman:
-            return await self._run(name, docker_plan.joining(order.container, await self.network()))
+            return await self._run(name, orders.joining(order.container, await self.network()))
         found, network = await self._run_beside(name, order.container)
-        if network == docker_plan.BRIDGE:
-            return await self._run_anew(name, found, docker_plan.joining(order.container, network))
+        if network == orders.BRIDGE:
+            return await self._run_anew(name, found, orders.joining(order.container, network))
         if order.joins:
-            lock = docker_folders.joining_lock(self._folders, self._cluster, host)
+            lock = joining_lock(self._folders, self._cluster, host)
             await self._daemon.ask(lambda api: self._join_once(api, found["Id"], order.joins, lock), self._seconds)
         return found
 
@@ -140,7 +134,7 @@ class Launch:
 
     async def _run_anew(self, name: str, old: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
         """Make a container that has no job yet once more, as there is no network of its own for it."""
-        if old["HostConfig"]["NetworkMode"] == docker_plan.BRIDGE:
+        if old["HostConfig"]["NetworkMode"] == orders.BRIDGE:
             return old
         await self._daemon.ask(lambda api: remove(api, old["Id"]), self._seconds)
         return await self._run(name, config)
@@ -157,8 +151,8 @@ class Launch:
             there = api.inspect_container(container)["NetworkSettings"]["Networks"] or {}
             if joins["net_id"] in there:
                 return
-            if docker_plan.NONE in there:  # who is in that one can be in no other
-                api.disconnect_container_from_network(container, docker_plan.NONE)
+            if orders.NONE in there:  # who is in that one can be in no other
+                api.disconnect_container_from_network(container, orders.NONE)
             api.connect_container_to_network(container, **joins)
 
     async def _create(self, name: str, config: dict[str, Any]) -> dict[str, Any]:
@@ -180,7 +174,7 @@ class Launch:
                 state = {"Status": "created"}
                 return {"Id": made, "State": state, "Config": config, "HostConfig": config["HostConfig"]}
             # The daemon gives the name away a moment before there is a container to look at.
-            await asyncio.sleep(docker_probe.LOOK_AGAIN)
+            await asyncio.sleep(probes.LOOK_AGAIN)
 
     def _create_once(self, api: Any, name: str, config: dict[str, Any]) -> str:
         """Make a container, and unmake it where the cluster was released before: that release may not have seen it.
@@ -231,9 +225,9 @@ class Launch:
         folder, see = self._folders.host(self._cluster, host), partial(self._see, container, host)
         if bounds:
             # Now it has loaded what takes it longest; its zygote comes up while the daemon is at this.
-            await docker_probe.until(folder.is_claimed, see)
+            await probes.until(folder.is_claimed, see)
             await self._bound(container, bounds, see)
-        await docker_probe.until((folder.path / "agent.json").exists, see)
+        await probes.until((folder.path / "agent.json").exists, see)
         try:
             _, writer = await folder.dial()
         except UnavailableError:
@@ -250,7 +244,7 @@ class Launch:
 
     async def _see(self, container: str, host: str) -> None:
         seen = (await self._seen(container, host))["State"]
-        if seen["Status"] in docker_probe.ENDED:
+        if seen["Status"] in probes.ENDED:
             request_check.check_room(seen.get("ExitCode"), self._folders.root)
             raise await self._did_not_start(host, _end_of(seen))
 
@@ -262,9 +256,9 @@ class Launch:
 
     async def _did_not_start(self, host: str, what: str) -> UnavailableError:
         folder = self._folders.host(self._cluster, host)
-        name = docker_plan.container_name(self._cluster, host)
+        name = orders.container_name(self._cluster, host)
         words = await asyncio.to_thread(folder.last_words)
-        words = words or await docker_probe.last_words(self._daemon, name, _LOG_LINES)
+        words = words or await probes.last_words(self._daemon, name, _LOG_LINES)
         room = f"Free some space on the disk of the daemon; {self._daemon.kind.program} system df says what is there."
         return UnavailableError(
             f"Host {host} of cluster {self._cluster} did not start: its container {what}.",
@@ -279,7 +273,7 @@ class Launch:
 def handle_of(host: str, container: str, daemon: Daemon, labels: Mapping[str, str] | None) -> HostHandle:
     """Give what finds a host again, also for a controller that makes its own hosts at another daemon."""
     data: dict[str, str | int | float] = {"container": container, "daemon": daemon.url}
-    return HostHandle(host=host, data=data, given_up=docker_isolation.read(labels))
+    return HostHandle(host=host, data=data, given_up=isolation.read(labels))
 
 
 def _end_of(state: dict[str, Any]) -> str:
@@ -291,5 +285,5 @@ def _end_of(state: dict[str, Any]) -> str:
 
 def _is_ours(found: Mapping[str, Any], wish: Mapping[str, Any]) -> bool:
     """Say whether what has the name that we want has our labels as well."""
-    labels, whose = found.get("Labels") or {}, (docker_plan.CLUSTER, docker_plan.HOST, docker_plan.OWNER)
+    labels, whose = found.get("Labels") or {}, (orders.CLUSTER, orders.HOST, orders.OWNER)
     return all(labels.get(name) == wish["Labels"].get(name) for name in whose)

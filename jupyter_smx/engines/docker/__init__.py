@@ -1,0 +1,1 @@
+"""The Docker engine: hosts are containers of a daemon on this machine."""

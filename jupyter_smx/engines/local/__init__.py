@@ -1,0 +1,1 @@
+"""The local engine: hosts are processes of this machine."""

@@ -138,6 +138,7 @@ async def test_only_jobs_are_in_the_groups_and_what_a_job_may_have_is_in_its_fig
             inside = processes(group(request.cluster, kind))
             assert pid in inside
             assert not inside & outside
+        await agent.event("sampled", job)
         await agent.call("stop", job=job, lease=1, grace=1, cause="stopped")
         await agent.outcome(job)
         head = (await agent.read(job, "samples")).splitlines()[0]
@@ -183,8 +184,10 @@ async def test_where_limits_are_off_or_cannot_be_the_host_its_jobs_and_the_docto
         assert side_doors.control_groups(request.cluster) == []
         async with AgentClient(world.engine, handle) as agent:
             assert agent.greeting["limits"] == {"reason": "LocalEngine.apply_limits is off"}
-            job = await agent.run("import time\ntime.sleep(0.1)")
-            assert (await agent.outcome(job)).record["cause"] == "exit"
+            job = await agent.run("import signal\nsignal.pause()")
+            await agent.event("sampled", job)
+            await agent.call("stop", job=job, lease=1, grace=1, cause="stopped")
+            await agent.outcome(job)
             said = b"CPU and memory of jobs have no limit here: LocalEngine.apply_limits is off."
             assert said in await agent.read(job, "samples")
         assert (await world.engine.doctor())["limits_of_jobs"] == "none: LocalEngine.apply_limits is off"

@@ -43,7 +43,9 @@ lab: build ## open the same notebook in JupyterLab
 # Real processes on a shared machine are too slow now and then: CI gives each test a second chance, and lists who took it.
 AGAIN := $(if $(CI),--reruns 1 -raR)
 # Most of a test's time it waits for processes. A file's tests stay together, for some share what takes long to start.
-SIDE_BY_SIDE := -n 2 --dist loadfile
+SIDE_BY_SIDE := -n 3 --dist loadfile
+# A browser is busy itself.
+BROWSERS := -n 2 --dist loadfile
 
 test: test-py test-js test-ui ## run every test
 
@@ -60,7 +62,7 @@ test-js: build
 
 # A call of its own: the browser's driver has an event loop that the other tests' plugins would close.
 test-ui: build chromium ## run the tests in a real browser
-	timeout 2700 $(VENV)/bin/python -m pytest ui-tests --confcutdir ui-tests $(SIDE_BY_SIDE) $(AGAIN)
+	timeout 2700 $(VENV)/bin/python -m pytest ui-tests --confcutdir ui-tests $(BROWSERS) $(AGAIN)
 
 # Debian's packages, where what they bring is missing and root may install it; else the tests themselves say what to do.
 # On a machine with an init of the old kind Docker's own daemon would stay up with nobody to end it: run level 1 has none.

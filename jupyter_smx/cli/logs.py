@@ -9,6 +9,7 @@ from msgspec import to_builtins
 from jupyter_smx.cli import exits
 from jupyter_smx.cli.jobs import find, one_or_newest
 from jupyter_smx.cli.subcommand import Desk, Subcommand
+from jupyter_smx.cli.waiting import teller
 from jupyter_smx.kernel import log, log_words
 from jupyter_smx.kernel.failures import goes_on
 
@@ -65,7 +66,7 @@ def _follow(job: Job, host: str, last: int | None, desk: Desk) -> None:
     if desk.output.json:
         _lines(log.pieces(desk.client, job, log.tails_of(desk.client, job, host, last)), desk.output)
     else:
-        log.follow(desk.client, job, desk.output.log, host, last)
+        log.follow(desk.client, job, desk.output.log, host, last, quiet=teller(desk, job.id))
 
 
 def _lines(pieces: Iterable[tuple[str, str]], output: Output) -> None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.cli import arrays, exits
 from jupyter_smx.cli.subcommand import Desk, Subcommand, document
+from jupyter_smx.cli.waiting import teller
 from jupyter_smx.cli.words import PROG
 from jupyter_smx.kernel import log, options, payload
 from jupyter_smx.kernel.cell import CellSyntaxError
@@ -191,7 +192,7 @@ def _to_the_end(job: Job, desk: Desk) -> int:
     output = desk.output
     output.say(job.name)
     try:
-        log.follow(desk.client, job, output.log)
+        log.follow(desk.client, job, output.log, quiet=teller(desk, job.id))
         while not is_final(job.state):
             job = through_outage(partial(desk.client.wait, job.id, _TURN))
     except KeyboardInterrupt:

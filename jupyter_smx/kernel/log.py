@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 from jupyter_smx.kernel.fields import number
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from jupyter_smx.model.job import Job
 
 WAIT = 10.0
-"""Seconds that one request waits for more log of a job with one host."""
+"""Seconds for which nothing comes until whoever follows a log is told so."""
+
+SOON = 3.0
+"""The same for the first time."""
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 """Colours and movements, titles and links, and the short ones (ECMA-48)."""
@@ -157,29 +161,38 @@ def readable(line: str) -> str:
     return plain.translate(_CONTROL)
 
 
-def follow(client: Client, job: Job, write: Callable[[str], object], host: str = "", last: int | None = None) -> None:
-    """Write a job's log as it comes, of one host or of all, until the verdict and everything was written. Blocks."""
+def follow(
+    client: Client,
+    job: Job,
+    write: Callable[[str], object],
+    host: str = "",
+    last: int | None = None,
+    *,
+    quiet: Callable[[], object] | None = None,
+) -> None:
+    """Write a job's log as it comes, of one host or of all, until the verdict and everything was written. Blocks.
+
+    ``quiet`` is called whenever nothing came for a while.
+    """
     for _, text in pieces(client, job, tails_of(client, job, host, last, marked=True)):
-        write(text)
+        if text:
+            write(text)
+        elif quiet is not None:
+            quiet()
 
 
 def pieces(client: Client, job: Job, tails: Sequence[Tail]) -> Iterator[tuple[str, str]]:
     """Give each new piece of log with its host, until the job has its verdict and everything was given. Blocks.
 
-    Of one host an empty piece says that nothing came for a while.
+    An empty piece says that nothing came for a while.
     """
-    if len(tails) == 1:
-        yield from _of_one(client, job.id, tails[0])
-        return
-    over = False
-    while not over:
-        over = is_final(through_outage(lambda: client.wait(job.id, _TURN)).state)
-        yield from so_far(tails)
+    pauses = chain((SOON,), repeat(WAIT))
+    yield from _of_one(client, job.id, tails[0], pauses) if len(tails) == 1 else _of_all(client, job.id, tails, pauses)
 
 
-def _of_one(client: Client, job_id: str, tail: Tail) -> Iterator[tuple[str, str]]:
+def _of_one(client: Client, job_id: str, tail: Tail, pauses: Iterator[float]) -> Iterator[tuple[str, str]]:
     while not tail.ended:
-        text = tail.read(WAIT)
+        text = tail.read(next(pauses))
         if text:
             yield tail.host, text
         elif not tail.ended:
@@ -187,3 +200,17 @@ def _of_one(client: Client, job_id: str, tail: Tail) -> Iterator[tuple[str, str]
                 yield from so_far((tail,))
                 return
             yield tail.host, ""
+
+
+def _of_all(client: Client, job_id: str, tails: Sequence[Tail], pauses: Iterator[float]) -> Iterator[tuple[str, str]]:
+    over, left = False, next(pauses)
+    while not over:
+        over = is_final(through_outage(lambda: client.wait(job_id, _TURN)).state)
+        found = False
+        for piece in so_far(tails):
+            found = True
+            yield piece
+        left = left - _TURN if not found else WAIT
+        if left <= 0 and not over:
+            left = next(pauses)
+            yield tails[0].host, ""

@@ -111,6 +111,14 @@ def lacks_hosts(need: Share, used: Share, limits: Limits) -> bool:
     return used.hosts + need.hosts > limits.max_hosts
 
 
+def shortage_of_hosts(need: Share, used: Share, limits: Limits) -> str:
+    """Say how many hosts are missing, in words; empty when there is room for all."""
+    if not lacks_hosts(need, used, limits):
+        return ""
+    wanted = "1 host" if need.hosts == 1 else f"{need.hosts} hosts"
+    return f"It needs {wanted}, and {used.hosts} of the {limits.max_hosts} of this machine are taken."
+
+
 def notes(groups: Iterable[InstanceGroup], limits: Limits) -> tuple[str, ...]:
     """Say in which way this machine is smaller than the instance types that were asked for."""
     said = []

@@ -96,9 +96,8 @@ def place(spec: JobSpec, key: ReuseKey, world: World, limits: Limits, now: float
         return Reuse(pool, why, pool.gpus if world.own_gpus else gpus)
     notes = capacity.notes(spec.instance_groups, limits) if world.bounded else ()
     notes += _afterwards(spec, world, limits, None)
-    if world.bounded and capacity.lacks_hosts(need, used, limits):
-        evict = _evictable(need, used, world, limits)
-        return Wait(_queued(f"All {limits.max_hosts} hosts of this machine are taken.", world.ahead), evict)
+    if world.bounded and (missing := capacity.shortage_of_hosts(need, used, limits)):
+        return Wait(_queued(missing, world.ahead), _evictable(need, used, world, limits))
     return Launch(
         _cold(key, world, notes, lent | others),
         tuple(each.id for each in world.clusters if each.id in others and each.key == key),

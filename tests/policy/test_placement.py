@@ -140,6 +140,15 @@ def test_no_pool_is_ended_in_vain() -> None:
     assert decision.evict == ()
 
 
+def test_where_hosts_are_missing_it_is_said_how_many_are_wanted_and_taken() -> None:
+    busy = a_cluster("busy", state=ClusterState.IN_USE)
+    limits = replace(LIMITS, max_hosts=3, cpus=99, memory_gib=999.0)
+    decision = place(a_spec(instance_groups=(InstanceGroup(instance_count=3),)), world_of(busy), limits)
+    assert decision.why.sentence.endswith("It needs 3 hosts, and 1 of the 3 of this machine are taken.")
+    decision = place(a_spec(role="r"), world_of(busy), replace(limits, max_hosts=1))
+    assert decision.why.sentence.endswith("It needs 1 host, and 1 of the 1 of this machine are taken.")
+
+
 def test_the_pool_that_ends_soonest_makes_room() -> None:
     late = a_cluster("late", key=a_key(role="r"), expires_at=NOW + 500)
     soon = a_cluster("soon", key=a_key(role="r"), expires_at=NOW + 5)

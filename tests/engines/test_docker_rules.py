@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from fake_dockerd import IMAGE, end, serving
@@ -95,6 +95,17 @@ async def test_an_image_with_a_volume_among_what_is_a_jobs_own_is_refused(daemon
         await engine_at(daemon, tmp_path).pin("train:1", lambda _words: None)
     assert (told.value.field, told.value.transient) == ("image", False)
     assert told.value.cure
+
+
+async def test_a_python_that_says_something_at_its_end_is_one_all_the_same(daemon: FakeDockerd, tmp_path: Path) -> None:
+    live = daemon.live
+
+    def noisy(container: dict[str, Any]) -> None:
+        live(container)
+        container["said"] += "\nException ignored in: <function _end>\n{}\n"
+
+    daemon.live = noisy
+    assert (await engine_at(daemon, tmp_path).pin("train:1", lambda _words: None)).id == IMAGE
 
 
 async def test_a_daemon_that_starts_no_container_at_all_is_not_the_images_fault(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
@@ -259,11 +260,12 @@ def _page(name: str) -> str:
 
 
 def _version(words: str) -> tuple[int, int]:
-    try:
-        major, minor = json.loads(words.splitlines()[-1])
-    except (ValueError, IndexError, TypeError):
-        return (0, 0)
-    return int(major), int(minor)
+    """Find the version among the last words of a container, which may say more at its end."""
+    for line in reversed(words.splitlines()):
+        with suppress(ValueError, TypeError):
+            major, minor = json.loads(line)
+            return int(major), int(minor)
+    return (0, 0)
 
 
 def _volumes(name: str, told: Mapping[str, Any]) -> tuple[str, ...]:

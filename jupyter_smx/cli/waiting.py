@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jupyter_smx.kernel.outage import through_outage
-from jupyter_smx.model.status import SecondaryStatus, is_final
+from jupyter_smx.model.status import SecondaryStatus, is_final, message_of
 from jupyter_smx.model.summary import summary_of
 
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from jupyter_smx.cli.subcommand import Desk
     from jupyter_smx.model.job import Job
+
+_ORDINARY = (SecondaryStatus.PENDING, SecondaryStatus.STARTING)
 
 
 def teller(desk: Desk, job_id: str) -> Callable[[], None]:
@@ -42,9 +44,10 @@ class Waiting:
 
 
 def waits_for(job: Job) -> str:
-    """Say what stands between a job and its first line, "" where nothing does."""
+    """Say what stands between a job and its first line, "" where nothing does or its hosts only come up."""
     if "first_line" in job.timings or is_final(job.state):
         return ""
     if job.state is SecondaryStatus.PENDING and job.why is not None and job.why.start == "queued":
         return job.why.sentence
-    return summary_of(job).message
+    said = summary_of(job).message
+    return "" if job.state in _ORDINARY and said == message_of(job.state) else said

@@ -11,7 +11,7 @@ import pytest
 from jupyter_smx.cli.waiting import Waiting, waits_for
 from jupyter_smx.model.job import Job, Transition
 from jupyter_smx.model.spec import JobSpec
-from jupyter_smx.model.status import SecondaryStatus
+from jupyter_smx.model.status import SecondaryStatus, message_of
 from jupyter_smx.model.why import Why
 from jupyter_smx.testing.eventually import eventually_blocking
 
@@ -34,7 +34,9 @@ def a_job(state: SecondaryStatus, said: str = "", **fields: object) -> Job:
         (a_job(SecondaryStatus.DOWNLOADING, "Downloading: 3 of 9 MB"), "Downloading: 3 of 9 MB"),
         (a_job(SecondaryStatus.PENDING, "P", why=Why(start="queued", sentence="Number 2.")), "Number 2."),
         (a_job(SecondaryStatus.PENDING, "P", why=Why(start="cold", sentence="Cold.")), "P"),
-        (a_job(SecondaryStatus.STARTING, "Launching"), "Launching"),
+        (a_job(SecondaryStatus.STARTING, "Its container is paused."), "Its container is paused."),
+        (a_job(SecondaryStatus.STARTING, message_of(SecondaryStatus.STARTING)), ""),
+        (a_job(SecondaryStatus.STARTING), ""),
         (a_job(SecondaryStatus.TRAINING, "In progress", timings={"first_line": 2.0}), ""),
         (a_job(SecondaryStatus.STOPPED, "Stopped"), ""),
     ],

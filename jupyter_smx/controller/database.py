@@ -70,14 +70,7 @@ def beside(path: Path) -> sqlite3.Connection:
     :raises sqlite3.Error: they are away.
     """
     raw = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=BUSY_SECONDS)
-    try:
-        raw.execute("PRAGMA synchronous=NORMAL")
-        raw.execute("PRAGMA wal_autocheckpoint=0")
-        raw.execute(f"PRAGMA journal_size_limit={_LOG_KEPT}")
-    except BaseException:
-        raw.close()
-        raise
-    return raw
+    return _set(raw, f"journal_size_limit={_LOG_KEPT}")
 
 
 def unwritable(path: Path, error: BaseException) -> RecordsError:
@@ -158,11 +151,15 @@ def _refuse_network(path: Path, mounts: Path) -> None:
 
 def _open(path: Path) -> sqlite3.Connection:
     raw = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS, cached_statements=256)
+    return _set(raw, "journal_mode=WAL")
+
+
+def _set(raw: sqlite3.Connection, own: str) -> sqlite3.Connection:
+    """Say to a connection what is its own, and what all of them keep to; one that refuses is closed."""
+    # A checkpoint waits for the disk, and whoever writes must not (Store.checkpoint).
     try:
-        raw.execute("PRAGMA journal_mode=WAL")
-        raw.execute("PRAGMA synchronous=NORMAL")
-        # A checkpoint waits for the disk, and whoever writes must not (Store.checkpoint).
-        raw.execute("PRAGMA wal_autocheckpoint=0")
+        for each in (own, "synchronous=NORMAL", "wal_autocheckpoint=0"):
+            raw.execute(f"PRAGMA {each}")
     except BaseException:
         raw.close()
         raise

@@ -127,9 +127,14 @@ class AgentClient:
             self.is_closed = True
             for answer in self._answers.values():
                 if not answer.done():
-                    answer.set_exception(ConnectionError("the agent hung up"))
+                    answer.set_exception(self._hung_up())
             async with self._news:
                 self._news.notify_all()
+
+    def _hung_up(self, when: str = "") -> ConnectionError:
+        """Say that the agent is gone, and why, where it has told that its host had to end."""
+        why = "".join(f": {one['reason']}" for one in self.events if one.get("event") == "spoilt")
+        return ConnectionError(f"the agent hung up{when}{why}")
 
     async def call(self, op: str, **fields: Any) -> wire.Frame:
         """Ask and wait for the answer.
@@ -163,7 +168,7 @@ class AgentClient:
             await asyncio.wait_for(self._news.wait_for(lambda: found() is not None or self.is_closed), _PATIENCE)
         event = found()
         if event is None:
-            raise ConnectionError(f"the agent hung up before {kind!r} of job {job!r}")
+            raise self._hung_up(f" before {kind!r} of job {job!r}")
         return event
 
     async def run(self, source: str, *, job: str = "", lease: int = 1, **changes: Any) -> str:
@@ -209,4 +214,4 @@ class AgentClient:
         async with self._news:
             await asyncio.wait_for(self._news.wait_for(lambda: len(self.events) > known or self.is_closed), _PATIENCE)
         if self.is_closed:
-            raise ConnectionError("the agent hung up")
+            raise self._hung_up()

@@ -18,6 +18,7 @@ from jupyter_smx.agent.hosts import last_words, spool
 from jupyter_smx.agent.hosts.stop import Stop
 from jupyter_smx.agent.jobs import continuous, keeper
 from jupyter_smx.agent.jobs.inputs import Inputs
+from jupyter_smx.agent.jobs.silence import Patience
 from jupyter_smx.agent.jobs.surely import surely
 from jupyter_smx.agent.place import outputs
 from jupyter_smx.agent.system import clean, disk, memory, process
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.system.loop import Timer
 
 _SEND_PATIENCE = 5.0
-_GONE_PATIENCE = 2.0
 _LOOK_AGAIN = 0.005
 
 
@@ -234,7 +234,7 @@ class Job:
         left = process.tree(self.host.strangers())
         self.left_behind += clean.name_processes(left)
         process.kill(left)
-        self._wait_for_silence(time.monotonic() + _GONE_PATIENCE)
+        self._wait_for_silence(Patience())
 
     def _look_for_causes(self, status: Optional[int]) -> None:
         """Find out, before anything is tidied up, what only this host can know of an end."""
@@ -244,11 +244,11 @@ class Job:
             self.report["remark"] = disk.which_is_full(self.host.disks(self.id))
 
     @surely
-    def _wait_for_silence(self, until: float) -> None:
+    def _wait_for_silence(self, patience: Patience) -> None:
         left = self.host.strangers()
-        if left and time.monotonic() < until:
+        if left and patience.lasts(len(left), time.monotonic()):
             process.kill(process.tree(left))
-            self.host.loop.later(_LOOK_AGAIN, lambda: self._wait_for_silence(until))
+            self.host.loop.later(_LOOK_AGAIN, lambda: self._wait_for_silence(patience))
             return
         if left:
             self.left_behind.append(f"process {left[0]} cannot be killed; this host ends.")

@@ -1,0 +1,126 @@
+"""Processes that outlive their job although they were killed: waited for as long as there are fewer and fewer."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from far_side import Agent, is_alive
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_smx.agent.jobs.silence import PATIENCE, Patience
+from jupyter_smx.testing.eventually import eventually_blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_FREEZER = Path("/sys/fs/cgroup/freezer")
+_GAPS = st.lists(st.floats(0, PATIENCE * 0.99), min_size=1, max_size=30)
+LEAVE = """
+import os, signal
+pids = []
+for _ in range(2):
+    pid = os.fork()
+    if not pid:
+        os.setsid()
+        signal.pause()
+    pids.append(pid)
+print(*pids, flush=True)
+gate = GATE
+while not os.path.exists(gate):
+    signal.sigtimedwait([], 0.005)
+"""
+
+
+@given(gaps=_GAPS, began=st.floats(0, 1e6))
+def test_while_there_are_fewer_and_fewer_it_lasts_however_long_that_takes(gaps: list[float], began: float) -> None:
+    patience = Patience()
+    assert patience.lasts(len(gaps) + 1, began)
+    moments = list(accumulate(gaps, initial=began))[1:]
+    assert all(patience.lasts(left, now) for left, now in zip(range(len(gaps), 0, -1), moments, strict=True))
+
+
+@given(counts=st.lists(st.integers(0, 3), min_size=1, max_size=30), began=st.floats(0, 1e6))
+def test_more_of_them_are_no_reason_to_wait_longer(counts: list[int], began: float) -> None:
+    patience, fewest = Patience(), 3
+    assert patience.lasts(fewest, began)
+    pause = PATIENCE / len(counts)
+    moments = (began + pause * number for number in range(1, len(counts) + 1))
+    for more, now in zip(counts, moments, strict=True):
+        patience.lasts(fewest + more, now)
+    assert not patience.lasts(fewest, began + PATIENCE * 1.001)
+
+
+class Ice:
+    """A control group whose processes stand still, and which no signal ends while they do."""
+
+    def __init__(self, group: Path) -> None:
+        self._group = group
+
+    def hold(self, pids: list[int]) -> None:
+        for pid in pids:
+            (self._group / "cgroup.procs").write_text(str(pid))
+        self._say("FROZEN")
+
+    def thaw(self) -> None:
+        self._say("THAWED")
+
+    def _say(self, word: str) -> None:
+        (self._group / "freezer.state").write_text(word)
+        eventually_blocking(lambda: (self._group / "freezer.state").read_text().strip() == word, word)
+
+
+@pytest.fixture
+def ice() -> Iterator[Ice]:
+    group = _FREEZER / f"smx-test-{secrets.token_hex(4)}"
+    try:
+        group.mkdir()
+        (group / "freezer.state").write_text("THAWED")
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            group.rmdir()
+        pytest.skip(f"version 1 of control groups, which keeps processes from their end, cannot be used here: {error}")
+    held = Ice(group)
+    yield held
+    held.thaw()
+    eventually_blocking(lambda: not (group / "cgroup.procs").read_text(), "all of them are gone")
+    group.rmdir()
+
+
+def left_on_ice(agent: Agent, ice: Ice, gate: Path) -> tuple[str, list[int]]:
+    """Run a job whose two processes outlive it; gives its id and their numbers."""
+    job, _lease = agent.start(LEAVE.replace("GATE", repr(str(gate))))
+    pids = [int(word) for word in agent.wait_for_log(job, "\n").split()]
+    ice.hold(pids)
+    gate.touch()
+    agent.client.event("exited", job)
+    return job, pids
+
+
+def test_a_host_waits_for_what_takes_long_to_die(agent: Agent, ice: Ice, tmp_path: Path) -> None:
+    job, pids = left_on_ice(agent, ice, tmp_path / "gate")
+    assert all(map(is_alive, pids))
+    ice.thaw()
+    record = agent.end_of(job)
+    assert [" was still running and was killed." in text for text in record["left_behind"]] == [True, True]
+    assert not any(map(is_alive, pids))
+    agent.serves()
+
+
+def test_a_host_with_a_process_that_cannot_be_killed_ends_and_says_so(
+    agent: Agent, ice: Ice, tmp_path: Path, wait_until: Callable[..., object]
+) -> None:
+    job, pids = left_on_ice(agent, ice, tmp_path / "gate")
+    record = agent.end_of(job)
+    assert (record["cause"], record["exit_code"]) == ("exit", 0), "the job's own code is none the worse"
+    assert record["left_behind"][-1] in [f"process {pid} cannot be killed; this host ends." for pid in pids]
+    assert record["at"]["ended"] - record["at"]["exited"] >= PATIENCE
+    assert agent.client.event("spoilt")["reason"] == record["left_behind"][-1]
+    assert agent.wait() == 4
+    ice.thaw()
+    wait_until(lambda: not any(map(is_alive, pids)), "they go as soon as they can")

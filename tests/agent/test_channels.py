@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.channels import channel
+from jupyter_smx.agent.channels.sources import ChannelError, entries, part
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,13 +54,13 @@ def test_every_file_that_a_pattern_finds_is_in_the_channel_named_from_where_the_
 
 
 def test_a_pattern_that_finds_only_its_own_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(channel.ChannelError, match="is no file, folder or pattern on this host"):
-        channel.entries({"name": "train", "source": f"{tmp_path}/**"})
+    with pytest.raises(ChannelError, match="is no file, folder or pattern on this host"):
+        entries({"name": "train", "source": f"{tmp_path}/**"})
 
 
 def test_a_pattern_that_climbs_out_of_where_it_begins_is_refused(days: Path) -> None:
-    with pytest.raises(channel.ChannelError, match=r"/tue.txt', which lies outside of '.*/tue', where it"):
-        channel.entries({"name": "train", "source": f"{days}/tue/**/../t*.txt"})
+    with pytest.raises(ChannelError, match=r"/tue.txt', which lies outside of '.*/tue', where it"):
+        entries({"name": "train", "source": f"{days}/tue/**/../t*.txt"})
 
 
 @pytest.mark.parametrize("mode", ["File", "FastFile"])
@@ -90,8 +90,8 @@ def test_shares_of_a_channel_are_all_of_it_also_behind_two_links_to_one_folder(
     (train / "b" / "back").symlink_to(train)  # a loop, which ends where it began
     for name in ("a", "b"):
         (train / name / "x").symlink_to(pool)
-    pairs = channel.entries({"name": "train", "source": str(tmp_path / "data" if is_deep else train)})
-    shares = [channel.part(pairs, {"turn": turn, "count": 2}) for turn in range(2)]
+    pairs = entries({"name": "train", "source": str(tmp_path / "data" if is_deep else train)})
+    shares = [part(pairs, {"turn": turn, "count": 2}) for turn in range(2)]
     found = sorted(name for share in shares for name, _ in share)
     above = "train/" if is_deep else ""
     expected = [f"{above}{name}" for name in ("a/own.jpg", "a/x/1.jpg", "a/x/2.jpg", "b/x/1.jpg", "b/x/2.jpg")]

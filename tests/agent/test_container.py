@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from jupyter_smx.agent import opening
-from jupyter_smx.agent.channels import channel
+from jupyter_smx.agent.channels import views
+from jupyter_smx.agent.channels.staged import Staged, World
 from jupyter_smx.agent.hosts import hostconfig
 from jupyter_smx.agent.hosts.host import Isolation, place_of
 from jupyter_smx.agent.place import ML
@@ -116,10 +117,10 @@ def test_links_that_lead_where_nobody_can_write_need_no_warning(tmp_path: Path, 
     source, target = tmp_path / where, tmp_path / "data"
     source.mkdir()
     (source / "a.csv").write_text("1")
-    staged = channel.Staged(1, {})
+    staged = Staged(1, {})
     closed = str(tmp_path / sealed) if sealed else ""
-    world = channel.World(str(tmp_path / "inputs"), reason="a container mounts nothing", sealed=closed)
-    channel._present_links(staged, {"name": "data", "source": str(source)}, str(target), world)
+    world = World(str(tmp_path / "inputs"), reason="a container mounts nothing", sealed=closed)
+    views.link(staged, {"name": "data", "source": str(source)}, str(target), world)
     assert (target / "a.csv").read_text() == "1"
     warned = [note for note in staged.notes if "nothing keeps the job from writing" in note]
     assert bool(warned) == (where != sealed)

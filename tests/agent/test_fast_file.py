@@ -87,15 +87,72 @@ def test_a_share_of_nothing_is_an_empty_folder(isolated: Agent, source: Path) ->
     assert isolated.json(SEE, channels=channel(source, share={"turn": 5, "count": 6})) == {}
 
 
-def test_a_source_whose_links_lead_out_of_it_can_be_read(isolated: Agent, far_folder: Path) -> None:
-    """As a snapshot of a model hub is made of links to files beside it."""
-    (far_folder / "blobs").mkdir()
-    (far_folder / "blobs" / "x").write_text("model")
-    (far_folder / "snapshot").mkdir()
-    (far_folder / "snapshot" / "model.bin").symlink_to("../blobs/x")
-    record = isolated.run(SEE, channels=channel(far_folder / "snapshot"))
-    assert json.loads(record["text"]) == {"model.bin": "model"}
-    assert "links in it lead out of it" in record["notes"][0]
+@pytest.fixture
+def hub(far_folder: Path) -> Path:
+    """Make what a model hub keeps: a snapshot of links to files beside it, and what people add to such a folder."""
+    top = far_folder / "hub"
+    for name in ("blobs/x", "blobs/y", "more/deep/z", "snapshot/own/w"):
+        path = top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    links = {"model.bin": "../blobs/x", "own/y": "../../blobs/y", "more": "../more", "same": "own/w"}
+    for name, lead in links.items():
+        (top / "snapshot" / name).symlink_to(lead)
+    (top / "snapshot" / "own" / "lost").symlink_to("../../blobs/gone")
+    (top / "snapshot" / "empty").mkdir()
+    return top / "snapshot"
+
+
+OF_HUB = {
+    "model.bin": "blobs/x",
+    "own/y": "blobs/y",
+    "own/w": "snapshot/own/w",
+    "same": "snapshot/own/w",
+    "more/deep/z": "more/deep/z",
+}
+
+
+@pytest.mark.parametrize("name", ["model.bin", "own/y", "own/w", "same", "more/deep/z"])
+def test_nobody_writes_to_what_links_lead_to_that_lead_out_of_a_source(isolated: Agent, hub: Path, name: str) -> None:
+    assert isolated.json(WRITE.replace("NAME", repr(name)), channels=channel(hub)) == CLOSED
+    assert (hub / name).read_text() == OF_HUB[name]
+    isolated.serves()
+
+
+def test_a_source_whose_links_lead_out_of_it_is_there_as_it_is(isolated: Agent, hub: Path) -> None:
+    look = SEE.replace("found = [", "found = [path for path in [").replace(
+        "for n in names]", "for n in names] if os.path.exists(path)]"
+    )
+    record = isolated.run(look, channels=channel(hub))
+    assert json.loads(record["text"]) == OF_HUB
+    assert record["notes"] == []
+    more = "import os\ntop = os.environ['SM_CHANNEL_TRAIN']\n"
+    more += "print(os.listdir(top + '/empty'), os.readlink(top + '/own/lost'))"
+    assert isolated.run(more, channels=channel(hub))["text"] == f"[] {hub.parent}/blobs/gone\n"
+
+
+def test_the_shares_of_such_a_source_are_the_whole(isolated: Agent, hub: Path) -> None:
+    (hub / "own" / "lost").unlink()
+    shares = [channel(hub, share={"turn": turn, "count": 2}) for turn in range(2)]
+    seen = [isolated.json(SEE, channels=wish) for wish in shares]
+    assert {name: text for one in seen for name, text in one.items()} == OF_HUB
+    assert sorted(map(len, seen)) == [2, 3]
+    assert isolated.json(WRITE.replace("NAME", repr(next(iter(seen[0])))), channels=shares[0]) == CLOSED
+
+
+@pytest.mark.parametrize("count", [32, 33])
+def test_links_into_more_folders_than_can_be_shown_are_read_and_not_protected(
+    isolated: Agent, far_folder: Path, count: int
+) -> None:
+    (far_folder / "all").mkdir()
+    for number in range(count):
+        (far_folder / str(number)).mkdir()
+        (far_folder / str(number) / "x").write_text(str(number))
+        (far_folder / "all" / str(number)).symlink_to(f"../{number}/x")
+    record = isolated.run(SEE, channels=channel(far_folder / "all"))
+    assert json.loads(record["text"]) == {str(number): str(number) for number in range(count)}
+    told = "FastFile is made of links here, so nothing keeps the job from writing to"
+    assert [told in note and "too many folders" in note for note in record["notes"]] == [True] * (count > 32)
 
 
 def test_such_a_source_in_a_folder_that_jobs_cannot_see_is_copied(isolated: Agent, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.agent.channels import channel
+from jupyter_smx.agent.channels.sources import ChannelError
 from jupyter_smx.agent.stores import digest
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def test_a_file_that_vanishes_is_said_to_be_not_there(
 ) -> None:
     (source.parent / "y").touch()
     meanwhile((source.parent / "y").unlink)
-    with pytest.raises(channel.ChannelError, match=r"channel train: '.*/y' is not there any more"):
+    with pytest.raises(ChannelError, match=r"channel train: '.*/y' is not there any more"):
         stage()
 
 

@@ -16,6 +16,7 @@ import pytest
 
 import jupyter_smx.agent
 from jupyter_smx.agent.channels import channel
+from jupyter_smx.agent.channels.staged import Staged, World
 from jupyter_smx.agent.stores import digest, fetch, object_mount
 from jupyter_smx.agent.stores.listing import Item, Listing
 from jupyter_smx.agent.stores.store import Store, Taken
@@ -44,7 +45,7 @@ class Host:
         channels = [{"name": chr(97 + n), "source": source, **fields} for n, source in enumerate(sources)]
         folders = {one["name"]: str(self.folder / f"job-{self.jobs}" / one["name"]) for one in channels}
         means = fetch.Means((sys.executable,), ENTRY, environment)
-        world = channel.World(str(self.folder / "inputs"), self.shown, means=means)
+        world = World(str(self.folder / "inputs"), self.shown, means=means)
         told = channel.stage(channels, folders, (), 1 << 30, self.known, world)
         digest.keep(self.known, told["fresh"])
         return {**told, "seen": {name: contents(Path(path)) for name, path in folders.items()}}
@@ -281,8 +282,8 @@ def test_what_earlier_jobs_left_gives_way_where_there_is_no_room(tmp_path: Path,
             raise OSError(number, os.strerror(number))
         return Taken("key", [], "content")
 
-    world = channel.World(str(tmp_path / "inputs"), trash=str(tmp_path / "trash"))
-    staged, store = channel.Staged(0, {}), Store(world.store, {}, 0)
+    world = World(str(tmp_path / "inputs"), trash=str(tmp_path / "trash"))
+    staged, store = Staged(0, {}), Store(world.store, {}, 0)
     with contextlib.nullcontext() if is_made else pytest.raises(OSError, match="Input/output error"):
         assert channel._with_room(staged, store, world, take).key == "key"
         assert staged.keys == {"key"}

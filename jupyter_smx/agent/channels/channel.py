@@ -4,88 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import glob
-import math
 import os
 import shutil
 import sys
 import time
-from typing import Any, Callable, Container, Dict, List, NamedTuple, Set, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 from jupyter_smx.agent import outcome
-from jupyter_smx.agent.channels import links
+from jupyter_smx.agent.channels import links, views
+from jupyter_smx.agent.channels.sources import ALL, ChannelError, Pairs, entries, part
+from jupyter_smx.agent.channels.staged import Staged, World
 from jupyter_smx.agent.place import seen_at
-from jupyter_smx.agent.refusal import RefusalError
 from jupyter_smx.agent.stores import digest, fetch, object_mount, objects, store
 from jupyter_smx.agent.stores.listing import survey
 from jupyter_smx.agent.system import clean
-
-Pairs = List[Tuple[str, str]]
-"""Name inside the channel, and the file it comes from."""
-
-
-ALL = {"turn": 0, "count": 1}
-"""Share of a host that gets the whole channel."""
-
-
-class ChannelError(RefusalError):
-    """A source that is not there."""
-
-
-def entries(channel: Dict[str, Any]) -> Pairs:
-    """Give what a channel consists of: what its source names now, or what the controller found that it names.
-
-    :raises ChannelError: the source names nothing on this host.
-    """
-    source = channel["source"]
-    if channel.get("entries") is not None:
-        return [(name, path) for name, path in channel["entries"]]
-    if os.path.isdir(source):
-        return [(name, os.path.join(source, name)) for name in sorted(os.listdir(source))]
-    if os.path.isfile(source):
-        return [(os.path.basename(source), source)]
-    found = _found(source)
-    if not found:
-        raise ChannelError(f"channel {channel['name']}: {source!r} is no file, folder or pattern on this host.")
-    return found
-
-
-def _found(pattern: str) -> Pairs:
-    """Find what a pattern stands for, named from its fixed part on, so that files of equal names do not meet.
-
-    What lies in a folder that was found, too, comes with it.
-
-    :raises ChannelError: something lies outside of that part, so it would have no place in the channel.
-    """
-    folder = os.path.dirname(os.path.normpath(pattern))
-    while glob.has_magic(folder):
-        folder = os.path.dirname(folder)
-    names = {os.path.relpath(path, folder): path for path in glob.glob(pattern, recursive=True)}
-    names.pop(os.curdir, None)  # ** finds the folder itself
-    for name, path in names.items():
-        if name.split(os.sep)[0] == os.pardir:
-            raise ChannelError(f"{pattern!r} finds {path!r}, which lies outside of {folder!r}, where it begins.")
-    return sorted((name, path) for name, path in names.items() if not _is_within(name, names))
-
-
-def _is_within(name: str, names: Container[str]) -> bool:
-    outer = os.path.dirname(name)
-    while outer and outer not in names:
-        outer = os.path.dirname(outer)
-    return bool(outer)
-
-
-def part(pairs: Pairs, share: Dict[str, int]) -> Pairs:
-    """Give this host's share: every ``count``-th of all files of a channel, from ``turn`` on, in the order of names."""
-    if share["count"] == 1:
-        return pairs
-    everything: Pairs = []
-    for name, source in pairs:
-        if os.path.isdir(source):
-            everything += [(os.path.join(name, one.name), one.path) for one in digest.files(source, math.inf)]
-        else:
-            everything.append((name, source))
-    return sorted(everything)[share["turn"] :: share["count"]]
 
 
 def _copy(source: str, target: str) -> None:
@@ -102,62 +34,14 @@ def _copy(source: str, target: str) -> None:
     shutil.copystat(source, target)
 
 
-def _present(pairs: Pairs, folder: str, *, link: bool) -> None:
+def _bring(pairs: Pairs, folder: str) -> None:
     os.makedirs(folder, exist_ok=True)
     for name, source in pairs:
         target = os.path.join(folder, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         if not os.path.exists(source):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
-        if link:
-            os.symlink(os.path.abspath(source), target)
-        else:
-            _copy(source, target)
-
-
-class World(NamedTuple):
-    """What this host can do for channels: where it keeps inputs, where it shows sources; '' where nothing is mounted.
-
-    ``layers`` says whether a channel can be a layer over what is kept, ``means`` how objects are brought; ``trash`` has
-    what earlier jobs left, which an idle host deletes, and one without room at once. In ``sealed`` nobody can write.
-    """
-
-    store: str = ""
-    shown: str = ""
-    layers: bool = False
-    reason: str = ""
-    means: fetch.Means = fetch.Means()
-    trash: str = ""
-    sealed: str = ""
-
-
-class Staged:
-    """What a staging made: the descriptions of channels, what was learnt, what is to be mounted, and what to say."""
-
-    def __init__(self, limit: int, known: digest.Known) -> None:
-        self.limit = limit
-        self.known = dict(known)
-        self.room = digest.KEPT
-        self.inputs: List[Dict[str, Any]] = []
-        self.fresh: digest.Known = {}
-        self.mounts: List[Dict[str, Any]] = []
-        self.notes: List[str] = []
-        self.lazy: List[str] = []
-        self.keys: Set[str] = set()
-
-    def learn(self, described: Dict[str, Any], fresh: digest.Known) -> None:
-        """Take down what a channel is, and remember its files as far as there is room for those of this job."""
-        self.inputs.append(described)
-        if fresh and described["files"] <= self.room:
-            self.fresh.update(fresh)
-            self.known.update(fresh)
-        if described["method"] == "content":
-            self.room -= described["files"]
-
-    def answer(self) -> Dict[str, Any]:
-        """Give it as it travels from an errand to the agent."""
-        said = {"inputs": self.inputs, "fresh": self.fresh, "lazy": self.lazy}
-        return dict(said, mounts=self.mounts, notes=self.notes)
+        _copy(source, target)
 
 
 def stage(
@@ -207,7 +91,7 @@ def _present_copy(staged: Staged, channel: Dict[str, Any], folder: str, _world: 
     pairs = part(entries(channel), channel.get("share") or ALL)
     # Looked at before they are copied: what changes meanwhile is another file than the one that is remembered.
     sources = _sources(pairs)
-    _present(pairs, folder, link=False)
+    _bring(pairs, folder)
     staged.learn(*digest.of_channel(channel["name"], folder, sources, staged.limit, staged.known))
 
 
@@ -254,7 +138,8 @@ def _present_mount(staged: Staged, channel: Dict[str, Any], folder: str, world: 
     object_mount.write_helper(os.path.join(world.store, "bin"), sys.executable, world.means.entry)
     target, told = folder, dict(digest.blank(name), reason="It is read from its store while the job runs.")
     if count > 1:
-        target = _link(staged, name, [(one.name, one.name) for one in found], folder, world)
+        target = views.make(world, name)
+        views.fill(staged, [(one.name, os.path.join(target, one.name)) for one in found], folder)
         told = _described(name, store.Taken("", [(one.name, one.size, one.mark) for one in found], "listing"))
     if count == 1 or found:
         wish = object_mount.wish(rclone, source, target, world.means.environment or {}, seen["access"])
@@ -298,53 +183,6 @@ def _described(name: str, taken: store.Taken) -> Dict[str, Any]:
     return dict(digest.blank(name), files=len(rows), bytes=size, method=taken.method, sha256=digest.whole(rows))
 
 
-def _present_links(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
-    pairs = part(entries(channel), channel.get("share") or ALL)
-    staged.lazy.append(channel["name"])
-    if world.sealed and all(path.startswith(world.sealed + os.sep) for _name, path in pairs):
-        _present(links.each_file(pairs, folder), folder, link=True)
-        return
-    _present(pairs, folder, link=True)
-    why = world.reason or "links in it lead out of it"
-    staged.notes.append(
-        f"channel {channel['name']}: FastFile is made of links here, so nothing keeps the job from writing to "
-        f"{channel['source']} ({why})."
-    )
-
-
-def _present_view(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
-    source, share = channel["source"], channel.get("share") or ALL
-    os.makedirs(folder, exist_ok=True)
-    staged.lazy.append(channel["name"])
-    if os.path.isdir(source) and share["count"] == 1:
-        staged.mounts.append({"how": "show", "source": source, "target": folder})
-    else:
-        _link_into_view(staged, channel, part(entries(channel), share), folder, world)
-
-
-def _link_into_view(staged: Staged, channel: Dict[str, Any], pairs: Pairs, folder: str, world: World) -> None:
-    """Fill a channel with links that lead into a view of its source, which nobody can write to."""
-    sources = [(name, os.path.abspath(path)) for name, path in pairs]
-    top = os.path.commonpath([os.path.dirname(path) for _name, path in sources]) if pairs else folder
-    inside = [(name, path[len(top) :].lstrip(os.sep)) for name, path in sources]
-    view = _link(staged, channel["name"], inside, folder, world)
-    if pairs:
-        staged.mounts.append({"how": "show", "source": top, "target": view})
-
-
-def _link(staged: Staged, channel: str, pairs: Pairs, folder: str, world: World) -> str:
-    """Fill a channel with links, each by its name, to what will be in a view; nobody writes to it. Gives the view."""
-    view = os.path.join(world.shown, channel)
-    # Jobs see this folder where nobody can write to it; what is mounted there is put into the place that they see.
-    os.makedirs(os.path.join(world.store, "shown", channel), exist_ok=True)
-    for name, path in pairs:
-        target = os.path.join(folder, name)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        os.symlink(os.path.join(view, path), target)
-    staged.mounts.append({"how": "show", "source": folder, "target": folder})
-    return view
-
-
 def _sources(pairs: Pairs) -> Dict[str, digest.File]:
     """Find the files that those of a copied channel are to come from, by their names in it."""
     found: Dict[str, digest.File] = {}
@@ -374,16 +212,18 @@ def _way(channel: Dict[str, Any], world: World, hidden: Tuple[Tuple[str, str], .
             return "manifest" if listed else "mount"
         return "objects"
     if channel.get("mode") == "FastFile":
-        if world.shown and not links.lead_out(channel["source"], hidden):
+        leads_out = links.lead_out(channel["source"], hidden)
+        if world.shown and not leads_out:
             return "view"
         if not moved:
-            return "links"
+            return "beyond" if world.shown else "links"
     return "layer" if world.layers else "copy"
 
 
 _WAYS: Dict[str, Callable[[Staged, Dict[str, Any], str, World], None]] = {
-    "view": _present_view,
-    "links": _present_links,
+    "view": views.show,
+    "beyond": views.show_beyond,
+    "links": views.link,
     "layer": _present_layer,
     "objects": _present_objects,
     "mount": _present_mount,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
-from typing import List, Tuple
+from typing import List, NamedTuple, Optional, Tuple, overload
 
 from jupyter_smx.agent.place import named_outside, seen_at
 
@@ -31,17 +32,24 @@ def lead_out(source: str, hidden: Tuple[Tuple[str, str], ...]) -> bool:
     """
     if not os.path.isdir(source):
         return False
-    real = _real(source) + os.sep
+    own = real(source) + os.sep
     with os.scandir(source) as found:
         links = (entry.path for entry in itertools.islice(found, _LOOKED_AT) if entry.is_symlink())
-        return any(_is_hidden(os.readlink(link), hidden) or not _real(link).startswith(real) for link in links)
+        return any(_is_hidden(os.readlink(link), hidden) or not real(link).startswith(own) for link in links)
 
 
 def _is_hidden(path: str, hidden: Tuple[Tuple[str, str], ...]) -> bool:
     return seen_at(path, hidden) != path
 
 
-def _real(path: str) -> str:
+def home(path: str, own: str) -> str:
+    """Name the folder to show in order to show what really is at ``path``: the channel's ``own``, or one beside it."""
+    if path.startswith(own + os.sep):
+        return own
+    return path if os.path.isdir(path) else os.path.dirname(path)
+
+
+def real(path: str) -> str:
     """Name what a path leads to; below a folder that is hidden, ``realpath`` would look into the one that hides it."""
     try:
         opened = os.open(path, os.O_PATH)
@@ -55,16 +63,36 @@ def _real(path: str) -> str:
         os.close(opened)
 
 
-def each_file(pairs: List[Tuple[str, str]], folder: str) -> List[Tuple[str, str]]:
-    """Make the folders of a channel themselves: a walk through it passes over folders that are links."""
-    found: List[Tuple[str, str]] = []
+class Files(NamedTuple):
+    """What folders hold: the names of folders in them, and each file, or link to a folder, by its name and path."""
+
+    folders: List[str]
+    files: List[Tuple[str, str]]
+
+
+@overload
+def each_file(pairs: List[Tuple[str, str]]) -> Files: ...
+
+
+@overload
+def each_file(pairs: List[Tuple[str, str]], most: float) -> Optional[Files]: ...
+
+
+def each_file(pairs: List[Tuple[str, str]], most: float = math.inf) -> Optional[Files]:
+    """List what is in the folders of a channel, for a walk through it passes over those that are links.
+
+    None where there are more than ``most`` files and folders.
+    """
+    found = Files([], [])
     for name, source in pairs:
         if not os.path.isdir(source):
-            found.append((name, source))
+            found.files.append((name, source))
             continue
         for top, folders, files in os.walk(source):
             inside = os.path.normpath(os.path.join(name, os.path.relpath(top, source)))
-            os.makedirs(os.path.join(folder, inside), exist_ok=True)
             linked = [one for one in folders if os.path.islink(os.path.join(top, one))]
-            found += [(os.path.join(inside, one), os.path.join(top, one)) for one in [*files, *linked]]
+            found.folders.append(inside)
+            found.files.extend((os.path.join(inside, one), os.path.join(top, one)) for one in [*files, *linked])
+            if len(found.folders) + len(found.files) > most:
+                return None
     return found

@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent.birth.nursery import Nursery
-from jupyter_smx.agent.channels import channel
+from jupyter_smx.agent.channels.staged import World
 from jupyter_smx.agent.code import sourcedir
 from jupyter_smx.agent.code.packages import Packages
 from jupyter_smx.agent.contract import service
@@ -142,15 +142,15 @@ class Host:
         kept = (int(os.path.basename(store)),) if store else ()
         return fetch.Means(tuple(filter(None, pythons)), self.entry, environment, kept)
 
-    def world_of_channels(self, environment: Dict[str, str]) -> channel.World:
+    def world_of_channels(self, environment: Dict[str, str]) -> World:
         """Say what this host can do for the channels of a job, which has these variables of its own."""
         store, means = self.isolation.store, self.means(environment)
         if not store:
             folder, trash = self.folder.inputs, self.folder.trash
             sealed = self.folder.given if self.isolation.mode == "container" else ""
-            return channel.World(folder, reason=self.isolation.reason, means=means, trash=trash, sealed=sealed)
+            return World(folder, reason=self.isolation.reason, means=means, trash=trash, sealed=sealed)
         shown = os.path.join(self.folder.inputs, "shown")
-        return channel.World(store, shown, self.mounts.can_layer(store), means=means, trash=self.folder.trash)
+        return World(store, shown, self.mounts.can_layer(store), means=means, trash=self.folder.trash)
 
     def store(self) -> Store:
         """Give the inputs that this host keeps, to tidy up in them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent.channels import channel
+from jupyter_smx.agent.channels.staged import World
 from jupyter_smx.agent.jobs.surely import surely
 from jupyter_smx.agent.place import input_folder
 from jupyter_smx.agent.stores import digest, object_mount
@@ -36,7 +37,7 @@ class Inputs:
         self.notes: List[str] = []
         kind, place = spec["kind"], host.place
         self._folders = {one["name"]: input_folder(place, kind, one) for one in self._channels}
-        self._world = host.world_of_channels(spec["environment"]) if self._channels else channel.World()
+        self._world = host.world_of_channels(spec["environment"]) if self._channels else World()
 
     def described(self) -> List[Dict[str, Any]]:
         """Give the descriptions of all channels, in their order."""

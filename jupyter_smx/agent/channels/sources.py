@@ -1,0 +1,78 @@
+"""What a channel of files consists of: the names in it and where they come from, and the share of one host."""
+
+from __future__ import annotations
+
+import glob
+import math
+import os
+from typing import Any, Container, Dict, List, Tuple
+
+from jupyter_smx.agent.refusal import RefusalError
+from jupyter_smx.agent.stores import digest
+
+Pairs = List[Tuple[str, str]]
+"""Name inside the channel, and the file it comes from."""
+
+
+ALL = {"turn": 0, "count": 1}
+"""Share of a host that gets the whole channel."""
+
+
+class ChannelError(RefusalError):
+    """A source that is not there."""
+
+
+def entries(channel: Dict[str, Any]) -> Pairs:
+    """Give what a channel consists of: what its source names now, or what the controller found that it names.
+
+    :raises ChannelError: the source names nothing on this host.
+    """
+    source = channel["source"]
+    if channel.get("entries") is not None:
+        return [(name, path) for name, path in channel["entries"]]
+    if os.path.isdir(source):
+        return [(name, os.path.join(source, name)) for name in sorted(os.listdir(source))]
+    if os.path.isfile(source):
+        return [(os.path.basename(source), source)]
+    found = _found(source)
+    if not found:
+        raise ChannelError(f"channel {channel['name']}: {source!r} is no file, folder or pattern on this host.")
+    return found
+
+
+def _found(pattern: str) -> Pairs:
+    """Find what a pattern stands for, named from its fixed part on, so that files of equal names do not meet.
+
+    What lies in a folder that was found, too, comes with it.
+
+    :raises ChannelError: something lies outside of that part, so it would have no place in the channel.
+    """
+    folder = os.path.dirname(os.path.normpath(pattern))
+    while glob.has_magic(folder):
+        folder = os.path.dirname(folder)
+    names = {os.path.relpath(path, folder): path for path in glob.glob(pattern, recursive=True)}
+    names.pop(os.curdir, None)  # ** finds the folder itself
+    for name, path in names.items():
+        if name.split(os.sep)[0] == os.pardir:
+            raise ChannelError(f"{pattern!r} finds {path!r}, which lies outside of {folder!r}, where it begins.")
+    return sorted((name, path) for name, path in names.items() if not _is_within(name, names))
+
+
+def _is_within(name: str, names: Container[str]) -> bool:
+    outer = os.path.dirname(name)
+    while outer and outer not in names:
+        outer = os.path.dirname(outer)
+    return bool(outer)
+
+
+def part(pairs: Pairs, share: Dict[str, int]) -> Pairs:
+    """Give this host's share: every ``count``-th of all files of a channel, from ``turn`` on, in the order of names."""
+    if share["count"] == 1:
+        return pairs
+    everything: Pairs = []
+    for name, source in pairs:
+        if os.path.isdir(source):
+            everything += [(os.path.join(name, one.name), one.path) for one in digest.files(source, math.inf)]
+        else:
+            everything.append((name, source))
+    return sorted(everything)[share["turn"] :: share["count"]]

@@ -1,0 +1,52 @@
+"""What a host can do for the channels of a job, and what their staging made."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Set
+
+from jupyter_smx.agent.stores import digest, fetch
+
+
+class World(NamedTuple):
+    """What this host can do for channels: where it keeps inputs, where it shows sources; '' where nothing is mounted.
+
+    ``layers`` says whether a channel can be a layer over what is kept, ``means`` how objects are brought; ``trash`` has
+    what earlier jobs left, which an idle host deletes, and one without room at once. In ``sealed`` nobody can write.
+    """
+
+    store: str = ""
+    shown: str = ""
+    layers: bool = False
+    reason: str = ""
+    means: fetch.Means = fetch.Means()
+    trash: str = ""
+    sealed: str = ""
+
+
+class Staged:
+    """What a staging made: the descriptions of channels, what was learnt, what is to be mounted, and what to say."""
+
+    def __init__(self, limit: int, known: digest.Known) -> None:
+        self.limit = limit
+        self.known = dict(known)
+        self.room = digest.KEPT
+        self.inputs: List[Dict[str, Any]] = []
+        self.fresh: digest.Known = {}
+        self.mounts: List[Dict[str, Any]] = []
+        self.notes: List[str] = []
+        self.lazy: List[str] = []
+        self.keys: Set[str] = set()
+
+    def learn(self, described: Dict[str, Any], fresh: digest.Known) -> None:
+        """Take down what a channel is, and remember its files as far as there is room for those of this job."""
+        self.inputs.append(described)
+        if fresh and described["files"] <= self.room:
+            self.fresh.update(fresh)
+            self.known.update(fresh)
+        if described["method"] == "content":
+            self.room -= described["files"]
+
+    def answer(self) -> Dict[str, Any]:
+        """Give it as it travels from an errand to the agent."""
+        said = {"inputs": self.inputs, "fresh": self.fresh, "lazy": self.lazy}
+        return dict(said, mounts=self.mounts, notes=self.notes)

@@ -58,6 +58,8 @@ def lacks(
         ({"info": {**DOCKER, "SecurityOptions": ROOTLESS, "CgroupVersion": "2"}, "user": "0:0"}, []),
         ({"info": {**DOCKER, "SwapLimit": False}}, ["Swap of its jobs cannot be limited"]),
         ({"info": {**DOCKER, **NONE, "CgroupVersion": "2"}}, ["Memory, swap, CPU, processes of its jobs cannot"]),
+        ({"info": {**DOCKER, "SecurityOptions": ["name=selinux"]}}, ["SELinux leaves its container alone"]),
+        ({"info": {**PODMAN, "SecurityOptions": ["name=selinux"]}}, ["SELinux leaves its container alone"]),
         ({"info": DOCKER, "gpus": 1}, [GPUS]),
         ({"info": DOCKER, "gpus": 1, "devices": (1,)}, []),
         ({"info": DOCKER, "isolated": True}, []),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.agent.system import limits
 from jupyter_smx.engines.base import ClusterRequest, HostPlan
-from jupyter_smx.engines.docker import kinds, orders
+from jupyter_smx.engines.docker import isolation, kinds, orders
 from jupyter_smx.engines.docker.orders import Settings
 from jupyter_smx.engines.host_folder import HostFolder
 from jupyter_smx.model.errors import RefusedError
@@ -60,6 +60,21 @@ EVERY = ("memory", "swap", "cpu", "pids")
 def test_a_daemon_is_known_by_what_it_says(info: dict[str, Any], name: str, unlimited: tuple[str, ...]) -> None:
     kind = kinds.read(info)
     assert (kind.words(), kind.unlimited) == (name, unlimited)
+
+
+@pytest.mark.parametrize(
+    ("options", "labelled"),
+    [
+        (["name=seccomp,profile=default", "name=selinux"], True),
+        (["name=apparmor", "name=seccomp,profile=builtin"], False),
+        (["name=seccomp,profile=/etc/name=selinux"], False),
+        ([], False),
+    ],
+)
+def test_selinux_is_left_out_where_it_is_there_and_nothing_else(options: list[str], *, labelled: bool) -> None:
+    """What Docker and Podman say on Fedora; a container there may not even look into a folder of its user."""
+    kind = kinds.read({**DOCKER, "SecurityOptions": options})
+    assert isolation.security(kind) == ["no-new-privileges", *["label=disable"] * labelled]
 
 
 @pytest.mark.parametrize("rootless", [False, True])

@@ -71,6 +71,28 @@ async def test_a_no_of_the_daemon_is_never_anything_but_an_error_of_ours(
         assert {*raised} == {*ends}
 
 
+async def test_hosts_live_also_where_selinux_keeps_containers_from_all_that_has_no_label(
+    daemon: FakeDockerd, tmp_path: Path
+) -> None:
+    """Stands for a machine of Fedora's: there whoever has the label of a container may not read a user's folder."""
+    daemon.info = {"SecurityOptions": ["name=seccomp,profile=default", "name=selinux"]}
+
+    def labelled(container: dict[str, Any]) -> None:
+        config = container["config"]["HostConfig"]
+        if "Mounts" in config and "label=disable" not in config["SecurityOpt"]:
+            end(container, 1, "PermissionError: [Errno 13] Permission denied: 'token'\n")
+        else:
+            live(container)
+
+    daemon.live = labelled
+    engine = engine_at(daemon, tmp_path)
+    handle = await up(engine, wanted())
+    [lacks] = handle.hosts[0].given_up
+    assert "SELinux" in lacks
+    assert (await engine.doctor())["given_up"] == [lacks]
+    await engine.release(handle)
+
+
 async def test_where_nothing_is_refused_hosts_come_up(daemon: FakeDockerd, tmp_path: Path) -> None:
     engine = engine_at(daemon, tmp_path)
     handle = await up(engine, wanted(2))

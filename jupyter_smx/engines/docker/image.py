@@ -210,7 +210,7 @@ class Images:
         :raises RefusedError: it says nothing for too long, which it may not do another time.
         :raises UnavailableError: the daemon starts no container at all, or does not answer.
         """
-        config = probes.config(image, [word, "-I", "-c", _SAY], self._user(), self._labels)
+        config = probes.config(image, [word, "-I", "-c", _SAY], self._user(), self._labels, self._daemon.kind)
         async with probes.Probe(self._daemon, self.under_way, _STEP_SECONDS) as probe:
             try:
                 await probe.start(config)

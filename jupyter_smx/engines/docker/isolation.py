@@ -17,6 +17,14 @@ SHARED = (
     "its own."
 )
 _ROOT = "0"
+_NO_NEW_PRIVILEGES = "no-new-privileges"
+_UNLABELLED = "label=disable"
+"""Leaves SELinux out of one container. Labels for its folders would be given to files of users, and stay with them."""
+
+
+def security(kind: Kind) -> list[str]:
+    """Give the options of a container that sees folders of this machine."""
+    return [_NO_NEW_PRIVILEGES, _UNLABELLED] if kind.is_labelled else [_NO_NEW_PRIVILEGES]
 
 
 def given_up(kind: Kind, user: str, *, is_open: bool = False, all_gpus: bool = False) -> tuple[str, ...]:
@@ -30,6 +38,7 @@ def given_up(kind: Kind, user: str, *, is_open: bool = False, all_gpus: bool = F
         f"{kind.name} {'leaves that way open' if kind.podman else 'closes that way from version 28 on'}.": is_open,
         "It sees all GPUs of this machine, also those of other hosts.": all_gpus,
         "Its jobs are root in their container, as DockerEngine.user says.": is_root(user) and not kind.is_rootless,
+        "SELinux leaves its container alone, which it would keep from the folders that hosts share.": kind.is_labelled,
         f"{_begun(kind.lacks())} of its jobs cannot be limited: {kind.reason}.": bool(kind.unlimited),
     }
     return tuple(sentence for sentence, is_so in found.items() if is_so)

@@ -39,6 +39,8 @@ class Kind(Struct, frozen=True):
     unlimited: tuple[str, ...] = ()
     reason: str = ""
     """Why, in words that end a sentence."""
+    is_labelled: bool = False
+    """SELinux keeps its containers from all that has no label of theirs, as the folders of users have none."""
 
     @property
     def name(self) -> str:
@@ -115,7 +117,14 @@ def read(info: Mapping[str, Any], has: Collection[str] | None = None) -> Kind:
         unlimited, reason = tuple(_LIMITS.values()), "the daemon is not root, and control groups version 1 are root's"
     elif is_rootless and podman and info.get("CgroupDriver") != "systemd":
         unlimited, reason = tuple(_LIMITS.values()), "Podman that is not root limits nothing without systemd"
-    return Kind(is_rootless=is_rootless, podman=podman, docker=docker, unlimited=unlimited, reason=reason)
+    return Kind(
+        is_rootless=is_rootless,
+        podman=podman,
+        docker=docker,
+        unlimited=unlimited,
+        reason=reason,
+        is_labelled="name=selinux" in security(info),
+    )
 
 
 def security(info: Mapping[str, Any]) -> list[str]:

@@ -227,7 +227,7 @@ def _host_config(
         "NetworkMode": network_name(request.cluster) if _is_made_in(request, settings) else NONE,
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
-        "SecurityOpt": ["no-new-privileges"],
+        "SecurityOpt": isolation.security(settings.kind),
         "Init": True,
         "IpcMode": "private",
         **_limits(plan, settings),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from jupyter_smx.engines.docker import orders
+from jupyter_smx.engines.docker import isolation, orders
 from jupyter_smx.engines.docker.daemon import CONFLICT, NOT_THERE, DaemonError, remove
 from jupyter_smx.model.errors import UnavailableError
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from jupyter_smx.engines.docker.daemon import Daemon
+    from jupyter_smx.engines.docker.kinds import Kind
 
 _log = logging.getLogger(__name__)
 
@@ -104,14 +105,14 @@ class Probe:
 
 
 def config(
-    image: str, words: Sequence[str], user: str, labels: Mapping[str, str], *mounts: Mapping[str, Any]
+    image: str, words: Sequence[str], user: str, labels: Mapping[str, str], kind: Kind, *mounts: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Give the request that makes such a container, closed in as a host is; ``words`` are what it runs."""
     found: dict[str, Any] = {
         "NetworkMode": orders.NONE,
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
-        "SecurityOpt": ["no-new-privileges"],
+        "SecurityOpt": isolation.security(kind),
         "LogConfig": orders.LOG,
         "Memory": _MEMORY,
         "MemorySwap": _MEMORY,

@@ -20,7 +20,7 @@ from traitlets.config import Application
 
 from jupyter_smx import launch
 from jupyter_smx.controller.identity import Door, Lock
-from jupyter_smx.engines import machine, registry
+from jupyter_smx.engines import config_names, machine, registry
 from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError
 from jupyter_smx.model.instance import Catalogue, InstanceType, catalogue, read_catalogue
 from jupyter_smx.policy.learning import NEVER
@@ -177,7 +177,7 @@ class ControllerApp(Application):
     def configure(self, argv: list[str]) -> None:
         """Read the command line and the configuration files; the command line wins.
 
-        :raises ValidationError: a file that cannot be run.
+        :raises ValidationError: a file that cannot be run, or a name in it that configures nothing.
         :raises SystemExit: a value that a trait does not take; traitlets has said which.
         """
         try:
@@ -192,6 +192,7 @@ class ControllerApp(Application):
                 cure="Mend the file in one of the folders that `jupyter --paths` lists.",
             ) from error
         self.update_config(said_here)
+        config_names.check(self.config, type(self), registry.classes())
 
     def limits(self) -> Limits:
         """Give the administrator's choices as plain values.

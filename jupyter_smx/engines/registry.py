@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from traitlets import TraitError
 
+from jupyter_smx.engines import config_names
 from jupyter_smx.engines.base import Engine
 from jupyter_smx.launch import read_anew
 from jupyter_smx.model.errors import RefusedError, ValidationError, nearest
@@ -23,6 +24,11 @@ GROUP = "jupyter_smx.engines"
 def installed() -> Mapping[str, EntryPoint]:
     """List what is installed by name; nothing is imported for that."""
     return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def classes() -> list[str]:
+    """Name the classes of what is installed, which are the sections that configure it; nothing is imported for that."""
+    return [point.attr for point in installed().values()]
 
 
 def engine_class(name: str) -> type[Engine]:
@@ -59,16 +65,22 @@ def create(name: str, parent: Configurable | None = None) -> Engine:
     :raises RefusedError: it is installed only in part, or is configured with what it cannot take.
     """
     found = engine_class(name)
+    for unread, meant in config_names.unread(parent.config, found).items() if parent is not None else ():
+        raise _misconfigured(name, f"{unread} is no name of its configuration", meant)
     try:
         return found(parent=parent)
     except TraitError as problem:
-        raise RefusedError(
-            f"--engine: {name!r} is configured wrongly: {str(problem).rstrip('.')}.",
-            field="engine",
-            value=name,
-            rule="The configuration of an engine stands in jupyter_smx_config.py.",
-            cure=f"Correct it in one of the folders that `jupyter --paths` lists. {read_anew()}",
-        ) from problem
+        raise _misconfigured(name, str(problem).rstrip("."), "") from problem
+
+
+def _misconfigured(name: str, what: str, meant: str) -> RefusedError:
+    return RefusedError(
+        f"--engine: {name!r} is configured wrongly: {what}.",
+        field="engine",
+        value=name,
+        rule="The configuration of an engine stands in jupyter_smx_config.py.",
+        cure=f"{meant} Correct it in one of the folders that `jupyter --paths` lists. {read_anew()}".strip(),
+    )
 
 
 def _install(point: EntryPoint, missing: ModuleNotFoundError) -> str:

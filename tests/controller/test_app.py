@@ -186,6 +186,8 @@ def test_it_stays_while_a_job_is_not_finished(controllers: Controllers) -> None:
         ("c.ControllerApp.instance_types = [{'name': 'ml.x', 'vcpus': 1, 'memory_gib': 1, 'cost': 2}]", "cost"),
         ("c.ControllerApp.instance_types_file = 'types.json'", "no absolute path"),
         ("c.ControllerApp.instance_types_file = '/nowhere/types.json'", "/nowhere/types.json"),
+        ("c.ControllerApp.keep_alive_kap = 60", "Did you mean keep_alive_cap"),
+        ("c.DokerEngine.network_isolation = True", "Did you mean DockerEngine"),
     ],
 )
 def test_a_configuration_that_is_wrong_ends_it_with_a_sentence(controllers: Controllers, text: str, says: str) -> None:

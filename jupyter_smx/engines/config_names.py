@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from traitlets.config import Config
@@ -33,8 +32,8 @@ def check(config: Config, app: type[Configurable], engines: Collection[str]) -> 
             raise _unread(f"c.{section}", "it is in no section", f"Write c.{app.__name__}.{section}.")
         if section in _ELSEWHERE:
             raise _unread(f"c.{section}", f"{section} is read from {_ELSEWHERE[section]}", "Write it there.")
-        if section not in known and get_close_matches(section, known, cutoff=_ALIKE):
-            raise _unread(f"c.{section}", "nothing is called that", nearest(section, known))
+        if section not in known and (meant := nearest(section, known, alike=_ALIKE)):
+            raise _unread(f"c.{section}", "nothing is called that", meant)
     for name, meant in unread(config, app).items():
         raise _unread(name, f"{app.__name__} has nothing of that name", meant)
 

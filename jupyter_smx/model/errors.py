@@ -27,6 +27,8 @@ from jupyter_smx.model.words import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from typing_extensions import Self
+
 
 def text_of(value: object) -> str:
     """Write a value as it is; one that Python refuses to write, as a number of thousands of digits, is cut short."""
@@ -76,6 +78,12 @@ class SmxError(Exception):
     def __str__(self) -> str:
         """Message, then the rule that was broken, then the cure, as one paragraph."""
         return " ".join(part for part in (self.message, self.rule, self.cure) if part)
+
+    def with_cure(self, cure: str) -> Self:
+        """Give the same error with another cure."""
+        return type(self)(
+            self.message, field=self.field, value=self.value, rule=self.rule, cure=cure, transient=self.transient
+        )
 
     def body(self) -> ErrorBody:
         """Give the error in the form in which it crosses a process border."""
@@ -166,14 +174,15 @@ def from_body(body: ErrorBody) -> SmxError:
     )
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str], *, alike: float = 0.5) -> str:
     """Say which known names lie nearest to ``word``: a cure for a typing error, empty when none is near.
 
-    Those that ``word`` is the beginning of stand first, three at most in all.
+    Those that ``word`` is the beginning of stand first, three at most in all. ``alike`` is how much two names have to
+    have in common, 1 being everything: more of it where ``word`` may well be right.
     """
     names = list(known)
     begun = [name for name in names if word and name.startswith(word)]
-    matches = list(dict.fromkeys([*begun, *get_close_matches(word, names, n=3, cutoff=0.5)]))[:3]
+    matches = list(dict.fromkeys([*begun, *get_close_matches(word, names, n=3, cutoff=alike)]))[:3]
     if not matches:
         return ""
     return f"Did you mean {' or '.join(matches)}?"

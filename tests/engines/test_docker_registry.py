@@ -148,6 +148,21 @@ async def test_a_download_that_is_given_up_ends_at_the_daemon_and_may_be_begun_a
     assert (await harness.engine.pin(name, deaf)).id == there
 
 
+@pytest.mark.parametrize("pull", ["never", "missing", "always"])
+async def test_a_name_that_is_nearly_one_of_an_image_that_is_there_is_told_with_that(
+    harness: DockerHarness, pull: str
+) -> None:
+    engine, there = with_pull(harness, pull), docker_images.PYTHON.name.partition(":")[0]
+    for wrong in (f"{there[:-2]}{there[:-3:-1]}", f"{there}:lates"):
+        with pytest.raises(RefusedError, match=f"image: '{wrong}' is not an image of Docker at") as told:
+            await engine.pin(wrong, deaf)
+        assert told.value.cure.startswith(f"Did you mean {there}:latest")
+        assert "docker" in told.value.cure, "nor does it take the place of what else helps"
+    with pytest.raises(RefusedError) as told:
+        await engine.pin("of-somebody/else:1", deaf)
+    assert "Did you mean" not in told.value.cure
+
+
 async def test_always_asks_what_a_name_means_now_missing_does_not_and_never_downloads_nothing(
     harness: DockerHarness, registry: Registry
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tarfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -75,6 +76,7 @@ def test_an_output_is_moved_and_not_copied(isolated: Agent) -> None:
 
 WRITE = """
 import os
+import tarfile
 for place in ("SM_MODEL_DIR", "SM_OUTPUT_DATA_DIR"):
     open(os.path.join(os.environ[place], "x"), "w").write("x")
 """
@@ -135,6 +137,7 @@ def test_what_lies_in_folders_that_nobody_writes_to_comes_home(tmp_path: Path) -
 
 NESTED = """
 import os
+import tarfile
 model = os.environ["SM_MODEL_DIR"]
 os.makedirs(f"{model}/sub")
 for name in ("weights.bin", "sub/config.json"):
@@ -163,4 +166,45 @@ def test_pipes_in_the_place_of_a_jobs_words_hold_up_nobody(agent: Agent) -> None
     )
     record = agent.run(source, kind="process")
     assert (record["exit_code"], record["failure"], record["message"]) == (3, "", "")
+    agent.serves()
+
+
+DOWN = """
+import os
+import tarfile
+os.chdir(os.environ["SM_MODEL_DIR"])
+for _ in range(DEPTH):
+    os.mkdir("d")
+    os.chdir("d")
+with open("weights", "w") as file:
+    file.write("1")
+"""
+
+
+def packed(agent: Agent, depth: int) -> tuple[list[str], dict[str, Any]]:
+    """Run a job whose model lies so deep; gives the names in its archive, and the record."""
+    job, _lease = agent.start(DOWN.replace("DEPTH", str(depth)))
+    record = agent.end_of(job)
+    [artifact] = record["artifacts"]
+    with tarfile.open(agent.folder / "spool" / job / artifact["path"]) as whole:
+        return whole.getnames(), record
+
+
+def test_a_model_that_lies_deeper_than_python_calls_itself_comes_home(agent: Agent) -> None:
+    found, record = packed(agent, 1500)
+    assert found[-1] == "d/" * 1500 + "weights"
+    assert len(found) == 1501
+    assert record["errors"] == []
+    agent.serves()
+
+
+def test_of_one_that_lies_deeper_than_a_path_is_long_it_is_said_what_was_left_out(agent: Agent) -> None:
+    found, record = packed(agent, 2100)
+    assert found[0] == "d"
+    assert not any(name.endswith("weights") for name in found)
+    assert {error.rpartition("/d ")[2] for error in record["errors"]} == {
+        "cannot be read and was left out.",
+        "cannot be read and what is in it was left out.",
+    }
+    assert max(map(len, record["errors"])) < 300
     agent.serves()

@@ -15,6 +15,8 @@ from jupyter_smx.agent.system.folder import is_folder
 
 _LEVEL = 1
 """Compression of models rarely pays: the fastest level."""
+_NAMED = 200
+"""Characters of a name that is told."""
 
 
 def is_empty(folder: str) -> bool:
@@ -29,17 +31,22 @@ def is_empty(folder: str) -> bool:
 
 
 def _members(folder: str, closed: Optional[List[str]] = None) -> List[str]:
-    """Name everything in a folder; what of it cannot be looked into goes to ``closed``."""
-    found = []
+    """Name everything in a folder; what of it cannot be looked into goes to ``closed``.
 
-    def keep(error: OSError) -> None:
-        if closed is not None:
-            closed.append(os.path.relpath(error.filename, folder))
-
-    for top, folders, names in os.walk(folder, onerror=keep):
-        folders.sort()
-        relative = os.path.relpath(top, folder)
-        found += [os.path.normpath(os.path.join(relative, name)) for name in names + folders]
+    Folders may be deeper than Python calls itself, which is how ``os.walk`` goes down before Python 3.12.
+    """
+    found, waiting = [], [""]
+    while waiting:
+        inside = waiting.pop()
+        try:
+            with os.scandir(os.path.join(folder, inside)) as entries:
+                here = [(os.path.join(inside, one.name), one.is_dir(follow_symlinks=False)) for one in entries]
+        except OSError:
+            if closed is not None:
+                closed.append(inside or os.curdir)
+            continue
+        found += [name for name, _is_folder in here]
+        waiting += [name for name, is_folder in here if is_folder]
     return sorted(found)
 
 
@@ -63,14 +70,19 @@ def pack(folder: str, path: str) -> List[str]:
         archive = files.enter_context(tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT))
         for name in _members(folder, closed):
             source = os.path.join(folder, name)
-            if not (os.path.islink(source) or os.path.isfile(source) or os.path.isdir(source)):
-                errors.append(f"{name} is neither a file nor a folder and was left out.")
-            elif not os.path.islink(source) and not os.access(source, os.R_OK):
-                errors.append(f"{name} cannot be read and was left out.")
+            if not os.path.islink(source) and not os.access(source, os.R_OK):
+                errors.append(f"{_shown(name)} cannot be read and was left out.")
+            elif not (os.path.islink(source) or os.path.isfile(source) or os.path.isdir(source)):
+                errors.append(f"{_shown(name)} is neither a file nor a folder and was left out.")
             else:
                 archive.add(source, arcname=name, recursive=False, filter=_anonymous)
     os.replace(path + ".part", path)
-    return errors + [f"the folder {name} cannot be read and what is in it was left out." for name in closed]
+    return errors + [f"the folder {_shown(name)} cannot be read and what is in it was left out." for name in closed]
+
+
+def _shown(name: str) -> str:
+    """Give a name for a sentence: of one that is too long to be opened the beginning and the end tell enough."""
+    return name if len(name) <= _NAMED else f"{name[: _NAMED // 2]}…{name[-_NAMED // 2 :]}"
 
 
 def _why_left(folder: str, ml: str) -> str:

@@ -42,6 +42,8 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
         self.containers: dict[str, dict[str, Any]] = {}
         self.networks: dict[str, dict[str, Any]] = {}
         self.asked: list[str] = []
+        self.is_behind = False
+        """Whether its list says of each container that it still runs."""
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Keep quiet: who gave up does not hear the answer any more."""
@@ -59,7 +61,7 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
         if rest == "libpod/info":
             return 200, self.podman
         if kind == "images":
-            return 200, self.image
+            return 200, [] if rest == "json" else self.image
         if kind in ("version", "info"):
             return 200, {"ApiVersion": "1.41", "Arch": "amd64"} if kind == "version" else self.info
         if kind == "networks":
@@ -131,7 +133,8 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
 
     def _row(self, name: str) -> dict[str, Any]:
         one = self.containers[name]
-        return {"Id": name, "Names": [f"/{name}"], "State": one["state"]["Status"], "Labels": one["config"]["Labels"]}
+        state = "running" if self.is_behind else one["state"]["Status"]
+        return {"Id": name, "Names": [f"/{name}"], "State": state, "Labels": one["config"]["Labels"]}
 
 
 class _Answer(http.server.BaseHTTPRequestHandler):

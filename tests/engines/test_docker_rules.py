@@ -244,6 +244,19 @@ async def test_a_container_that_nobody_can_look_at_holds_up_no_release(daemon: F
 
 
 @pytest.mark.usefixtures("known")
+async def test_how_one_ended_is_known_although_the_daemons_list_is_behind(daemon: FakeDockerd, tmp_path: Path) -> None:
+    """Docker 28 listed a container as running, once, after it had said that it was killed."""
+    engine = engine_at(daemon, tmp_path)
+    handle = await up(engine, wanted(2))
+    end(daemon.containers["jupyter-smx-c1-algo-2"], 137)
+    daemon.is_behind = True
+    await engine.release(handle)
+    said = [engine.obituary("c1", host) for host in ("algo-1", "algo-2")]
+    assert said[0] == ""
+    assert said[1].startswith("its container was ended from outside")
+
+
+@pytest.mark.usefixtures("known")
 async def test_what_is_made_while_nobody_can_see_whether_it_was_released_does_not_stay(
     daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

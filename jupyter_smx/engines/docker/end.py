@@ -49,16 +49,17 @@ def obituary(state: Mapping[str, Any], program: str = "docker") -> str:
 async def ends_of(daemon: Daemon, labels: Sequence[str]) -> dict[str, str]:
     """Say of each host how its container ended, if it did: once it is removed nobody knows it.
 
+    Each is asked about: the list may say for a moment that one still runs which was killed.
+
     :raises UnavailableError: the daemon does not say which containers there are.
     """
     found: dict[str, str] = {}
     for row in await daemon.containers(*labels):
         told = None
         with suppress(UnavailableError):  # words for a sentence never hold up a release
-            if row["State"] not in ALIVE:
-                await daemon.learn()  # by what people end containers there
-                told = await daemon.inspect(row["Id"])
-        if told is not None:
+            told = await daemon.inspect(row["Id"])
+            await daemon.learn()  # by what people end containers there
+        if told is not None and told["State"]["Status"] not in ALIVE:
             found[row["Labels"].get(orders.HOST, "")] = obituary(told["State"], daemon.kind.program)
     return found
 

@@ -50,5 +50,5 @@ def _unread(name: str, why: str, cure: str) -> ValidationError:
         field="config",
         value=name,
         rule="What is configured holds for every job, so nothing runs while a part of it does not.",
-        cure=f"{cure} It stands in a file of a folder that `jupyter --paths` lists, or in the command.".strip(),
+        cure=f"{cure} Correct it in one of the folders that `jupyter --paths` lists, or in the command.".strip(),
     )

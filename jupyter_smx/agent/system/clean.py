@@ -17,6 +17,7 @@ _IPC_RMID = 0
 _SYSV = (("shm", "shmctl", 2), ("msg", "msgctl", 2), ("sem", "semctl", 3))
 _SYSV_NUMBER = {"shm": "shmid", "msg": "msqid", "sem": "semid"}
 _NAMED = 5
+_NAMED_PROCESSES = 10
 _OWN = sorted({*RENEWED, *SKELETON})
 """Folders of ``/opt/ml`` that stay from job to job, outer ones first."""
 _PLACES = [(name, keeps(name)) for name in RENEWED]
@@ -144,13 +145,17 @@ def sweep(folder: HostFolder, before: Certificate, *, private: bool) -> List[str
 
 
 def name_processes(pids: List[int]) -> List[str]:
-    """Say which processes were still running, and on which ports they listened; to be asked before they are killed."""
+    """Say which processes were still running, and on which ports they listened; to be asked before they are killed.
+
+    Of many the first are named and the others counted: meanwhile they run on, and nobody else is answered.
+    """
+    named, more = pids[:_NAMED_PROCESSES], len(pids[_NAMED_PROCESSES:])
+    ports = process.listening_ports(named)
     sentences = []
-    for pid in pids:
-        ports = process.listening_ports([pid])
-        where = f", which listened on port {ports[0]}," if ports else ""
+    for pid in named:
+        where = f", which listened on port {ports[pid]}," if pid in ports else ""
         sentences.append(f"process {pid} ({process.name(pid)}){where} was still running and was killed.")
-    return sentences
+    return sentences + ([f"{more} more process(es) were still running and were killed."] if more else [])
 
 
 def _move(source: str, target: str) -> None:

@@ -8,8 +8,9 @@ import os
 import signal
 import sys
 import time
+from collections import deque
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Sequence, Set
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Sequence
 
 if TYPE_CHECKING:
     import resource
@@ -216,14 +217,14 @@ def children(pid: int) -> List[int]:
 
 def tree(roots: Iterable[int]) -> List[int]:
     """Give the processes and everything that descends from them, parents before children."""
-    found: List[int] = []
-    waiting = list(roots)
+    found: Dict[int, None] = {}
+    waiting = deque(roots)
     while waiting:
-        pid = waiting.pop(0)
+        pid = waiting.popleft()
         if pid not in found:
-            found.append(pid)
+            found[pid] = None
             waiting += children(pid)
-    return found
+    return list(found)
 
 
 def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
@@ -275,23 +276,35 @@ def marked(marker: str) -> List[int]:
     return found
 
 
-def listening_ports(pids: Iterable[int]) -> List[int]:
-    """Give the TCP ports on which these processes listen (Linux)."""
-    inodes: Set[str] = set()
+def listening_ports(pids: Iterable[int]) -> Dict[int, int]:
+    """Give the lowest TCP port on which each of these processes listens, of those that do (Linux)."""
+    ports = _listening()
+    found: Dict[int, int] = {}
     for pid in pids:
-        with contextlib.suppress(OSError):
-            for fd in os.listdir(f"/proc/{pid}/fd"):
-                with contextlib.suppress(OSError):
-                    target = os.readlink(f"/proc/{pid}/fd/{fd}")
-                    if target.startswith("socket:["):
-                        inodes.add(target[8:-1])
-    ports = set()
+        own = [ports[name] for name in _open_files(pid) if name in ports]
+        if own:
+            found[pid] = min(own)
+    return found
+
+
+def _listening() -> Dict[str, int]:
+    """Give the port of each socket that listens, by what a descriptor of it is a link to."""
+    found = {}
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in read(path).splitlines()[1:]:
             fields = line.split()
-            if len(fields) > 9 and fields[3] == "0A" and fields[9] in inodes:  # noqa: PLR2004 - 0A is LISTEN
-                ports.add(int(fields[1].rpartition(":")[2], 16))
-    return sorted(ports)
+            if len(fields) > 9 and fields[3] == "0A":  # noqa: PLR2004 - 0A is LISTEN
+                found[f"socket:[{fields[9]}]"] = int(fields[1].rpartition(":")[2], 16)
+    return found
+
+
+def _open_files(pid: int) -> List[str]:
+    found = []
+    with contextlib.suppress(OSError):
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    return found
 
 
 def wait_gone(pids: Iterable[int], seconds: float) -> List[int]:

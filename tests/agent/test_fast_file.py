@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from jupyter_smx.agent.stores import digest
 
+if TYPE_CHECKING:
     from far_side import Agent
 
 SEE = """
@@ -126,9 +127,77 @@ def test_a_source_whose_links_lead_out_of_it_is_there_as_it_is(isolated: Agent, 
     record = isolated.run(look, channels=channel(hub))
     assert json.loads(record["text"]) == OF_HUB
     assert record["notes"] == []
-    more = "import os\ntop = os.environ['SM_CHANNEL_TRAIN']\n"
-    more += "print(os.listdir(top + '/empty'), os.readlink(top + '/own/lost'))"
-    assert isolated.run(more, channels=channel(hub))["text"] == f"[] {hub.parent}/blobs/gone\n"
+    look = "import os\nprint(os.listdir(os.environ['SM_CHANNEL_TRAIN'] + '/empty'))"
+    assert isolated.run(look, channels=channel(hub))["text"] == "[]\n"
+
+
+def test_a_link_that_leads_nowhere_is_no_way_to_write_there(isolated: Agent, hub: Path) -> None:
+    act = "import os\nopen(os.environ['SM_CHANNEL_TRAIN'] + '/own/lost', 'w')"
+    assert "Read-only file system" in isolated.run(act, channels=channel(hub))["text"]
+    assert not (hub.parent / "blobs" / "gone").exists()
+
+
+DEEPER = {
+    "below the top": {"in/own/w": "../../blobs/x"},
+    "by its whole path, below the top": {"in/own/w": "TOP/blobs/x"},
+    "by its whole path, into the source": {"in/abs": "TOP/in/deep/own", "in/w": "deep/own"},
+    "through a folder beside it": {"in/models/m": "../../hub/snap", "hub/snap/w": "../store/x"},
+    "through two folders": {"in/models/m": "../../hub/snap", "hub/snap": "TOP/hub/real", "hub/real/w": "TOP/blobs/x"},
+    "from a whole folder into another one": {"in/own/up": "../b", "in/b/w": "TOP/blobs/x"},
+    "back to what it lies in": {"in/own/up": "..", "in/w": "TOP/blobs/x"},
+}
+
+
+@pytest.mark.parametrize("kind", DEEPER)
+def test_however_links_lead_out_what_is_there_is_read_and_nobody_writes_to_it(
+    isolated: Agent, far_folder: Path, kind: str
+) -> None:
+    top = far_folder / "t"
+    for name in ("blobs/x", "in/deep/own", "in/c.csv", "hub/store/x"):
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(name)
+    for name, lead in DEEPER[kind].items():
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).symlink_to(lead.replace("TOP", str(top)))
+    before = {path: path.read_text() for path in top.rglob("*") if path.is_file()}
+    read = """
+import errno, json, os
+top, found, tried = os.environ["SM_CHANNEL_TRAIN"], {}, set()
+def walk(folder, above):
+    if os.stat(folder).st_ino in above: return
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if os.path.isdir(path):
+            walk(path, above | {os.stat(folder).st_ino})
+            continue
+        found[os.path.relpath(path, top)] = open(path).read()
+        for act in (lambda: open(path, "a"), lambda: os.chmod(path, 0o600), lambda: open(os.path.realpath(path), "a")):
+            try:
+                act()
+                tried.add("done")
+            except OSError as error:
+                tried.add(errno.errorcode[error.errno])
+walk(top, set())
+print(json.dumps([found, sorted(tried)]))
+"""
+    record = isolated.run(read, channels=channel(top / "in"))
+    found, tried = json.loads(record["text"])
+    wanted = {one.name: one.path for one in digest.files(str(top / "in"))}
+    assert found == {name: Path(path).read_text() for name, path in wanted.items()}
+    assert (tried, record["notes"]) == (["EROFS"], [])
+    assert {path: path.read_text() for path in before} == before
+    [described] = record["inputs"]
+    assert described["files"] == len(wanted)
+
+
+@pytest.mark.parametrize("wish", ["snapshot/model.bin", "snapshot/mod*", "snapshot/o*"])
+def test_a_file_or_a_pattern_that_is_a_link_is_shown_from_where_it_really_is(
+    isolated: Agent, hub: Path, wish: str
+) -> None:
+    (hub / "own" / "lost").unlink()
+    wishes = channel(hub.parent / wish)
+    [name, *_more] = sorted(isolated.json(SEE, channels=wishes))
+    assert isolated.json(WRITE.replace("NAME", repr(name)), channels=wishes) == CLOSED
 
 
 def test_the_shares_of_such_a_source_are_the_whole(isolated: Agent, hub: Path) -> None:
@@ -140,19 +209,39 @@ def test_the_shares_of_such_a_source_are_the_whole(isolated: Agent, hub: Path) -
     assert isolated.json(WRITE.replace("NAME", repr(next(iter(seen[0])))), channels=shares[0]) == CLOSED
 
 
-@pytest.mark.parametrize("count", [32, 33])
-def test_links_into_more_folders_than_can_be_shown_are_read_and_not_protected(
-    isolated: Agent, far_folder: Path, count: int
-) -> None:
+def test_links_into_many_folders_are_shown_from_one_that_has_them_all(isolated: Agent, far_folder: Path) -> None:
     (far_folder / "all").mkdir()
-    for number in range(count):
-        (far_folder / str(number)).mkdir()
-        (far_folder / str(number) / "x").write_text(str(number))
-        (far_folder / "all" / str(number)).symlink_to(f"../{number}/x")
+    for number in range(40):
+        (far_folder / "apart" / str(number)).mkdir(parents=True)
+        (far_folder / "apart" / str(number) / "x").write_text(str(number))
+        (far_folder / "all" / str(number)).symlink_to(f"../apart/{number}/x")
     record = isolated.run(SEE, channels=channel(far_folder / "all"))
-    assert json.loads(record["text"]) == {str(number): str(number) for number in range(count)}
-    told = "FastFile is made of links here, so nothing keeps the job from writing to"
-    assert [told in note and "too many folders" in note for note in record["notes"]] == [True] * (count > 32)
+    assert json.loads(record["text"]) == {str(number): str(number) for number in range(40)}
+    assert record["notes"] == []
+    assert isolated.json(WRITE.replace("NAME", "'7'"), channels=channel(far_folder / "all")) == CLOSED
+
+
+def test_a_link_to_the_whole_machine_is_read_and_not_protected(isolated: Agent, far_folder: Path) -> None:
+    (far_folder / "in").mkdir()
+    (far_folder / "in" / "machine").symlink_to("/")
+    (far_folder / "in" / "x").write_text("x")
+    look = "import os\ntop = os.environ['SM_CHANNEL_TRAIN']\n"
+    look += "print(open(top + '/x').read(), os.listdir(top + '/machine') != [])"
+    record = isolated.run(look, channels=channel(far_folder / "in"))
+    assert record["text"] == "x True\n"
+    [note] = record["notes"]
+    assert "nothing keeps the job from writing to" in note
+    assert "lead out of it, and more than 20000 files" in note
+
+
+def test_a_channel_in_the_folder_of_another_one_is_refused_with_a_cure(isolated: Agent, hub: Path) -> None:
+    (hub / "own" / "lost").unlink()
+    inner = {"name": "inner", "source": str(hub / "own"), "path": "/opt/ml/processing/input/train/more/deep"}
+    outer = {**channel(hub)[0], "path": "/opt/ml/processing/input/train"}
+    record = isolated.run("print('never')", kind="process", channels=[outer, inner])
+    assert "channel inner: " in record["failure"]
+    assert "lies in what another channel shows" in record["failure"]
+    isolated.serves()
 
 
 def test_such_a_source_in_a_folder_that_jobs_cannot_see_is_copied(isolated: Agent, tmp_path: Path) -> None:

@@ -67,9 +67,16 @@ def stage(
         whole, moved = _reachable(channel, hidden)
         folder = folders[channel["name"]]
         try:
-            _WAYS[_way(whole, world, hidden, moved=moved)](staged, whole, folder, world)
+            _WAYS[_way(whole, world, moved=moved)](staged, whole, folder, world)
         except FileNotFoundError as error:
             raise ChannelError(f"channel {channel['name']}: {links.lost(str(error.filename), hidden)}") from error
+        except OSError as error:
+            if error.errno != errno.EROFS:
+                raise
+            raise ChannelError(
+                f"channel {channel['name']}: {folder} lies in what another channel shows, where nobody can write. Give "
+                "it another path."
+            ) from error
     return staged.answer()
 
 
@@ -204,7 +211,7 @@ def _reachable(channel: Dict[str, Any], hidden: Tuple[Tuple[str, str], ...]) -> 
     return dict(channel, source=found), found != source
 
 
-def _way(channel: Dict[str, Any], world: World, hidden: Tuple[Tuple[str, str], ...], *, moved: bool) -> str:
+def _way(channel: Dict[str, Any], world: World, *, moved: bool) -> str:
     """Choose how a channel is presented; what jobs cannot see (``moved``) cannot be linked to."""
     listed = channel.get("data_type") == "ManifestFile"
     if listed or objects.is_url(channel["source"]):
@@ -212,17 +219,17 @@ def _way(channel: Dict[str, Any], world: World, hidden: Tuple[Tuple[str, str], .
             return "manifest" if listed else "mount"
         return "objects"
     if channel.get("mode") == "FastFile":
-        leads_out = links.lead_out(channel["source"], hidden)
+        # Where jobs cannot look, what a link leads to has no name by which it could be shown.
+        leads_out = moved and (os.path.islink(channel["source"]) or links.lead_out(channel["source"]))
         if world.shown and not leads_out:
             return "view"
         if not moved:
-            return "beyond" if world.shown else "links"
+            return "links"
     return "layer" if world.layers else "copy"
 
 
 _WAYS: Dict[str, Callable[[Staged, Dict[str, Any], str, World], None]] = {
     "view": views.show,
-    "beyond": views.show_beyond,
     "links": views.link,
     "layer": _present_layer,
     "objects": _present_objects,

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 import os
-from typing import List, NamedTuple, Optional, Tuple, overload
+from collections import deque
+from typing import List, NamedTuple, Tuple
 
 from jupyter_smx.agent.place import named_outside, seen_at
 
-_LOOKED_AT = 1_000
-"""Entries of a folder that are looked at: the first of its links tell what the others are like."""
+_LOOKED_AT = 2_000
+"""Entries of a folder and of those in it that are looked at: the first links tell what the others are like."""
 
 
 def lost(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
     """Say why a file of a channel is not found, by the name that it has for the user."""
     named = named_outside(path, hidden)
-    link = os.readlink(path) if os.path.islink(path) else ""
+    link = _text(path)
     if not os.path.exists(seen_at(link, hidden)):
         return f"{named!r} is not there any more."
     return (
@@ -25,28 +24,40 @@ def lost(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
     )
 
 
-def lead_out(source: str, hidden: Tuple[Tuple[str, str], ...]) -> bool:
-    """Say whether a folder has links that lead out of it, and so would lead nowhere where it is shown; a quick look.
+def _text(path: str) -> str:
+    """Give what a link says; "" of what is none, or is closed to us."""
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
 
-    A link by a whole path that jobs cannot see does so, also where it means the folder itself.
+
+def lead_out(folder: str) -> bool:
+    """Say whether a folder has links that lead out of it; a quick look.
+
+    Where it is shown they would lead nowhere, and those by a whole path, wherever that leads, past what shows it.
     """
-    if not os.path.isdir(source):
-        return False
-    own = real(source) + os.sep
-    with os.scandir(source) as found:
-        links = (entry.path for entry in itertools.islice(found, _LOOKED_AT) if entry.is_symlink())
-        return any(_is_hidden(os.readlink(link), hidden) or not real(link).startswith(own) for link in links)
+    top = real(folder) + os.sep
+    waiting, looked = deque([folder]), 0
+    while waiting and looked < _LOOKED_AT:
+        for path, is_link, is_folder in _entries(waiting.popleft()):
+            looked += 1
+            if is_link and (os.path.isabs(_text(path)) or not real(path).startswith(top)):
+                return True
+            if is_folder:
+                waiting.append(path)
+            if looked == _LOOKED_AT:
+                break
+    return False
 
 
-def _is_hidden(path: str, hidden: Tuple[Tuple[str, str], ...]) -> bool:
-    return seen_at(path, hidden) != path
-
-
-def home(path: str, own: str) -> str:
-    """Name the folder to show in order to show what really is at ``path``: the channel's ``own``, or one beside it."""
-    if path.startswith(own + os.sep):
-        return own
-    return path if os.path.isdir(path) else os.path.dirname(path)
+def _entries(folder: str) -> List[Tuple[str, bool, bool]]:
+    """Give what is in a folder, and of each whether it is a link, or a folder itself; nothing of one that is closed."""
+    try:
+        with os.scandir(folder) as found:
+            return [(one.path, one.is_symlink(), one.is_dir(follow_symlinks=False)) for one in found]
+    except OSError:
+        return []
 
 
 def real(path: str) -> str:
@@ -55,12 +66,22 @@ def real(path: str) -> str:
         opened = os.open(path, os.O_PATH)
     except AttributeError:  # no Linux, and nowhere else is a folder hidden
         return os.path.realpath(path)
-    except OSError:  # it leads nowhere
-        return os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(path)))
+    except OSError:  # it leads nowhere, or nobody may look
+        whole = os.path.abspath(path)
+        return os.path.normpath(os.path.join(os.path.dirname(whole), _text(whole) or whole))
     try:
         return os.readlink(f"/proc/self/fd/{opened}")
     finally:
         os.close(opened)
+
+
+def reached(path: str) -> str:
+    """Name what a path leads to by a name under which it is found: below a hidden folder only its own is."""
+    found = real(path)
+    try:
+        return found if os.path.samefile(found, path) else os.path.abspath(path)
+    except OSError:
+        return os.path.abspath(path) if os.path.exists(path) else found
 
 
 class Files(NamedTuple):
@@ -70,19 +91,8 @@ class Files(NamedTuple):
     files: List[Tuple[str, str]]
 
 
-@overload
-def each_file(pairs: List[Tuple[str, str]]) -> Files: ...
-
-
-@overload
-def each_file(pairs: List[Tuple[str, str]], most: float) -> Optional[Files]: ...
-
-
-def each_file(pairs: List[Tuple[str, str]], most: float = math.inf) -> Optional[Files]:
-    """List what is in the folders of a channel, for a walk through it passes over those that are links.
-
-    None where there are more than ``most`` files and folders.
-    """
+def each_file(pairs: List[Tuple[str, str]]) -> Files:
+    """List what is in the folders of a channel, for a walk through it passes over those that are links."""
     found = Files([], [])
     for name, source in pairs:
         if not os.path.isdir(source):
@@ -93,6 +103,4 @@ def each_file(pairs: List[Tuple[str, str]], most: float = math.inf) -> Optional[
             linked = [one for one in folders if os.path.islink(os.path.join(top, one))]
             found.folders.append(inside)
             found.files.extend((os.path.join(inside, one), os.path.join(top, one)) for one in [*files, *linked])
-            if len(found.folders) + len(found.files) > most:
-                return None
     return found

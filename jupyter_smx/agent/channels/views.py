@@ -6,66 +6,68 @@ import errno
 import os
 from typing import TYPE_CHECKING, Any, Dict
 
-from jupyter_smx.agent.channels import links
+from jupyter_smx.agent.channels import leaves, links
 from jupyter_smx.agent.channels.sources import ALL, entries, part
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.channels.sources import Pairs
     from jupyter_smx.agent.channels.staged import Staged, World
 
-_VIEWS = 32
-"""Folders that one channel is shown from at most: each is a mount, and no start may wait for hundreds."""
-_LISTED = 20_000
-"""Files of a channel that are looked at one by one at most, for the same reason."""
-
 
 def show(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
-    """Show a whole folder in the channel's place; a share of it, a file or what a pattern finds is links to a view."""
+    """Show a whole folder in the channel's place; a share of it, a file or what a pattern finds is links to views.
+
+    So are the files of a folder whose links lead out of it, each to where it really is. A snapshot of a model hub is
+    such a folder: its files are links to one beside it.
+    """
     source, share = channel["source"], channel.get("share") or ALL
     os.makedirs(folder, exist_ok=True)
-    staged.lazy.append(channel["name"])
-    if os.path.isdir(source) and share["count"] == 1:
+    is_folder = os.path.isdir(source)
+    if is_folder and share["count"] == 1 and not links.lead_out(source):
+        staged.lazy.append(channel["name"])
         staged.mounts.append({"how": "show", "source": source, "target": folder})
         return
-    pairs = [(name, os.path.abspath(path)) for name, path in part(entries(channel), share)]
-    top = os.path.commonpath([os.path.dirname(path) for _name, path in pairs]) if pairs else folder
-    view = make(world, channel["name"])
-    fill(staged, [(name, os.path.join(view, path[len(top) :].lstrip(os.sep))) for name, path in pairs], folder)
-    if pairs:
-        staged.mounts.append({"how": "show", "source": top, "target": view})
+    pairs = part(entries(channel), share)
+    if is_folder:
+        _check(pairs)
+    try:
+        _spread(staged, channel["name"], pairs, source if is_folder else "", folder, world)
+    except leaves.TooManyError as error:
+        _link(staged, channel, pairs, folder, str(error))
 
 
-def show_beyond(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
-    """Show a folder whose links lead out of it: each of its files by a link to a view of where it really is.
+def _spread(staged: Staged, name: str, pairs: Pairs, source: str, folder: str, world: World) -> None:
+    """Fill a channel with links to views of the folders in which its files really are.
 
-    A snapshot of a model hub is such a folder, whose files are links to one beside it.
+    ``source`` is the folder that it is made of, if it is made of one.
+
+    :raises TooManyError: there are too many of them; nothing was done.
     """
-    pairs = _there(part(entries(channel), channel.get("share") or ALL))
-    found = links.each_file(pairs, _LISTED)
-    files = [(name, links.real(path)) for name, path in found.files] if found else []
-    own = links.real(channel["source"])
-    homes = {path: links.home(path, own) for _name, path in files if os.path.exists(path)}
-    beyond = sorted(set(homes.values()))
-    if found is None or len(beyond) > _VIEWS:
-        _link(staged, channel, pairs, folder, "links in it lead out of it, into too many folders")
-        return
-    staged.lazy.append(channel["name"])
-    views = {home: make(world, channel["name"], str(number)) for number, home in enumerate(beyond)}
-    for name in found.folders:
-        os.makedirs(os.path.join(folder, name), exist_ok=True)
-    fill(staged, [(name, _in_view(path, homes, views)) for name, path in files], folder)
+    own = links.reached(source) if source else ""
+    found = leaves.find(pairs, own)
+    homes = leaves.homes(found.shown, own)
+    views = {home: make(world, name, str(number)) for number, home in enumerate(sorted(set(homes.values())))}
+    # What is not there cannot be written to either, as it could be at the place where its link leads.
+    nowhere = make(world, name, "nowhere")
+    for inside in found.folders:
+        os.makedirs(os.path.join(folder, inside), exist_ok=True)
+    shown = [(inside, _in_view(path, homes, views, nowhere)) for inside, path in found.shown]
+    fill(staged, [*shown, *((inside, os.path.join(folder, outer)) for inside, outer in found.again)], folder)
     staged.mounts += [{"how": "show", "source": home, "target": view} for home, view in views.items()]
+    staged.lazy.append(name)
 
 
-def _in_view(path: str, homes: Dict[str, str], views: Dict[str, str]) -> str:
-    """Give what a job calls a file; a link that leads nowhere stays one."""
+def _in_view(path: str, homes: Dict[str, str], views: Dict[str, str], nowhere: str) -> str:
     home = homes.get(path)
-    return path if home is None else os.path.normpath(os.path.join(views[home], os.path.relpath(path, home)))
+    if home is None:
+        return os.path.join(nowhere, os.path.basename(path))
+    return os.path.normpath(os.path.join(views[home], os.path.relpath(path, home)))
 
 
 def link(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
     """Fill a channel with links to its files themselves, which nothing protects but a host that is sealed."""
-    pairs = _there(part(entries(channel), channel.get("share") or ALL))
+    pairs = part(entries(channel), channel.get("share") or ALL)
+    _check(pairs)
     if world.sealed and all(path.startswith(world.sealed + os.sep) for _name, path in pairs):
         staged.lazy.append(channel["name"])
         found = links.each_file(pairs)
@@ -85,11 +87,10 @@ def _link(staged: Staged, channel: Dict[str, Any], pairs: Pairs, folder: str, wh
     )
 
 
-def _there(pairs: Pairs) -> Pairs:
+def _check(pairs: Pairs) -> None:
     for _name, path in pairs:
         if not os.path.exists(path):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-    return pairs
 
 
 def _put(pairs: Pairs, folder: str) -> None:

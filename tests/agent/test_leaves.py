@@ -1,0 +1,130 @@
+"""What a channel is shown from where its links lead out of it: everything is there, and nothing leads past it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jupyter_smx.agent.channels import leaves, links
+from jupyter_smx.agent.stores import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FOLDERS = ["in", "in/a", "in/a/b", "in/c", "out", "out/d", "out/d/e", "far"]
+LINKS = st.lists(
+    st.tuples(
+        st.sampled_from(FOLDERS), st.sampled_from([*FOLDERS, "FILE", "LOST"]), st.sampled_from(FOLDERS), st.booleans()
+    ),
+    max_size=7,
+)
+
+
+def built(top: Path, wishes: list[tuple[str, str, str, bool]]) -> Path:
+    """Make folders with a file each, and links of each kind between them; gives the one that a channel is made of."""
+    for name in FOLDERS:
+        (top / name).mkdir(parents=True, exist_ok=True)
+        (top / name / "own.csv").write_text(name)
+    for number, (where, what, other, is_whole) in enumerate(wishes):
+        lead = {"FILE": f"{other}/own.csv", "LOST": f"{other}/nothing"}.get(what, what)
+        target = top / lead if is_whole else Path(os.path.relpath(top / lead, top / where))
+        (top / where / f"link{number}").symlink_to(target)
+    return top / "in"
+
+
+def pairs_of(source: Path) -> list[tuple[str, str]]:
+    return [(path.name, str(path)) for path in sorted(source.iterdir())]
+
+
+def readable(folder: Path) -> dict[str, str]:
+    """Name the files that who follows links finds, by their names there, with what they say."""
+
+    def there() -> Iterator[tuple[str, str]]:
+        for path in digest._walk(str(folder), ()):
+            if os.path.exists(path):  # noqa: PTH110 - as text, which the walk gives
+                yield os.path.relpath(path, folder), Path(path).read_text()
+
+    return dict(there())
+
+
+def ways_out(folder: Path) -> list[Path]:
+    """Name the links in a folder that lead out of it, or by a whole path: past what shows it."""
+    inside = (path for path in folder.rglob("*") if path.is_symlink())
+    return [path for path in inside if path.readlink().is_absolute() or folder not in path.resolve().parents]
+
+
+@given(wishes=LINKS)
+@settings(max_examples=300)
+def test_all_that_can_be_read_is_there_and_no_link_of_it_leads_past_what_shows_it(
+    wishes: list[tuple[str, str, str, bool]],
+) -> None:
+    with TemporaryDirectory() as place:
+        top = Path(os.path.realpath(place))
+        source = built(top, wishes)
+        found = leaves.find(pairs_of(source), str(source))
+        shown_from = leaves.homes(found.shown, str(source))
+        channel = top / "channel"
+        for name in ["", *found.folders]:
+            (channel / name).mkdir(parents=True, exist_ok=True)
+        for name, path in found.shown:
+            (channel / name).symlink_to(path)
+            if os.path.exists(path):  # noqa: PTH110 - as text
+                assert (path + os.sep).startswith(shown_from[path] + os.sep)
+                assert not os.path.islink(path), "nobody is led on by another link"  # noqa: PTH114 - as text
+                assert ways_out(Path(path)) == []
+        for name, outer in found.again:
+            (channel / name).symlink_to(channel / outer)
+        assert readable(channel) == readable(source)
+
+
+@pytest.mark.parametrize(("count", "homes"), [(32, 32), (33, 1)])
+def test_files_of_many_folders_are_shown_from_larger_ones(tmp_path: Path, count: int, homes: int) -> None:
+    shown = []
+    for number in range(count):
+        (tmp_path / "apart" / str(number)).mkdir(parents=True)
+        (tmp_path / "apart" / str(number) / "x").touch()
+        shown.append((str(number), str(tmp_path / "apart" / str(number) / "x")))
+    found = leaves.homes(shown, str(tmp_path / "own"))
+    assert len(set(found.values())) == homes
+    assert all(path.startswith(home + os.sep) for path, home in found.items())
+
+
+def test_a_folder_within_another_one_is_shown_from_that(tmp_path: Path) -> None:
+    for name in ("a/x", "a/b/c/y"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    found = leaves.homes([("x", str(tmp_path / "a" / "x")), ("y", str(tmp_path / "a" / "b" / "c" / "y"))], "")
+    assert set(found.values()) == {str(tmp_path / "a")}
+
+
+def test_who_would_get_too_many_links_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaves, "_LISTED", 10)
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    (tmp_path / "in" / "deep" / "out").symlink_to("/")
+    for number in range(9):
+        (tmp_path / "in" / "deep" / str(number)).touch()
+    with pytest.raises(leaves.TooManyError, match="more than 10 files"):
+        leaves.find([("deep", str(tmp_path / "in" / "deep"))])
+    flat = [(str(number), str(tmp_path / "in" / "deep" / "3")) for number in range(40)]
+    assert len(leaves.find(flat).shown) == 40, "what a share names is its own"
+
+
+def test_a_file_at_the_top_of_the_machine_would_be_shown_from_all_of_it() -> None:
+    with pytest.raises(leaves.TooManyError, match="too many folders"):
+        leaves.homes([("etc", "/")], "")
+
+
+def test_of_a_large_folder_the_first_links_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "_LOOKED_AT", 5)
+    for number in range(3):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "link").symlink_to("..")
+    assert links.lead_out(str(tmp_path))
+    monkeypatch.setattr(links, "_LOOKED_AT", 3)
+    assert not links.lead_out(str(tmp_path))

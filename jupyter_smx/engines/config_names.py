@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from traitlets.config import Config
+from traitlets.config import Application, Config
 
 from jupyter_smx.model.errors import ValidationError, nearest
 
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 
 _ELSEWHERE = {"SmxMagics": "ipython_config.py", "SmxServerExtension": "jupyter_server_config.py"}
 """Sections of ours, and where they are read."""
-_ALIKE = 0.8
-"""How much alike two names are of which one is a typing error; the parts of somebody's engine may have any name."""
+_ALIKE = 0.9
+"""How much alike two names are of which one is a typing error: with a word more it is the name of something else, as
+of an engine that is installed elsewhere, or of what one is made of."""
 
 
 def check(config: Config, app: type[Configurable], engines: Collection[str]) -> None:
@@ -26,22 +28,27 @@ def check(config: Config, app: type[Configurable], engines: Collection[str]) -> 
 
     :raises ValidationError: there is such a name; the text says which, and what it may have been meant to be.
     """
-    known = {*app.section_names(), *engines}
+    known = {app.__name__, *engines}
     for section, names in config.items():
         if not isinstance(names, Config):
             raise _unread(f"c.{section}", "it is in no section", f"Write c.{app.__name__}.{section}.")
         if section in _ELSEWHERE:
             raise _unread(f"c.{section}", f"{section} is read from {_ELSEWHERE[section]}", "Write it there.")
-        if section not in known and (meant := nearest(section, known, alike=_ALIKE)):
-            raise _unread(f"c.{section}", "nothing is called that", meant)
-    for name, meant in unread(config, app).items():
+        near = get_close_matches(section, known, n=1, cutoff=_ALIKE)
+        if near and section not in known:
+            raise _unread(f"c.{section}", "nothing is called that", f"Did you mean {near[0]}?")
+    for name, meant in (unread(config, app) | unread(config, app, Application)).items():
         raise _unread(name, f"{app.__name__} has nothing of that name", meant)
 
 
-def unread(config: Config, configured: type[Configurable]) -> dict[str, str]:
-    """Find names in the section of a class that it does not have, with what each may have been meant to be."""
-    section, known = configured.__name__, configured.class_trait_names(config=True)
-    return {f"c.{section}.{name}": nearest(name, known) for name in config.get(section, {}) if name not in known}
+def unread(config: Config, configured: type[Configurable], parent: type[Configurable] | None = None) -> dict[str, str]:
+    """Find names in the section of a class, or of a ``parent`` of it, that it does not have.
+
+    Gives what each may have been meant to be. Sections within a section are for what it is the parent of.
+    """
+    section, known = (parent or configured).__name__, configured.class_trait_names(config=True)
+    names = [name for name, value in config.get(section, {}).items() if not isinstance(value, Config)]
+    return {f"c.{section}.{name}": nearest(name, known) for name in names if name not in known}
 
 
 def _unread(name: str, why: str, cure: str) -> ValidationError:

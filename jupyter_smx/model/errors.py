@@ -174,15 +174,14 @@ def from_body(body: ErrorBody) -> SmxError:
     )
 
 
-def nearest(word: str, known: Iterable[str], *, alike: float = 0.5) -> str:
+def nearest(word: str, known: Iterable[str]) -> str:
     """Say which known names lie nearest to ``word``: a cure for a typing error, empty when none is near.
 
-    Those that ``word`` is the beginning of stand first, three at most in all. ``alike`` is how much two names have to
-    have in common, 1 being everything: more of it where ``word`` may well be right.
+    Those that ``word`` is the beginning of stand first, three at most in all.
     """
     names = list(known)
     begun = [name for name in names if word and name.startswith(word)]
-    matches = list(dict.fromkeys([*begun, *get_close_matches(word, names, n=3, cutoff=alike)]))[:3]
+    matches = list(dict.fromkeys([*begun, *get_close_matches(word, names, n=3, cutoff=0.5)]))[:3]
     if not matches:
         return ""
     return f"Did you mean {' or '.join(matches)}?"

@@ -76,7 +76,6 @@ def test_an_output_is_moved_and_not_copied(isolated: Agent) -> None:
 
 WRITE = """
 import os
-import tarfile
 for place in ("SM_MODEL_DIR", "SM_OUTPUT_DATA_DIR"):
     open(os.path.join(os.environ[place], "x"), "w").write("x")
 """
@@ -137,7 +136,6 @@ def test_what_lies_in_folders_that_nobody_writes_to_comes_home(tmp_path: Path) -
 
 NESTED = """
 import os
-import tarfile
 model = os.environ["SM_MODEL_DIR"]
 os.makedirs(f"{model}/sub")
 for name in ("weights.bin", "sub/config.json"):
@@ -171,7 +169,6 @@ def test_pipes_in_the_place_of_a_jobs_words_hold_up_nobody(agent: Agent) -> None
 
 DOWN = """
 import os
-import tarfile
 os.chdir(os.environ["SM_MODEL_DIR"])
 for _ in range(DEPTH):
     os.mkdir("d")

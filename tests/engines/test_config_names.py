@@ -27,9 +27,20 @@ class App(Application):
         {"Application": {"log_level": 10}},
         {"DockerEngine": {"whatever": 1}},
         {"Scheduler": {"anything": 1}},
-        {"SlurmAccounting": {}},
+        {"BaseDockerEngine": {}, "LocalGPUEngine": {}, "RemoteDockerEngine": {}, "Docker": {}, "Log": {}},
+        {"App": {"LocalEngine": {"grace": 1.0}}},
+        {"Application": {"max_hosts": 2}},
     ],
-    ids=["nothing", "own", "of its parent", "of an engine", "of a part of somebody's engine", "another"],
+    ids=[
+        "nothing",
+        "own",
+        "of its parent",
+        "of an engine",
+        "of a part of somebody's engine",
+        "others",
+        "inner",
+        "over",
+    ],
 )
 def test_what_somebody_may_read_is_left_alone(found: dict[str, Any]) -> None:
     config_names.check(Config(found), App, ENGINES)
@@ -39,9 +50,11 @@ def test_what_somebody_may_read_is_left_alone(found: dict[str, Any]) -> None:
     ("found", "name", "says"),
     [
         ({"App": {"max_host": 2}}, "c.App.max_host", "Did you mean max_hosts?"),
+        ({"Application": {"log_levl": 2}}, "c.Application.log_levl", "Did you mean log_level"),
+        ({"LocalEngines": {}}, "c.LocalEngines", "Did you mean LocalEngine?"),
         ({"App": {"inner": 2}}, "c.App.inner", "App has nothing of that name"),
         ({"App": {"quite_different": 2}}, "c.App.quite_different", "App has nothing of that name"),
-        ({"DokerEngine": {"user": "0:0"}}, "c.DokerEngine", "Did you mean DockerEngine"),
+        ({"DokerEngine": {"user": "0:0"}}, "c.DokerEngine", "Did you mean DockerEngine?"),
         ({"dockerEngine": {"user": "0:0"}}, "c.dockerEngine", "it is in no section"),
         ({"max_hosts": 3}, "c.max_hosts", "Write c.App.max_hosts"),
         ({"SmxMagics": {"keep_alive": 60}}, "c.SmxMagics", "SmxMagics is read from ipython_config.py"),

@@ -60,6 +60,31 @@ REFUSALS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("my-trainng", "my-training:latest"),
+        ("my-training:lates", "my-training:latest"),
+        ("my-training:v3", "my-training:v2"),
+        ("hub.test:5000/team/trian:1", "hub.test:5000/team/train:1"),
+        ("local-onne", "localhost/local-one:latest"),
+        ("my-training", ""),
+        ("local-one:latest", ""),
+        ("hub.test:5000/team/train:1", ""),
+        ("somebody/elses:latest", ""),
+        ("alpine:latest", ""),
+        ("", ""),
+        ("sha256:" + "0" * 64, ""),
+    ],
+)
+def test_the_image_that_a_misspelt_name_means_is_known_by_its_repository(name: str, meant: str) -> None:
+    from jupyter_smx.engines.docker import registry  # noqa: PLC0415 - imports Docker's library
+
+    known = ["my-training:latest", "my-training:v2", "hub.test:5000/team/train:1", "localhost/local-one:latest"]
+    assert registry.meant(name, known) == (f"Did you mean {meant}?" if meant else "")
+    assert registry.meant(name, []) == ""
+
+
 @pytest.mark.parametrize("is_begun", [False, True])
 @pytest.mark.parametrize(("words", "cure", "transient"), REFUSALS)
 async def test_what_a_registry_says_is_told_with_the_rule_and_the_cure(

@@ -55,7 +55,8 @@ def test_an_engine_that_is_configured_with_what_it_cannot_take_is_refused_with_i
 
 def test_a_name_that_an_engine_does_not_have_is_refused_with_the_nearest(tmp_path: Path) -> None:
     """Hosts were left open by whoever wrote ``network_isolaton``, and nobody said so."""
-    config = Config({"LocalEngine": {"data_dir": str(tmp_path), "apply_limit": False}})
+    inner = {"Part": {"anything": 1}}  # of what an engine may be the parent of
+    config = Config({"LocalEngine": {"data_dir": str(tmp_path), "apply_limit": False, **inner}})
     with pytest.raises(RefusedError, match=r"'local' is configured wrongly: c\.LocalEngine\.apply_limit is no") as told:
         registry.create("local", Configurable(config=config))
     assert told.value.cure.startswith("Did you mean apply_limits?")

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _SEND_PATIENCE = 5.0
 _LOOK_AGAIN = 0.005
+_REST = 5.0
+"""How much longer the pause is than a look at hundreds of processes, which need the processors to end."""
 
 
 def cause_of(status: Optional[int], asked: str, *, refused: bool, oom: bool) -> str:
@@ -245,10 +247,13 @@ class Job:
 
     @surely
     def _wait_for_silence(self, patience: Patience) -> None:
-        left = self.host.strangers()
-        if left and patience.lasts(len(left), time.monotonic()):
-            process.kill(process.tree(left))
-            self.host.loop.later(_LOOK_AGAIN, lambda: self._wait_for_silence(patience))
+        began, left = time.monotonic(), self.host.strangers()
+        # What they had started is left to us when they are gone, and no more than there was.
+        everything = process.tree(left)
+        if left and patience.lasts(len(everything), began):
+            process.kill(everything)
+            pause = max(_LOOK_AGAIN, _REST * (time.monotonic() - began))
+            self.host.loop.later(pause, lambda: self._wait_for_silence(patience))
             return
         if left:
             self.left_behind.append(f"process {left[0]} cannot be killed; this host ends.")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     _Spare = Callable[[Mapping[str, Any]], bool]
 
 ALIVE = ("running", "paused")
+_GLANCE = 3.0
+"""Seconds that a daemon may take to say how a container ended."""
 _AGAIN = "Run the job again; --retries does that by itself."
 _LESS = "Use less, or a larger instance."
 _SIGKILL = 137
@@ -53,15 +55,25 @@ async def ends_of(daemon: Daemon, labels: Sequence[str]) -> dict[str, str]:
 
     :raises UnavailableError: the daemon does not say which containers there are.
     """
-    found: dict[str, str] = {}
-    for row in await daemon.containers(*labels):
-        told = None
-        with suppress(UnavailableError):  # words for a sentence never hold up a release
-            told = await daemon.inspect(row["Id"])
+    rows = await daemon.containers(*labels)
+    seen = await asyncio.gather(*(_seen(daemon, row["Id"]) for row in rows))
+    ended = {row["Labels"].get(orders.HOST, ""): state for row, state in zip(rows, seen, strict=True) if state}
+    if ended:
+        with suppress(UnavailableError):
             await daemon.learn()  # by what people end containers there
+    return {host: obituary(state, daemon.kind.program) for host, state in ended.items()}
+
+
+async def _seen(daemon: Daemon, container: str) -> dict[str, Any] | None:
+    """Give the state of a container that has ended; None of any other, and of one that nobody can look at.
+
+    Words for a sentence never hold up a release.
+    """
+    with suppress(UnavailableError, asyncio.TimeoutError):
+        told = await asyncio.wait_for(daemon.inspect(container), _GLANCE)
         if told is not None and told["State"]["Status"] not in ALIVE:
-            found[row["Labels"].get(orders.HOST, "")] = obituary(told["State"], daemon.kind.program)
-    return found
+            return dict(told["State"])
+    return None
 
 
 async def undo(daemon: Daemon, folders: ClusterFolders, cluster: str, labels: Sequence[str], seconds: float) -> None:

@@ -15,7 +15,7 @@ from jupyter_smx.engines.base import NotHereError, Step
 from jupyter_smx.engines.docker import orders, probes, registry
 from jupyter_smx.engines.docker.daemon import NOT_THERE, DaemonError
 from jupyter_smx.interpreter import OLDEST
-from jupyter_smx.model.errors import RefusedError, UnavailableError, nearest
+from jupyter_smx.model.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,8 +37,6 @@ _NO_SUCH = (NOT_THERE, 400, 301)
 """Answers to the name of an image: there is none, there can be none, and it is no name but leads elsewhere."""
 _ITS_OWN = 500
 """The least number by which a daemon says that something went wrong with itself; Podman before 6 has no other."""
-_ALIKE = 0.8
-"""How much alike two names are of which one may be a typing error; every registry has more of them than are here."""
 _NO_PROGRAM = ("no such file", "executable file not found", "not a directory", "permission denied")
 
 
@@ -88,7 +86,7 @@ class Images:
         try:
             return await self._obtain(name, say)
         except RefusedError as problem:
-            meant = await self._meant(name)
+            meant = "" if problem.transient else await self._meant(name)
             if not meant:
                 raise
             raise problem.with_cure(f"{meant} {problem.cure}") from problem
@@ -165,14 +163,13 @@ class Images:
         return True
 
     async def _meant(self, name: str) -> str:
-        """Say which images that are there are called much like one that is not."""
+        """Say which image that is there is called much like one that is not."""
         try:
             rows: list[dict[str, Any]] = await self._daemon.ask(lambda api: api.images())
         except (DaemonError, UnavailableError):
             return ""
         known = [tag for row in rows for tag in row.get("RepoTags") or () if not tag.startswith("<none>")]
-        whole = ":".join(registry.split(name))
-        return "" if whole in known else nearest(whole, known, alike=_ALIKE)
+        return registry.meant(name, known)
 
     def _not_there(self, name: str, problem: DaemonError) -> RefusedError | UnavailableError:
         if problem.status not in _NO_SUCH:

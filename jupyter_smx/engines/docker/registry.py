@@ -7,7 +7,8 @@ import re
 import signal
 import subprocess
 from contextlib import suppress
-from typing import NamedTuple
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NamedTuple
 
 from docker import auth, credentials, errors
 from docker.credentials.errors import StoreError, process_store_error
@@ -16,6 +17,12 @@ from docker.utils import parse_repository_tag
 from jupyter_smx.engines.docker.kinds import Kind
 from jupyter_smx.model.errors import RefusedError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_ALIKE = 0.8
+"""How much alike two repositories are of which one may be a typing error."""
+_PODMANS_OWN = "localhost/"
 _HELPER_SECONDS = 20.0
 """Seconds that a helper for credentials may take; it may ask somebody who is not there."""
 
@@ -125,6 +132,26 @@ def split(name: str) -> tuple[str, str]:
     """Give the repository and the tag, or digest, that a name means."""
     repository, tag = parse_repository_tag(name)
     return repository, tag or "latest"
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Say which known image a name that is none of theirs may have been meant to be; "" where it is one, or none is.
+
+    The repositories have to be alike: tags are, of the most different images.
+    """
+    wanted = _parts(name)
+    rows = {_parts(one): one for one in known}
+    if not wanted[0] or wanted in rows:
+        return ""
+    near = get_close_matches(wanted[0], {repository for repository, _tag in rows}, cutoff=_ALIKE)
+    tags = {":".join(row): one for row, one in rows.items() if row[0] in near}
+    found = get_close_matches(":".join(wanted), tags, n=1)
+    return f"Did you mean {tags[found[0]]}?" if found else ""
+
+
+def _parts(name: str) -> tuple[str, str]:
+    repository, tag = split(name)
+    return repository.removeprefix(_PODMANS_OWN), tag
 
 
 def registry_of(name: str) -> str:

@@ -127,3 +127,22 @@ def test_a_host_with_a_process_that_cannot_be_killed_ends_and_says_so(
     assert agent.wait() == 4
     ice.thaw()
     wait_until(lambda: not any(map(is_alive, pids)), "they go as soon as they can")
+
+
+def test_of_hundreds_of_processes_some_are_named_and_the_others_counted(agent: Agent) -> None:
+    """A host named 1,500 for 16 seconds, in which they ran on, and answered nobody."""
+    source = """
+import os, signal, socket
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+for _ in range(300):
+    if not os.fork():
+        os.setsid()
+        signal.pause()
+"""
+    record = agent.run(source)
+    *named, others = record["left_behind"]
+    assert len(named) == 10
+    assert all(f"which listened on port {record['text'].strip()}, was still running" in one for one in named)
+    assert others == "290 more process(es) were still running and were killed."
+    agent.serves()

@@ -117,10 +117,11 @@ def test_pools_and_jobs_survive_a_restart_of_a_daemon_with_live_restore(
         assert facts["warm_pools_survive_a_restart_of_the_daemon"] is True
         pair = {"keep_alive": 600, "instance_groups": (InstanceGroup(instance_count=2),)}
         assert containers.submit(MEET, **pair).wait().state is COMPLETED
-        warm = containers.submit(keep_alive=600)
         gate = containers.gate()
-        job = containers.submit(gate=gate)
+        job = containers.submit(gate=gate)  # before there is a pool that it could take, and would not leave warm
         job.until_it_says("begun")
+        warm = containers.submit(keep_alive=600)
+        assert warm.wait().state is COMPLETED
         daemon.stop()
         containers.open(job, gate)
         job.until_it_says("done")  # the way to a host is not the daemon's

@@ -105,6 +105,19 @@ def test_each_host_sees_its_share_of_a_folder_and_fetches_what_it_reads(
     assert full.got().count("d/sub/c") == 1, "what is not read is not fetched"
 
 
+def test_a_share_of_objects_comes_after_files_of_the_same_channel(fused: Agent, full: Bucket, far_folder: Path) -> None:
+    """A server mounts nothing over what a job before left there."""
+    (far_folder / "in").mkdir()
+    (far_folder / "x").write_text("x")
+    (far_folder / "in" / "x").symlink_to("../x")
+    look = (
+        "import os\ntop = os.environ['SM_CHANNEL_TRAIN']\nprint([open(top + '/' + n).read() for n in os.listdir(top)])"
+    )
+    objects = wish("s3://bucket/d/", share={"turn": 0, "count": 4})
+    for channels, said in ((wish(str(far_folder / "in")), "['x']\n"), (objects, "['d/a']\n")) * 2:
+        assert fused.run(look, channels=channels, environment=full.environment)["text"] == said
+
+
 def test_no_server_outlives_its_job(fused: Agent, full: Bucket, wait_until: Callable[..., Any]) -> None:
     job, lease = fused.start(
         "import os, signal\nprint(os.listdir(os.environ['SM_CHANNEL_TRAIN']), flush=True)\nsignal.pause()",

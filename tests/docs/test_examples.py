@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,16 +40,20 @@ def with_examples() -> list[Path]:
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    """Give a reader's desk; whatever was started on it ends with the test."""
-    monkeypatch.setenv(launch.DATA_DIR_VARIABLE, str(tmp_path / "data"))
+    """Give a reader's desk; whatever was started on it ends with the test.
+
+    The data folder's path is short wherever temporary files are, so that the socket lies in it.
+    """
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("SMX_WAIT", raising=False)
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
-    made = Desk(tmp_path)
-    yield made
-    made.close()
+    with tempfile.TemporaryDirectory(prefix="smx-reader-", dir="/tmp", ignore_cleanup_errors=True) as short:
+        monkeypatch.setenv(launch.DATA_DIR_VARIABLE, f"{short}/data")
+        made = Desk(tmp_path)
+        yield made
+        made.close()
 
 
 def follow(page: Path, desk: Desk) -> None:

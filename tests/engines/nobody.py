@@ -88,8 +88,8 @@ def run(code: str, *arguments: str, home: str = "/") -> str:
 
 @contextmanager
 def home() -> Iterator[Path]:
-    """Give a folder that belongs to the user; pytest's own are closed to it."""
-    folder = Path(tempfile.mkdtemp(prefix="smx-nobody-"))
+    """Give a folder that belongs to the user; pytest's own are closed to it, and so may be what TMPDIR names."""
+    folder = Path(tempfile.mkdtemp(prefix="smx-nobody-", dir="/tmp"))
     try:
         os.chown(folder, NOBODY, NOBODY)
         yield folder

@@ -78,9 +78,11 @@ def test_a_folder_of_somebody_else_is_refused_with_the_cure(data_dir: Path) -> N
 
 
 def test_a_socket_that_a_dead_controller_left_is_not_a_controller(data_dir: Path) -> None:
+    del data_dir
+    launch.ensure_folders()
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(data_dir / "controller.sock"))
-    assert (data_dir / "controller.sock").exists()
+        listener.bind(str(launch.socket_path()))
+    assert launch.socket_path().exists()
     assert not launch.is_listening()
 
 

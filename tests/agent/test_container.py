@@ -14,7 +14,8 @@ import pytest
 
 from jupyter_smx.agent import opening
 from jupyter_smx.agent.channels import views
-from jupyter_smx.agent.channels.staged import Staged, World
+from jupyter_smx.agent.channels.staged import Staged
+from jupyter_smx.agent.channels.world import World
 from jupyter_smx.agent.hosts import hostconfig
 from jupyter_smx.agent.hosts.host import Isolation, place_of
 from jupyter_smx.agent.place import ML

@@ -16,7 +16,8 @@ import pytest
 
 import jupyter_smx.agent
 from jupyter_smx.agent.channels import channel
-from jupyter_smx.agent.channels.staged import Staged, World
+from jupyter_smx.agent.channels.staged import Staged
+from jupyter_smx.agent.channels.world import World
 from jupyter_smx.agent.stores import digest, fetch, object_mount
 from jupyter_smx.agent.stores.listing import Item, Listing
 from jupyter_smx.agent.stores.store import Store, Taken

@@ -245,7 +245,7 @@ async def test_a_container_that_nobody_can_look_at_holds_up_no_release(daemon: F
 
 @pytest.mark.usefixtures("known")
 async def test_how_one_ended_is_known_although_the_daemons_list_is_behind(daemon: FakeDockerd, tmp_path: Path) -> None:
-    """Docker 28 listed a container as running, once, after it had said that it was killed."""
+    """With Docker 28 nothing was said, once, of a container that had just been killed: its list was suspected."""
     engine = engine_at(daemon, tmp_path)
     handle = await up(engine, wanted(2))
     end(daemon.containers["jupyter-smx-c1-algo-2"], 137)

@@ -13,7 +13,8 @@ from typing import Any, Callable, Dict, List, Tuple
 from jupyter_smx.agent import outcome
 from jupyter_smx.agent.channels import links, views
 from jupyter_smx.agent.channels.sources import ALL, ChannelError, Pairs, entries, part
-from jupyter_smx.agent.channels.staged import Staged, World
+from jupyter_smx.agent.channels.staged import Staged
+from jupyter_smx.agent.channels.world import World
 from jupyter_smx.agent.place import seen_at
 from jupyter_smx.agent.stores import digest, fetch, object_mount, objects, store
 from jupyter_smx.agent.stores.listing import survey
@@ -71,7 +72,8 @@ def stage(
         except FileNotFoundError as error:
             raise ChannelError(f"channel {channel['name']}: {links.lost(str(error.filename), hidden)}") from error
         except OSError as error:
-            if error.errno != errno.EROFS:
+            # A host's disk may be closed as well, which says what it is.
+            if error.errno != errno.EROFS or not any(folder.startswith(f"{one}{os.sep}") for one in folders.values()):
                 raise
             raise ChannelError(
                 f"channel {channel['name']}: {folder} lies in what another channel shows, where nobody can write. Give "

@@ -1,26 +1,10 @@
-"""What a host can do for the channels of a job, and what their staging made."""
+"""What the staging of a job's channels made."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Set
+from typing import Any, Dict, List, Set
 
-from jupyter_smx.agent.stores import digest, fetch
-
-
-class World(NamedTuple):
-    """What this host can do for channels: where it keeps inputs, where it shows sources; '' where nothing is mounted.
-
-    ``layers`` says whether a channel can be a layer over what is kept, ``means`` how objects are brought; ``trash`` has
-    what earlier jobs left, which an idle host deletes, and one without room at once. In ``sealed`` nobody can write.
-    """
-
-    store: str = ""
-    shown: str = ""
-    layers: bool = False
-    reason: str = ""
-    means: fetch.Means = fetch.Means()
-    trash: str = ""
-    sealed: str = ""
+from jupyter_smx.agent.stores import digest
 
 
 class Staged:

@@ -11,7 +11,8 @@ from jupyter_smx.agent.channels.sources import ALL, entries, part
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.channels.sources import Pairs
-    from jupyter_smx.agent.channels.staged import Staged, World
+    from jupyter_smx.agent.channels.staged import Staged
+    from jupyter_smx.agent.channels.world import World
 
 
 def show(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:

@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent.birth.nursery import Nursery
-from jupyter_smx.agent.channels.staged import World
+from jupyter_smx.agent.channels.world import World
 from jupyter_smx.agent.code import sourcedir
 from jupyter_smx.agent.code.packages import Packages
 from jupyter_smx.agent.contract import service

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from jupyter_smx.agent.channels import channel
-from jupyter_smx.agent.channels.staged import World
+from jupyter_smx.agent.channels.world import World
 from jupyter_smx.agent.jobs.surely import surely
 from jupyter_smx.agent.place import input_folder
 from jupyter_smx.agent.stores import digest, object_mount

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from jupyter_smx.agent.system import descent, removal
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class JobFolder:
         """
         with or_say(self.path):
             try:
-                shutil.rmtree(self.path)
+                removal.remove(os.fspath(self.path))
             except FileNotFoundError:
                 return
 
@@ -121,7 +121,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     part = path.with_name(f".{path.name}.part")
     with or_say(path):
         if not path.parent.is_dir():  # mostly it is, and to be told so by an error takes longer
-            path.parent.mkdir(parents=True, exist_ok=True)
+            descent.make(os.fspath(path.parent))
         try:
             yield part
             os.replace(part, path)  # noqa: PTH105 - the word that the house uses for it

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import asdict
 
+from jupyter_smx.agent.system import descent, removal
 from jupyter_smx.agent.wire import MAX_BODY, MAX_RECORD
 from jupyter_smx.controller import delivery
 from jupyter_smx.controller.archives import merge
@@ -252,7 +253,7 @@ def _put_away(job: Job, folder: JobFolder, incoming: Path, hosts: Sequence[str])
     with or_say(folder.path):
         for name, files in _by_name(incoming, hosts).items():
             _settle(folder, name, files)
-        shutil.rmtree(incoming)
+        removal.remove(os.fspath(incoming))
     return [pair for output in _wanted(job) if is_url(output.destination) for pair in _urls(job, folder, output)]
 
 
@@ -282,7 +283,7 @@ def _by_name(incoming: Path, hosts: Sequence[str]) -> dict[str, list[Path]]:
 
 def _settle(folder: JobFolder, name: str, files: list[Path]) -> None:
     target = folder.result if name == RESULT else folder.artifacts / name
-    target.parent.mkdir(parents=True, exist_ok=True)
+    descent.make(os.fspath(target.parent))
     if name in ARCHIVES.values() and len(files) > 1:
         with whole_file(target) as part:
             try:
@@ -336,6 +337,9 @@ def _goals(job: Job, folder: JobFolder, output: Output) -> Iterator[tuple[str, P
 
 
 def _files(tree: Path) -> Iterator[tuple[str, Path]]:
-    for path in sorted(tree.rglob("*")):
-        if path.is_file():
-            yield path.relative_to(tree).as_posix(), path
+    if not tree.is_dir():
+        return
+    levels = descent.descend(os.fspath(tree))
+    found = [(level.inner(entry), entry.path) for level in levels for entry in level.files if entry.is_file()]
+    for name, path in sorted(found):
+        yield name, Path(path)

@@ -9,23 +9,20 @@ a cluster, and only where there is room for all of it.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import hashlib
 import json
 import os
 import shutil
 import stat
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
+from jupyter_smx.agent.system import removal
+from jupyter_smx.agent.system.descent import descend, unless_loop
 from jupyter_smx.agent.system.memory import amount
 from jupyter_smx.engines import file_lock
 from jupyter_smx.engines.host_folder import GIVEN_LOCK, RELEASED
@@ -38,8 +35,6 @@ if TYPE_CHECKING:
 
 KEPT = 32
 """Things that a host keeps beside those that its job needs."""
-AT_ONCE = 4
-"""Clusters to which something is brought at the same time; the others wait, and nobody else does."""
 _FOLDER, _PROGRAM, _FILE = 0o755, 0o555, 0o444
 _CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 _RECORD = "given-{}.json"
@@ -72,26 +67,34 @@ class Item(Struct, frozen=True):
     copied: int = 0
 
 
-class Carrier:
-    """Brings things to hosts in threads of its own: a few large copies hold up nobody but each other.
+class _Step(Struct, frozen=True):
+    """One thing that is to be put in place: from where, to where, where another host has it, and what it lies in."""
 
-    Hosts of one cluster take turns, so that the first one's copies are there for the others.
-    """
+    source: Path
+    target: Path
+    twin: Path | None
+    above: tuple[tuple[int, int], ...] = ()
 
-    def __init__(self, at_once: int = AT_ONCE) -> None:
-        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="bring")
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+    def look(self) -> os.stat_result | None:
+        """Look at what it is; None of a link to nothing.
 
-    async def bring(self, folder: HostFolder, sources: Sequence[str], inside: str, reader: Reader) -> dict[str, str]:
-        """Do what :func:`bring` does. Cancelled, it ends at the next file or piece of one."""
-        given_up = threading.Event()
-        turn = self._turns.setdefault(folder.path.parent.name, asyncio.Lock())
-        work = partial(bring, folder, sources, inside, reader, given_up.is_set)
-        async with turn:
-            try:
-                return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-            finally:
-                given_up.set()
+        :raises OSError: it is not there or cannot be looked at.
+        """
+        try:
+            return self.source.stat()
+        except OSError as problem:
+            if self.source.is_symlink() and problem.errno in (errno.ENOENT, errno.ELOOP):
+                return None
+            raise
+
+    def leads_back(self, found: os.stat_result) -> bool:
+        """Say whether it is a folder that it lies in."""
+        return (found.st_dev, found.st_ino) in self.above
+
+    def inner(self, name: str, found: os.stat_result) -> _Step:
+        """Take the step to what lies in it."""
+        twin = None if self.twin is None else self.twin / name
+        return _Step(self.source / name, self.target / name, twin, (*self.above, (found.st_dev, found.st_ino)))
 
 
 def bring(
@@ -193,7 +196,7 @@ class _Given:
         room.mkdir(mode=_FOLDER)
         room.chmod(_FOLDER)
         try:
-            self._give(source, room / name, None if twin is None else twin / name, ())
+            self._give(source, room / name, None if twin is None else twin / name)
         except BaseException:
             _remove(room)
             raise
@@ -224,31 +227,28 @@ class _Given:
         """Count the bytes that copies may take: a tenth of what is free stays free, for all that jobs write."""
         return shutil.disk_usage(self._rooms).free * 9 // 10
 
-    def _give(self, source: Path, target: Path, twin: Path | None, above: tuple[tuple[int, int], ...]) -> None:
+    def _give(self, source: Path, target: Path, twin: Path | None) -> None:
         """Put one thing in place, and what its links lead to; a link to nothing, or to a folder above it, stays one."""
-        self.go_on()
-        try:
-            found = source.stat()
-        except OSError as problem:
-            if source.is_symlink() and problem.errno in (errno.ENOENT, errno.ELOOP):
-                target.symlink_to(source.readlink())
-                return
-            raise
-        here = (found.st_dev, found.st_ino)
-        if stat.S_ISDIR(found.st_mode):
-            if here in above:
-                target.symlink_to(source.readlink())
-                return
-            target.mkdir(mode=_FOLDER)
-            target.chmod(_FOLDER)
-            for each in sorted(source.iterdir()):
-                of_twin = None if twin is None else twin / each.name
-                self._give(each, target / each.name, of_twin, (*above, here))
-            os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
-        elif stat.S_ISREG(found.st_mode):
-            self._give_file(source, target, twin, found)
-        else:
-            raise OSError(errno.EINVAL, "it is neither a file nor a folder", str(source))
+        waiting = [_Step(source, target, twin)]
+        made: list[tuple[Path, os.stat_result]] = []
+        while waiting:
+            self.go_on()
+            step = waiting.pop()
+            found = step.look()
+            if found is None or step.leads_back(found):
+                step.target.symlink_to(step.source.readlink())
+            elif stat.S_ISDIR(found.st_mode):
+                step.target.mkdir(mode=_FOLDER)
+                step.target.chmod(_FOLDER)
+                made.append((step.target, found))
+                inside = sorted(each.name for each in step.source.iterdir())
+                waiting += [step.inner(name, found) for name in reversed(inside)]
+            elif stat.S_ISREG(found.st_mode):
+                self._give_file(step.source, step.target, step.twin, found)
+            else:
+                raise OSError(errno.EINVAL, "it is neither a file nor a folder", str(step.source))
+        for folder, found in reversed(made):  # what is put into a folder changes its time
+            os.utime(folder, ns=(found.st_atime_ns, found.st_mtime_ns))
 
     def _give_file(self, source: Path, target: Path, twin: Path | None, found: os.stat_result) -> None:
         if self._reader.may_read(found) and _linked(source.resolve(), target):
@@ -309,20 +309,17 @@ def _looks(source: Path, found: os.stat_result) -> Iterator[tuple[str, os.stat_r
     yield str(source), found
     if not stat.S_ISDIR(found.st_mode):
         return
-    for top, folders, files in os.walk(source, followlinks=True, onerror=_raise):
-        folders.sort()
-        real = {os.path.realpath(top), *map(os.path.realpath, map(str, Path(top).parents))}
-        folders[:] = [name for name in folders if os.path.realpath(Path(top, name)) not in real]
-        for name in sorted([*folders, *files]):
-            path = Path(top, name)
-            try:
-                yield str(path), path.stat()
-            except OSError:
-                yield str(path), path.lstat()
+    for level in descend(os.fspath(source), follow=True, on_error=unless_loop):
+        for entry in [*level.folders, *level.files]:
+            yield entry.path, _seen(entry)
 
 
-def _raise(problem: OSError) -> None:
-    raise problem
+def _seen(entry: os.DirEntry[str]) -> os.stat_result:
+    """Look at what an entry leads to, at itself where that is nothing."""
+    try:
+        return entry.stat()
+    except OSError:
+        return entry.stat(follow_symlinks=False)
 
 
 def _linked(source: Path, target: Path) -> bool:
@@ -336,7 +333,7 @@ def _linked(source: Path, target: Path) -> bool:
 
 
 def _remove(room: Path) -> None:
-    shutil.rmtree(room, ignore_errors=True)
+    removal.clear_away(os.fspath(room))
 
 
 def record(folder: HostFolder) -> Path:

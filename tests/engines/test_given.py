@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jupyter_smx.agent.system import descent, removal
 from jupyter_smx.engines import given
 from jupyter_smx.engines.given import Reader
 from jupyter_smx.engines.host_folder import HostFolder
@@ -61,6 +62,19 @@ def test_a_folder_is_there_with_what_its_links_lead_to(host: HostFolder, tree: P
     assert (there / "inner" / "empty").is_dir()
     assert (there / "leads up").is_symlink()
     assert str((there / "leads nowhere").readlink()) == "/not/there"
+
+
+def test_a_folder_that_is_deeper_than_python_calls_itself_is_there(host: HostFolder, tmp_path: Path) -> None:
+    top, down = tmp_path / "deep", "d/" * 1500
+    descent.make(str(top / down))
+    (top / down / "x").write_text("1")
+    [there] = bring(host, top)
+    assert (there / down / "x").read_text() == "1"
+    (top / down / "x").write_text("another")
+    [anew] = bring(host, top)
+    assert anew != there
+    for each in (top, host.path):
+        removal.remove(str(each))  # pytest itself could not
 
 
 def test_a_file_takes_no_room(host: HostFolder, tree: Path) -> None:

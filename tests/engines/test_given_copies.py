@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.engines import file_lock, given, host_folder
-from jupyter_smx.engines.given import Carrier, Reader
+from jupyter_smx.engines.carrier import Carrier
+from jupyter_smx.engines.given import Reader
 from jupyter_smx.engines.host_folder import GIVEN_LOCK, RELEASED, HostFolder
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.testing.eventually import eventually

@@ -11,6 +11,7 @@ import tarfile
 from typing import Any, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent.place import ARCHIVES, ML
+from jupyter_smx.agent.system.descent import descend
 from jupyter_smx.agent.system.folder import is_folder
 
 _LEVEL = 1
@@ -31,23 +32,14 @@ def is_empty(folder: str) -> bool:
 
 
 def _members(folder: str, closed: Optional[List[str]] = None) -> List[str]:
-    """Name everything in a folder; what of it cannot be looked into goes to ``closed``.
+    """Name everything in a folder; what of it cannot be looked into goes to ``closed``."""
 
-    Folders may be deeper than Python calls itself, which is how ``os.walk`` goes down before Python 3.12.
-    """
-    found, waiting = [], [""]
-    while waiting:
-        inside = waiting.pop()
-        try:
-            with os.scandir(os.path.join(folder, inside)) as entries:
-                here = [(os.path.join(inside, one.name), one.is_dir(follow_symlinks=False)) for one in entries]
-        except OSError:
-            if closed is not None:
-                closed.append(inside or os.curdir)
-            continue
-        found += [name for name, _is_folder in here]
-        waiting += [name for name, is_folder in here if is_folder]
-    return sorted(found)
+    def miss(error: OSError) -> None:
+        if closed is not None:
+            closed.append(os.path.relpath(error.filename, folder))
+
+    levels = descend(folder, on_error=miss)
+    return sorted(level.inner(entry) for level in levels for entry in [*level.folders, *level.files])
 
 
 def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:

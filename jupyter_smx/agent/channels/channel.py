@@ -19,6 +19,7 @@ from jupyter_smx.agent.place import seen_at
 from jupyter_smx.agent.stores import digest, fetch, object_mount, objects, store
 from jupyter_smx.agent.stores.listing import survey
 from jupyter_smx.agent.system import clean
+from jupyter_smx.agent.system.descent import descend
 
 
 def _copy(source: str, target: str) -> None:
@@ -29,10 +30,15 @@ def _copy(source: str, target: str) -> None:
     if not os.path.isdir(source):
         store.copy(source, target)
         return
-    os.makedirs(target, exist_ok=True)
-    for name in os.listdir(source):
-        _copy(os.path.join(source, name), os.path.join(target, name))
-    shutil.copystat(source, target)
+    made: List[Tuple[str, str]] = []
+    for level in descend(source, follow=True):
+        here = os.path.join(target, level.name) if level.name else target
+        os.makedirs(here, exist_ok=True)
+        made.append((level.path, here))
+        for entry in level.files:
+            store.copy(entry.path, os.path.join(here, entry.name))
+    for folder, copied in reversed(made):  # nobody could write to one that shall be read only
+        shutil.copystat(folder, copied)
 
 
 def _bring(pairs: Pairs, folder: str) -> None:

@@ -7,6 +7,7 @@ from collections import deque
 from typing import List, NamedTuple, Tuple
 
 from jupyter_smx.agent.place import named_outside, seen_at
+from jupyter_smx.agent.system.descent import descend
 
 _LOOKED_AT = 2_000
 """Entries of a folder and of those in it that are looked at: the first links tell what the others are like."""
@@ -91,6 +92,10 @@ class Files(NamedTuple):
     files: List[Tuple[str, str]]
 
 
+def _pass_over(error: OSError) -> None:
+    """Leave out a folder that is closed to us."""
+
+
 def each_file(pairs: List[Tuple[str, str]]) -> Files:
     """List what is in the folders of a channel, for a walk through it passes over those that are links."""
     found = Files([], [])
@@ -98,9 +103,9 @@ def each_file(pairs: List[Tuple[str, str]]) -> Files:
         if not os.path.isdir(source):
             found.files.append((name, source))
             continue
-        for top, folders, files in os.walk(source):
-            inside = os.path.normpath(os.path.join(name, os.path.relpath(top, source)))
-            linked = [one for one in folders if os.path.islink(os.path.join(top, one))]
-            found.folders.append(inside)
-            found.files.extend((os.path.join(inside, one), os.path.join(top, one)) for one in [*files, *linked])
+        for level in descend(source, on_error=_pass_over):
+            found.folders.append(os.path.normpath(os.path.join(name, level.name)))
+            found.files.extend(
+                (os.path.normpath(os.path.join(name, level.inner(one))), one.path) for one in level.files
+            )
     return found

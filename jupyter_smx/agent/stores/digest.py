@@ -9,6 +9,7 @@ import time
 from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, TypeVar, Union
 
 from jupyter_smx.agent.system import plain_file
+from jupyter_smx.agent.system.descent import descend, unless_loop
 
 LISTED = 100_000
 """Files that are listed at most; beyond it nothing is said, for a look at each would keep the job waiting."""
@@ -54,28 +55,12 @@ def files(folder: str, most: float = LISTED) -> Iterator[File]:
     :raises TooManyError: more than ``most`` files.
     :raises OSError: a folder that cannot be read.
     """
-    for count, path in enumerate(_walk(folder, ()), start=1):
+    levels = descend(folder, follow=True, on_error=unless_loop)
+    everything = ((level.inner(entry), entry.path) for level in levels for entry in level.files)
+    for count, (name, path) in enumerate(everything, start=1):
         if count > most:
             raise TooManyError
-        yield look(os.path.relpath(path, folder), path)
-
-
-def _walk(folder: str, above: Tuple[Tuple[int, int], ...]) -> Iterator[str]:
-    """Give the paths of files, those of a folder before those of folders in it."""
-    own = os.stat(folder)
-    me = (own.st_dev, own.st_ino)
-    if me in above:
-        return
-    folders: List[str] = []
-    with os.scandir(folder) as entries:
-        inside = sorted(entries, key=lambda entry: entry.name)
-    for entry in inside:
-        if entry.is_dir():
-            folders.append(entry.path)
-        else:
-            yield entry.path
-    for path in folders:
-        yield from _walk(path, (*above, me))
+        yield look(name, path)
 
 
 def look(name: str, path: str) -> File:

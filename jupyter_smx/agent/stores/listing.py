@@ -8,6 +8,7 @@ from typing import List, NamedTuple, Tuple
 
 from jupyter_smx.agent.refusal import RefusalError
 from jupyter_smx.agent.stores import digest
+from jupyter_smx.agent.system.descent import LoopError, descend
 
 
 class ListingError(RefusalError):
@@ -58,23 +59,19 @@ def survey(pairs: List[Tuple[str, str]], now: float) -> Listing:
     for name, path in pairs:
         known = os.stat(path)
         if stat.S_ISDIR(known.st_mode):
-            _survey_folder(found, name, path, (), now)
+            _survey_folder(found, name, path, now)
         else:
             found.items.append(_item(name, path, known, now))
     return found
 
 
-def _survey_folder(found: Listing, name: str, path: str, above: Tuple[Tuple[int, int], ...], now: float) -> None:
-    own = os.stat(path)
-    me = (own.st_dev, own.st_ino)
-    if me in above:
-        raise ListingError(f"{path!r} leads back to a folder that it lies in, so it cannot be an input.")
-    found.folders.append(name)
-    with os.scandir(path) as entries:
-        inside = list(entries)
-    for entry in inside:
-        known, inner = entry.stat(), f"{name}/{entry.name}"
-        if stat.S_ISDIR(known.st_mode):
-            _survey_folder(found, inner, entry.path, (*above, me), now)
-        else:
-            found.items.append(_item(inner, entry.path, known, now))
+def _survey_folder(found: Listing, name: str, path: str, now: float) -> None:
+    try:
+        for level in descend(path, follow=True):
+            found.folders.append(os.path.join(name, level.name) if level.name else name)
+            for entry in level.files:
+                found.items.append(_item(os.path.join(name, level.inner(entry)), entry.path, entry.stat(), now))
+    except LoopError as error:
+        raise ListingError(
+            f"{error.filename!r} leads back to a folder that it lies in, so it cannot be an input."
+        ) from None

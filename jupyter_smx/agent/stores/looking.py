@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import stat as kinds
 from typing import Dict, List, Tuple
+
+from jupyter_smx.agent.system.descent import descend
 
 PART = ".smx-part-"
 """How the name begins under which a file is written aside in the place where it is kept."""
@@ -37,12 +38,12 @@ def look(folder: str, *, follow: bool = True) -> Tuple[Dict[str, Stamp], List[st
         if error.errno not in _GONE:
             closed.append(str(error.filename))
 
-    for top, _folders, names in os.walk(folder, onerror=miss):
-        for name in names:
-            path = os.path.join(top, name)
+    for level in descend(folder, on_error=miss):
+        for entry in level.files:
+            name = level.inner(entry)
             try:
-                if kinds.S_ISREG(os.stat(path, follow_symlinks=follow).st_mode):
-                    found[os.path.relpath(path, folder)] = stamp(path)
+                if entry.is_file(follow_symlinks=follow):
+                    found[name] = stamp(entry.path)
             except OSError as error:
                 miss(error)
     return found, closed

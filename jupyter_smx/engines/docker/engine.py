@@ -15,6 +15,7 @@ from traitlets import Bool, Enum, Float, Int, List, Unicode, default, validate
 from jupyter_smx.engines import pack, request_check
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
 from jupyter_smx.engines.bring_up import collect
+from jupyter_smx.engines.carrier import Carrier
 from jupyter_smx.engines.cluster_folders import ClusterFolders
 from jupyter_smx.engines.docker import gpus, isolation, kinds, orders, sweep, users
 from jupyter_smx.engines.docker.daemon import address
@@ -25,7 +26,6 @@ from jupyter_smx.engines.docker.ground import Ground
 from jupyter_smx.engines.docker.image import Images, looked_at
 from jupyter_smx.engines.docker.launch import Launch, handle_of
 from jupyter_smx.engines.docker.pull import Pulls
-from jupyter_smx.engines.given import Carrier
 from jupyter_smx.launch import data_dir
 from jupyter_smx.model.cluster import Handle
 from jupyter_smx.model.errors import UnavailableError

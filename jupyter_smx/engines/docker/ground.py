@@ -6,11 +6,11 @@ A daemon may listen here and have its containers elsewhere: in a virtual machine
 from __future__ import annotations
 
 import asyncio
-import shutil
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from jupyter_smx.agent.system import removal
 from jupyter_smx.engines.docker import orders, probes
 from jupyter_smx.engines.docker.daemon import DaemonError
 from jupyter_smx.engines.docker.probes import Probe
@@ -96,7 +96,7 @@ class Ground:
                 await asyncio.to_thread(self._make, room, probe.token)
                 why = await self._run(probe, image, room)
         finally:
-            await asyncio.to_thread(shutil.rmtree, room.path.parent, ignore_errors=True)
+            await asyncio.to_thread(removal.clear_away, str(room.path.parent))
         if why:
             raise await self._refusal(why)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jupyter_smx.agent.system import removal
 from jupyter_smx.testing import eventually as waiting
 from jupyter_smx.testing import side_doors
 
@@ -49,6 +50,14 @@ def nasty_path(tmp_path: Path) -> Path:
     folder = tmp_path / 'it\'s a "nasty" $(name) %s & 日本 ünï'
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def deep_path(tmp_path: Path) -> Iterator[Path]:
+    """Give the test's own folder and empty it again however deep it goes, which pytest itself cannot."""
+    yield tmp_path
+    for inside in tmp_path.iterdir():
+        removal.clear_away(str(inside))
 
 
 def _ours() -> dict[tuple[int, str], side_doors.Seen]:

@@ -37,10 +37,13 @@ class Intake:
 
     def completed(self, spec: JobSpec) -> JobSpec:
         """Fill in what its submitter left to the controller and the engine."""
-        base_name = spec.base_name or spec.kind
-        if spec.engine in self._engines and (engine := self._engine_of(spec.engine)).capabilities.images:
-            return images.completed(replace(spec, base_name=base_name), engine.usual_image())
-        return replace(spec, python=spec.python or sys.executable, base_name=base_name)
+        spec = replace(spec, base_name=spec.base_name or spec.kind)
+        if spec.engine in self._engines:
+            engine = self._engine_of(spec.engine)
+            spec = replace(spec, network_isolation=spec.network_isolation or engine.isolates_network())
+            if engine.capabilities.images:
+                return images.completed(spec, engine.usual_image())
+        return replace(spec, python=spec.python or sys.executable)
 
     def check(self, spec: JobSpec) -> None:
         """Let a completed wish pass.
@@ -49,7 +52,8 @@ class Intake:
         """
         limits = self._books.limits
         admission.check(spec, limits, self._engines)
-        capabilities = self._engine_of(spec.engine).capabilities
+        engine = self._engine_of(spec.engine)
+        capabilities = engine.capabilities
         images.check(spec, images=capabilities.images)
         environment.check(spec, builds=capabilities.environments or capabilities.images)
         shared = capabilities.shared_folder and capabilities.same_paths
@@ -57,7 +61,8 @@ class Intake:
         continuous.check(spec, shared_folder=shared)
         reach.check(spec, same_paths=capabilities.same_paths)
         if spec.network_isolation:  # the question to all engines imports each of them
-            network.check(spec, abilities.that_isolate(self._engine_of, self._engines))
+            able = abilities.that_isolate(self._engine_of, self._engines)
+            network.check(spec, able, for_all=engine.isolates_network())
         if capabilities.bounded_by_machine:
             admission.check_hosts(spec, limits)
 

@@ -156,6 +156,10 @@ class Engine(LoggingConfigurable):
         :raises UnavailableError: nobody listens there now.
         """
 
+    def isolates_network(self) -> bool:
+        """Say whether hosts reach each other and nothing else whatever a job asks for, as an administrator chose."""
+        return False
+
     def usual_image(self) -> str:
         """Name the image of jobs that name none; "" where each has to name its own, or hosts are made of none."""
         return ""

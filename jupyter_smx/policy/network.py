@@ -21,10 +21,11 @@ _IN_IMAGE = (
 )
 
 
-def check(spec: JobSpec, able: Collection[str]) -> None:
+def check(spec: JobSpec, able: Collection[str], *, for_all: bool = False) -> None:
     """Refuse a wish for hosts without a way out where they cannot be had, or where one of them would need it.
 
-    ``able`` are the engines that can close the network of their hosts.
+    ``able`` are the engines that can close the network of their hosts; ``for_all`` says that this one closes it
+    whatever a job asks for.
 
     :raises ValidationError: says what would need it, and the cure.
     """
@@ -38,9 +39,10 @@ def check(spec: JobSpec, able: Collection[str]) -> None:
             rule="Only an engine that gives its hosts a network of their own can close it.",
             cure=f"Name one that can: --engine {' or '.join(sorted(able))}." if able else "No engine here can.",
         )
+    who = f"--engine {spec.engine} isolates the network of all its hosts" if for_all else "--network-isolation"
     for what, field, value, cure in _ways_out(spec):
         raise ValidationError(
-            f"--network-isolation: {what}.",
+            f"{who}: {what}.",
             field=field,
             value=value,
             rule="Such hosts reach each other and nothing else, and it is they who would have to go there.",

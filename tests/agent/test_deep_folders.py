@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.system.removal import remove
+from jupyter_smx.agent.system.descent import make
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
     from far_side import Agent
 
@@ -29,16 +27,16 @@ with open("weights", "w") as file:
     file.write("1")
 """
 
+pytestmark = pytest.mark.usefixtures("deep_path")
+
 
 @pytest.fixture
-def deep(tmp_path: Path) -> Iterator[Path]:
-    """A folder with a file that deep; pytest itself could not take it away."""
+def deep(tmp_path: Path) -> Path:
+    """A folder with a file that deep."""
     folder = tmp_path / "deep"
-    here = Path.cwd()
-    exec(f"place = {str(folder)!r}\n{MAKE}", {})  # noqa: S102 - as jobs make it
-    os.chdir(here)
-    yield folder
-    remove(str(folder))
+    make(str(folder / DOWN))
+    (folder / DOWN / "weights").write_text("1")
+    return folder
 
 
 def below(name: str) -> str:
@@ -53,7 +51,6 @@ def test_they_are_kept_as_checkpoints_and_found_again(agent: Agent, tmp_path: Pa
     look = "import os\n" + below("/checkpoints") + f"print(open(place + '/{DOWN}weights').read())"
     record = agent.run(look, checkpoint=str(kept))
     assert (record["text"], record["errors"]) == ("1\n", [])
-    remove(str(kept))
     agent.serves()
 
 
@@ -74,4 +71,3 @@ def test_outputs_come_home_while_the_job_runs(agent: Agent, tmp_path: Path) -> N
     eventually_blocking((wanted / DOWN / "weights").exists, "the file is there while the job runs")
     agent.stop(job, lease)
     assert agent.end_of(job)["errors"] == []
-    remove(str(wanted))

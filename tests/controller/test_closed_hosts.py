@@ -35,6 +35,11 @@ class Closed(FakeEngine):
         super().__init__(world, **options)
         self.lacks: dict[str, tuple[str, ...]] = {}
         self.asked_for: list[ClusterRequest] = []
+        self.closes_all = False
+
+    def isolates_network(self) -> bool:
+        """Say what the administrator chose."""
+        return self.closes_all
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
         """Give the numbers of the GPUs."""
@@ -140,6 +145,17 @@ def test_network_isolation_reaches_the_engine_and_is_part_of_what_a_pool_is_reus
     again = sim.submit(network_isolation=True)
     assert sim.why(again).start == "warm"
     assert sim.job(again).cluster == sim.job(closed).cluster
+
+
+def test_where_an_administrator_closes_the_network_of_all_hosts_jobs_are_on_record_with_that(sim: Simulation) -> None:
+    before = sim.finish(keep_alive=600)
+    engine(sim).closes_all = True
+    job = sim.submit(keep_alive=600)
+    sim.pass_time(1.0)
+    assert (sim.why(job).start, sim.job(job).spec.network_isolation) == ("cold", True)
+    assert sim.job(job).cluster != sim.job(before).cluster
+    with pytest.raises(ValidationError, match="--engine fake isolates the network of all its hosts: its hosts cannot"):
+        sim.submit(checkpoint="s3://bucket/kept")
 
 
 def test_an_engine_that_cannot_close_a_network_says_which_can() -> None:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import a_job, a_spec
 
-from jupyter_smx.agent.system import descent, removal
+from jupyter_smx.agent.system import descent
 from jupyter_smx.controller import staging
 from jupyter_smx.controller.agents import Agents
 from jupyter_smx.controller.archives import merge
@@ -187,17 +187,15 @@ async def test_a_tree_of_a_processing_job_goes_to_its_folder(desk: Staging, tmp_
     }
 
 
-async def test_a_tree_that_is_deeper_than_python_calls_itself_comes_home(desk: Staging, tmp_path: Path) -> None:
-    output = Output(name="o", path="/opt/ml/processing/o", destination=str(tmp_path / "data"))
+async def test_a_tree_that_is_deeper_than_python_calls_itself_comes_home(deep_path: Path, desk: Staging) -> None:
+    output = Output(name="o", path="/opt/ml/processing/o", destination=str(deep_path / "data"))
     job, name = a_train(kind="process", outputs=(output,)), "outputs/o/" + "d/" * 1500 + "x"
-    [artifact] = await desk.bring_home(job, [left(tmp_path, {name: b"1"})])
+    [artifact] = await desk.bring_home(job, [left(deep_path, {name: b"1"})])
     assert artifact.name == name
-    assert (desk.folder(job.id).artifacts / name).read_bytes() == (tmp_path / "data" / name[10:]).read_bytes() == b"1"
+    assert (desk.folder(job.id).artifacts / name).read_bytes() == (deep_path / "data" / name[10:]).read_bytes() == b"1"
     assert sorted(path.name for path in desk.folder(job.id).path.iterdir()) == ["artifacts"]
     desk.folder(job.id).delete()
     assert not desk.folder(job.id).path.exists()
-    for each in ("data", "spool"):
-        removal.remove(str(tmp_path / each))  # pytest itself could not
 
 
 async def test_a_destination_that_cannot_be_written_names_itself_and_keeps_the_files(

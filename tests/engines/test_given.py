@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.system import descent, removal
+from jupyter_smx.agent.system import descent
 from jupyter_smx.engines import given
 from jupyter_smx.engines.given import Reader
 from jupyter_smx.engines.host_folder import HostFolder
@@ -64,8 +64,8 @@ def test_a_folder_is_there_with_what_its_links_lead_to(host: HostFolder, tree: P
     assert str((there / "leads nowhere").readlink()) == "/not/there"
 
 
-def test_a_folder_that_is_deeper_than_python_calls_itself_is_there(host: HostFolder, tmp_path: Path) -> None:
-    top, down = tmp_path / "deep", "d/" * 1500
+def test_a_folder_that_is_deeper_than_python_calls_itself_is_there(deep_path: Path, host: HostFolder) -> None:
+    top, down = deep_path / "deep", "d/" * 1500
     descent.make(str(top / down))
     (top / down / "x").write_text("1")
     [there] = bring(host, top)
@@ -73,8 +73,6 @@ def test_a_folder_that_is_deeper_than_python_calls_itself_is_there(host: HostFol
     (top / down / "x").write_text("another")
     [anew] = bring(host, top)
     assert anew != there
-    for each in (top, host.path):
-        removal.remove(str(each))  # pytest itself could not
 
 
 def test_a_file_takes_no_room(host: HostFolder, tree: Path) -> None:

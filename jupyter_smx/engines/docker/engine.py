@@ -204,6 +204,10 @@ class DockerEngine(Engine):
             raise
         return streams
 
+    def isolates_network(self) -> bool:
+        """Say whether all hosts reach each other and nothing else."""
+        return bool(self.network_isolation)
+
     def usual_image(self) -> str:
         """Name the image of jobs that name none."""
         return str(self.image)
@@ -279,7 +283,7 @@ class DockerEngine(Engine):
             "image": self.image or "each job names its own",
             "downloads_images": self.pull,
             "user_of_jobs": self._users.name(),
-            "network": "none but the other hosts'" if self.network_isolation else "reaches the outside",
+            "network": "none but the other hosts'" if self.isolates_network() else "reaches the outside",
             "control_groups": f"version {info.get('CgroupVersion') or 1}",
             "given_up": list(isolation.given_up(kind, self._users.name())),
             "warm_pools_survive_a_restart_of_the_daemon": bool(info.get("LiveRestoreEnabled") or kind.podman),
@@ -340,7 +344,7 @@ class DockerEngine(Engine):
         return orders.Settings(
             data_dir=self.data_dir,
             user=self._users.name(),
-            network_isolation=bool(self.network_isolation),
+            network_isolation=self.isolates_network(),
             pids=int(self.pids_limit),
             grace=float(self.grace),
             variables={name: os.environ[name] for name in self.variables if name in os.environ},

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import nobody
 import pytest
 from msgspec.structs import replace
 
@@ -187,3 +189,40 @@ def test_a_path_that_podman_takes_apart_is_refused(path: str) -> None:
     with pytest.raises(RefusedError, match="Podman cannot mount") as told:
         kinds.check(kind, "unix:///x", path, 0)
     assert (told.value.field, told.value.value) == ("data_dir", path)
+
+
+@pytest.mark.parametrize(
+    ("url", "start"),
+    [
+        ("unix:///var/run/docker.sock", "dockerd, or systemctl start docker"),
+        ("unix:///run/user/1000/docker.sock", "dockerd-rootless.sh, or systemctl --user start docker"),
+        ("unix:///run/podman/podman.sock", "systemctl start podman.socket"),
+        ("unix:///run/user/1000/podman/podman.sock", "systemctl --user start podman.socket"),
+    ],
+)
+def test_a_daemon_that_does_not_answer_is_started_as_whose_it_is(url: str, start: str) -> None:
+    assert kinds.guessed(url).start() == start
+
+
+@pytest.mark.skipif(not nobody.interpreter(), reason="Needs root, and a Python that another user may start.")
+def test_a_socket_that_is_closed_to_the_user_is_not_taken_for_a_daemon_that_does_not_run() -> None:
+    with nobody.home() as home, socket.socket(socket.AF_UNIX) as daemon:
+        path = home / "docker.sock"
+        daemon.bind(str(path))
+        path.chmod(0o600)
+        daemon.listen()
+        told = nobody.run(ASK, f"unix://{path}", home=str(home))
+    assert told.startswith(f"Let this user write to {path}, as by the group that owns it. Who joins a group belongs")
+
+
+ASK = """
+import asyncio, sys
+from jupyter_smx.engines.docker.daemon import Daemon
+from jupyter_smx.model.errors import UnavailableError
+async def ask():
+    try:
+        await Daemon(sys.argv[1], 5).info()
+    except UnavailableError as error:
+        print(error.cure)
+asyncio.run(ask())
+"""

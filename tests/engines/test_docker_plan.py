@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from jupyter_smx.engines.base import ClusterRequest, HostPlan
-from jupyter_smx.engines.docker import daemon, isolation, orders
+from jupyter_smx.engines.docker import daemon, isolation, orders, proxies
 from jupyter_smx.engines.docker.daemon import address
 from jupyter_smx.engines.docker.kinds import Kind
 from jupyter_smx.engines.docker.orders import Order, Settings
@@ -169,6 +169,36 @@ def test_variables_of_ours_win_over_those_that_are_passed_on() -> None:
     [plan] = plans()
     settings = replace(SETTINGS, variables={"HOME": "/root"})
     assert "HOME=/tmp" in asked(request_of([plan]), plan, settings)["Env"]
+
+
+PROXY = {"httpProxy": "http://proxy:3128", "noProxy": "10.0.0.0/8"}
+
+
+@pytest.mark.parametrize(
+    ("config", "found"),
+    [
+        ({"proxies": {"default": PROXY}}, ["http://proxy:3128", "10.0.0.0/8,algo-1,algo-2"]),
+        ({"proxies": {"default": {}, "unix:///x.sock": PROXY}}, ["http://proxy:3128", "10.0.0.0/8,algo-1,algo-2"]),
+        ({"proxies": {"default": {"httpsProxy": "http://other"}}}, [None, "algo-1,algo-2"]),
+        ({"proxies": {"default": {"noProxy": "here"}}}, [None, "here"]),
+        ({}, [None, None]),
+        ({"proxies": ["no table"]}, [None, None]),
+        ({"proxies": {"default": "no table"}}, [None, None]),
+        (["no table"], [None, None]),
+    ],
+)
+def test_hosts_have_the_proxies_that_docker_run_gives_and_reach_each_other_past_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: object, found: list[str | None]
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    settings = replace(SETTINGS, proxies=proxies.configured("unix:///x.sock"))
+    both = plans(2)
+    whole = dict(line.split("=", 1) for line in asked(request_of(both), both[0], settings)["Env"])
+    assert [whole.get(name) for name in ("http_proxy", "no_proxy")] == found
+    assert [whole.get(name) for name in ("HTTP_PROXY", "NO_PROXY")] == found
+    closed = asked(replace(request_of(both), network_isolation=True), both[0], settings)["Env"]
+    assert not any("proxy" in line.lower() for line in closed)
 
 
 @pytest.mark.parametrize(

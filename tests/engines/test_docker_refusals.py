@@ -13,6 +13,7 @@ import psutil
 import pytest
 from fake_registry import LAYERS, NAME, Ear, pulls_of, running, told
 
+from jupyter_smx.engines.docker.kinds import Kind
 from jupyter_smx.model.errors import RefusedError, SmxError
 from jupyter_smx.testing.eventually import eventually
 
@@ -237,3 +238,18 @@ async def test_what_docker_login_left_and_nobody_can_read_is_told_where_it_matte
         with pytest.raises(SmxError, match="what docker login left cannot be read") as error:
             await Ear(pulls_of(daemon)).task
     assert "docker login hub.test:5000" in error.value.cure
+
+
+@pytest.mark.parametrize(
+    ("kind", "program"),
+    [(Kind(docker=(28, 0)), "docker login"), (Kind(podman=(5, 0)), "podman login --authfile ~/.docker/config.json")],
+)
+def test_at_amazons_registries_a_login_is_a_password_of_theirs(kind: Kind, program: str) -> None:
+    from jupyter_smx.engines.docker import registry  # noqa: PLC0415 - imports Docker's library
+
+    place = "763104351884.dkr.ecr.eu-west-1.amazonaws.com"
+    told_of = registry.refusal(f"{place}/pytorch-training:2.5", "unix:///x", "no basic auth credentials", kind=kind)
+    asked = "aws ecr get-login-password --region eu-west-1"
+    assert f"run {asked} | {program} --username AWS --password-stdin {place} (which holds" in told_of.cure
+    other = registry.refusal(f"{place}.evil.test/a:1", "unix:///x", "no basic auth credentials", kind=kind)
+    assert f"{program} {place}.evil.test as this user" in other.cure

@@ -57,6 +57,7 @@ _STATUS_LINE = 2
 """Words that an answer begins with, at least: the protocol and a number."""
 _threads_of_turn: ContextVar[list[Future[Any]] | None] = ContextVar("threads_of_turn", default=None)
 NOT_THERE, CONFLICT, UNCHANGED = 404, 409, 304
+_RULE = "Hosts of this engine are containers of that daemon."
 _TAKEN = "that name is already in use"
 _ENDING = "container state improper"
 
@@ -269,7 +270,14 @@ class Daemon:
 
     def trouble(self, what: str, problem: DaemonError) -> UnavailableError:
         """Say that the daemon could not do something that it usually can."""
-        return UnavailableError(f"{self.kind.name} at {self.url} could not {what}: {problem.words}", transient=True)
+        return UnavailableError(
+            f"{self.kind.name} at {self.url} could not {what}: {problem.words}",
+            field="docker_host",
+            value=self.url,
+            rule=_RULE,
+            cure=f"See what {self.kind.program} info and the daemon's own log say; it is asked again.",
+            transient=True,
+        )
 
     def _put(self, question: Callable[[Any], T], patience: float) -> T:
         try:
@@ -287,12 +295,19 @@ class Daemon:
 
     def _away(self, why: str) -> UnavailableError:
         path = self.url.removeprefix(UNIX)
+        cure = f"Start it ({self.kind.start()}), and see that this user may write to {path}."
+        if why == os.strerror(errno.EACCES):
+            cure = (
+                f"Let this user write to {path}, as by the group that owns it. Who joins a group belongs to it from "
+                "the next login on: log in anew, start Jupyter there, and end this controller "
+                f"(kill {os.getpid()}), which leaves jobs and pools running."
+            )
         return UnavailableError(
             f"{self.kind.name} does not answer at {self.url}: {why}.",
             field="docker_host",
             value=self.url,
-            rule="Hosts of this engine are containers of that daemon.",
-            cure=f"Start it ({self.kind.start()}), and see that this user may write to {path}.",
+            rule=_RULE,
+            cure=cure,
             transient=True,
         )
 

@@ -27,7 +27,8 @@ class Daemons:
     def __init__(self, chosen: Callable[[], str], seconds: Callable[[], float]) -> None:
         self._chosen = chosen
         self._seconds = seconds
-        self._url = ""
+        self.url = ""
+        """Where the daemon of new hosts listens, once it was asked for."""
         self._known: dict[str, Daemon] = {}
 
     def usual(self) -> Daemon:
@@ -35,8 +36,8 @@ class Daemons:
 
         :raises RefusedError: it is no unix socket.
         """
-        self._url = self._url or self._chosen()
-        return self.at(self._url)
+        self.url = self.url or self._chosen()
+        return self.at(self.url)
 
     def at(self, url: str) -> Daemon:
         """Give the daemon at which a host was made, which another controller may have chosen; "" is that of new ones.
@@ -58,7 +59,7 @@ class Daemons:
 
     def kind(self) -> Kind:
         """Say what the daemon of new hosts is, as far as that is known by now."""
-        return self._known[self._url].kind if self._url in self._known else Kind()
+        return self._known[self.url].kind if self.url in self._known else Kind()
 
     async def states(self, url: str, label: str) -> dict[str, str] | None:
         """Ask a daemon for the states of all containers that have a label; None where it does not say."""

@@ -17,7 +17,7 @@ from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Obser
 from jupyter_smx.engines.bring_up import collect
 from jupyter_smx.engines.carrier import Carrier
 from jupyter_smx.engines.cluster_folders import ClusterFolders
-from jupyter_smx.engines.docker import gpus, isolation, kinds, orders, sweep, users
+from jupyter_smx.engines.docker import gpus, isolation, kinds, orders, proxies, sweep, users
 from jupyter_smx.engines.docker.daemon import address
 from jupyter_smx.engines.docker.daemons import Daemons, are_alive, url_of
 from jupyter_smx.engines.docker.end import ends_of, undo
@@ -348,6 +348,7 @@ class DockerEngine(Engine):
             pids=int(self.pids_limit),
             grace=float(self.grace),
             variables={name: os.environ[name] for name in self.variables if name in os.environ},
+            proxies=proxies.configured(self._daemons.url),
             kind=self._daemons.kind(),
             visible_gpus=gpus.visible(os.environ),
         )

@@ -21,6 +21,8 @@ _CONTROLLERS = {"memory": "memory", "swap": "memory", "cpu": "cpu", "pids": "pid
 """Which controller of version 2 of control groups sets which limit."""
 PODMANS_OWN = "/v4.0.0/libpod/info"
 """Where Podman tells in its own words what it is; any of its versions from this one on answers there."""
+_OF_USERS = "/run/user/"
+"""Where the sockets of daemons lie that are a user's own."""
 _WORDS = {"cpu": "CPU", "pids": "processes"}
 _UNTOLD = ',"\n\r'
 """What Podman takes for its own in the path of a mount, whose parts it joins by commas."""
@@ -55,8 +57,11 @@ class Kind(Struct, frozen=True):
     def start(self) -> str:
         """Say how it is started."""
         if self.podman:
-            return "systemctl start podman.socket, or with --user"
-        return "dockerd, or systemctl start docker"
+            return f"systemctl {self._whose()}start podman.socket"
+        return f"{'dockerd-rootless.sh' if self.is_rootless else 'dockerd'}, or systemctl {self._whose()}start docker"
+
+    def _whose(self) -> str:
+        return "--user " if self.is_rootless else ""
 
     def words(self) -> str:
         """Say for people what it is."""
@@ -78,7 +83,7 @@ class Kind(Struct, frozen=True):
 
 def guessed(url: str) -> Kind:
     """Take it for what the path of its socket is called, until it was asked."""
-    return Kind(podman=(0,)) if "podman" in url else Kind()
+    return Kind(podman=(0,) if "podman" in url else (), is_rootless=_OF_USERS in url)
 
 
 def has_own_words(info: Mapping[str, Any]) -> bool:

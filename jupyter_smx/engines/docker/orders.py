@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from jupyter_smx.agent.place import INTERFACE, ML, PORT
 from jupyter_smx.agent.system.folder import CONFIGS, SKELETON
-from jupyter_smx.engines.docker import gpus, isolation
+from jupyter_smx.engines.docker import gpus, isolation, proxies
 from jupyter_smx.engines.docker.kinds import Kind
 from jupyter_smx.engines.host_folder import MARK, description
 
@@ -66,6 +66,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     pids: int
     grace: float
     variables: Mapping[str, str]
+    proxies: Mapping[str, str] = {}
+    """Variables that tell of proxies, for hosts that reach the outside."""
     kind: Kind = Kind()
     visible_gpus: tuple[str, ...] = ()
     """What the controller's own GPUs are called, where it was given some of the machine's."""
@@ -195,7 +197,7 @@ def container(
         "WorkingDir": "/",
         "StopSignal": "SIGTERM",
         "Healthcheck": {"Test": ["NONE"]},
-        "Env": [f"{key}={value}" for key, value in {**settings.variables, **_identity(plan), name: mark}.items()],
+        "Env": [f"{key}={value}" for key, value in {**_environment(request, plan, settings), name: mark}.items()],
         "Labels": {
             **labels(settings, request.cluster, plan.host),
             **isolation.label(given_up(request, plan, settings)),
@@ -203,6 +205,12 @@ def container(
         "HostConfig": _host_config(request, plan, folder, archive, settings),
         "NetworkingConfig": {"EndpointsConfig": _endpoints(request, plan, settings)},
     }
+
+
+def _environment(request: ClusterRequest, plan: HostPlan, settings: Settings) -> dict[str, str]:
+    reachable = {} if _is_isolated(request, settings) else settings.proxies
+    ways_out = proxies.around(reachable, [host.host for host in request.hosts])
+    return {**ways_out, **settings.variables, **_identity(plan)}
 
 
 def _identity(plan: HostPlan) -> dict[str, str]:

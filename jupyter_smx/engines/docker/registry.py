@@ -28,6 +28,8 @@ _HELPER_SECONDS = 20.0
 
 _NAMES = re.compile(r"(?:for|of|image|repository) ([\w-]+)|\S*(?:/|[^\s:]:[^\s:])\S*")
 """What a daemon names in its words: a word after one of these, and any with a slash or a colon in it."""
+_AMAZON = re.compile(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
+"""A registry of Amazon's, with its region."""
 _ID = re.compile(r"(?:sha256:)?[0-9a-f]{64}|sha256:[0-9a-f]+")
 
 
@@ -244,12 +246,23 @@ def _words_of(kind: Kind, registry: str) -> dict[str, str]:
     folder = "/etc/containers/certs.d" if kind.podman else "/etc/docker/certs.d"
     found = {"engine": kind.name, "program": kind.program, "certificates": folder}
     if kind.podman:
-        login = f"podman login --authfile ~/.docker/config.json {registry}"
+        login = _login_at(registry, "podman login --authfile ~/.docker/config.json")
         return found | {"login": login, "insecure": "a [[registry]] with insecure = true of registries.conf"}
     return found | {
-        "login": f"docker login {registry}",
+        "login": _login_at(registry, "docker login"),
         "insecure": '"insecure-registries" of the daemon\'s daemon.json',
     }
+
+
+def _login_at(registry: str, program: str) -> str:
+    """Give the command by which somebody logs in; Amazon's registries take a password of theirs, for twelve hours."""
+    amazon = _AMAZON.fullmatch(registry)
+    if amazon is None:
+        return f"{program} {registry}"
+    return (
+        f"aws ecr get-login-password --region {amazon[1]} | {program} --username AWS --password-stdin {registry} "
+        "(which holds for twelve hours)"
+    )
 
 
 def _without_names(name: str, words: str) -> str:

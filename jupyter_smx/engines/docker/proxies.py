@@ -1,0 +1,33 @@
+"""Proxies that ``docker run`` gives to containers: what the user wrote into ``proxies`` of Docker's ``config.json``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from docker.utils.config import load_general_config
+from docker.utils.proxy import ProxyConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_WITHOUT = ("no_proxy", "NO_PROXY")
+
+
+def configured(url: str) -> dict[str, str]:
+    """Read the variables by which programs learn of the proxies of this daemon's containers; none where none is told.
+
+    Blocks, for as long as it takes to read a small file.
+    """
+    told = load_general_config()
+    table = told.get("proxies") if isinstance(told, dict) else None
+    rows = [table.get(name) for name in (url, "default")] if isinstance(table, dict) else []
+    row: Any = next((row for row in rows if isinstance(row, dict)), {})
+    return {name: str(value) for name, value in ProxyConfig.from_dict(row).get_environment().items()}
+
+
+def around(proxies: Mapping[str, str], hosts: Iterable[str]) -> dict[str, str]:
+    """Let the hosts of one cluster reach each other past the proxies, which do not know them."""
+    if not set(proxies).difference(_WITHOUT):
+        return dict(proxies)
+    known = proxies.get(_WITHOUT[0], "")
+    return {**proxies, **dict.fromkeys(_WITHOUT, ",".join(filter(None, [known, *hosts])))}

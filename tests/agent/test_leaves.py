@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_smx.agent.channels import leaves, links
-from jupyter_smx.agent.stores import digest
+from jupyter_smx.agent.system.descent import descend, unless_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,9 +46,10 @@ def readable(folder: Path) -> dict[str, str]:
     """Name the files that who follows links finds, by their names there, with what they say."""
 
     def there() -> Iterator[tuple[str, str]]:
-        for path in digest._walk(str(folder), ()):
-            if os.path.exists(path):  # noqa: PTH110 - as text, which the walk gives
-                yield os.path.relpath(path, folder), Path(path).read_text()
+        for level in descend(str(folder), follow=True, on_error=unless_loop):
+            for entry in level.files:
+                if os.path.exists(entry.path):  # noqa: PTH110 - as text, which the walk gives
+                    yield level.inner(entry), Path(entry.path).read_text()
 
     return dict(there())
 

@@ -16,7 +16,7 @@ from jupyter_smx.agent.connection import Door
 from jupyter_smx.agent.hosts import hostconfig
 from jupyter_smx.agent.hosts.host import Host, Isolation
 from jupyter_smx.agent.place import ML
-from jupyter_smx.agent.system import errand, namespace, process
+from jupyter_smx.agent.system import errand, mounts, namespace, process
 from jupyter_smx.agent.system.folder import CONFIGS, QUEUES, HostFolder
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ def _isolate(config: hostconfig.HostConfig, folder: HostFolder) -> Isolation:
         folder.queues = QUEUES
         # Its engine put them into memory; the host's own folder does not show that.
         folder.apart = tuple(os.path.join(ML, name) for name in CONFIGS)
+        # As volumes of its image, or what lets programs share a GPU.
+        folder.fixed = mounts.mounted_in("/tmp", process.read("/proc/self/mountinfo"))  # noqa: S108 - jobs' own there
         return Isolation("container", "a container mounts nothing by itself")
     if not config.isolate:
         return Isolation("variables", "isolate is off for this host")

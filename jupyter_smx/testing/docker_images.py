@@ -105,6 +105,7 @@ EMPTY = Image("empty", "has no program at all", ("nothing",), {"Cmd": ["none"]})
 OLD_PYTHON = Image("old-python", "has a Python that says that it is 3.6", ("programs", "python", "old"))
 SILENT = Image("silent", "has a Python that says nothing and does not end", ("programs", "silent"))
 FOREIGN = Image("foreign", "is for another kind of processor", ("programs", "python"), {}, "s390x")
+VOLUMES = ("/data", "/tmp/a/b", "/opt/ml", "/opt/ml/model/", "/opt/ml/input/config")  # noqa: S108 - of an image
 ODD = Image(
     "odd",
     "has Python where only PATH says it, an entry point that fails, volumes, a user and a folder that is not there",
@@ -115,7 +116,7 @@ ODD = Image(
         "Cmd": ["nothing of ours"],
         "User": "nobody",
         "WorkingDir": "/not/there/yet",
-        "Volumes": {"/data": {}, "/opt/ml": {}, "/opt/ml/model/": {}, "/opt/ml/input/config": {}},
+        "Volumes": {path: {} for path in VOLUMES},
         "StopSignal": "SIGKILL",
         "Healthcheck": {"Test": ["CMD", "false"], "Interval": 1_000_000_000},
     },

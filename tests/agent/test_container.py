@@ -19,7 +19,7 @@ from jupyter_smx.agent.channels.world import World
 from jupyter_smx.agent.hosts import hostconfig
 from jupyter_smx.agent.hosts.host import Isolation, place_of
 from jupyter_smx.agent.place import ML
-from jupyter_smx.agent.system import clean, namespace
+from jupyter_smx.agent.system import clean, mounts, namespace
 from jupyter_smx.agent.system.folder import CONFIGS, SKELETON, HostFolder
 from jupyter_smx.agent.wire import PROTOCOL
 
@@ -46,6 +46,28 @@ def folder(tmp_path: Path) -> HostFolder:
 def test_a_host_is_contained_only_where_its_engine_says_so() -> None:
     assert config().contained
     assert not hostconfig.parse({"protocol": PROTOCOL, "cluster": "c", "host": "algo-1"}).contained
+
+
+SHOWN = "/tmp"  # noqa: S108 - the container's own
+MOUNTS = r"""
+36 35 0:31 / /tmp rw,relatime - ext4 /dev/a rw
+37 36 0:32 /v /tmp/a\040b/c rw - ext4 /dev/a rw
+38 36 0:33 /v /tmp/a\040b/d rw shared:1 - ext4 /dev/a rw
+39 36 0:34 / /tmp/nvidia-mps ro - tmpfs none rw
+40 36 0:34 / /tmpx/e ro - tmpfs none rw
+torn
+"""
+
+
+def test_what_others_have_mounted_among_temporary_files_stays_and_is_no_leftover(folder: HostFolder) -> None:
+    folder.fixed = mounts.mounted_in(SHOWN, MOUNTS)
+    assert folder.fixed == ("a b", "nvidia-mps")
+    for name in ("a b", "left"):
+        Path(folder.tmp, name).mkdir()
+    assert clean._temporary(folder) == ["1 temporary file(s) or folder(s) were removed: left"]
+    clean.renew(folder, "job")
+    assert [path.name for path in Path(folder.tmp).iterdir()] == ["a b"]
+    assert clean._temporary(folder) == []
 
 
 def test_it_enters_no_namespace_whatever_else_it_is_told(folder: HostFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,9 +76,14 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
         if way == "POST":
             self.networks[body["Name"]] = {**body, "Id": body["Name"]}
             return 201, {"Id": body["Name"]}
+        if name and name not in self.networks:
+            return 404, {"message": "no such network"}
+        inside = {key: {"Name": key} for key, one in self.containers.items() if name in one.get("networks", ())}
+        if way == "DELETE" and inside:
+            return 403, {"message": f"error while removing network: network {name} has active endpoints"}
         if way == "DELETE":
-            return (204, {}) if self.networks.pop(name, None) else (404, {"message": "no such network"})
-        return 200, [*self.networks.values()]
+            return 204, self.networks.pop(name)
+        return 200, {**self.networks[name], "Containers": inside} if name else [*self.networks.values()]
 
     def _joined(self, act: str, network: str, body: dict[str, Any]) -> None:
         there = self.containers[body["Container"]]["networks"]
@@ -101,7 +106,9 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
             }
             return 201, {"Id": made}
         if rest == "json":
-            return 200, [self._row(key) for key in self.containers]
+            wanted = json.loads(parse_qs(query).get("filters", ["{}"])[0]).get("label", [])
+            rows = [self._row(key) for key in self.containers]
+            return 200, [row for row in rows if {*wanted} <= _filters(row["Labels"])]
         if name not in self.containers:
             return 404, {"message": "no such container"}
         return self._one(f"{way} {act}".strip(), name)
@@ -134,7 +141,13 @@ class FakeDockerd(socketserver.ThreadingUnixStreamServer):
     def _row(self, name: str) -> dict[str, Any]:
         one = self.containers[name]
         state = "running" if self.is_behind else one["state"]["Status"]
-        return {"Id": name, "Names": [f"/{name}"], "State": state, "Labels": one["config"]["Labels"]}
+        row = {"Id": name, "Names": [f"/{name}"], "State": state, "Labels": one["config"]["Labels"]}
+        return {**row, "NetworkSettings": {"Networks": one.get("networks", {})}}
+
+
+def _filters(labels: dict[str, str]) -> set[str]:
+    """Give all by which a daemon finds something that has these labels."""
+    return {*labels, *(f"{name}={text}" for name, text in labels.items())}
 
 
 class _Answer(http.server.BaseHTTPRequestHandler):

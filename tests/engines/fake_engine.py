@@ -27,6 +27,8 @@ def live(container: dict[str, Any]) -> None:
         end(container, 0, "[3, 11]\n")
     elif (room(container) / "token").exists():
         answer(container)
+    elif (room(container) / "claim").exists():
+        end(container, 3, "another agent has this folder\n")
     else:
         for name in ("claim", "agent.json"):
             (room(container) / name).write_text("{}")

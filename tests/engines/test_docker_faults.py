@@ -130,8 +130,10 @@ async def test_an_image_with_ideas_of_its_own_is_a_host_like_any_other(harness: 
     async with AgentClient(harness.engine, handle) as agent:
         outcome = await agent.do("import os; print(os.environ['TEST_IMAGE'], os.getcwd())\n" + SAVE)
         again = await agent.do("import os; print(os.listdir('/opt/ml/model'), sorted(os.listdir('/data')))", lease=2)
+        last = await agent.do("import os; print(os.listdir('/tmp'), os.listdir('/tmp/a'))", lease=3)
     assert (outcome.text, again.text) == ("odd /opt/ml/code\n", "[] ['mine', 'of the image']\n")
-    assert [words for words in handle.hosts[0].given_up if "What a job writes to /data is there" in words]
+    assert (last.text, again.record["errors"]) == ("['a'] ['b']\n", [])
+    assert [words for words in handle.hosts[0].given_up if "What a job writes to /data, /tmp/a/b is there" in words]
     saved = harness.engine.remains(handle.cluster, "algo-1") / outcome.record["job"] / "artifacts" / "model.tar.gz"
     with tarfile.open(saved) as archive:
         assert archive.getnames() == ["weights"], "the image declares a volume there"

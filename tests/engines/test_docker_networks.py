@@ -82,8 +82,7 @@ async def test_where_there_is_no_room_for_a_network_one_host_does_without_and_se
     engine = engine_at(daemon, tmp_path)
     handle = await up(engine, wanted())
     [container] = daemon.containers.values()
-    assert container["config"]["HostConfig"]["NetworkMode"] == "bridge"
-    assert container["config"]["NetworkingConfig"] == {"EndpointsConfig": {}}
+    assert [*container["networks"]] == ["bridge"]
     assert words in caplog.text
     assert [one.given_up for one in handle.hosts] == [(SHARED,)]
     again = await engine_at(daemon, tmp_path).find("c1")
@@ -115,6 +114,17 @@ async def test_a_network_and_who_joins_it_are_made_side_by_side_but_by_podman(
         daemon.info |= {"BuildahVersion": "1.39", "ServerVersion": "5.4.0"}
     await engine.release(await up(engine, wanted()))
     assert looks == [not podman]
+
+
+@pytest.mark.usefixtures("known")
+async def test_a_network_is_taken_away_from_who_was_let_into_it(daemon: FakeDockerd, tmp_path: Path) -> None:
+    engine = engine_at(daemon, tmp_path)
+    handle = await up(engine, wanted())
+    mine: dict[str, Any] = {"networks": {"jupyter-smx-c1": {}}, "config": {"Labels": {}}, "state": {}}
+    mine["state"] = {"Status": "running"}
+    daemon.containers["debug"] = mine
+    await engine.release(handle)
+    assert (daemon.networks, [*daemon.containers], mine["networks"]) == ({}, ["debug"], {})
 
 
 @pytest.mark.usefixtures("known")
@@ -229,10 +239,13 @@ async def test_a_host_without_its_network_or_its_bounds_is_none(
 
 
 @pytest.mark.usefixtures("known")
+@pytest.mark.parametrize(("network", "given_up"), [("jupyter-smx-c1", ()), ("bridge", (SHARED,))])
 async def test_a_launch_that_a_controller_did_not_end_is_ended_by_the_next_one(
-    daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: str, given_up: tuple[str, ...]
 ) -> None:
-    """Also where it got as far as out of no network: that happens once."""
+    """Also where it got as far as out of no network, and in the very container whose agent has begun."""
+    if network == "bridge":
+        daemon.refuses["POST /networks/create"] = (500, NO_ROOM)
     answer, reached, goes_on = daemon.answer, threading.Event(), threading.Event()
 
     def stuck(what: str, body: dict[str, Any]) -> tuple[int, object]:
@@ -249,7 +262,8 @@ async def test_a_launch_that_a_controller_did_not_end_is_ended_by_the_next_one(
     goes_on.set()
     handle = await second
     assert await first is None
-    assert [[*one["networks"]] for one in daemon.containers.values()] == [["jupyter-smx-c1"]]
+    assert [[*one["networks"]] for one in daemon.containers.values()] == [[network]]
+    assert [one.given_up for one in handle.hosts] == [given_up]
     assert (
         sum("disconnect" in one for one in daemon.asked) == sum(one.endswith("/connect") for one in daemon.asked) == 1
     )

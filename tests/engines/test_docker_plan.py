@@ -145,6 +145,7 @@ def test_a_volume_of_an_image_is_the_hosts_own_folder_in_opt_ml_and_is_told_else
         ((), [], ()),
         (("/opt/ml", "/opt/ml/model/", "/opt/ml/config"), ["model"], ()),
         (("/data//", "/opt", "/opt/ml/input/data"), ["input/data"], ("/data, /opt",)),
+        ((orders.TMP, f"/data/..{orders.TMP}/a/b"), [], (f"{orders.TMP}/a/b",)),
     ):
         folder = HostFolder(own)
         whole = orders.order(request, plan, folder, Path("/a"), "python3", SETTINGS, volumes=volumes).container
@@ -156,6 +157,11 @@ def test_a_volume_of_an_image_is_the_hosts_own_folder_in_opt_ml_and_is_told_else
         assert [sentence.partition(" is there")[0] for sentence in said] == [
             f"What a job writes to {names}" for names in given_up
         ]
+
+
+def test_volumes_below_tmp_have_folders_of_ours_to_be_seen_at() -> None:
+    volumes = [orders.TMP, "/data/tmp/x", *(f"{orders.TMP}{end}" for end in ("/a/b/", "//a/c", "x/y"))]
+    assert orders.below_tmp(volumes) == ["tmp/a", "tmp/a/b", "tmp/a/c"]
 
 
 def test_labels_and_names_do_not_tell_others_where_the_data_lies() -> None:

@@ -129,7 +129,7 @@ def _remove_sysv(before: Certificate, *, private: bool) -> List[str]:
 
 def _temporary(folder: HostFolder) -> List[str]:
     try:
-        names = sorted(os.listdir(folder.tmp)) if is_folder(folder.tmp) else []
+        names = sorted({*os.listdir(folder.tmp)}.difference(folder.fixed)) if is_folder(folder.tmp) else []
     except OSError:
         return []
     if not names:
@@ -204,7 +204,7 @@ def renew(folder: HostFolder, batch: str) -> None:
         os.mkdir(trash)
     is_whole = _reclaim(folder, trash)
     count = 0
-    for place, kept in [*((os.path.join(folder.ml, name), kept) for name, kept in _PLACES), (folder.tmp, ())]:
+    for place, kept in [*((os.path.join(folder.ml, name), kept) for name, kept in _PLACES), (folder.tmp, folder.fixed)]:
         with contextlib.suppress(FileNotFoundError):
             for name in os.listdir(place):
                 if name not in kept:

@@ -67,6 +67,8 @@ class HostFolder:
         self.given = self.path("given")
         self.apart: Tuple[str, ...] = ()
         """Folders of jobs that lie beside this one; they are emptied, since nothing can be moved out of them."""
+        self.fixed: Tuple[str, ...] = ()
+        """Names in the folder for temporary files where somebody else has mounted something, so that they stay."""
 
     def path(self, *names: str) -> str:
         """Give the path of something in the folder."""

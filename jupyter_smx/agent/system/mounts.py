@@ -6,8 +6,9 @@ import contextlib
 import ctypes
 import errno
 import os
+import re
 import struct
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from jupyter_smx.agent.system import process
 
@@ -17,6 +18,9 @@ _MOUNT_SETATTR = 442
 """Number of the system call, the same on every kind of processor; the C library has no word for it yet."""
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _ATTR_RDONLY = 1
+_PLACE = 4
+"""Which word of a line of ``mountinfo`` says where something is mounted."""
+_ESCAPED = re.compile(r"\\([0-7]{3})")
 _PR_CAPBSET_DROP = 24
 _CAP_SYS_ADMIN = 21
 _MOUNTING, _OVERRIDING = 1 << _CAP_SYS_ADMIN, 1 << 1
@@ -101,6 +105,14 @@ def layer(store: str, lower: str, upper: str, work: str, target: str) -> None:
     finally:
         os.fchdir(here)
         os.close(here)
+
+
+def mounted_in(folder: str, told: str) -> Tuple[str, ...]:
+    """Name what in a folder is a mount, or has one in it; ``told`` is the text of ``/proc/self/mountinfo``."""
+    places = (row.split(" ")[_PLACE] for row in told.splitlines() if row.count(" ") > _PLACE)
+    plain = (_ESCAPED.sub(lambda found: chr(int(found[1], 8)), place) for place in places)
+    top = folder.rstrip("/") + "/"
+    return tuple(sorted({place[len(top) :].split("/")[0] for place in plain if place.startswith(top)}))
 
 
 def detach(target: str) -> None:

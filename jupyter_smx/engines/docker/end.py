@@ -6,6 +6,8 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from docker import errors
+
 from jupyter_smx.engines import file_lock
 from jupyter_smx.engines.docker import orders, probes
 from jupyter_smx.engines.docker.daemon import CONFLICT, NOT_THERE, DaemonError, remove
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     _Spare = Callable[[Mapping[str, Any]], bool]
 
 ALIVE = ("running", "paused")
+_IN_USE = (403, 409)
+"""What Docker and Podman answer to who would remove a network that somebody is in."""
 _GLANCE = 3.0
 """Seconds that a daemon may take to say how a container ended."""
 _AGAIN = "Run the job again; --retries does that by itself."
@@ -167,7 +171,20 @@ async def _wait_gone(daemon: Daemon, container: str, seconds: float) -> None:
 
 async def _remove_network(daemon: Daemon, network: str) -> None:
     try:
-        await daemon.ask(lambda api: api.remove_network(network))
+        await daemon.ask(lambda api: _remove_with_guests(api, network))
     except DaemonError as problem:
         if problem.status != NOT_THERE:
             raise daemon.trouble("remove a cluster's network", problem) from problem
+
+
+def _remove_with_guests(api: Any, network: str) -> None:
+    """Remove a network, also from containers that somebody else let into it, which run on without."""
+    try:
+        api.remove_network(network)
+    except errors.APIError as problem:
+        if problem.status_code not in _IN_USE:
+            raise
+        inside = api.inspect_network(network).get("Containers") or {}
+        for guest in inside.values():
+            api.disconnect_container_from_network(guest["Name"], network, force=True)
+        api.remove_network(network)

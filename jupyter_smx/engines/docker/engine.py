@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,7 +25,7 @@ from jupyter_smx.engines.docker.end import ends_of, undo
 from jupyter_smx.engines.docker.folders import daemon_of, prepare
 from jupyter_smx.engines.docker.ground import Ground
 from jupyter_smx.engines.docker.image import Images, looked_at
-from jupyter_smx.engines.docker.launch import Launch, handle_of
+from jupyter_smx.engines.docker.launch import Launch, handle_of, is_shared
 from jupyter_smx.engines.docker.pull import Pulls
 from jupyter_smx.launch import data_dir
 from jupyter_smx.model.cluster import Handle
@@ -136,7 +137,8 @@ class DockerEngine(Engine):
         gpus.check(daemon.kind, request)
         request = replace(request, image=image.id)  # what was looked at, whatever its name means a moment later
         settings = self._settings()
-        archive = await asyncio.to_thread(prepare, self._folders, request, settings, self._users, daemon.url)
+        ready = partial(prepare, self._folders, request, settings, self._users, daemon.url, volumes=image.volumes)
+        archive = await asyncio.to_thread(ready)
         network = orders.network(request, settings)
         launch = Launch(daemon, self._folders, request, network, float(self.launch_timeout))
 
@@ -162,7 +164,8 @@ class DockerEngine(Engine):
         rows = await daemon.containers(*self._labels(cluster))
         found = {row["Labels"][orders.HOST]: row for row in rows if orders.HOST in row["Labels"]}
         hosts = tuple(
-            handle_of(host, found[host]["Id"], daemon, found[host]["Labels"]) for host in order if host in found
+            handle_of(host, row["Id"], daemon, row["Labels"], is_shared=is_shared(row))
+            for host, row in ((host, found[host]) for host in order if host in found)
         )
         return Handle(engine=self.name, cluster=cluster, hosts=hosts)
 

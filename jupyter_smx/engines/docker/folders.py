@@ -8,20 +8,30 @@ from jupyter_smx.engines import pack, request_check
 from jupyter_smx.engines.docker import orders
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from jupyter_smx.engines.base import ClusterRequest, HostPlan
+    from jupyter_smx.engines.base import ClusterRequest
     from jupyter_smx.engines.cluster_folders import ClusterFolders
     from jupyter_smx.engines.docker.users import Users
+    from jupyter_smx.engines.host_folder import HostFolder
 
 _DAEMON = "daemon"
 """File in a cluster's folder, where no job comes: the address of the daemon that has its containers."""
 
 
 def prepare(
-    folders: ClusterFolders, request: ClusterRequest, settings: orders.Settings, users: Users, daemon: str
+    folders: ClusterFolders,
+    request: ClusterRequest,
+    settings: orders.Settings,
+    users: Users,
+    daemon: str,
+    *,
+    volumes: Sequence[str] = (),
 ) -> Path:
     """Write all that agents will read, and where they will be found; gives the packed agent. Blocks.
+
+    ``volumes`` are the folders for which the image of the hosts declares one.
 
     :raises RefusedError: it cannot be written, or the cluster was released.
     """
@@ -36,7 +46,9 @@ def prepare(
         if not daemon_of(folders, request.cluster):  # also where whoever was killed, or found no room, left it empty
             (cluster / _DAEMON).write_text(daemon)
         for plan in request.hosts:
-            _describe(folders, request, plan, settings, users)
+            _describe(
+                folders.host(request.cluster, plan.host), orders.host_json(request, plan, settings), users, volumes
+            )
     except OSError as problem:
         raise request_check.not_writable(folders.root, problem) from problem
     return archive
@@ -50,19 +62,17 @@ def daemon_of(folders: ClusterFolders, cluster: str) -> str:
         return ""
 
 
-def _describe(
-    folders: ClusterFolders, request: ClusterRequest, plan: HostPlan, settings: orders.Settings, users: Users
-) -> None:
-    folder = folders.host(request.cluster, plan.host)
+def _describe(folder: HostFolder, description: dict[str, object], users: Users, volumes: Sequence[str]) -> None:
     if folder.make():
         return
-    for name in orders.MOUNTED:
+    at_volumes = orders.below_tmp(volumes)
+    for name in (*orders.MOUNTED, *at_volumes):
         (folder.path / name).mkdir(exist_ok=True)
         # Whatever umask this process has: somebody else runs in the container.
         (folder.path / name).chmod(orders.mode_of(name))
-    users.own(folder.path, *map(folder.path.joinpath, orders.OWNED))
+    users.own(folder.path, *map(folder.path.joinpath, (*orders.OWNED, *at_volumes)))
     # Last, as the sign that all else is done: whoever dies before it leaves the next one to do it again.
-    folder.describe(orders.host_json(request, plan, settings), users.own)
+    folder.describe(description, users.own)
 
 
 def joining_lock(folders: ClusterFolders, cluster: str, host: str) -> Path:

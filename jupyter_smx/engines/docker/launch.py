@@ -92,7 +92,7 @@ class Launch:
         try:
             async with self._daemon.turn():
                 end = loop.time() + self._seconds
-                found = await asyncio.wait_for(self._launch_or_join(host, order), self._seconds)
+                found, is_shared = await asyncio.wait_for(self._launch_or_join(host, order), self._seconds)
             await asyncio.wait_for(self._wait(found["Id"], host, order.bounds_of_jobs), end - loop.time())
         except asyncio.TimeoutError:
             raise await self._did_not_start(host, f"said nothing for {self._seconds:g} s") from None
@@ -102,24 +102,26 @@ class Launch:
             raise refusal or await self._did_not_start(host, words) from problem
         except OSError as problem:
             raise await self._did_not_start(host, f"could not be started ({problem})") from problem
-        return handle_of(host, found["Id"], self._daemon, found["Config"].get("Labels"))
+        return handle_of(host, found["Id"], self._daemon, found["Config"].get("Labels"), is_shared=is_shared)
 
-    async def _launch_or_join(self, host: str, order: orders.Order) -> dict[str, Any]:
-        """Make what is not there, and start it; gives the container as the daemon shows one.
+    async def _launch_or_join(self, host: str, order: orders.Order) -> tuple[dict[str, Any], bool]:
+        """Make what is not there, and start it.
 
+        Gives the container as the daemon shows one, and whether it has come to share a network with others.
         A network is made while who joins it is made and started, as each takes a daemon long; Podman wants the network
         first.
         """
         name = orders.container_name(self._cluster, host)
         if self._daemon.kind.podman:
-            return await self._run(name, orders.joining(order.container, await self.network()))
+            return await self._run(name, orders.joining(order.container, await self.network())), False
         found, network = await self._run_beside(name, order.container)
-        if network == orders.BRIDGE:
-            return await self._run_anew(name, found, orders.joining(order.container, network))
-        if order.joins:
-            lock = joining_lock(self._folders, self._cluster, host)
-            await self._daemon.ask(lambda api: self._join_once(api, found["Id"], order.joins, lock), self._seconds)
-        return found
+        if not order.joins:
+            return found, False
+        # Who has no network of its own has no other host to be found by either.
+        joins = {"net_id": orders.BRIDGE} if network == orders.BRIDGE else order.joins
+        lock = joining_lock(self._folders, self._cluster, host)
+        join = partial(self._join_once, container=found["Id"], joins=joins, lock=lock)
+        return found, await self._daemon.ask(join, self._seconds)
 
     async def _run_beside(self, name: str, config: dict[str, Any]) -> tuple[dict[str, Any], str]:
         making = asyncio.ensure_future(self.network())
@@ -132,28 +134,25 @@ class Launch:
         finally:
             making.cancel()
 
-    async def _run_anew(self, name: str, old: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
-        """Make a container that has no job yet once more, as there is no network of its own for it."""
-        if old["HostConfig"]["NetworkMode"] == orders.BRIDGE:
-            return old
-        await self._daemon.ask(lambda api: remove(api, old["Id"]), self._seconds)
-        return await self._run(name, config)
-
     async def _run(self, name: str, config: dict[str, Any]) -> dict[str, Any]:
         found = await self._create(name, config)
         if found["State"]["Status"] == "created":
             await self._start(found["Id"])
         return found
 
-    def _join_once(self, api: Any, container: str, joins: dict[str, Any], lock: Path) -> None:
-        """Let a host join its network unless it has; somebody else may do the same at this moment."""
+    def _join_once(self, api: Any, container: str, joins: dict[str, Any], lock: Path) -> bool:
+        """Let a host join a network unless it has joined one; says whether that is the one which all share.
+
+        Somebody else may do the same at this moment.
+        """
         with file_lock.held(lock, lambda: bool(self._over())):
             there = api.inspect_container(container)["NetworkSettings"]["Networks"] or {}
-            if joins["net_id"] in there:
-                return
-            if orders.NONE in there:  # who is in that one can be in no other
+            if joined := {*there} - {orders.NONE}:
+                return orders.BRIDGE in joined
+            if there:  # who is in that one can be in no other
                 api.disconnect_container_from_network(container, orders.NONE)
             api.connect_container_to_network(container, **joins)
+        return bool(joins["net_id"] == orders.BRIDGE)
 
     async def _create(self, name: str, config: dict[str, Any]) -> dict[str, Any]:
         """Make a container, or find the one that somebody else made; gives it as the daemon shows one."""
@@ -270,10 +269,21 @@ class Launch:
         )
 
 
-def handle_of(host: str, container: str, daemon: Daemon, labels: Mapping[str, str] | None) -> HostHandle:
-    """Give what finds a host again, also for a controller that makes its own hosts at another daemon."""
+def handle_of(
+    host: str, container: str, daemon: Daemon, labels: Mapping[str, str] | None, *, is_shared: bool
+) -> HostHandle:
+    """Give what finds a host again, also for a controller that makes its own hosts at another daemon.
+
+    ``is_shared`` says that it has come to share a network with others, of which its labels know nothing.
+    """
     data: dict[str, str | int | float] = {"container": container, "daemon": daemon.url}
-    return HostHandle(host=host, data=data, given_up=isolation.read(labels))
+    shares = (isolation.SHARED,) if is_shared else ()
+    return HostHandle(host=host, data=data, given_up=(*shares, *isolation.read(labels)))
+
+
+def is_shared(row: Mapping[str, Any]) -> bool:
+    """Say of a container in a list whether it has joined the network that all share; Podman's are made in theirs."""
+    return orders.BRIDGE in ((row.get("NetworkSettings") or {}).get("Networks") or {})
 
 
 def _end_of(state: dict[str, Any]) -> str:

@@ -40,7 +40,8 @@ _NAMES_OF_HOSTS_ONLY = {"Dns": ["127.0.0.1"], "DnsOptions": ["timeout:1", "attem
 
 Some daemons say nothing then, so whoever asks shall not wait for long.
 """
-_HOME = "/tmp"  # noqa: S108 - the container's own, the only place that each user of it can write to
+TMP = "/tmp"  # noqa: S108 - the container's own, the only place that each user of it can write to
+_HOME = TMP
 _DIGITS = 12
 _PERIOD = 100_000
 """Microseconds; in each of them a host gets its share of the processors' time, and then waits for the next one."""
@@ -163,7 +164,7 @@ def order(
     asked = container(request, plan, folder, archive, python, settings)
     found = {posixpath.normpath(path) for path in volumes}
     asked["HostConfig"]["Mounts"] += _in_place_of(found, folder)
-    stay = isolation.stays(sorted(found - {ML, *(f"{ML}/{name}" for name in FOLDERS)}))
+    stay = isolation.stays(sorted(found - {TMP, ML, *(f"{ML}/{name}" for name in FOLDERS)}))
     asked["Labels"] |= isolation.label((*isolation.read(asked["Labels"]), *stay))
     return Order(
         container=asked,
@@ -285,7 +286,7 @@ def mode_of(name: str) -> int:
 
 def mounts(folder: HostFolder, archive: Path) -> list[dict[str, Any]]:
     """List what of this machine is seen in a container: folders of its own host, and our agent."""
-    inside = {"": ROOM, "ml": ML, "tmp": "/tmp", "given": GIVEN}  # noqa: S108 - the container's own
+    inside = {"": ROOM, "ml": ML, "tmp": TMP, "given": GIVEN}
     found = [bind(str(folder.path / name), target, closed=name == "given") for name, target in inside.items()]
     return [*found, bind(str(archive), ARCHIVE, closed=True)]
 
@@ -294,6 +295,15 @@ def _in_place_of(volumes: AbstractSet[str], folder: HostFolder) -> list[dict[str
     """Let folders of ``/opt/ml`` be the host's own where the image would have others there, of root's, that stay."""
     own = {f"{ML}/{name}": name for name in FOLDERS if name not in CONFIGS}
     return [bind(str(folder.path / "ml" / name), path, closed=False) for path, name in own.items() if path in volumes]
+
+
+def below_tmp(volumes: Sequence[str]) -> list[str]:
+    """Name the folders of a host, outer ones first, at which volumes of its image will be seen below ``/tmp``.
+
+    A daemon that has to make them makes them root's, and who is not root cannot remove what is in them.
+    """
+    names = [posixpath.normpath(path)[1:] for path in volumes if posixpath.normpath(path).startswith(f"{TMP}/")]
+    return sorted({"/".join(name.split("/")[:depth]) for name in names for depth in range(2, name.count("/") + 2)})
 
 
 def among_jobs_own(volumes: Sequence[str]) -> list[str]:

@@ -1,0 +1,79 @@
+"""Networks of a real daemon that has no room for one more, or somebody else in one of ours."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jupyter_smx.engines.docker.isolation import SHARED
+from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.testing import docker_fixtures, docker_images, dockerd
+from jupyter_smx.testing.agent_client import AgentClient
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+    from jupyter_smx.testing.docker_fixtures import Docker
+    from jupyter_smx.testing.docker_world import DockerHarness
+
+FACE = "import socket; print(sorted(name for _, name in socket.if_nameindex()))"
+ONLY = "--default-address-pool=base=10.213.77.0/24,size=24"
+
+
+@pytest.fixture
+def full() -> Iterator[Docker]:
+    """Give a daemon whose only addresses its usual network has."""
+    if why := dockerd.hindrance():
+        docker_fixtures.missing(why)
+    daemon = dockerd.Dockerd(docker_fixtures.place() / "full", ONLY, apart=True)
+    daemon.start(tied=True)
+    try:
+        found = docker_fixtures.connect(daemon.host, ours=True, images=[docker_images.PYTHON])
+        yield found
+        found.client.close()
+    finally:
+        daemon.remove()
+
+
+@asynccontextmanager
+async def at(docker: Docker, folder: Path) -> AsyncIterator[DockerHarness]:
+    """Give an engine there."""
+    from jupyter_smx.testing.docker_world import DockerHarness  # noqa: PLC0415 - imports Docker's library
+
+    harness = DockerHarness(folder / "smx", docker.host, docker_images.PYTHON.name)
+    try:
+        yield harness
+    finally:
+        await harness.close()
+
+
+async def test_one_host_shares_the_usual_network_and_says_so_and_several_are_refused(
+    full: Docker, tmp_path: Path
+) -> None:
+    async with at(full, tmp_path) as harness:
+        handle = await harness.up()
+        assert [host.given_up for host in handle.hosts] == [(SHARED,)]
+        assert await harness.reborn().find(handle.cluster) == handle
+        async with AgentClient(harness.engine, handle) as agent:
+            assert (await agent.do(FACE)).text == "['eth0', 'lo']\n"
+            assert (await agent.do("print('warm')", lease=2)).text == "warm\n"
+        await harness.engine.release(handle)
+        with pytest.raises(UnavailableError, match="did not get its network"):
+            await harness.up(harness.request(2))
+        assert harness.ask("ps", "-aq") == ""
+
+
+async def test_a_network_goes_with_its_cluster_also_from_who_was_let_into_it(docker: Docker, tmp_path: Path) -> None:
+    async with at(docker, tmp_path) as harness:
+        handle = await harness.up()
+        network = f"jupyter-smx-{handle.cluster}"
+        guest = harness.ask("run", "-d", f"--network={network}", docker_images.PYTHON.name, "sleep", "600")
+        try:
+            await harness.engine.release(handle)
+            assert harness.leftovers(handle.cluster) == []
+            assert harness.ask("inspect", "--format={{.State.Status}}", guest) == "running"
+        finally:
+            harness.ask("rm", "-f", guest)

@@ -121,7 +121,13 @@ ODD = Image(
         "Healthcheck": {"Test": ["CMD", "false"], "Interval": 1_000_000_000},
     },
 )
-IMAGES = (PYTHON, OTHER, PIP, NO_PYTHON, EMPTY, OLD_PYTHON, SILENT, FOREIGN, ODD)
+BROKEN = Image(
+    "broken",
+    "has a Python that its variables keep from starting, unless it is told to ignore them",
+    ("programs", "python"),
+    {"Env": ["PYTHONHOME=/nowhere"]},
+)
+IMAGES = (PYTHON, OTHER, PIP, NO_PYTHON, EMPTY, OLD_PYTHON, SILENT, FOREIGN, ODD, BROKEN)
 
 
 def architecture() -> str:

@@ -37,6 +37,7 @@ UNFIT = {
     docker_images.NO_PYTHON.name: "has no Python",
     docker_images.EMPTY.name: "has no Python",
     docker_images.OLD_PYTHON.name: "is Python 3.6",
+    docker_images.BROKEN.name: "python3 ended with exit code 1: ",
     docker_images.FOREIGN.name: "is made for linux/s390x",
     "": "no image is named",
 }

@@ -91,3 +91,22 @@ async def test_what_a_python_writes_fills_nobodys_disk(daemon: FakeDockerd, tmp_
     daemon.live = look
     await engine_at(daemon, tmp_path).pin("train:1", lambda _step: None)
     assert [one["LogConfig"]["Config"]["max-size"] for one in seen] == ["1m", "1m"]
+
+
+async def test_what_is_tried_asks_for_no_more_than_the_daemon_can_do_and_for_no_gpu(
+    daemon: FakeDockerd, tmp_path: Path
+) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def look(container: dict[str, Any]) -> None:
+        seen.append(container["config"])
+        live(container)
+
+    daemon.live = look
+    daemon.info |= {"MemoryLimit": False, "SwapLimit": False, "PidsLimit": False}
+    await engine_at(daemon, tmp_path).pin("train:1", lambda _step: None)
+    assert len(seen) == 2
+    for one in seen:
+        assert {"Memory", "MemorySwap", "PidsLimit"}.isdisjoint(one["HostConfig"])
+        assert one["Env"] == ["NVIDIA_VISIBLE_DEVICES=void"]
+        assert one["HostConfig"]["Init"]

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.docker.pull import Pulls
 
 PYTHONS = ("python3", "python", "/opt/conda/bin/python", "/usr/local/bin/python3", "/usr/bin/python3")
-_SAY = "import json, sys; print(json.dumps(list(sys.version_info[:2])))"
+_SAY = (
+    "import array, ctypes, fcntl, hashlib, json, mmap, pickle, resource, select, socket, subprocess, sys, zlib; "
+    "print(json.dumps(list(sys.version_info[:2])))"
+)
+"""Says the version, where all is there that an agent loads and that may be left out when a Python is built."""
+_BOTH = "import os, sys; os.execvp(sys.argv[1], [sys.argv[1], '-I', '-c', sys.argv[2]])"
+"""Jobs start with the image's variables for Python and agents without: it is seen whether it starts in both ways."""
 _SECONDS = 60.0
 """Seconds that a Python may take to say which one it is."""
 _STEP_SECONDS = 60.0
@@ -204,6 +210,7 @@ class Images:
 
     async def _find_python(self, name: str, image: str) -> str:
         seen: list[str] = []
+        failed = ""
         for word in PYTHONS:
             code, words = await self._try(name, image, word)
             if code == 0:
@@ -213,13 +220,21 @@ class Images:
                 seen.append(f"{word} is Python {version[0]}.{version[1]}")
             elif code != NOT_THERE:
                 seen.append(f"{word} ended with exit code {code}: {words}")
+                failed = failed or word
         raise RefusedError(
             f"image: {name!r} has no Python that hosts can be run with"
             + (f" ({'; '.join(seen)})." if seen else f" (none of {', '.join(PYTHONS)} is there)."),
             field="image",
             value=name,
             rule=f"An agent needs Python {OLDEST[0]}.{OLDEST[1]} or newer, and nothing else.",
-            cure="Name an image that has one on its PATH, or add it: RUN apt-get install -y python3.",
+            cure="Name an image that has one on its PATH, or add it: RUN apt-get install -y python3."
+            + (f" {self._shows(name, failed)}" if failed else ""),
+        )
+
+    def _shows(self, name: str, word: str) -> str:
+        return (
+            f"What {self._daemon.kind.program} run --rm --entrypoint {word} {name} -c 'import ctypes, zlib' says may "
+            "tell more: variables of the image, as PYTHONHOME, may be meant for another Python."
         )
 
     async def _try(self, name: str, image: str, word: str) -> tuple[int, str]:
@@ -228,7 +243,8 @@ class Images:
         :raises RefusedError: it says nothing for too long, which it may not do another time.
         :raises UnavailableError: the daemon starts no container at all, or does not answer.
         """
-        config = probes.config(image, [word, "-I", "-c", _SAY], self._user(), self._labels, self._daemon.kind)
+        words = [word, "-c", _BOTH, word, _SAY]
+        config = probes.config(image, words, self._user(), self._labels, self._daemon.kind)
         async with probes.Probe(self._daemon, self.under_way, _STEP_SECONDS) as probe:
             try:
                 await probe.start(config)

@@ -40,6 +40,8 @@ _NAMES_OF_HOSTS_ONLY = {"Dns": ["127.0.0.1"], "DnsOptions": ["timeout:1", "attem
 
 Some daemons say nothing then, so whoever asks shall not wait for long.
 """
+WITHOUT_GPU = {"NVIDIA_VISIBLE_DEVICES": "void"}
+"""Where NVIDIA's runtime is the usual one, images ask it by this variable for all GPUs, and get them."""
 TMP = "/tmp"  # noqa: S108 - the container's own, the only place that each user of it can write to
 _HOME = TMP
 _DIGITS = 12
@@ -198,7 +200,7 @@ def container(
         "WorkingDir": "/",
         "StopSignal": "SIGTERM",
         "Healthcheck": {"Test": ["NONE"]},
-        "Env": [f"{key}={value}" for key, value in {**_environment(request, plan, settings), name: mark}.items()],
+        "Env": as_lines({**_environment(request, plan, settings), name: mark}),
         "Labels": {
             **labels(settings, request.cluster, plan.host),
             **isolation.label(given_up(request, plan, settings)),
@@ -217,8 +219,12 @@ def _environment(request: ClusterRequest, plan: HostPlan, settings: Settings) ->
 def _identity(plan: HostPlan) -> dict[str, str]:
     # The user of the controller is unknown in most images, and libraries ask for a name and a home all the same.
     found = {"HOME": _HOME, "USER": "smx", "LOGNAME": "smx"}
-    # Where NVIDIA's runtime is the usual one, images ask it by this variable for all GPUs, and get them.
-    return found if plan.gpus else {**found, "NVIDIA_VISIBLE_DEVICES": "void"}
+    return found if plan.gpus else {**found, **WITHOUT_GPU}
+
+
+def as_lines(variables: Mapping[str, str]) -> list[str]:
+    """Write variables as a daemon wants them."""
+    return [f"{key}={value}" for key, value in variables.items()]
 
 
 def _endpoints(request: ClusterRequest, plan: HostPlan, settings: Settings) -> dict[str, Any]:
@@ -253,12 +259,20 @@ def _host_config(
 
 
 def _limits(plan: HostPlan, settings: Settings) -> dict[str, Any]:
-    """Ask for no limit that the daemon cannot set: some refuse the container then, others say nothing."""
-    memory = {"Memory": plan.memory, "MemorySwap": plan.memory} if plan.memory else {}
     # Older ones of Podman's cannot change a container that is there.
-    cpu = {"NanoCpus": plan.vcpus * 10**9} if settings.kind.podman else {}
-    wish = {"cpu": cpu, "memory": memory, "pids": {"PidsLimit": settings.pids}}
-    return {name: size for what, asked in wish.items() if settings.kind.limits(what) for name, size in asked.items()}
+    vcpus = plan.vcpus if settings.kind.podman else 0
+    return limited(settings.kind, vcpus=vcpus, memory=plan.memory, pids=settings.pids)
+
+
+def limited(kind: Kind, *, vcpus: int = 0, memory: int, pids: int) -> dict[str, int]:
+    """Ask for limits, 0 is none, but for none that the daemon cannot set: some refuse the container then."""
+    wish = {
+        "cpu": {"NanoCpus": vcpus * 10**9},
+        "memory": {"Memory": memory, "MemorySwap": memory},
+        "pids": {"PidsLimit": pids},
+    }
+    asked = [limits for what, limits in wish.items() if kind.limits(what)]
+    return {name: size for limits in asked for name, size in limits.items() if size}
 
 
 def _bounds_of_jobs(plan: HostPlan, settings: Settings) -> dict[str, int]:

@@ -113,14 +113,14 @@ def config(
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
         "SecurityOpt": isolation.security(kind),
+        "Init": True,
         "LogConfig": orders.LOG,
-        "Memory": _MEMORY,
-        "MemorySwap": _MEMORY,
-        "PidsLimit": _PIDS,
+        **orders.limited(kind, memory=_MEMORY, pids=_PIDS),
     }
     return {
         "Image": image,
         "User": user,
+        "Env": orders.as_lines(orders.WITHOUT_GPU),
         "Entrypoint": [*words],
         "Cmd": [],
         "Healthcheck": {"Test": ["NONE"]},

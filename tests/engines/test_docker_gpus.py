@@ -115,14 +115,6 @@ def test_podman_gives_gpus_by_cdi_or_refuses_them(version: str, *, gives: bool) 
     [
         (DOCKER, 'could not select device driver "" with capabilities: [[gpu]]'),
         (DOCKER, "could not select device driver with capabilities: [[gpu]]"),
-        (
-            DOCKER,
-            (
-                "OCI runtime create failed: runc create failed: error running hook #0: exit status 1, stderr: "
-                "nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1"
-            ),
-        ),
-        (DOCKER, "nvidia-container-cli: device error: 5: unknown device: unknown"),
         (DOCKER, "error modifying OCI spec: failed to inject CDI devices: unresolvable CDI devices nvidia.com/gpu=all"),
         (Kind(podman=(5, 4)), "setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=1"),
     ],
@@ -134,6 +126,31 @@ def test_a_daemon_without_a_gpu_to_give_is_refused_for_good(kind: Kind, words: s
     assert f"{kind.name} gives the hosts of lab.gpu no GPU" in str(told)
     assert "nvidia-container-toolkit" in told.cure
     assert ("nvidia-ctk cdi generate" in told.cure) == bool(kind.podman)
+
+
+HOOK = "OCI runtime create failed: runc create failed: error running hook #0: exit status 1, stderr: {}: unknown"
+
+
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        ("nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1", "that nvidia-smi works"),
+        ("nvidia-container-cli: initialization error: driver not loaded", "that nvidia-smi works"),
+        ("nvidia-container-cli: initialization error: nvml error: driver not loaded", "that nvidia-smi works"),
+        ("nvidia-container-cli: initialization error: nvml error: driver/library version mismatch", "restart this"),
+        (
+            "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.4, please update your driver",
+            "an image for an older CUDA",
+        ),
+        ("nvidia-container-cli: device error: 5: unknown device", "nvidia-smi -L"),
+    ],
+)
+def test_a_toolkit_that_is_there_is_not_to_be_installed_again(words: str, cure: str) -> None:
+    told = gpus.refusal(DOCKER, host(), HOOK.format(words))
+    assert told is not None
+    assert (told.field, told.value, told.transient) == ("instance_type", "lab.gpu", False)
+    assert cure in told.cure
+    assert "Install nvidia-container-toolkit" not in told.cure
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jupyter_smx.model.errors import RefusedError
 
@@ -57,6 +57,44 @@ def check(kind: Kind, request: ClusterRequest) -> None:
         )
 
 
+class _Reason(NamedTuple):
+    """Words by which it is known why a host got no GPU, the rule that is behind it, and the cure."""
+
+    words: re.Pattern[str]
+    rule: str
+    cure: str
+
+
+_TOOLKIT = _Reason(
+    _NO_GPU,
+    "Containers get GPUs through NVIDIA's container toolkit, which the daemon has to find.",
+    "Install nvidia-container-toolkit, {toolkit}; or ask for an instance type without GPUs.",
+)
+_REASONS = (
+    _Reason(
+        re.compile(r"requirement error|unsatisfied condition", re.IGNORECASE),
+        "An image says which CUDA, and with it which driver, it needs of the machine.",
+        "Name an image for an older CUDA, or update NVIDIA's driver on this machine; nvidia-smi says what it has.",
+    ),
+    _Reason(
+        re.compile(r"version mismatch", re.IGNORECASE),
+        "NVIDIA's driver in the kernel and its libraries have to be of one version.",
+        "The driver was updated while it ran: restart this machine.",
+    ),
+    _Reason(
+        re.compile(r"driver not loaded|load library failed|nvml error|cannot find .*nvidia", re.IGNORECASE),
+        "Containers get the driver of this machine, which has to work there first.",
+        "See that nvidia-smi works on this machine, and install or load NVIDIA's driver.",
+    ),
+    _Reason(
+        re.compile(r"device error: .*unknown device", re.IGNORECASE),
+        "Hosts get the GPUs that the controller sees, by the numbers that they have on this machine.",
+        "Compare what nvidia-smi -L names with the GPUs that jupyter smx doctor counts, and with CUDA_VISIBLE_DEVICES.",
+    ),
+    _TOOLKIT,
+)
+
+
 def refusal(kind: Kind, plan: HostPlan, words: str) -> RefusedError | None:
     """Say that a daemon has no GPUs to give, where that is what its words mean; None where they mean another thing.
 
@@ -64,6 +102,7 @@ def refusal(kind: Kind, plan: HostPlan, words: str) -> RefusedError | None:
     """
     if not plan.gpus or not _NO_GPU.search(words):
         return None
+    reason = next(each for each in _REASONS if each.words.search(words))
     toolkit = (
         "write /etc/cdi/nvidia.yaml with nvidia-ctk cdi generate"
         if kind.podman
@@ -73,6 +112,6 @@ def refusal(kind: Kind, plan: HostPlan, words: str) -> RefusedError | None:
         f"instance_type: {kind.name} gives the hosts of {plan.instance_type} no GPU ({words.strip().rstrip('.')}).",
         field="instance_type",
         value=plan.instance_type,
-        rule="Containers get GPUs through NVIDIA's container toolkit, which the daemon has to find.",
-        cure=f"Install nvidia-container-toolkit, {toolkit}; or ask for an instance type without GPUs.",
+        rule=reason.rule,
+        cure=reason.cure.format(toolkit=toolkit),
     )

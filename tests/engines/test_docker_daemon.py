@@ -38,6 +38,7 @@ ORDER = Order(container={"Labels": {}, "HostConfig": {}}, joins={}, bounds_of_jo
 class Daemons(socketserver.ThreadingUnixStreamServer):
     """A daemon that answers everything with the same list, after ``hold(path)``."""
 
+    speaks = "1.41"
     daemon_threads = True
     request_queue_size = 64
 
@@ -56,12 +57,14 @@ class Answer(http.server.BaseHTTPRequestHandler):
     server: Daemons
 
     def do_GET(self) -> None:
-        if "/containers/jupyter-smx-" in self.path:
+        if self.path.startswith("/v1.") and not self.path.startswith(f"/v{self.server.speaks}/"):
+            self.answer({"message": "client version 1.41 is too old. Minimum supported API version is 1.44"}, 400)
+        elif "/containers/jupyter-smx-" in self.path:
             self.answer({"message": "there is none"}, 404)
         elif self.path.startswith("/images/"):
             self.answer({"Id": "sha256:1"})
         else:
-            self.answer({"ApiVersion": "1.41"} if self.path == "/version" else [])
+            self.answer({"ApiVersion": self.server.speaks} if self.path == "/version" else [])
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -114,6 +117,17 @@ async def test_a_queue_of_ours_is_no_silence_of_the_daemons(
     daemon = serve(hold)
     assert await daemon.containers("a=b") == []  # whoever asks first asks for the version as well
     assert await asyncio.gather(*(daemon.containers("a=b") for _ in range(MANY))) == [[]] * MANY
+
+
+async def test_a_daemon_that_was_updated_is_spoken_with_as_it_speaks_now(
+    serve: Callable[[Callable[[str], None]], Daemon], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    daemon = serve(asked.append)
+    assert await daemon.containers("a=b") == []
+    monkeypatch.setattr(Daemons, "speaks", "1.44")
+    assert await asyncio.gather(*(daemon.containers("a=b") for _ in range(3))) == [[]] * 3
+    assert any(path.startswith("/v1.44/") for path in asked)
 
 
 async def test_a_daemon_that_is_silent_is_still_told_from_a_queue(

@@ -12,6 +12,7 @@ import http.client
 import json
 import math
 import os
+import re
 import socket
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -58,6 +59,7 @@ _STATUS_LINE = 2
 _threads_of_turn: ContextVar[list[Future[Any]] | None] = ContextVar("threads_of_turn", default=None)
 NOT_THERE, CONFLICT, UNCHANGED = 404, 409, 304
 _RULE = "Hosts of this engine are containers of that daemon."
+_OTHER_VERSION = re.compile(r"client version .* is too (old|new)", re.IGNORECASE)
 _TAKEN = "that name is already in use"
 _ENDING = "container state improper"
 
@@ -279,21 +281,29 @@ class Daemon:
             transient=True,
         )
 
-    def _put(self, question: Callable[[Any], T], patience: float) -> T:
+    def _put(self, question: Callable[[Any], T], patience: float, *, is_again: bool = False) -> T:
         try:
-            if patience not in self._clients:
-                # Asked once for all of them: Podman looks each time to which packages its programs belong.
-                client = docker.APIClient(base_url=self.url, version=self._version, timeout=math.ceil(patience))
-                self._clients[patience], self._version = client, client.api_version
-            return question(self._clients[patience])
+            return question(self._client(patience))
         except errors.APIError as problem:
             words = str(problem.explanation or problem)
+            if _OTHER_VERSION.search(words) and not is_again:
+                # It was updated, which containers outlive where it lives on or keeps them alive.
+                self._clients, self._version, self._is_known = {}, None, False
+                return self._put(question, patience, is_again=True)
             # Podman before 6 has one number for all that it cannot do.
             raise DaemonError(CONFLICT if _TAKEN in words else problem.status_code or 0, words) from problem
         except (errors.DockerException, RequestException, OSError) as problem:
             raise self._away(_innermost(problem)) from problem
 
+    def _client(self, patience: float) -> APIClient:
+        """Give one that speaks as the daemon does; asked once for all, for Podman looks for its programs each time."""
+        if patience not in self._clients:
+            client = docker.APIClient(base_url=self.url, version=self._version, timeout=math.ceil(patience))
+            self._clients[patience], self._version = client, client.api_version
+        return self._clients[patience]
+
     def _away(self, why: str) -> UnavailableError:
+        self._is_known = False  # it may be another one when it is there again
         path = self.url.removeprefix(UNIX)
         cure = f"Start it ({self.kind.start()}), and see that this user may write to {path}."
         if why == os.strerror(errno.EACCES):

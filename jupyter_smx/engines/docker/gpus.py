@@ -67,7 +67,7 @@ class _Reason(NamedTuple):
 
 _TOOLKIT = _Reason(
     _NO_GPU,
-    "Containers get GPUs through NVIDIA's container toolkit, which the daemon has to find.",
+    "Containers get NVIDIA's GPUs, through its container toolkit, which the daemon has to find, and no others.",
     "Install nvidia-container-toolkit, {toolkit}; or ask for an instance type without GPUs.",
 )
 _REASONS = (

@@ -93,9 +93,9 @@ def test_a_label_of_that_name_that_is_not_ours_says_nothing(words: str) -> None:
     assert isolation.read(None) == isolation.read({}) == ()
 
 
-def test_where_nothing_is_given_up_there_is_no_label_and_a_record_of_before_reads_as_nothing() -> None:
+def test_where_nothing_is_given_up_that_is_said_too_and_a_record_of_before_reads_as_nothing() -> None:
     assert isolation.given_up(Kind(), "1000:1000") == ()
-    assert isolation.label(()) == {}
+    assert isolation.label(()) == {isolation.LABEL: "[]"}
     assert json.loads(isolation.label(["a"])[isolation.LABEL]) == ["a"]
     host = HostHandle(host="algo-1", data={})
     assert replace(Handle(engine="docker", cluster="c", hosts=(host,))).hosts[0].given_up == ()

@@ -35,6 +35,14 @@ _KILLED = {_SIGKILL: "kill", 143: "stop"}
 """Exit codes of SIGKILL and SIGTERM, and by what people send these."""
 
 
+async def made_here(daemon: Daemon, *labels: str) -> list[dict[str, Any]]:
+    """List our containers with these labels, also those that ended.
+
+    :raises UnavailableError: the daemon does not answer.
+    """
+    return [row for row in await daemon.containers(*labels) if orders.is_made_here(row)]
+
+
 def _none(_row: Mapping[str, Any]) -> bool:
     return False
 
@@ -59,7 +67,7 @@ async def ends_of(daemon: Daemon, labels: Sequence[str]) -> dict[str, str]:
 
     :raises UnavailableError: the daemon does not say which containers there are.
     """
-    rows = await daemon.containers(*labels)
+    rows = await made_here(daemon, *labels)
     seen = await asyncio.gather(*(_seen(daemon, row["Id"]) for row in rows))
     ended = {row["Labels"].get(orders.HOST, ""): state for row, state in zip(rows, seen, strict=True) if state}
     if ended:
@@ -137,7 +145,7 @@ async def remove_all(daemon: Daemon, labels: Sequence[str], seconds: float, spar
 
 
 async def _remove_containers(daemon: Daemon, labels: Sequence[str], seconds: float, spare: _Spare = _none) -> list[str]:
-    rows = [row for row in await daemon.containers(*labels) if not spare(row)]
+    rows = [row for row in await made_here(daemon, *labels) if not spare(row)]
     await asyncio.gather(*(_remove_container(daemon, row["Id"], seconds) for row in rows))
     return [row["Names"][0].lstrip("/") if row.get("Names") else row["Id"] for row in rows]
 

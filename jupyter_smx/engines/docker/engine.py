@@ -21,7 +21,7 @@ from jupyter_smx.engines.cluster_folders import ClusterFolders
 from jupyter_smx.engines.docker import gpus, isolation, kinds, orders, proxies, sweep, users
 from jupyter_smx.engines.docker.daemon import address
 from jupyter_smx.engines.docker.daemons import Daemons, are_alive, url_of
-from jupyter_smx.engines.docker.end import ends_of, undo
+from jupyter_smx.engines.docker.end import ends_of, made_here, undo
 from jupyter_smx.engines.docker.folders import daemon_of, prepare
 from jupyter_smx.engines.docker.ground import Ground
 from jupyter_smx.engines.docker.image import Images, looked_at
@@ -161,7 +161,7 @@ class DockerEngine(Engine):
         except OSError as problem:
             raise self._folders.unreadable(cluster, problem) from problem
         daemon = self._daemons.at(await asyncio.to_thread(daemon_of, self._folders, cluster))
-        rows = await daemon.containers(*self._labels(cluster))
+        rows = await made_here(daemon, *self._labels(cluster))
         found = {row["Labels"][orders.HOST]: row for row in rows if orders.HOST in row["Labels"]}
         hosts = tuple(
             handle_of(host, row["Id"], daemon, row["Labels"], is_shared=is_shared(row))

@@ -57,9 +57,8 @@ def is_root(user: str) -> bool:
 
 
 def label(sentences: Iterable[str]) -> dict[str, str]:
-    """Give the label that keeps sentences with a container; none where there is nothing to say."""
-    rows = list(sentences)
-    return {LABEL: json.dumps(rows)} if rows else {}
+    """Give the label that keeps sentences with a container, also none: its image may have one of this name."""
+    return {LABEL: json.dumps(list(sentences))}
 
 
 def read(labels: Mapping[str, str] | None) -> tuple[str, ...]:

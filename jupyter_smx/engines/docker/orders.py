@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 CLUSTER, HOST, OWNER = "jupyter-smx.cluster", "jupyter-smx.host", "jupyter-smx.data-dir"
 """Labels of containers and networks: whose they are."""
+PROBE = "jupyter-smx.probe"
+"""Label of a container by which something is tried; its text is the number of the process that looks."""
 ROOM = "/run/smx"
 """Where the host's folder is in its container: a short path of ours, whatever the folder is called outside."""
 GIVEN = f"{ROOM}/given"
@@ -99,6 +101,17 @@ def container_name(cluster: str, host: str) -> str:
 def network_name(cluster: str) -> str:
     """Name the network of a cluster."""
     return f"jupyter-smx-{cluster}"
+
+
+def is_made_here(row: Mapping[str, Any]) -> bool:
+    """Say of a container in a list whether it was made by us, and not of an image that somebody made of one of ours.
+
+    Such an image has our labels. Whatever its containers are called, none has a host's folder.
+    """
+    labels = row.get("Labels") or {}
+    name = container_name(labels.get(CLUSTER, ""), labels.get(HOST, ""))
+    mounted = [mount.get("Destination") for mount in row.get("Mounts") or () if isinstance(mount, dict)]
+    return PROBE in labels or f"/{name}" in (row.get("Names") or ()) or ROOM in mounted
 
 
 def labels(settings: Settings, cluster: str, host: str = "") -> dict[str, str]:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-LABEL = "jupyter-smx.probe"
-"""Of such a container; its text is the number of the process that looks."""
 ENDED = ("exited", "dead")
 """What the daemon says of a container that runs no more."""
 LOOK_AGAIN = 0.01
@@ -124,14 +122,14 @@ def config(
         "Entrypoint": [*words],
         "Cmd": [],
         "Healthcheck": {"Test": ["NONE"]},
-        "Labels": {**labels, LABEL: str(os.getpid())},
+        "Labels": {**labels, orders.PROBE: str(os.getpid())},
         "HostConfig": found | ({"Mounts": [*mounts]} if mounts else {}),
     }
 
 
 def is_watched(row: Mapping[str, Any]) -> bool:
     """Say of a container in a list whether somebody is there still who may be looking at it."""
-    number = str((row.get("Labels") or {}).get(LABEL, ""))
+    number = str((row.get("Labels") or {}).get(orders.PROBE, ""))
     return not number.isdecimal() or psutil.pid_exists(int(number))
 
 

@@ -69,6 +69,6 @@ async def sweep(
 async def sweep_probes(daemon: Daemon, owner: str, seconds: float) -> None:
     """Remove what looked at an image for a controller that was killed; whoever needs one now waits for no other."""
     try:
-        await remove_all(daemon, [f"{orders.OWNER}={owner}", probes.LABEL], seconds, probes.is_watched)
+        await remove_all(daemon, [f"{orders.OWNER}={owner}", orders.PROBE], seconds, probes.is_watched)
     except UnavailableError as problem:
         _log.warning("What an earlier controller left at %s stays: %s", daemon.url, problem)

@@ -1,4 +1,4 @@
-"""Networks of a real daemon that has no room for one more, or somebody else in one of ours."""
+"""A real daemon with neighbours: networks of theirs leave no room, or they have made something of what is ours."""
 
 from __future__ import annotations
 
@@ -77,3 +77,20 @@ async def test_a_network_goes_with_its_cluster_also_from_who_was_let_into_it(doc
             assert harness.ask("inspect", "--format={{.State.Status}}", guest) == "running"
         finally:
             harness.ask("rm", "-f", guest)
+
+
+async def test_what_somebody_made_of_a_host_is_theirs(docker: Docker, tmp_path: Path) -> None:
+    image = "smx-test/of-a-host:1"
+    async with at(docker, tmp_path) as harness:
+        handle = await harness.up()
+        [host] = harness.containers(handle.cluster)
+        harness.ask("commit", host, image)
+        theirs = harness.ask("create", "--name", "smx-test-of-a-host", image, "sleep", "600")
+        try:
+            assert await harness.reborn().find(handle.cluster) == handle
+            await harness.engine.release(handle)
+            assert await harness.reborn().sweep(list) == []
+            assert harness.ask("ps", "-aq", "--no-trunc") == theirs
+        finally:
+            harness.ask("rm", "-f", theirs)
+            harness.ask("rmi", image)

@@ -276,6 +276,31 @@ def test_the_environment_of_jobs_has_no_secret() -> None:
     assert {told[name] for name in environment.THREAD_VARIABLES} == {"1"}
 
 
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ("tools:own", "tools:own"),
+        ("tools::own:other", "tools:own:other"),
+        ("linked:other", "linked:other"),
+        ("tools:other:own", "own:tools:other"),
+        ("tools:nowhere", "own:tools:nowhere"),
+        ("old:own", "own:old"),
+        ("", "own"),
+    ],
+)
+def test_a_path_stays_as_it_is_where_its_first_python_is_the_own_one(tmp_path: Path, wanted: str, found: str) -> None:
+    for name in ("own/python3", "other/python3", "old/python", "tools/cmake"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch(mode=0o755)
+    (tmp_path / "linked").symlink_to("own")
+
+    def whole(names: str) -> str:
+        return ":".join(name and str(tmp_path / name) for name in names.split(":"))
+
+    told = environment.scrub({"PATH": whole(wanted)}, "c", str(tmp_path / "own" / "python3"))
+    assert told["PATH"] == whole(found)
+
+
 @pytest.mark.parametrize(("sign", "variable"), [("pyvenv.cfg", "VIRTUAL_ENV"), ("conda-meta", "CONDA_PREFIX")])
 def test_the_active_environment_of_a_job_is_the_one_of_its_python(tmp_path: Path, sign: str, variable: str) -> None:
     (tmp_path / sign).mkdir()

@@ -23,7 +23,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 def scrub(inherited: Mapping[str, str], marker: str, python: str = sys.executable) -> Dict[str, str]:
-    """Give the environment of the host's processes: no token, the host's mark, and our Python first in ``PATH``.
+    """Give the environment of the host's processes: no token, the host's mark, our Python in ``PATH`` before others.
 
     Variables that say which environment is active say ours, or nothing: another Python's packages are not this one's.
     """
@@ -37,11 +37,25 @@ def scrub(inherited: Mapping[str, str], marker: str, python: str = sys.executabl
             continue
         clean[name] = value
     clean[MARKER] = marker
-    first = os.path.dirname(python)
-    clean.update(_active(os.path.dirname(first)))
-    rest = [entry for entry in clean.get("PATH", os.defpath).split(os.pathsep) if entry and entry != first]
-    clean["PATH"] = os.pathsep.join([first, *rest])
+    clean.update(_active(os.path.dirname(os.path.dirname(python))))
+    clean["PATH"] = _path(clean.get("PATH", os.defpath), python)
     return clean
+
+
+def _path(known: str, python: str) -> str:
+    """Put the folder of this Python first, unless its programs are found before another Python's as it is.
+
+    Whoever wrote the ``PATH`` of an image, or of a shell, may want some programs to be found before them.
+    """
+    first, folders = os.path.dirname(python), [entry for entry in known.split(os.pathsep) if entry]
+    with_python = (entry for entry in folders if any(map(_is_program, (f"{entry}/python", f"{entry}/python3"))))
+    if os.path.realpath(next(with_python, os.sep)) == os.path.realpath(first):
+        return os.pathsep.join(folders)
+    return os.pathsep.join([first, *(entry for entry in folders if entry != first)])
+
+
+def _is_program(path: str) -> bool:
+    return os.access(path, os.X_OK)
 
 
 def _active(prefix: str) -> Dict[str, str]:

@@ -11,6 +11,7 @@ import pytest
 from fake_dockerd import IMAGE, answer, end, room, serving
 
 from jupyter_smx.engines.cluster_folders import ClusterFolders
+from jupyter_smx.engines.docker import users
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.testing.eventually import eventually
 
@@ -81,13 +82,16 @@ async def test_it_is_tried_as_a_host_lives(world: World) -> None:
     def live(container: dict[str, Any]) -> None:
         seen.append(container["config"])
         assert room(container).stat().st_mode & 0o777 == 0o700
-        assert {path.stat().st_uid for path in (room(container), room(container) / "token")} == {os.getuid() or 1000}
+        assert {path.stat().st_uid for path in (room(container), room(container) / "token")} == {
+            os.getuid() or users.nobodys()
+        }
         answer(container)
 
     world.daemon.live = live
     await check(world.ground())
     [config] = seen
-    assert config["User"] == (f"{os.getuid()}:{os.getgid()}" if os.getuid() else "1000:1000")
+    somebody = f"{users.nobodys()}:{users.nobodys()}"
+    assert config["User"] == (f"{os.getuid()}:{os.getgid()}" if os.getuid() else somebody)
     assert config["HostConfig"]["CapDrop"] == ["ALL"]
     assert config["HostConfig"]["ReadonlyRootfs"] is True
     assert config["HostConfig"]["Mounts"][0]["Target"] == "/run/smx"

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 from msgspec.structs import replace
 
+from jupyter_smx.engines.docker import users
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.testing import docker_images
 from jupyter_smx.testing.agent_client import AgentClient
@@ -149,7 +150,7 @@ async def test_a_job_is_closed_in_and_has_what_it_needs(harness: DockerHarness) 
         seen = last_json(await agent.do(LOOK))
         greeting = agent.greeting
     assert isinstance(seen, dict)
-    assert seen["uid"] == (os.getuid() or 1000)
+    assert seen["uid"] == (os.getuid() or users.nobodys())
     assert {int(word, 16) for word in seen["capabilities"]} == {0}
     assert seen["no_new_privileges"] == "1"
     assert seen["root"] == "Read-only file system"

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from jupyter_smx.engines.base import NotHereError, Observation
 from jupyter_smx.engines.cluster_folders import ClusterFolders
+from jupyter_smx.engines.docker import users
 from jupyter_smx.model.cluster import Handle, HostHandle
 from jupyter_smx.model.errors import RefusedError, SmxError, UnavailableError
 
@@ -306,7 +307,7 @@ async def test_who_dies_before_a_host_is_described_leaves_the_next_one_to_make_i
             continue
         break
     assert moment > 5, "each of its folders is one such moment"
-    uid = os.getuid() or 1000
+    uid = os.getuid() or users.nobodys()
     owned = [folder, folder / "ml", folder / "tmp", folder / "ml" / "input", folder / "host.json"]
     assert {path.stat().st_uid for path in owned} == {uid}
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import grp
 import json
 import os
+import pwd
 from typing import TYPE_CHECKING
 
 import nobody
 import pytest
 from traitlets import TraitError
 
+from jupyter_smx.engines.docker import users
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -28,6 +33,21 @@ def test_a_user_that_is_one_is_taken(tmp_path: Path) -> None:
 
     for user in ("", "0:0", "4321:1234"):
         assert DockerEngine(data_dir=os.fspath(tmp_path), user=user).user == user
+
+
+def test_where_root_runs_the_controller_jobs_have_a_number_of_nobodys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    accounts, groups = {1000, 1001}, {1002}
+
+    def of(known: set[int]) -> Callable[[int], int]:
+        return lambda number: {one: one for one in known}[number]
+
+    monkeypatch.setattr(pwd, "getpwuid", of(accounts))
+    monkeypatch.setattr(grp, "getgrgid", of(groups))
+    assert users.nobodys.__wrapped__() == 1003
+    accounts.clear()
+    assert users.nobodys.__wrapped__() == 1000
 
 
 LEARN = """

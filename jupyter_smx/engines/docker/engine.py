@@ -69,7 +69,8 @@ class DockerEngine(Engine):
         300.0, min=1.0, help="Seconds for which a download may say nothing until it counts as broken off."
     ).tag(config=True)
     user = Unicode(
-        help="Who runs jobs in containers, as ``uid:gid``; empty means this user, and 1000:1000 where that is root."
+        help="Who runs jobs in containers, as ``uid:gid``; empty means this user, and where that is root the first "
+        "number from 1000 on that no user and no group of this machine has."
     ).tag(config=True)
     network_isolation = Bool(
         default_value=False, help="Whether hosts reach nothing but the other hosts of their cluster."

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import grp
+import itertools
 import os
+import pwd
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from traitlets import TraitError
@@ -17,7 +22,9 @@ if TYPE_CHECKING:
 
     from jupyter_smx.engines.docker.daemon import Daemon
 
-_ROOT, _SOMEBODY = "0:0", "1000:1000"
+_ROOT = "0:0"
+_FIRST = 1000
+"""Where numbers of people begin, and so those that a system gives to nothing of its own."""
 _FORM = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
 
 
@@ -32,6 +39,20 @@ def checked(user: str) -> str:
             "takes a number without a group for the group of root. Give two numbers, as 1000:1000."
         )
     return user
+
+
+@functools.cache
+def nobodys() -> int:
+    """Give a number that no user and no group of this machine has: they could look into jobs, and end them."""
+    return next(number for number in itertools.count(_FIRST) if not _is_somebodys(number))
+
+
+def _is_somebodys(number: int) -> bool:
+    for look in (pwd.getpwuid, grp.getgrgid):
+        with suppress(KeyError):
+            look(number)
+            return True
+    return False
 
 
 class Users:
@@ -62,7 +83,7 @@ class Users:
 
     def name(self) -> str:
         """Say who runs in a container, as ``uid:gid``."""
-        return self._wish or (_SOMEBODY if os.getuid() == 0 else self._own())
+        return self._wish or (f"{nobodys()}:{nobodys()}" if os.getuid() == 0 else self._own())
 
     def own(self, *paths: Path) -> None:
         """Give files and folders to who runs in containers; only root can, and for others they have the right owner."""

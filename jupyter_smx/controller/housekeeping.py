@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jupyter_smx.controller.fencing import RecordsError
 from jupyter_smx.controller.prune import prune_hosts, prune_log
 from jupyter_smx.controller.staging import delete_unused_payloads
+from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from jupyter_smx.controller.books import Books
     from jupyter_smx.controller.prune import Keeping
+    from jupyter_smx.engines.base import Engine
 
 _log = logging.getLogger(__name__)
 
@@ -35,11 +38,20 @@ class Housekeeping:
     ``clock`` gives seconds since the epoch, for what files say of their age.
     """
 
-    def __init__(self, books: Books, data_dir: Path, keeping: Keeping, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        books: Books,
+        data_dir: Path,
+        keeping: Keeping,
+        clock: Callable[[], float],
+        engine_of: Callable[[str], Engine],
+    ) -> None:
         self._books = books
         self._data_dir = data_dir
         self._keeping = keeping
         self._clock = clock
+        self._engine_of = engine_of
+        self._engines: set[str] = set()
         self._writes_seen = self._writes_moved = 0
         self._clean_at = math.inf
         self._moving: asyncio.Task[None] | None = None
@@ -55,6 +67,7 @@ class Housekeeping:
         :raises FencedError: another controller took the records over.
         :raises RecordsError: they cannot be written.
         """
+        self._engines.update(cluster.key.engine for cluster in self._books.clusters.values())
         self._move_log_in_turn()
         self._clean_in_turn()
 
@@ -102,9 +115,18 @@ class Housekeeping:
         await asyncio.to_thread(delete_unused_payloads, self._data_dir / "payloads", needed, now)
         in_use = {*self._books.clusters, *(job.cluster for job in jobs.values())}
         old = now - self._keeping.ended_hosts
-        for cluster in await asyncio.to_thread(prune_hosts, self._data_dir / "clusters", in_use, old):
-            _log.info("The folder of the hosts of cluster %s is deleted.", cluster)
+        for place in self._places():
+            for cluster in await asyncio.to_thread(prune_hosts, place, in_use, old):
+                _log.info("The folder of the hosts of cluster %s is deleted.", cluster)
         await asyncio.to_thread(prune_log, self._data_dir / "controller.log", self._keeping.log)
+
+    def _places(self) -> set[Path]:
+        """Find where folders of clusters lie: here, and where an engine has its own that had any in our time."""
+        found = {self._data_dir / "clusters"}
+        for name in self._engines:
+            with suppress(SmxError):  # it is not installed any more
+                found.add(self._engine_of(name).clusters_folder() or self._data_dir / "clusters")
+        return found
 
 
 def _is_over(task: asyncio.Task[None] | None) -> bool:

@@ -77,7 +77,7 @@ class Service:
         self._idle_exit = idle_exit
         self._log_bells = Bells()
         self.books = Books(store, limits, time.time, Bell())
-        self._housekeeping = Housekeeping(self.books, data_dir, keeping, time.time)
+        self._housekeeping = Housekeeping(self.books, data_dir, keeping, time.time, engine_of)
         self._agents = Agents(self._event, self._stream_closed)
         jobs_folder = data_dir / "jobs"
         self._meter = Meter(jobs_folder, self.books, partial(_is_bounded, engine_of), self._lost_to_another)

@@ -69,7 +69,11 @@ class Shells:
         found = await engine.shell(handle, host or names[0])
         if found is None:
             raise RefusedError(
-                f"There is no shell on hosts of the engine {handle.engine}.", field="engine", value=handle.engine
+                f"There is no shell on hosts of the engine {handle.engine}.",
+                field="engine",
+                value=handle.engine,
+                rule="Only an engine that can open one on its hosts offers it.",
+                cure="Look at what the job says and uses (logs, job.usage), or run it with --engine local or docker.",
             )
         return ShellCommand(command=tuple(found), hosts=tuple(names))
 

@@ -156,6 +156,13 @@ class Engine(LoggingConfigurable):
         :raises UnavailableError: nobody listens there now.
         """
 
+    def clusters_folder(self) -> Path | None:
+        """Give the folder of this machine in which each cluster has its own; None where hosts have none here.
+
+        What lies there of clusters that are long gone is deleted.
+        """
+        return None
+
     def isolates_network(self) -> bool:
         """Say whether hosts reach each other and nothing else whatever a job asks for, as an administrator chose."""
         return False

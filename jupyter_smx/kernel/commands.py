@@ -226,7 +226,7 @@ COMMANDS = {
     "pools": Command("", "the warm pools", _pools),
     "extend": Command("POOL DURATION", "keep a pool so long from now, as 15m", _extend),
     "release": Command("POOL", "let a pool go", _release),
-    "config": Command("[OPTION=VALUE …]", "defaults of this kernel: engine, instance_type, keep_alive", _config),
+    "config": Command("[OPTION=VALUE …]", "defaults of this kernel: engine, image, instance_type, keep_alive", _config),
     "types": Command("", "what hosts can be, and what they cost", _instance_types),
     "doctor": Command("", "what is found and what works here", _doctor),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from traitlets import Enum, HasTraits, Unicode
 
@@ -12,6 +12,8 @@ from jupyter_smx.model import duration
 from jupyter_smx.model.errors import ValidationError, nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jupyter_smx.kernel.page import Page
 
 
@@ -19,6 +21,7 @@ class Defaults(HasTraits):
     """Mixed into the magics, so that ``c.SmxMagics.keep_alive`` in ``ipython_config.py`` sets them for every kernel."""
 
     engine = Unicode("", help="Engine of jobs whose line has no --engine.").tag(config=True)
+    image = Unicode("", help="Image of jobs whose line names none, on an engine that has images.").tag(config=True)
     instance_type = Unicode("", help="Instance type of jobs whose line names none.").tag(config=True)
     keep_alive = Unicode("", help="How long hosts stay warm where a line does not say it: 600, 10m, 1h.").tag(
         config=True
@@ -51,9 +54,19 @@ class Defaults(HasTraits):
         return table(("OPTION", "DEFAULT", "SET BY"), rows)
 
 
-_BUILT_IN = {"engine": "local", "instance_type": "local", "keep_alive": "0", "card": "auto"}
-_OPTIONS = ("engine", "instance_type", "keep_alive")
+_BUILT_IN = {"engine": "local", "image": "", "instance_type": "local", "keep_alive": "0", "card": "auto"}
+_OPTIONS = ("engine", "image", "instance_type", "keep_alive")
 NAMES = tuple(_BUILT_IN)
+
+
+def for_line(defaults: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Choose those that stand for options which a line does not have; ``given`` are the ones that it has."""
+    left = {name: [value] for name, value in defaults.items() if name not in given}
+    if "group" in given:
+        left.pop("instance_type", None)  # groups name their own types
+    if (given.get("engine") or left.get("engine") or [_BUILT_IN["engine"]])[0] == _BUILT_IN["engine"]:
+        left.pop("image", None)  # its hosts are made of none
+    return left
 
 
 def _pair(word: str) -> tuple[str, str]:

@@ -44,12 +44,12 @@ KEYWORDS = {
     "receive": "names of the job's variables, which ``job.result()`` gives.",
     "python": (
         "an interpreter, the folder of a virtual environment, ``conda:NAME``, or ``uv:REQUIREMENTS`` for "
-        "an environment of these alone; default the Python that runs here."
+        "an environment of these alone; default the Python that runs here. With an image it is that of the image."
     ),
     "requirements": (
         "a requirements file, or requirements one by one, that are installed on top of ``python``'s own "
-        "packages; equal ones share one environment. Without it ``requirements.txt`` of ``source_dir`` is "
-        "installed, as on SageMaker; ``'none'`` says no."
+        "packages; equal ones share one environment. With an image its pip installs them, for this job alone. Without "
+        "it ``requirements.txt`` of ``source_dir`` is installed, as on SageMaker; ``'none'`` says no."
     ),
     "metrics": (
         "regular expressions by the name of their metric; the first group in a line of the log is its "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 from msgspec import Struct
 
+from jupyter_smx.kernel.defaults import for_line
 from jupyter_smx.kernel.line import plain, split
 from jupyter_smx.model.errors import ValidationError, nearest
 
@@ -89,12 +90,12 @@ TABLE = (
         "with a strategy of TensorFlow's TF_CONFIG has the hosts; "
         "with pyspark a processing script runs once, on a Spark cluster of all hosts",
     ),
-    Option(("-e", "--engine"), "NAME", "local", "where the hosts come from; default local"),
+    Option(("-e", "--engine"), "NAME", "docker", "where hosts come from: local, docker or another one; default local"),
     Option(
         ("--image",),
         "IMAGE",
         "python:3.11-slim",
-        "image that the hosts are made of, with the Python that runs the job, on an engine that has images",
+        "image that the hosts are made of, with the Python that runs the job, on an engine that has images, as docker",
     ),
     Option(
         ("-k", "--keep-alive"), "DURATION", "10m", "keep the hosts warm so long after the job: 600, 10m, 1h; default 0"
@@ -135,14 +136,15 @@ TABLE = (
         "PATH|conda:NAME|uv:REQUIREMENTS",
         "conda:torch",
         "Python of the job: an interpreter or the folder of a virtual environment, an environment of conda, or one "
-        "made of these requirements alone (a file, or names between commas); default the kernel's own",
+        "made of these requirements alone (a file, or names between commas); default the kernel's own, and with "
+        "--image always that of the image",
     ),
     Option(
         ("--requirements",),
         "FILE|none",
         "requirements.txt",
-        "packages that the job's Python gets on top of its own, in an environment that later jobs reuse; default "
-        "requirements.txt in --source-dir, as on SageMaker, if it has one",
+        "packages that the job's Python gets on top of its own, in an environment that later jobs reuse, or in an "
+        "image for this job alone; default requirements.txt in --source-dir, as on SageMaker, if it has one",
     ),
     Option(("--source-dir",), "DIR", "src", "folder of code that lies beside the script in the job"),
     Option(
@@ -282,10 +284,7 @@ def parse(magic: str, line: str, defaults: Mapping[str, str] = MappingProxyType(
     if rest:
         raise _stray(magic, plain(rest[0]))
     given = {name: value for name, value in vars(found).items() if value is not None}
-    left = {name: [value] for name, value in defaults.items() if name not in given}
-    if "group" in given:
-        left.pop("instance_type", None)  # groups name their own types
-    return gather({**left, **given})
+    return gather({**for_line(defaults, given), **given})
 
 
 def gather(found: Mapping[str, list[str] | bool | None]) -> Options:

@@ -157,7 +157,9 @@ def test_where_no_python_has_fsspec_it_is_said_what_to_install_where(
     (said,) = bare.run("pass", channels=wish("s3://bucket/d/"))["errors"]
     assert "/nowhere/python cannot be started (No such file or directory)" in said
     assert f"{sys.executable} lacks fsspec" in said
-    assert said.endswith("Install what is missing in one of them: pip install fsspec s3fs.")
+    assert said.endswith(
+        "Install what is missing in one of them: pip install fsspec s3fs; into an image when that is built."
+    )
 
 
 def test_a_python_that_lacks_the_package_of_a_store_gives_way_to_one_that_has_it(

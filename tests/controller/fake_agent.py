@@ -154,6 +154,7 @@ class FakeEngine(Doors):
         super().__init__(*agents)
         self.gate = asyncio.Event()
         self.released: list[str] = []
+        self.folder: Path | None = None
 
     def plan(self, request: ClusterRequest) -> dict[str, object]:
         return {"cluster": request.cluster}
@@ -170,6 +171,12 @@ class FakeEngine(Doors):
 
     async def release(self, handle: Handle) -> None:
         self.released.append(handle.cluster)
+
+    def clusters_folder(self) -> Path | None:
+        return self.folder
+
+    def isolates_network(self) -> bool:
+        return False
 
     def remains(self, cluster: str, host: str) -> None:
         del cluster, host

@@ -110,6 +110,21 @@ async def test_nobody_waits_while_old_folders_are_thrown_away_and_it_is_done_onc
     await eventually(lambda: disk.asked > 1, "it is done again")
 
 
+async def test_folders_of_hosts_go_also_where_an_engine_has_its_own(
+    unserved: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    unserved.engine.folder = tmp_path / "elsewhere"
+    looked: set[Path] = set()
+    monkeypatch.setattr(housekeeping, "prune_hosts", lambda place, *_: looked.add(place) or [])
+    monkeypatch.setattr(housekeeping, "CLEAN_FIRST", 0.0)
+    monkeypatch.setattr(housekeeping, "CLEAN_EVERY", 0.0)
+    monkeypatch.setattr(service, "TICK", 0.01)
+    await serve(unserved)
+    await eventually(lambda: looked == {tmp_path / "clusters"}, "there is nothing of the engine's yet")
+    await unserved.ask("POST", "/v1/jobs", unserved.wish())
+    await eventually(lambda: looked == {tmp_path / "clusters", tmp_path / "elsewhere"}, "there is by now")
+
+
 async def test_who_starts_a_controller_does_not_wait_for_old_folders(
     unserved: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,17 @@ def test_defaults_of_a_kernel_stand_where_the_line_does_not_say_it(
     assert (newest(controller).keep_alive, newest(controller).instances()) == (0, "ml.m5.large × 1")
 
 
+def test_an_image_stands_where_hosts_are_made_of_one(shell: InteractiveShell, controller: ScriptedController) -> None:
+    assert shell.run_cell("%smx config image=train:1").success
+    for line, image in (("", ""), ("-e local", ""), ("-e docker", "train:1"), ("-e docker --image other", "other")):
+        assert shell.run_cell(f"%%train {line}\npass").success
+        assert newest(controller).image == image
+    assert shell.run_cell("%smx config engine=docker").success
+    for line, image in (("", "train:1"), ("-e local", "")):
+        assert shell.run_cell(f"%%train {line}\npass").success
+        assert newest(controller).image == image
+
+
 def test_a_wrong_word_changes_nothing(shell: InteractiveShell, controller: ScriptedController) -> None:
     assert not shell.run_cell("%smx config keep_alive=10m engin=ray").success
     assert shell.run_cell("%%train\npass").success
@@ -45,6 +56,7 @@ def test_the_page_says_what_is_set_here(shell: InteractiveShell, front_end: Scre
     lines = front_end.shown[-1]["data"]["text/plain"].splitlines()
     assert [line.split() for line in lines[1:]] == [
         ["engine", "local"],
+        ["image"],
         ["instance_type", "local"],
         ["keep_alive", "1h", "this", "kernel"],
         ["card", "auto"],

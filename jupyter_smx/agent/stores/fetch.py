@@ -87,7 +87,8 @@ class Courier:
         if not self._left:
             raise LackingError(
                 f"{self._what}: {source} is read by fsspec, and {', and '.join(self._lacks)}. "
-                f"Install what is missing in one of them: pip install {filesystems.packages(source)}."
+                f"Install what is missing in one of them: pip install {filesystems.packages(source)}; "
+                "into an image when that is built."
             )
         python = self._left[0]
         is_ours = python == sys.executable

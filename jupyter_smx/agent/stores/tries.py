@@ -49,7 +49,8 @@ _PASSING_CODES = ("RequestTimeout", "IncompleteBody", "BadDigest", "SHA256Mismat
 """What S3 and its like also say with the status 400: about the way there, or about too much at once."""
 _WHENCE = (
     "They are those of --env, else variables of the terminal that JupyterLab was started in, as they were when the "
-    "controller, or a warm host, began, else those in files, as ~/.aws/credentials, which are read each time."
+    "controller, or a warm host, began, else those in files, as ~/.aws/credentials, which are read each time "
+    "and which containers do not see."
 )
 _RENEW = "Keep them in ~/.aws/credentials and name their profile by --env AWS_PROFILE=NAME."
 
@@ -149,7 +150,7 @@ def _denied(error: BaseException) -> str:
     if _is_one_of(error, _CREDENTIALS):
         return (
             "there are no credentials for it here. Give them to the job by --env, or put them where the "
-            "controller's user has them, as ~/.aws/credentials."
+            "controller's user has them, as ~/.aws/credentials; containers do not see these."
         )
     if _is_one_of(error, _EXPIRED):
         return f"access is denied, since the credentials have expired ({error}). {_WHENCE} {_RENEW}"

@@ -294,6 +294,10 @@ class DockerEngine(Engine):
         }
         return facts | ({"not_limited_here": kind.lacks()} if kind.unlimited else {})
 
+    def clusters_folder(self) -> Path:
+        """Give the folder in which each cluster has its own."""
+        return self._folders.clusters
+
     def remains(self, cluster: str, host: str) -> Path:
         """Give the folder with a host's spool; it is read without the agent."""
         return self._folders.host(cluster, host).path / "spool"

@@ -152,7 +152,8 @@ class Ground:
         else:
             cure = (
                 "Take one that runs on this machine itself and not in a virtual one, as root or as this user, and a "
-                "data folder on a disk of its own (JUPYTER_SMX_DATA_DIR)."
+                "data folder on a disk of its own (JUPYTER_SMX_DATA_DIR). Where Jupyter itself is in a container, that "
+                "folder needs the same path there and on the machine."
             )
         return RefusedError(
             f"docker_host: containers of {name} at {self._daemon.url} do not share {folder!r} with the controller "

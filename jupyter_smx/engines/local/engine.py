@@ -166,6 +166,10 @@ class LocalEngine(Engine):
         found |= {"start_method": str(self.start_method), "limits_of_jobs": self._limits.parents().words()}
         return {name: fact for name, fact in found.items() if fact}
 
+    def clusters_folder(self) -> Path:
+        """Give the folder in which each cluster has its own."""
+        return self._folders.clusters
+
     def remains(self, cluster: str, host: str) -> Path:
         """Give the folder with a host's spool; it is read without the agent."""
         return self._folder(cluster, host).path / "spool"

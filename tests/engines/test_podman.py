@@ -12,6 +12,7 @@ import pytest_asyncio
 from msgspec.structs import replace
 
 from jupyter_smx.engines.base import Observation
+from jupyter_smx.engines.docker import users
 from jupyter_smx.model.errors import RefusedError, UnavailableError
 from jupyter_smx.testing import podman
 from jupyter_smx.testing.agent_client import AgentClient
@@ -78,7 +79,7 @@ async def test_a_cluster_at_podman_lives_and_leaves(harness: DockerHarness, tmp_
     channels = [{"name": "data", "source": there, "mode": "FastFile"}]
     async with AgentClient(harness.engine, handle, "algo-2") as agent:
         seen = last_json(await agent.do(MEET, channels=channels))
-    assert seen == {"uid": 1000, "apart": True, "data": "1,2", "model": True}
+    assert seen == {"uid": users.nobodys(), "apart": True, "data": "1,2", "model": True}
     harness.ask("kill", f"jupyter-smx-{request.cluster}-algo-1")
     assert await harness.reborn().survey([handle]) == [Observation.GONE]
     await harness.reborn().release(handle)

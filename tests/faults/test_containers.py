@@ -13,6 +13,7 @@ from containers import CONFIG, MEMORY, Containers, said
 from disks import Disk, mounted
 from world import PATIENCE, kill, surround
 
+from jupyter_smx.engines.docker import users
 from jupyter_smx.model.channel import Channel
 from jupyter_smx.model.instance import InstanceGroup
 from jupyter_smx.model.status import SecondaryStatus
@@ -174,7 +175,7 @@ def _entered(world: Containers, command: list[str], word: str) -> None:
     typed = [part for part in command if part != "--tty"]
     line = f"pwd; hostname; id -u; printf '{word}' > model/seen\n"
     done = subprocess.run(typed, input=line, capture_output=True, text=True, check=True, timeout=PATIENCE)
-    assert done.stdout == "/opt/ml\nalgo-1\n1000\n"
+    assert done.stdout == f"/opt/ml\nalgo-1\n{users.nobodys()}\n"
     [seen] = world.data.glob("clusters/*/algo-1/ml/model/seen")
     assert seen.read_text() == word
     seen.unlink()

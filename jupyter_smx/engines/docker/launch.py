@@ -277,8 +277,8 @@ def handle_of(
     ``is_shared`` says that it has come to share a network with others, of which its labels know nothing.
     """
     data: dict[str, str | int | float] = {"container": container, "daemon": daemon.url}
-    shares = (isolation.SHARED,) if is_shared else ()
-    return HostHandle(host=host, data=data, given_up=(*shares, *isolation.read(labels)))
+    told = [*([isolation.SHARED] if is_shared else []), *isolation.read(labels)]
+    return HostHandle(host=host, data=data, given_up=tuple(dict.fromkeys(told)))  # labels of before said it, too
 
 
 def is_shared(row: Mapping[str, Any]) -> bool:

@@ -36,8 +36,8 @@ UNFIT = {
     "nowhere/nothing:1": "is not an image",
     docker_images.NO_PYTHON.name: "has no Python",
     docker_images.EMPTY.name: "has no Python",
-    docker_images.OLD_PYTHON.name: "is Python 3.6",
-    docker_images.BROKEN.name: "python3 ended with exit code 1: ",
+    docker_images.OLD_PYTHON.name: ": Python 3.6",
+    docker_images.BROKEN.name: "/usr/bin/python3: exit code 1, ModuleNotFoundError: No module named",
     docker_images.FOREIGN.name: "is made for linux/s390x",
     "": "no image is named",
 }

@@ -114,7 +114,9 @@ class Ground:
         seat = orders.bind(str(room.path), orders.ROOM, closed=False)
         words = [image.python, "-I", "-c", _TRY, probe.token]
         try:
-            await probe.start(probes.config(image.id, words, self._users.name(), self._labels, self._daemon.kind, seat))
+            config = probes.config(image.id, words, self._users.name(), self._labels, self._daemon.kind, seat)
+            config["HostConfig"]["Init"] = True  # as a host's; some daemons have no program for that
+            await probe.start(config)
         except DaemonError as problem:
             if not any(sign in problem.words.lower() for sign in ("mount", "bind")):
                 raise self._daemon.trouble("try what hosts share with this machine", problem) from problem

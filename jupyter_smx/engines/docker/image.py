@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
@@ -16,6 +17,7 @@ from jupyter_smx.engines.docker import orders, probes, registry
 from jupyter_smx.engines.docker.daemon import NOT_THERE, DaemonError
 from jupyter_smx.interpreter import OLDEST
 from jupyter_smx.model.errors import RefusedError, UnavailableError
+from jupyter_smx.model.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,6 +45,10 @@ _NO_SUCH = (NOT_THERE, 400, 301)
 """Answers to the name of an image: there is none, there can be none, and it is no name but leads elsewhere."""
 _ITS_OWN = 500
 """The least number by which a daemon says that something went wrong with itself; Podman before 6 has no other."""
+_ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
+_FAILED = "exit code"
+_GIST = 200
+"""Characters of what somebody said that fit into a reason."""
 _NO_PROGRAM = ("no such file", "executable file not found", "not a directory", "permission denied")
 
 
@@ -209,32 +215,37 @@ class Images:
         )
 
     async def _find_python(self, name: str, image: str) -> str:
-        seen: list[str] = []
-        failed = ""
+        seen: dict[str, list[str]] = {}
         for word in PYTHONS:
             code, words = await self._try(name, image, word)
-            if code == 0:
-                version = _version(words)
-                if version >= OLDEST:
-                    return word
-                seen.append(f"{word} is Python {version[0]}.{version[1]}")
-            elif code != NOT_THERE:
-                seen.append(f"{word} ended with exit code {code}: {words}")
-                failed = failed or word
-        raise RefusedError(
+            if code == NOT_THERE:
+                continue
+            version = _version(words) if code == 0 else (0, 0)
+            if version >= OLDEST:
+                return word
+            said = f"Python {version[0]}.{version[1]}" if code == 0 else f"{_FAILED} {code}, {_gist(words)}"
+            seen.setdefault(said, []).append(word)
+        raise self._without_python(name, seen)
+
+    def _without_python(self, name: str, seen: Mapping[str, list[str]]) -> RefusedError:
+        """Refuse an image for what was ``seen`` of its Pythons, with the words that start them."""
+        failed = next((words[0] for said, words in seen.items() if said.startswith(_FAILED)), "")
+        found = "; ".join(f"{listed(words, most=len(words))}: {said}" for said, words in seen.items())
+        return RefusedError(
             f"image: {name!r} has no Python that hosts can be run with"
-            + (f" ({'; '.join(seen)})." if seen else f" (none of {', '.join(PYTHONS)} is there)."),
+            + (f" ({found})." if found else f" (none of {', '.join(PYTHONS)} is there)."),
             field="image",
             value=name,
             rule=f"An agent needs Python {OLDEST[0]}.{OLDEST[1]} or newer, and nothing else.",
-            cure="Name an image that has one on its PATH, or add it: RUN apt-get install -y python3."
-            + (f" {self._shows(name, failed)}" if failed else ""),
+            cure=self._shows(name, failed)
+            if failed
+            else "Name an image that has one on its PATH, or add it: RUN apt-get install -y python3.",
         )
 
     def _shows(self, name: str, word: str) -> str:
         return (
-            f"What {self._daemon.kind.program} run --rm --entrypoint {word} {name} -c 'import ctypes, zlib' says may "
-            "tell more: variables of the image, as PYTHONHOME, may be meant for another Python."
+            f"{self._daemon.kind.program} run --rm --entrypoint {word} {name} -c 'import ctypes, zlib' says more; "
+            "variables of the image, as PYTHONHOME, may be meant for another Python."
         )
 
     async def _try(self, name: str, image: str, word: str) -> tuple[int, str]:
@@ -291,6 +302,12 @@ def _no_name(name: str, words: str) -> RefusedError:
 def _page(name: str) -> str:
     """Say where the daemon tells of an image."""
     return f"/images/{quote(name, safe='/:@')}/json"
+
+
+def _gist(words: str) -> str:
+    """Choose the line that says most: what Python calls an error, or else the last one."""
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    return next(filter(_ERROR.match, reversed(lines)), lines[-1] if lines else "it said nothing")[:_GIST]
 
 
 def _version(words: str) -> tuple[int, int]:

@@ -111,7 +111,6 @@ def config(
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
         "SecurityOpt": isolation.security(kind),
-        "Init": True,
         "LogConfig": orders.LOG,
         **orders.limited(kind, memory=_MEMORY, pids=_PIDS),
     }

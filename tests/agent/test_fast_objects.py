@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from jupyter_smx.agent.jobs.inputs import Inputs
+from jupyter_smx.agent.place import Place
 from jupyter_smx.agent.stores import object_mount
+from jupyter_smx.agent.system import process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,6 +70,42 @@ def test_only_what_is_read_is_fetched_and_nobody_writes(fused: Agent, full: Buck
     assert record["inputs"][0]["reason"] == "It is read from its store while the job runs."
     fused.serves()
     assert os.listdir(fused.folder / "ml" / "input" / "data") == []  # noqa: PTH208 - names are compared
+
+
+class Mounting:
+    """A host on which processes serve objects, the loop that hears of their ends, and its mounts."""
+
+    place = Place("algo-1", ["algo-1"], [], "homogeneousCluster", "local", 1, 0)
+
+    def __init__(self) -> None:
+        self.loop = self.mounts = self
+        self.input_hashes: dict[str, Any] = {}
+        self.ends: dict[int, Callable[[int], None]] = {}
+
+    def put(self, _wishes: object, _store: str) -> None:
+        pass
+
+    def remember(self, _target: str) -> None:
+        pass
+
+    def on_exit(self, pid: int, call: Callable[[int], None]) -> None:
+        self.ends[pid] = call
+
+
+def test_a_process_that_has_the_number_of_one_that_ended_early_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    host: Any = Mounting()
+    killed: list[int] = []
+    monkeypatch.setattr(object_mount, "serve", lambda one: int(one["target"]))
+    monkeypatch.setattr(process, "kill", killed.extend)
+    inputs = Inputs(host, {"kind": "train", "channels": []}, print)
+    mounts = [{"how": "objects", "channel": name, "target": number} for name, number in (("a", "11"), ("b", "12"))]
+    assert inputs.present({"lazy": [], "notes": [], "inputs": [], "fresh": {}, "mounts": mounts}) == ""
+    host.ends[11](9)
+    inputs.forget()
+    assert killed == [12]
+    host.ends[12](9)
+    [note] = inputs.notes
+    assert note.startswith("channel a: the process that read it ended before the job did (status 9)")
 
 
 SHARE = """

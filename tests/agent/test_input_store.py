@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +16,7 @@ from jupyter_smx.agent.stores.listing import ListingError, survey
 from jupyter_smx.agent.stores.store import Store
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 YEAR = 365 * 86_400
 MUCH = 1 << 30
@@ -215,6 +217,51 @@ def test_a_host_without_room_gives_back_what_is_in_the_trash_as_well(host: Host,
     (host.folder / "parts" / "half").write_text("of an object")
     store.forget_all_but(set())
     assert [str(path) for path in host.folder.rglob("*") if path.is_file() and path.name != "lock"] == []
+
+
+@pytest.fixture(params=["it is moved away", "there is no room for another name"])
+def forget_half(host: Host, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Give what lets a host without room be killed when one file of a tree is gone: nothing is tidied up."""
+    rename = os.rename
+
+    def die(path: str) -> None:
+        next(one for one in Path(path).rglob("*") if one.is_file() and one.name != "bytes").unlink()
+        raise KeyboardInterrupt
+
+    def refuse(source: str, target: str) -> None:
+        if "/trash/" in target and request.param != "it is moved away":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), source, None, target)
+        rename(source, target)
+
+    def forget() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(shutil, "rmtree", die)
+            patch.setattr(os, "rename", refuse)
+            with pytest.raises(KeyboardInterrupt):
+                host.store().forget_all_but(set())
+
+    return forget
+
+
+def test_a_tree_of_which_a_part_was_deleted_is_nobodys_channel(
+    host: Host, source: Path, forget_half: Callable[[], None]
+) -> None:
+    first, _copied = host.take(source)
+    forget_half()
+    key, _copied = host.take(source)
+    assert (key, host.tree(key)) == (first, {"a": "alpha", "deep/b": "beta"})
+
+
+def test_a_tree_of_which_a_part_was_deleted_goes_when_the_job_is_over(
+    host: Host, source: Path, forget_half: Callable[[], None]
+) -> None:
+    host.take(source)
+    forget_half()
+    (host.folder / "trees" / "emptied").mkdir()
+    host.store().prune()
+    assert names(host.folder / "trees") == []
+    host.store().empty()
+    assert not host.store().needs_emptying()
 
 
 def test_what_is_needed_again_before_the_trash_is_emptied_may_be_thrown_away_again(host: Host, source: Path) -> None:

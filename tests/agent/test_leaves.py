@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_smx.agent.channels import leaves, links
+from jupyter_smx.agent.channels import leaves, links, views
+from jupyter_smx.agent.channels.staged import Staged
+from jupyter_smx.agent.channels.world import World
 from jupyter_smx.agent.system.descent import descend, unless_loop
 
 if TYPE_CHECKING:
@@ -121,11 +123,66 @@ def test_a_file_at_the_top_of_the_machine_would_be_shown_from_all_of_it() -> Non
         leaves.homes([("etc", "/")], "")
 
 
-def test_of_a_large_folder_the_first_links_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "_LOOKED_AT", 5)
+@pytest.mark.parametrize(("looked_at", "found"), [(5, True), (3, False)])
+def test_of_a_large_folder_the_first_links_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looked_at: int, found: bool
+) -> None:
     for number in range(3):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "link").symlink_to("..")
-    assert links.lead_out(str(tmp_path))
-    monkeypatch.setattr(links, "_LOOKED_AT", 3)
-    assert not links.lead_out(str(tmp_path))
+    monkeypatch.setattr(links, "_LOOKED_AT", looked_at)
+    ways = links.WaysOut()
+    assert ways.has(str(tmp_path)) == links.lead_out(str(tmp_path)) == found
+    assert ways.is_sure == found, "nobody takes a folder for one without such links that was not looked at to its end"
+
+
+@pytest.mark.parametrize(("lead", "found"), [("l/../../x", True), ("l/../d/e/y", False), ("l/y", False)])
+def test_a_link_may_lead_through_another_one_and_up_again(tmp_path: Path, lead: str, found: bool) -> None:
+    for name in ("x", "in/d/e/y", "in/s/y"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "in" / "d" / "e" / "l").symlink_to("../../s")
+    (tmp_path / "in" / "d" / "e" / "link").symlink_to(lead)
+    assert links.lead_out(str(tmp_path / "in")) == found
+    assert links.lead_out(str(tmp_path / "in" / "d"))
+
+
+def test_a_folder_that_was_not_reached_from_a_large_one_is_looked_at_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(6):
+        (tmp_path / "many" / str(number)).mkdir(parents=True)
+    (tmp_path / "some" / "deep").mkdir(parents=True)
+    (tmp_path / "some" / "deep" / "w").symlink_to("/")
+    monkeypatch.setattr(links, "_LOOKED_AT", 5)
+    ways = links.WaysOut()
+    assert not ways.has(str(tmp_path))
+    assert not ways.is_sure
+    assert ways.has(str(tmp_path / "some"))
+    monkeypatch.setattr(links, "_IN_ALL", 10)
+    ways = links.WaysOut()
+    assert [ways.has(str(tmp_path / name)) for name in ("", "many", "some")] == [False] * 3
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize("way_out", ["", "at the top"])
+def test_a_channel_of_which_not_all_is_looked_at_is_closed_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_large: bool, way_out: str
+) -> None:
+    for name in ("in/deep/a", "in/deep/b", "in/deep/c"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    if way_out:
+        (tmp_path / "out").touch()
+        (tmp_path / "in" / "link").symlink_to("../out")
+    monkeypatch.setattr(links, "_LOOKED_AT", 2 if is_large else 10)
+    staged = Staged(0, {})
+    wish = {"name": "train", "source": str(tmp_path / "in")}
+    views.show(staged, wish, str(tmp_path / "train"), World(str(tmp_path / "store"), "/shown"))
+    assert staged.mounts, "as ever"
+    assert all(mount["how"] == "show" for mount in staged.mounts)
+    if is_large:
+        [note] = staged.notes
+        assert note.startswith(f"channel train: {tmp_path}/in has so many files that links were looked for only among")
+    else:
+        assert staged.notes == []

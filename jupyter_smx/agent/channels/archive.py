@@ -11,6 +11,7 @@ import tarfile
 from typing import Any, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent.place import ARCHIVES, ML
+from jupyter_smx.agent.system import plain_file
 from jupyter_smx.agent.system.descent import descend
 from jupyter_smx.agent.system.folder import is_folder
 
@@ -57,7 +58,7 @@ def pack(folder: str, path: str) -> List[str]:
     errors: List[str] = []
     closed: List[str] = []
     with contextlib.ExitStack() as files:
-        raw = files.enter_context(open(path + ".part", "wb"))
+        raw = files.enter_context(plain_file.anew(path + ".part"))
         zipped = files.enter_context(gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0))
         archive = files.enter_context(tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT))
         for name in _members(folder, closed):

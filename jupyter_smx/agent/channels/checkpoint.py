@@ -94,7 +94,7 @@ class FolderStore:
         try:
             os.makedirs(self._root, exist_ok=True)
             self.sweep()
-            found, closed = looking.look(self._root)
+            found, closed, _is_whole = looking.look(self._root)
         except OSError as error:
             raise CheckpointError(f"checkpoint: {self._root} cannot be used ({error.strerror}).") from None
         if closed:
@@ -215,14 +215,16 @@ class Mirror:
 
         In this order, and nothing is deleted while a file waits or cannot be kept: who writes a checkpoint and deletes
         the one before would have none for as long as the new one takes. Only where there is no room what is gone makes
-        some. ``now`` is in the seconds of the files' times.
+        some. Nor is anything while the folder itself is away, as at the end of a job that removed it. ``now`` is in the
+        seconds of the files' times.
         """
-        found, closed = self._look()
+        found, closed, is_whole = self._look()
         self.errors = {path: f"{path} cannot be read" for path in closed}
         self._silence.begin()
         self._unsettled = {name: since for name, since in self._unsettled.items() if name in found}
-        # What cannot be seen may still be there.
-        gone = [name for name in self._known if name not in found] if self.forgets and not closed else []
+        # What cannot be seen may still be there, and a script may put another folder in the place of this one.
+        is_sure = self.forgets and is_whole and not closed
+        gone = [name for name in self._known if name not in found] if is_sure else []
         if not self._store.is_flat:
             self._forget([name for name in gone if any(other.startswith(name + os.sep) for other in found)])
         if self._put_all(found, now, everything=everything):
@@ -261,7 +263,7 @@ class Mirror:
                 waits = True
         return self._put(due, now) and not waits
 
-    def _look(self) -> Tuple[Dict[str, looking.Stamp], List[str]]:
+    def _look(self) -> looking.Look:
         return looking.look(self._folder)
 
     def _is_settled(self, name: str, stamp: looking.Stamp, now: float) -> bool:

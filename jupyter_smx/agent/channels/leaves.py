@@ -28,14 +28,14 @@ class Leaves(NamedTuple):
     """Links back to a folder that they lie in, each with the name of that in the channel."""
 
 
-def find(pairs: List[Tuple[str, str]], source: str = "") -> Leaves:
+def find(pairs: List[Tuple[str, str]], source: str = "", ways: Optional[links.WaysOut] = None) -> Leaves:
     """Follow the links of a channel; a folder of which none leads out is shown as a whole.
 
-    ``source`` is the folder that it is made of, if it is made of one.
+    ``source`` is the folder that it is made of, if it is made of one, ``ways`` what is known of links already.
 
     :raises TooManyError: there are more than get links of their own.
     """
-    found, reached = Leaves([], [], []), _Reached()
+    found, reached, ways = Leaves([], [], []), _Reached(), ways or links.WaysOut()
     top = {source: ""} if source else {}
     waiting: Deque[Tuple[str, str, Dict[str, str]]] = deque((name, path, top) for name, path in pairs)
     most = len(pairs) + _LISTED
@@ -44,7 +44,7 @@ def find(pairs: List[Tuple[str, str]], source: str = "") -> Leaves:
         there = reached.of(path)
         if there in above:
             found.again.append((name, above[there]))
-        elif (names := _to_walk(there)) is None:
+        elif (names := _to_walk(there, ways)) is None:
             found.shown.append((name, there))
         else:
             found.folders.append(name)
@@ -70,9 +70,9 @@ class _Reached:
         return os.path.join(self._folders[top], name)
 
 
-def _to_walk(path: str) -> Optional[List[str]]:
+def _to_walk(path: str, ways: links.WaysOut) -> Optional[List[str]]:
     """Give the names in a folder whose links lead out of it; of all else, and of one that is closed to us, None."""
-    if not os.path.isdir(path) or not os.access(path, os.X_OK) or not links.lead_out(path):
+    if not os.path.isdir(path) or not os.access(path, os.X_OK) or not ways.has(path):
         return None
     try:
         return sorted(os.listdir(path))

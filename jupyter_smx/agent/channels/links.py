@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 from collections import deque
-from typing import List, NamedTuple, Tuple
+from typing import List, NamedTuple, Set, Tuple
 
 from jupyter_smx.agent.place import named_outside, seen_at
 from jupyter_smx.agent.system.descent import descend
 
-_LOOKED_AT = 2_000
-"""Entries of a folder and of those in it that are looked at: the first links tell what the others are like."""
+_LOOKED_AT = 20_000
+"""Entries of a folder and of those in it that are looked at, as many as get links of their own."""
+_IN_ALL = 100_000
+"""Entries of one channel that are looked at, also in the folders that its links lead to: no start may wait for more."""
 
 
 def lost(path: str, hidden: Tuple[Tuple[str, str], ...]) -> str:
@@ -33,32 +37,89 @@ def _text(path: str) -> str:
         return ""
 
 
-def lead_out(folder: str) -> bool:
-    """Say whether a folder has links that lead out of it; a quick look.
+class WaysOut:
+    """Which folders have links that lead out of them; each is looked at once, and as a whole if it is not too large.
 
-    Where it is shown they would lead nowhere, and those by a whole path, wherever that leads, past what shows it.
+    Where a folder is shown they would lead nowhere, and those by a whole path, wherever that leads, past what shows it.
     """
-    top = real(folder) + os.sep
-    waiting, looked = deque([folder]), 0
-    while waiting and looked < _LOOKED_AT:
-        for path, is_link, is_folder in _entries(waiting.popleft()):
-            looked += 1
-            if is_link and (os.path.isabs(_text(path)) or not real(path).startswith(top)):
-                return True
-            if is_folder:
-                waiting.append(path)
-            if looked == _LOOKED_AT:
-                break
-    return False
+
+    def __init__(self) -> None:
+        self._left = _IN_ALL
+        self._known: Set[str] = set()
+        self._open: Set[str] = set()
+        self.is_sure = True
+        """Whether all is looked at of each folder of which it was said that no link leads out."""
+
+    def has(self, folder: str) -> bool:
+        """Say whether links lead out of a folder, which is named as :func:`reached` does; a quick look."""
+        if folder not in self._open and folder not in self._known and not self._look(folder):
+            self.is_sure = self.is_sure and folder in self._open
+        return folder in self._open
+
+    def _look(self, top: str) -> bool:
+        """Look at what is in a folder and in those in it; False where that is more than is looked at."""
+        waiting, seen, most, is_whole = deque([top]), [], min(_LOOKED_AT, self._left), True
+        while waiting and is_whole:
+            folder = waiting.popleft()
+            found = _some(folder, most)
+            most, is_whole = most - found.number, found.is_whole
+            self._left -= found.number
+            waiting.extend(found.folders)
+            for path in found.links:
+                self._mark(folder, top, _lead(path, folder))
+            seen.append(folder)
+        if is_whole:
+            self._known.update(seen)
+        return is_whole
+
+    def _mark(self, folder: str, top: str, lead: str) -> None:
+        """Take down which folders a link leads out of, from its own one up to ``top``."""
+        while not lead.startswith(folder + os.sep):
+            self._open.add(folder)
+            if folder == top:
+                return
+            folder = os.path.dirname(folder)
 
 
-def _entries(folder: str) -> List[Tuple[str, bool, bool]]:
-    """Give what is in a folder, and of each whether it is a link, or a folder itself; nothing of one that is closed."""
-    try:
-        with os.scandir(folder) as found:
-            return [(one.path, one.is_symlink(), one.is_dir(follow_symlinks=False)) for one in found]
-    except OSError:
-        return []
+class _Some(NamedTuple):
+    """What is in a folder: how many entries, whether these are all, and the paths of links and folders among them."""
+
+    number: int
+    is_whole: bool
+    links: List[str]
+    folders: List[str]
+
+
+def _some(folder: str, most: int) -> _Some:
+    """Give what is in a folder, or the first of it; nothing of one that is closed to us."""
+    number, is_whole, linked, inner = 0, True, [], []  # type: int, bool, List[str], List[str]
+    with contextlib.suppress(OSError), os.scandir(folder) as found:
+        for entry in itertools.islice(found, most):
+            number += 1
+            if entry.is_symlink():
+                linked.append(entry.path)
+            elif entry.is_dir(follow_symlinks=False):
+                inner.append(entry.path)
+        is_whole = next(found, None) is None
+    return _Some(number, is_whole, linked, inner)
+
+
+def _lead(path: str, folder: str) -> str:
+    """Name what a link in a folder leads to, with other links on its way as they are; "" of one by a whole path."""
+    text = _text(path)
+    if text.startswith(os.sep):
+        return ""
+    if os.pardir not in text and text != os.curdir:
+        return os.path.join(folder, text)
+    rest = text.lstrip("./").split(os.sep)
+    if os.pardir in rest:  # up again from where another link may have led
+        text = os.path.relpath(real(path), real(folder))
+    return os.path.normpath(os.path.join(folder, text))
+
+
+def lead_out(folder: str) -> bool:
+    """Say whether a folder has links that lead out of it; a quick look."""
+    return WaysOut().has(reached(folder))
 
 
 def real(path: str) -> str:

@@ -23,29 +23,34 @@ def show(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> 
     """
     source, share = channel["source"], channel.get("share") or ALL
     os.makedirs(folder, exist_ok=True)
-    is_folder = os.path.isdir(source)
-    if is_folder and share["count"] == 1 and not links.lead_out(source):
+    own, ways = links.reached(source) if os.path.isdir(source) else "", links.WaysOut()
+    if own and share["count"] == 1 and not ways.has(own):
         staged.lazy.append(channel["name"])
         staged.mounts.append({"how": "show", "source": source, "target": folder})
-        return
-    pairs = part(entries(channel), share)
-    if is_folder:
-        _check(pairs)
-    try:
-        _spread(staged, channel["name"], pairs, source if is_folder else "", folder, world)
-    except leaves.TooManyError as error:
-        _link(staged, channel, pairs, folder, str(error))
+    else:
+        pairs = part(entries(channel), share)
+        if own:
+            _check(pairs)
+        try:
+            _spread(staged, channel["name"], leaves.find(pairs, own, ways), own, folder, world)
+        except leaves.TooManyError as error:
+            _link(staged, channel, pairs, folder, str(error))
+            return
+    if not ways.is_sure:
+        staged.notes.append(
+            f"channel {channel['name']}: {source} has so many files that links were looked for only among the first "
+            "ones. One among the others that leads out of its folder may lead nowhere, and if it does not, nothing "
+            "keeps the job from writing to what it leads to."
+        )
 
 
-def _spread(staged: Staged, name: str, pairs: Pairs, source: str, folder: str, world: World) -> None:
+def _spread(staged: Staged, name: str, found: leaves.Leaves, own: str, folder: str, world: World) -> None:
     """Fill a channel with links to views of the folders in which its files really are.
 
-    ``source`` is the folder that it is made of, if it is made of one.
+    ``own`` is the folder that it is made of, if it is made of one.
 
     :raises TooManyError: there are too many of them; nothing was done.
     """
-    own = links.reached(source) if source else ""
-    found = leaves.find(pairs, own)
     homes = leaves.homes(found.shown, own)
     views = {home: make(world, name, str(number)) for number, home in enumerate(sorted(set(homes.values())))}
     # What is not there cannot be written to either, as it could be at the place where its link leads.

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent.gauges import gpu, usage
-from jupyter_smx.agent.system import limits, memory, process
+from jupyter_smx.agent.system import limits, memory, plain_file, process
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.system.loop import Loop, Timer
@@ -177,12 +177,8 @@ class Sampler:
         # What a full disk took half of is closed by a line's end, and passed over by whoever reads.
         line = ("\n" if self._broken else "") + text + "\n"
         self._broken = True
-        with contextlib.suppress(OSError):
-            fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            try:
-                self._broken = os.write(fd, line.encode()) < len(line)
-            finally:
-                os.close(fd)
+        with contextlib.suppress(OSError), plain_file.grown(self._path) as file:
+            self._broken = os.write(file.fileno(), line.encode()) < len(line)
 
 
 def _together(looks: List[List[gpu.Figures]]) -> Optional[List[List[Optional[float]]]]:

@@ -45,10 +45,10 @@ class _Mirror(checkpoint.Mirror):
                 aside.sweep()
         super().keep(now, everything=everything)
 
-    def _look(self) -> Tuple[Dict[str, looking.Stamp], List[str]]:
+    def _look(self) -> looking.Look:
         # The job may have put a link in the place of its folder: what that leads to is not the job's.
         if not os.path.realpath(self._output).startswith(self._ml + os.sep):
-            return {}, []
+            return looking.Look({}, [], is_whole=False)
         return looking.look(self._output, follow=False)
 
 

@@ -71,6 +71,7 @@ class Inputs:
 
         def ended(status: int) -> None:
             if pid in self._servers:
+                self._servers.remove(pid)  # the system gives its number to another process, which is not to be killed
                 self.notes.append(
                     f"channel {wish['channel']}: the process that read it ended before the job did (status {status}); "
                     "agent.log of the host says why."

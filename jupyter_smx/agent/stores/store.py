@@ -5,10 +5,10 @@ which nobody writes to, above it a folder of the job's own, which goes with the 
 pays for what it changes, the next one gets what was there before, and inputs that are here cost no copy at all.
 
 ``contents/<mark>-<mode>`` is one file; ``trees/<key>/data`` has second names of such files, and of equal ones copies,
-``trees/<key>/bytes`` says how much they are; ``parts`` has what is not whole yet; ``layers/<n>`` has what one job wrote
-over one channel; ``trash`` is what an idle host deletes; ``shown`` are the places where jobs see what their links of
-FastFile lead to. The mark is the SHA-256 of the content, or, where there is too much to read or to remember, a hash of
-what tells the source.
+``trees/<key>/bytes`` says how much they are, and is missing where a tree is not whole any more; ``parts`` has what is
+not whole yet; ``layers/<n>`` has what one job wrote over one channel; ``trash`` is what an idle host deletes; ``shown``
+are the places where jobs see what their links of FastFile lead to. The mark is the SHA-256 of the content, or, where
+there is too much to read or to remember, a hash of what tells the source.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, NamedTuple, Op
 
 from jupyter_smx.agent.stores import digest
 from jupyter_smx.agent.system import clean
+from jupyter_smx.agent.system.removal import clear_away, remove
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.stores.listing import Item, Listing
@@ -245,7 +246,7 @@ class Store:
         told = "\n".join([*(f"{name}\0{content}" for name, content in names), *(f"{name}\0/" for name in folders)])
         key = hashlib.sha256(told.encode(errors="surrogateescape")).hexdigest()
         tree = self.path("trees", key)
-        if not os.path.isdir(tree):
+        if _size(tree) is None:
             part = self._part()
             os.makedirs(os.path.join(part, "data"))
             made: Set[str] = set()
@@ -261,6 +262,8 @@ class Store:
                 linked.add(content)
             with open(os.path.join(part, "bytes"), "w", encoding="ascii") as file:
                 file.write(str(listing.size))
+            if os.path.lexists(tree):
+                remove(self._retire(key))
             os.rename(part, tree)
         os.utime(tree)  # the last one used is kept longest
         return key
@@ -289,23 +292,38 @@ class Store:
         What is in the trash afterwards, and the contents that no tree has, is deleted by :meth:`empty`.
         """
         trees = sorted(_aged(self.path("trees")), reverse=True)
-        kept = sum(size for _used, _name, size in trees)
+        kept = sum(size or 0 for _used, _name, size in trees)
         bound = ((room or self._free)() + kept) // 2
         total = 0
         for _used, name, size in trees:
-            total += size
-            if total > bound:
-                # The same content may be put there again before the trash was emptied.
-                os.rename(self.path("trees", name), self.path("trash", f"{name}-{os.urandom(8).hex()}"))
+            total += size or 0
+            if total > bound or size is None:
+                self._retire(name)
 
     def forget_all_but(self, keys: Set[str]) -> None:
         """Make all the room that there is; ``keys`` are trees that this job has already."""
         for folder in ("trash", "parts"):  # what is thrown away has names of contents as well
             clean.clear(self.path(folder))
         for name in set(_names(self.path("trees"))) - keys:
-            shutil.rmtree(self.path("trees", name))
+            clear_away(self._retire(name))
         for name in _names(self.path("contents")):
             os.unlink(self.path("contents", name))
+
+    def _retire(self, key: str) -> str:
+        """Take a tree away in one step, before any of it is deleted; gives the path of what is left of it.
+
+        Whoever deletes it may be ended half way, and half a tree would be the next job's whole channel.
+        """
+        tree = self.path("trees", key)
+        # The same content may be put there again before the trash was emptied.
+        away = self.path("trash", f"{key}-{os.urandom(8).hex()}")
+        try:
+            os.rename(tree, away)
+        except OSError:  # a full disk may have no room for a name either; without this file it is no tree
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(tree, "bytes"))
+            return tree
+        return away
 
     def _free(self) -> int:
         room = os.statvfs(self.root)
@@ -346,7 +364,16 @@ def _names(folder: str) -> List[str]:
         return []
 
 
-def _aged(folder: str) -> Iterator[Tuple[int, str, int]]:
+def _size(tree: str) -> Optional[int]:
+    """Give the bytes of a tree, None of one that is not there or not whole."""
+    try:
+        with open(os.path.join(tree, "bytes"), encoding="ascii") as file:
+            return int(file.read())
+    except FileNotFoundError:
+        return None
+
+
+def _aged(folder: str) -> Iterator[Tuple[int, str, Optional[int]]]:
     for name in _names(folder):
-        with open(os.path.join(folder, name, "bytes"), encoding="ascii") as file:
-            yield os.stat(os.path.join(folder, name)).st_mtime_ns, name, int(file.read())
+        with contextlib.suppress(FileNotFoundError):  # who was killed for a stop may be at its last step still
+            yield os.stat(os.path.join(folder, name)).st_mtime_ns, name, _size(os.path.join(folder, name))

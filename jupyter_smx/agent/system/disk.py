@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from jupyter_smx.agent import outcome
 from jupyter_smx.agent.refusal import RefusalError
+from jupyter_smx.agent.system import plain_file
 from jupyter_smx.agent.system.memory import amount
 
 if TYPE_CHECKING:
@@ -103,9 +105,10 @@ def keep_reserve(folder: str) -> None:
     """Hold a little room back for what has to be written although everything is full, as far as there is any."""
     path = os.path.join(folder, _RESERVE)
     with contextlib.suppress(OSError):
-        if os.path.getsize(path) == _RESERVED:
+        found = os.lstat(path)
+        if stat.S_ISREG(found.st_mode) and found.st_size == _RESERVED:
             return
-    with contextlib.suppress(OSError), open(path, "wb") as file:
+    with contextlib.suppress(OSError), plain_file.anew(path) as file:
         file.write(b"\0" * _RESERVED)
 
 
@@ -125,6 +128,6 @@ def write_whole(path: str, text: str, reserve: str) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    with open(path + ".part", "w", encoding="utf-8") as file:
-        file.write(text)
+    with plain_file.anew(path + ".part") as file:
+        file.write(text.encode())
     os.replace(path + ".part", path)

@@ -1,11 +1,14 @@
-"""Files in folders that a job writes to: nothing is waited for, and only what is a file is read."""
+"""Files in folders that a job writes to: nothing is waited for, and only what is a file there is read or written."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
 from typing import BinaryIO
+
+_OURS = 0o600
 
 
 def _at_once(path: str, flags: int) -> int:
@@ -19,7 +22,36 @@ def opened(path: str) -> BinaryIO:
     :raises OSError: it is not there, or it is a pipe, a socket, a device or a folder.
     """
     file = open(path, "rb", opener=_at_once)  # noqa: SIM115 - whoever asked closes it
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        return file
-    file.close()
-    raise OSError(errno.EINVAL, "it is no file", path)
+    _check(file, path)
+    return file
+
+
+def anew(path: str) -> BinaryIO:
+    """Open a new file to write it, in the place of what is there: a job's link would lead to another file.
+
+    :raises OSError: what is there is a folder, or nothing can be made there.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    return open(path, "xb")
+
+
+def _to_append(path: str, _flags: int) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, flags | os.O_NONBLOCK, _OURS)
+
+
+def grown(path: str) -> BinaryIO:
+    """Open a file, unbuffered, to write to its end.
+
+    :raises OSError: it is a link, a pipe, a socket, a device or a folder.
+    """
+    file = open(path, "ab", buffering=0, opener=_to_append)  # noqa: SIM115 - whoever asked closes it
+    _check(file, path)
+    return file
+
+
+def _check(file: BinaryIO, path: str) -> None:
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is no file", path)

@@ -58,7 +58,7 @@ async def test_one_host_shares_the_usual_network_and_says_so_and_several_are_ref
         assert [host.given_up for host in handle.hosts] == [(SHARED,)]
         assert await harness.reborn().find(handle.cluster) == handle
         async with AgentClient(harness.engine, handle) as agent:
-            assert (await agent.do(FACE)).text == "['eth0', 'lo']\n"
+            assert "'eth0'" in (await agent.do(FACE)).text
             assert (await agent.do("print('warm')", lease=2)).text == "warm\n"
         await harness.engine.release(handle)
         with pytest.raises(UnavailableError, match="did not get its network"):

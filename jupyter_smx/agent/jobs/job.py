@@ -15,10 +15,11 @@ from jupyter_smx.agent.code import packages, sourcedir
 from jupyter_smx.agent.contract import failure, script
 from jupyter_smx.agent.gauges import sampler
 from jupyter_smx.agent.hosts import last_words, spool
+from jupyter_smx.agent.hosts.silence import Patience, pause_after
 from jupyter_smx.agent.hosts.stop import Stop
 from jupyter_smx.agent.jobs import continuous, keeper
+from jupyter_smx.agent.jobs.cause import cause_of
 from jupyter_smx.agent.jobs.inputs import Inputs
-from jupyter_smx.agent.jobs.silence import Patience
 from jupyter_smx.agent.jobs.surely import surely
 from jupyter_smx.agent.place import outputs
 from jupyter_smx.agent.system import clean, disk, memory, process
@@ -31,20 +32,6 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.system.loop import Timer
 
 _SEND_PATIENCE = 5.0
-_LOOK_AGAIN = 0.005
-_REST = 5.0
-"""How much longer the pause is than a look at hundreds of processes, which need the processors to end."""
-
-
-def cause_of(status: Optional[int], asked: str, *, refused: bool, oom: bool) -> str:
-    """Say why a job ended: a wish that was acted on, else what its process did."""
-    if asked:
-        return asked
-    if refused or status is None:
-        return "refused"
-    if os.WIFSIGNALED(status):
-        return "memory" if oom and os.WTERMSIG(status) == signal.SIGKILL else "signal"
-    return "exit"
 
 
 def _sentence(error: str) -> str:
@@ -64,7 +51,7 @@ class Job:
         self.at: Dict[str, Optional[float]] = {"received": received}
         self.at.update(awake=None, first_line=None, exited=None, ended=None)
         self.child: Optional[Child] = None
-        self.wished = Stop(host.loop, host.strangers)
+        self.wished = Stop(host.loop, host.strangers, self._cannot_be_killed)
         self.errors: List[str] = []
         self.left_behind: List[str] = []
         self.report: Dict[str, Any] = {}
@@ -219,6 +206,18 @@ class Job:
 
     # End
 
+    def _spoil(self, why: str) -> None:
+        self.left_behind.append(f"{why}; this host ends.")
+        self.host.spoilt = self.left_behind[-1]
+
+    @surely
+    def _cannot_be_killed(self) -> None:
+        """Bring a job to its end although its own process is still there; whatever is heard of that is no news."""
+        child: Child = self.child  # type: ignore[assignment]
+        child.on_exit = child.on_message = child.on_born = None
+        self._spoil(f"process {child.pid} cannot be killed" if child.pid else "the process of the job is never born")
+        self._exited(None, "the job's process cannot be ended")
+
     @surely
     def _exited(self, status: Optional[int], reason: str) -> None:
         self.status = status
@@ -252,12 +251,10 @@ class Job:
         everything = process.tree(left)
         if left and patience.lasts(len(everything), began):
             process.kill(everything)
-            pause = max(_LOOK_AGAIN, _REST * (time.monotonic() - began))
-            self.host.loop.later(pause, lambda: self._wait_for_silence(patience))
+            self.host.loop.later(pause_after(time.monotonic() - began), lambda: self._wait_for_silence(patience))
             return
         if left:
-            self.left_behind.append(f"process {left[0]} cannot be killed; this host ends.")
-            self.host.spoilt = self.left_behind[-1]
+            self._spoil(f"process {left[0]} cannot be killed")
         self._checkpoints.end(self._kept)
 
     @surely

@@ -244,15 +244,17 @@ def kill_group(pid: int, number: int = signal.SIGKILL) -> None:
         return
 
 
-def signal_all(leader: int, lost: Iterable[int], number: int) -> None:
+def signal_all(leader: int, lost: Iterable[int], number: int) -> List[int]:
     """Send a signal once to each process of a job: to the group of the first, and to what left that group.
 
-    ``lost`` are those whose parent ended; a session of its own is what daemons have, and workers of launchers.
+    ``lost`` are those whose parent ended; a session of its own is what daemons have, and workers of launchers. Gives
+    all of them.
     """
     everything = tree([leader, *lost])
     outside = [pid for pid in everything if not _is_in_group(pid, leader)]
     kill_group(leader, number)
     kill(outside, number)
+    return everything
 
 
 def _is_in_group(pid: int, group: int) -> bool:

@@ -19,6 +19,7 @@ from jupyter_smx.agent.hosts.silence import Patience, pause_after
 from jupyter_smx.agent.hosts.stop import Stop
 from jupyter_smx.agent.jobs import continuous, keeper
 from jupyter_smx.agent.jobs.cause import cause_of
+from jupyter_smx.agent.jobs.haste import Haste
 from jupyter_smx.agent.jobs.inputs import Inputs
 from jupyter_smx.agent.jobs.surely import surely
 from jupyter_smx.agent.place import outputs
@@ -57,6 +58,8 @@ class Job:
         self.report: Dict[str, Any] = {}
         self.status: Optional[int] = None
         self._staging: Optional[Errand] = None
+        self._packing: Optional[Errand] = None
+        self._haste = Haste(host.loop, lambda: self._checkpoints.ending or self._continuous.ending or self._packing)
         self._inputs = Inputs(host, spec, self.break_off)
         self._found = packages.NOTHING
         self._puts_code = False
@@ -200,6 +203,8 @@ class Job:
             self._over()
         elif self.phase == "running":
             self.wished.ask(grace, cause)
+        elif self.phase == "archiving":
+            self._haste.begin(cause)
 
     def _too_long(self) -> None:
         self.stop(float(self.spec.get("grace", self.host.config.grace)), "max_runtime")
@@ -225,6 +230,7 @@ class Job:
         self.at["exited"] = time.time()
         self.phase = "archiving"
         self.wished.over()
+        self._haste.begin(self.wished.cause)
         if self._limit_timer is not None:
             self._limit_timer.cancel()
         if reason:
@@ -274,23 +280,18 @@ class Job:
         if report is None and self._reported:
             self.errors.append("host: what the job said of its end is lost, its exception and variables; see its log.")
         failure.settle(self._facts())
-        if archive.has_work(self.host.folder.ml, self._outputs, self.host.spool.path(self.id)):
-            Errand(self.host.loop, self._bring_home, self._archived)
+        work = (self.host.folder.ml, self._outputs, self.host.spool.path(self.id))
+        if archive.has_work(*work):
+            places = self.host.disks(self.id)
+            self._packing = Errand(self.host.loop, lambda: archive.bring_home(*work, places), self._archived)
         else:
             self._account([])
 
-    def _bring_home(self) -> Dict[str, Any]:
-        """Do the errand, in a process of its own."""
-        folder, ml, places = self.host.spool.path(self.id), self.host.folder.ml, self.host.disks(self.id)
-        try:
-            return disk.explained(lambda: archive.archive(ml, self._outputs, folder), places)
-        except Exception:
-            archive.drop_halves(folder)
-            raise
-
     @surely
     def _archived(self, result: Optional[Dict[str, Any]], error: str) -> None:
+        self._packing = None
         if result is None:
+            self.wished.cause = self.wished.cause or self._haste.cut_for
             self.errors.append(f"host: what the job made could not be kept: {_sentence(error)}")
             if self.status == 0:
                 # Code that did its part has nothing to show for it: that is no success.
@@ -332,6 +333,7 @@ class Job:
         if self._watch is not None:
             self.host.logs.remove(self._watch)
         self._inputs.forget()
+        self._haste.over()
         if self.child is not None:
             self._sweep()
         self.at["ended"] = time.time()

@@ -141,6 +141,12 @@ def start_time(pid: int) -> int:
     return int(fields[19]) if len(fields) > 19 else 0  # noqa: PLR2004 - field 22 of stat(5), counted after the name
 
 
+def moved(pids: Iterable[int]) -> int:
+    """Count the bytes that processes, and the children that they waited for, read and wrote; 0 where unknown."""
+    lines = [line for pid in pids for line in read(f"/proc/{pid}/io").splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith(("rchar:", "wchar:")))
+
+
 def cpu_seconds(pid: int) -> float:
     """Give what a process and the children that it waited for have computed; 0 where it cannot be known.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import socket
+import sys
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from jupyter_smx.agent.birth.offspring import Child, Zygote
 from jupyter_smx.agent.hosts.silence import LONGEST, PATIENCE, Patience
 from jupyter_smx.agent.hosts.stop import Stop
+from jupyter_smx.agent.system import process
 from jupyter_smx.agent.system.loop import Loop
 from jupyter_smx.testing.eventually import eventually_blocking
 
@@ -163,6 +165,46 @@ def test_a_job_that_is_never_born_is_waited_for_no_longer_than_one_that_never_di
     assert not stop.child.pid
     for end in (ours, theirs, control, other_end):
         end.close()
+
+
+FALLING = """
+import os, signal
+from jupyter_smx.agent.__main__ import main
+from jupyter_smx.agent.system import process
+is_alive = process.is_alive
+def at_that_moment(pid):
+    if process.nickname(pid) == "falls":
+        os.kill(pid, signal.SIGKILL)
+        while is_alive(pid): pass
+    return is_alive(pid)
+process.is_alive = at_that_moment
+main()
+"""
+"""An agent that asks of some processes whether they live at the very moment when they end."""
+CHAIN = """
+import os, signal
+def be(name): open("/proc/self/comm", "w").write(name)
+ours, theirs = os.pipe()
+if not os.fork():
+    os.setsid()
+    be("falls")
+    if os.fork() or os.fork():
+        signal.pause()
+    be("stays")
+    os.write(theirs, b"x")
+    os.closerange(0, 256)
+    signal.pause()
+os.read(ours, 1)
+"""
+
+
+def test_it_is_not_silent_while_who_ends_leaves_a_child_of_its_own(start_agent: Callable[..., Agent]) -> None:
+    """They were read first and asked for their lives afterwards: of one that ended in between the child lived on."""
+    agent = start_agent(options={"program": (sys.executable, "-c", FALLING)})
+    agent.run(CHAIN)
+    names = {process.nickname(one.pid) for one in agent.processes()}
+    assert names.isdisjoint({"falls", "stays"})
+    agent.serves()
 
 
 def test_of_hundreds_of_processes_some_are_named_and_the_others_counted(agent: Agent) -> None:

@@ -183,10 +183,18 @@ class Host:
         """List where a job of this host writes."""
         return disk.places(self.place, self._tmp, self.spool.path(job))
 
-    def strangers(self) -> List[int]:
-        """Give the processes that were left to us: something that a job started and lost sight of."""
+    def left_to_us(self) -> List[int]:
+        """Give the processes that were left to us: something that a job started and lost sight of.
+
+        Those among them that ended wait to be collected. Only where there is nobody at all it is silent: who ends
+        after the list was made leaves what it had started to us, and that is not in the list.
+        """
         known = self.loop.known()
-        return [pid for pid in process.children(os.getpid()) if pid not in known and process.is_alive(pid)]
+        return [pid for pid in process.children(os.getpid()) if pid not in known]
+
+    def strangers(self) -> List[int]:
+        """Give those that were left to us and live."""
+        return [pid for pid in self.left_to_us() if process.is_alive(pid)]
 
     def sweep(self) -> List[str]:
         """Remove what the last job left in memory; says what it was."""

@@ -252,7 +252,9 @@ class Job:
 
     @surely
     def _wait_for_silence(self, patience: Patience) -> None:
-        began, left = time.monotonic(), self.host.strangers()
+        began = time.monotonic()
+        self.host.loop.reap()
+        left = self.host.left_to_us()
         # What they had started is left to us when they are gone, and no more than there was.
         everything = process.tree(left)
         if left and patience.lasts(len(everything), began):

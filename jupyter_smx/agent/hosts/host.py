@@ -255,11 +255,14 @@ class Host:
         return clean.empty_trash(self.folder)
 
     def forget(self, name: str) -> None:
-        """Remove a finished job's folder; it goes to the trash at once and is deleted when there is time."""
+        """Remove a finished job's folder; it goes to the trash at once and is deleted when there is time.
+
+        :raises OSError: it cannot be removed; the job stays known, so that who asked can ask again.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            clean.move(self.spool.path(name), os.path.join(self.folder.trash, f"forgotten-{name}"))
         self.jobs.pop(name, None)
         self.forgotten.append(name)
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(self.spool.path(name), os.path.join(self.folder.trash, f"forgotten-{name}"))
         self._pause.soon()
 
     # The end

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.hosts.host import Host
     from jupyter_smx.agent.system.loop import Timer
 
-_SEND_PATIENCE = 5.0
-
 
 def _sentence(error: str) -> str:
     """End what an errand says with a full stop."""
@@ -145,15 +143,7 @@ class Job:
         frame = wire.encode({"spec": self.spec, "folder": folder, **code})
         self.phase = "running"
         self._sampler.start(taken.pid)
-        try:
-            taken.sock.settimeout(_SEND_PATIENCE)
-            taken.sock.sendall(frame)
-            taken.sock.settimeout(None)
-        except OSError as error:
-            # It may be half way in: nothing may run from it, and its end is the job's.
-            self.errors.append(f"host: the job's process could not be told what to run ({error}).")
-            self.report["refused"] = self.errors[-1]
-            self.wished.kill()
+        taken.say(self.host.loop, memoryview(frame), self._not_told)
         self._oom_before = memory.oom_kills()
         self._watch = self.host.logs.add(os.path.join(folder, spool.LOG), self._grew)
         self._grew()  # what it wrote before it was watched is no event
@@ -162,6 +152,12 @@ class Job:
         if self.spec["max_run"]:
             self._limit_timer = self.host.loop.later(self.spec["max_run"], self._too_long)
         self._inputs.look()
+
+    def _not_told(self, error: OSError) -> None:
+        # It may be half way in: nothing may run from it, and its end is the job's.
+        self.errors.append(f"host: the job's process could not be told what to run ({error}).")
+        self.report["refused"] = self.errors[-1]
+        self.wished.kill()
 
     # News of the child
 

@@ -310,10 +310,9 @@ class Host:
                 self.spool.write_record(running.id, running.record([]))
             except OSError as error:
                 process.log(f"the record of {running.id} is lost: {error}")
-        roots = self.loop.known() + self.strangers()
+        everything = process.tree(self.loop.known() + self.left_to_us())  # of who is gone nobody knows what it started
         self.nursery.close()
-        process.kill(process.tree(roots))
-        process.wait_gone(roots, 2.0)
+        process.end_all(everything, 2.0)
         limits.remove(self.limits.groups)
         with contextlib.suppress(OSError):
             os.unlink(self.folder.socket)

@@ -315,6 +315,25 @@ def _open_files(pid: int) -> List[str]:
     return found
 
 
+def end_all(pids: Iterable[int], seconds: float) -> None:
+    """Kill processes, and what they leave to this one meanwhile, until nothing of them is there or time is over.
+
+    Only for who leaves: what its children left with, who waits for it never learns.
+    """
+    until = time.monotonic() + seconds
+    left = list(pids)
+    kill(left)
+    while left and time.monotonic() < until:
+        time.sleep(0.005)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        # Where nobody's children are known nobody is killed twice: a number may be another one's by now.
+        orphans = tree(children(os.getpid()))
+        left = orphans or [pid for pid in left if is_alive(pid)]
+        kill(orphans)
+
+
 def wait_gone(pids: Iterable[int], seconds: float) -> List[int]:
     """Wait, at most ``seconds``, until processes that are leaving are gone; gives those that are not."""
     until = time.monotonic() + seconds

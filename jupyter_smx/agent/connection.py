@@ -10,7 +10,7 @@ from jupyter_smx.agent.contract import scriptmode
 from jupyter_smx.agent.hosts import host as hosts
 from jupyter_smx.agent.hosts.spool import SpoolError, check_job
 from jupyter_smx.agent.jobs.job import Job
-from jupyter_smx.agent.system import process
+from jupyter_smx.agent.system import disk, process
 from jupyter_smx.agent.system.loop import READ, WRITE
 
 if TYPE_CHECKING:
@@ -202,6 +202,10 @@ class Connection:
             self.send({"re": number, "ok": False, "code": refused.code, "message": refused.message})
         except SpoolError as error:
             self.send({"re": number, "ok": False, "code": "ResourceNotFound", "message": str(error)})
+        except OSError as error:
+            why = disk.explain(error, [("this host's folder", self.host.folder.root)])
+            text = f"{operation}: this host cannot do it now. {why} Ask again, or take another one."
+            self.send({"re": number, "ok": False, "code": "ServiceUnavailable", "message": text})
         except (ValueError, TypeError, KeyError) as error:
             text = f"{operation}: the fields of this request cannot be used ({type(error).__name__}: {error})."
             self.send({"re": number, "ok": False, "code": "ValidationException", "message": text})

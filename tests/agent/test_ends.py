@@ -83,6 +83,48 @@ def test_end_kills_the_job_and_keeps_its_record(agent: Agent) -> None:
     assert (agent.folder / "spool" / job / "log").read_text().startswith(f"{pid}\non\n")
 
 
+DAWDLES = """
+from jupyter_smx.agent.__main__ import main
+from jupyter_smx.agent.birth.nursery import Nursery
+from jupyter_smx.agent.system import process
+close = Nursery.close
+def slowly(nursery):
+    zygotes = nursery._zygotes
+    pids = [one.pid for zygote in zygotes for one in (zygote, *zygote.children.values())]
+    close(nursery)
+    process.wait_gone(pids, 5.0)
+Nursery.close = slowly
+main()
+"""
+HIDES = """
+import os, signal, subprocess
+hidden = subprocess.Popen(["sleep", "99"], start_new_session=True, env={})
+os.write(1, b"%d\\n" % hidden.pid)
+"""
+HOPS = """
+import os, signal
+if not os.fork():
+    for _ in range(250):  # five seconds, so that not even a host that lets it go has it for ever
+        os.setsid()  # whoever is seen is gone in a moment, and has left another one
+        signal.sigtimedwait([], 0.02)
+        if os.fork():
+            os._exit(0)
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("leaves", [HIDES, HOPS], ids=["who hides", "who is somebody else all the time"])
+def test_end_kills_whatever_the_job_started(start_agent: Callable[..., Agent], leaves: str) -> None:
+    """A session of its own was not reached: its parents were gone when somebody looked for what they had started."""
+    agent = start_agent(options={"program": (sys.executable, "-c", DAWDLES)})
+    job, _lease = agent.start(leaves + STUBBORN)
+    said = agent.wait_for_log(job, "on").split()
+    assert agent.client.ask("end")["ok"]
+    assert agent.wait() == 0
+    assert not agent.processes()
+    assert not any(is_alive(int(pid)) for pid in said[:-1])
+
+
 def test_a_second_agent_for_the_same_host_leaves_at_once(agent: Agent) -> None:
     assert launch(agent.folder).wait(PATIENCE) == 3
     assert agent.client.ask("ping")["ok"]

@@ -268,3 +268,38 @@ def test_last_words_take_the_reserve_and_the_reserve_comes_back(tmp_path: Path, 
     assert not reserve.exists()
     disk.keep_reserve(str(tmp_path))
     assert reserve.stat().st_size == 1 << 18
+
+
+NO_NAMES = """
+import errno, os
+from jupyter_smx.agent.__main__ import main
+rename, rmdir = os.rename, os.rmdir
+def without_room(source, target, **more):
+    if "forgotten-" in str(target):
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), source)
+    rename(source, target, **more)
+def at_the_gate(path, **more):
+    if os.path.exists({gate!r}):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+    rmdir(path, **more)
+os.rename, os.rmdir = without_room, at_the_gate
+main()
+"""
+
+
+def test_a_job_is_forgotten_where_the_trash_takes_no_name_and_known_until_it_can_be(
+    start_agent: Callable[..., Agent], tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    agent = start_agent(options={"program": (sys.executable, "-c", NO_NAMES.format(gate=str(gate)))})
+    job = agent.run("pass")["job"]
+    gate.touch()
+    answer = agent.client.ask("forget", job=job)
+    assert (answer["ok"], answer["code"]) == (False, "ServiceUnavailable")
+    assert answer["message"].startswith("forget: this host cannot do it now. Read-only file system: ")
+    assert job in agent.client.ask("hello", protocol=1, epoch=1)["jobs"]
+    gate.unlink()
+    assert agent.client.ask("forget", job=job)["ok"]
+    assert not (agent.folder / "spool" / job).exists()
+    assert job not in agent.client.ask("hello", protocol=1, epoch=1)["jobs"]
+    assert agent.client.ask("forget", job=job)["ok"], "who asks twice was not heard"

@@ -14,7 +14,7 @@ from jupyter_smx.agent.birth import telling
 from jupyter_smx.agent.birth.forerunner import Forerunner
 from jupyter_smx.agent.birth.nursery import Nursery
 from jupyter_smx.agent.birth.offspring import Child, Zygote
-from jupyter_smx.agent.system.loop import Loop
+from jupyter_smx.agent.system.loop import READ, Loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +94,35 @@ def test_what_a_job_did_not_tell_of_its_end_its_zygote_says(family: Family) -> N
     assert heard == []
     family.nursery._on_event(job.zygote, {"event": "exit", "serial": 1, "status": 9})
     assert heard == [9]
+
+
+def test_a_job_is_told_as_fast_as_it_reads(family: Family) -> None:
+    words, heard = os.urandom(1 << 20), bytearray()
+
+    def hear() -> None:
+        heard.extend(family.its_end.recv(1 << 16))
+        if len(heard) == len(words):
+            family.loop.later(0.0, family.loop.stop)
+
+    family.job.listen(family.loop, lambda: pytest.fail("it says nothing"))
+    family.loop.watch(family.its_end.fileno(), READ, hear)
+    family.job.say(family.loop, memoryview(words), lambda error: pytest.fail(str(error)))
+    assert not heard
+    family.loop.run()
+    assert heard == words
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20], ids=["at once", "in the middle"])
+def test_it_is_known_that_a_job_does_not_listen_any_more(family: Family, size: int) -> None:
+    errors: list[OSError] = []
+    family.job.listen(family.loop, lambda: None)
+    if size == 1:
+        family.its_end.close()
+    family.job.say(family.loop, memoryview(bytes(size)), lambda error: (errors.append(error), family.loop.stop())[0])
+    family.its_end.close()
+    family.loop.later(0.0, family.loop.stop)
+    family.loop.run()
+    assert [type(error) for error in errors] == [BrokenPipeError]
 
 
 def test_a_zygote_that_stays_silent_about_the_end_of_its_job_is_woken_and_then_done_without(tmp_path: Path) -> None:

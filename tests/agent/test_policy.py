@@ -21,7 +21,7 @@ from jupyter_smx.agent import wire
 from jupyter_smx.agent.contract import hyperparameters, script, scriptmode
 from jupyter_smx.agent.hosts import hostconfig
 from jupyter_smx.agent.hosts.deadline import LINGER, Deadline
-from jupyter_smx.agent.jobs import job
+from jupyter_smx.agent.jobs.cause import cause_of
 from jupyter_smx.agent.place import Place
 from jupyter_smx.agent.system import clean, environment, process
 from jupyter_smx.agent.system.folder import RENEWED, SKELETON, keeps
@@ -255,7 +255,7 @@ def test_a_job_is_never_over_by_the_deadline_and_an_idle_host_has_one(steps: lis
     ],
 )
 def test_causes(status: int | None, asked: str, *, refused: bool, oom: bool, cause: str) -> None:
-    assert job.cause_of(status, asked, refused=refused, oom=oom) == cause
+    assert cause_of(status, asked, refused=refused, oom=oom) == cause
 
 
 def test_the_environment_of_jobs_has_no_secret() -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from far_side import PATIENCE
 
+from jupyter_smx.agent import variables
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from far_side import Agent
 
@@ -27,6 +32,8 @@ ENDS: dict[str, tuple[str, int | signal.Signals, str, str]] = {
     "abort": ("import os\nprint('said')\nos.abort()", ABRT, "", "said"),
     "endless recursion": ("def f(): f()\nf()", 1, "RecursionError", "maximum recursion depth"),
     "the end of the C stack": (DEEP, SEGV, "", ""),
+    "more terms than Python compiles": ("x = " + "+".join(["x"] * 20_000), 1, "RecursionError", "RecursionError"),
+    "deeper than Python parses": ("x = " + "-" * 100_000 + "1", 1, "MemoryError", "MemoryError"),
     "KeyboardInterrupt": ("raise KeyboardInterrupt", 1, "KeyboardInterrupt", "KeyboardInterrupt"),
     "GeneratorExit": ("raise GeneratorExit('early')", 1, "GeneratorExit", "GeneratorExit: early"),
     "an exception that is no Exception": (LEAF + "raise Leaf('x')", 1, "Leaf", "Leaf: x"),
@@ -155,6 +162,39 @@ def test_however_code_ends_its_record_is_true_and_the_next_job_runs(agent: Agent
     assert found == (("signal", None, end) if by_signal else ("exit", end, None)), record
     assert (record["exception"] or {"type": ""})["type"] == kind, record["exception"]
     assert said in record["text"]
+    agent.serves()
+
+
+# What no process can be made ready for: the wish beside the source, and the class of the error.
+NEVER: dict[str, tuple[str, Callable[[Path], dict[str, Any]], str]] = {
+    "half a character": ("print('\ud800')", lambda _folder: {}, "UnicodeEncodeError"),
+    "variables whose module leaves": ("pass", lambda folder: {"send": leaving(folder)}, "SystemExit"),
+}
+
+
+class Leaving:
+    """As a value of a module that calls ``sys.exit`` where it is imported."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return sys.exit, (0,)
+
+
+def leaving(folder: Path) -> dict[str, Any]:
+    with (folder / "payload").open("wb") as file:
+        variables.write(file, {"x": variables.Packed(Leaving(), pickle.dumps)})
+    return {"path": str(folder / "payload")}
+
+
+@pytest.mark.parametrize("what", NEVER)
+def test_a_job_that_cannot_be_made_ready_fails_by_its_own_exception_and_not_for_its_hosts_sake(
+    agent: Agent, tmp_path: Path, what: str
+) -> None:
+    source, fields, kind = NEVER[what]
+    record = agent.run(source, **fields(tmp_path))
+    assert (record["cause"], record["exception"]["type"], record["signal"]) == ("refused", kind, None)
+    assert record["failure"].startswith(f"{kind}: "), "what begins with host: is tried again"
+    (said,) = record["errors"]
+    assert said.startswith(f"job: it could not be made ready ({kind}: ")
     agent.serves()
 
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import socket
+import sys
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from far_side import Agent, is_alive
+from far_side import FOREVER, Agent, is_alive
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.agent.jobs.silence import LONGEST, PATIENCE, Patience
+from jupyter_smx.agent.birth.offspring import Child, Zygote
+from jupyter_smx.agent.hosts.silence import LONGEST, PATIENCE, Patience
+from jupyter_smx.agent.hosts.stop import Stop
+from jupyter_smx.agent.system import process
+from jupyter_smx.agent.system.loop import Loop
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -127,6 +133,78 @@ def test_a_host_with_a_process_that_cannot_be_killed_ends_and_says_so(
     assert agent.wait() == 4
     ice.thaw()
     wait_until(lambda: not any(map(is_alive, pids)), "they go as soon as they can")
+
+
+def test_a_job_that_cannot_be_killed_is_stopped_all_the_same_and_its_host_ends_and_says_so(
+    agent: Agent, ice: Ice, wait_until: Callable[..., object]
+) -> None:
+    """As one that waits for a disk: its stop, and its time, were never over."""
+    job, lease = agent.start("import os\nprint(os.getpid(), flush=True)\n" + FOREVER)
+    pid = int(agent.wait_for_log(job, "on").split()[0])
+    ice.hold([pid])
+    agent.stop(job, lease, grace=0.0)
+    record = agent.end_of(job)
+    assert (record["cause"], record["exit_code"], record["signal"]) == ("stopped", None, None)
+    assert record["left_behind"] == [f"process {pid} cannot be killed; this host ends."]
+    assert record["errors"] == ["host: the job's process cannot be ended."]
+    assert agent.client.event("spoilt")["reason"] == record["left_behind"][-1]
+    assert agent.wait() == 4
+    ice.thaw()
+    wait_until(lambda: not is_alive(pid), "it goes as soon as it can")
+
+
+def test_a_job_that_is_never_born_is_waited_for_no_longer_than_one_that_never_dies() -> None:
+    (ours, theirs), (control, other_end) = socket.socketpair(), socket.socketpair()
+    loop = Loop()
+    stop = Stop(loop, list, loop.stop)
+    stop._patience = Patience(0.02)
+    stop.child = Child(1, "", ours, Zygote(1, control, []))
+    stop.ask(0.0, "stopped")
+    loop.later(PATIENCE, lambda: pytest.fail("it is waited for still"))
+    loop.run()
+    assert not stop.child.pid
+    for end in (ours, theirs, control, other_end):
+        end.close()
+
+
+FALLING = """
+import os, signal
+from jupyter_smx.agent.__main__ import main
+from jupyter_smx.agent.system import process
+is_alive = process.is_alive
+def at_that_moment(pid):
+    if process.nickname(pid) == "falls":
+        os.kill(pid, signal.SIGKILL)
+        while is_alive(pid): pass
+    return is_alive(pid)
+process.is_alive = at_that_moment
+main()
+"""
+"""An agent that asks of some processes whether they live at the very moment when they end."""
+CHAIN = """
+import os, signal
+def be(name): open("/proc/self/comm", "w").write(name)
+ours, theirs = os.pipe()
+if not os.fork():
+    os.setsid()
+    be("falls")
+    if os.fork() or os.fork():
+        signal.pause()
+    be("stays")
+    os.write(theirs, b"x")
+    os.closerange(0, 256)
+    signal.pause()
+os.read(ours, 1)
+"""
+
+
+def test_it_is_not_silent_while_who_ends_leaves_a_child_of_its_own(start_agent: Callable[..., Agent]) -> None:
+    """They were read first and asked for their lives afterwards: of one that ended in between the child lived on."""
+    agent = start_agent(options={"program": (sys.executable, "-c", FALLING)})
+    agent.run(CHAIN)
+    names = {process.nickname(one.pid) for one in agent.processes()}
+    assert names.isdisjoint({"falls", "stays"})
+    agent.serves()
 
 
 def test_of_hundreds_of_processes_some_are_named_and_the_others_counted(agent: Agent) -> None:

@@ -269,3 +269,19 @@ def test_in_a_series_of_jobs_a_second_child_is_parked_meanwhile_and_sees_nothing
     look = "import os; print(os.path.exists('left'), 'LEFT' in os.environ, os.path.basename(os.getcwd()))"
     for _ in range(2):
         assert agent.run(look)["text"].split() == ["False", "False", "code"]
+
+
+def test_a_job_goes_on_to_be_told_while_its_process_imports_and_nobody_else_waits(
+    start_agent: Callable[..., Agent], modules: Path, wait_until: Callable[..., Any]
+) -> None:
+    """What is more than a socket holds stopped the whole host for five seconds, and then the job was refused."""
+    begun, gate = modules / "begun", modules / "gate"
+    os.mkfifo(gate)
+    (modules / "slow.py").write_text(f"open({str(begun)!r}, 'w').close()\nopen({str(gate)!r}).close()\n")
+    agent = start_agent(preload=["slow"], environment={"PYTHONPATH": str(modules)}, start_method="spawn")
+    wait_until(begun.exists, "the next job's process imports")
+    job, _lease = agent.start(f"text = '{'x' * (4 << 20)}'\nprint(len(text))")
+    assert agent.client.ask("ping")["ok"]
+    gate.open("w").close()
+    record = agent.end_of(job)
+    assert (record["cause"], agent.log(job)) == ("exit", f"{4 << 20}\n"), record

@@ -267,7 +267,7 @@ class Nursery:
         self.trouble = None
         self._current.children[serial] = parked
         self._parked.append(parked)
-        self._loop.watch(ours.fileno(), READ, lambda: self._listen(parked))
+        parked.listen(self._loop, lambda: self._listen(parked))
         return True
 
     def take(self) -> Optional[Child]:

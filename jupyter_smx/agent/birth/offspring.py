@@ -11,6 +11,7 @@ from jupyter_smx.agent import wire
 from jupyter_smx.agent.birth import ends, telling
 from jupyter_smx.agent.code import packages
 from jupyter_smx.agent.system import process
+from jupyter_smx.agent.system.loop import READ, WRITE
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.birth.forerunner import Forerunner
@@ -36,11 +37,35 @@ class Child:
         self.missed = False
         self._end = -1
         self._buffer = b""
+        self._hear: Callable[[], None] = lambda: None
         self.said: Optional[int] = None
         """The exit code that it told itself, when its code was over."""
         self.on_born: Optional[Callable[[], None]] = None
         self.on_message: Optional[Callable[[int, bytes], None]] = None
         self.on_exit: Optional[Callable[[Optional[int], str], None]] = None
+
+    def listen(self, loop: Loop, hear: Callable[[], None]) -> None:
+        """Call back when there is something to be read of what it says."""
+        self._hear = hear
+        loop.watch(self.sock.fileno(), READ, hear)
+
+    def say(self, loop: Loop, words: memoryview, failed: Callable[[OSError], None]) -> None:
+        """Tell it something, as fast as it reads: one that is spawned reads nothing before it has done its imports.
+
+        What a socket does not hold at once follows from the loop, which has others to serve. ``failed`` is called where
+        nobody listens any more.
+        """
+        try:
+            words = words[self.sock.send(words, socket.MSG_DONTWAIT) :]
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            if self.sock.fileno() >= 0:
+                loop.watch(self.sock.fileno(), READ, self._hear)
+            failed(error)
+            return
+        events = READ | WRITE if words else READ
+        loop.watch(self.sock.fileno(), events, self._hear, lambda: self.say(loop, words, failed))
 
     def tell_of_end(self, status: Optional[int], reason: str) -> None:
         """Tell who waits for its end, and let go of who asked: a job that is over shall not wait for the collector."""

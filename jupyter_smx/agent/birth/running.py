@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _SETTABLE = "a name holds no =, neither it nor its value a NUL, and all letters are ones that can be written."
 
+_NO_CODE = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
+"""What Python says of a text that is no Python, or one too deep for it: the user's own failure, on every host."""
+
 NAME = "smx-job"
 """How the system's lists of processes call it."""
 
@@ -142,8 +145,8 @@ class Life:
             state = {"message": message, "place": self.place._asdict(), "notes": self.ending.report["errors"]}
             reborn.become(self.sock, dict(state, awake=self.awake))
 
-    def run(self, make_ready: Callable[[], None]) -> int:
-        """Run the job and write its report; gives the exit code."""
+    def _is_ready(self, make_ready: Callable[[], None]) -> bool:
+        """Bring everything that the code finds, also the variables of the notebook; False where the report says why."""
         try:
             make_ready()
             for packed in (self.spec.get("shared"), self.spec["send"]):
@@ -154,9 +157,16 @@ class Life:
             self.ending.fail_with(str(error))
         except OSError as error:
             self.ending.refuse(f"host: the job's files cannot be written: {disk.explain(error, self.ending.places)}")
+        except BaseException as error:  # noqa: BLE001 - border: whatever the wish has in it, and what unpacking it runs
+            self.ending.give_up(error, str(self.main.__file__))
         else:
-            if self._is_served():
-                self._begin()
+            return True
+        return False
+
+    def run(self, make_ready: Callable[[], None]) -> int:
+        """Run the job and write its report; gives the exit code."""
+        if self._is_ready(make_ready) and self._is_served():
+            self._begin()
         full = cell.finish()
         if full is not None:
             said = f"log: what was printed last is lost: {disk.explain(full, self.ending.places)}"
@@ -229,7 +239,7 @@ class Life:
         filename = str(self.main.__file__) if self.spec["entry_point"] else self.spec["filename"]
         try:
             code = cell.load(self.spec["source"], filename, self.main)
-        except (SyntaxError, ValueError) as error:
+        except _NO_CODE as error:
             self.ending.fail(error, filename)
             return
         self._run(code, self.first_line)

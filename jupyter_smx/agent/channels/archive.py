@@ -11,7 +11,7 @@ import tarfile
 from typing import Any, Dict, List, Optional, Tuple
 
 from jupyter_smx.agent.place import ARCHIVES, ML
-from jupyter_smx.agent.system import plain_file
+from jupyter_smx.agent.system import disk, plain_file
 from jupyter_smx.agent.system.descent import descend
 from jupyter_smx.agent.system.folder import is_folder
 
@@ -140,7 +140,19 @@ def archive(ml: str, outputs: List[Tuple[str, str]], job_folder: str) -> Dict[st
     return {"artifacts": artifacts, "errors": errors}
 
 
-def drop_halves(job_folder: str) -> None:
+def bring_home(ml: str, outputs: List[Tuple[str, str]], job_folder: str, places: disk.Places) -> Dict[str, Any]:
+    """Do what :func:`archive` does, and leave no half where it fails; ``places`` are where a disk may be full.
+
+    :raises DiskError: one of them is.
+    """
+    try:
+        return disk.explained(lambda: archive(ml, outputs, job_folder), places)
+    except Exception:
+        _drop_halves(job_folder)
+        raise
+
+
+def _drop_halves(job_folder: str) -> None:
     """Delete archives that did not become whole: on a full disk they have the very room that the next job needs."""
     for _source, name in ARCHIVES:
         with contextlib.suppress(OSError):

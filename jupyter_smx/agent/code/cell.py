@@ -129,6 +129,7 @@ def load(source: str, filename: str, main: types.ModuleType) -> types.CodeType:
     """Compile the cell and let tracebacks and :mod:`inspect` see its lines.
 
     :raises SyntaxError: the cell is not Python.
+    :raises RecursionError: it is deeper than Python goes; also MemoryError, OverflowError and ValueError.
     """
     lines = source.splitlines(keepends=True)
     linecache.cache[filename] = (len(source), None, lines, filename)
@@ -208,6 +209,12 @@ class Ending:
         self.exit_code = 1
         self.report["failure"] = sentence
         sys.stderr.write(sentence + "\n")
+
+    def give_up(self, error: BaseException, filename: str) -> None:
+        """End a job that never began, for an error that nobody foresaw: its own, so that no other host is tried."""
+        self.fail(error, filename)
+        exception = self.report["exception"]
+        self.report["refused"] = f"job: it could not be made ready ({exception['type']}: {exception['message']})."
 
     def name_files(self, folder: str, theirs: str) -> None:
         """Let the traceback name the user's own files, where this host has copies of them in ``folder``.

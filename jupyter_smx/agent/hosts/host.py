@@ -183,10 +183,18 @@ class Host:
         """List where a job of this host writes."""
         return disk.places(self.place, self._tmp, self.spool.path(job))
 
-    def strangers(self) -> List[int]:
-        """Give the processes that were left to us: something that a job started and lost sight of."""
+    def left_to_us(self) -> List[int]:
+        """Give the processes that were left to us: something that a job started and lost sight of.
+
+        Those among them that ended wait to be collected. Only where there is nobody at all it is silent: who ends
+        after the list was made leaves what it had started to us, and that is not in the list.
+        """
         known = self.loop.known()
-        return [pid for pid in process.children(os.getpid()) if pid not in known and process.is_alive(pid)]
+        return [pid for pid in process.children(os.getpid()) if pid not in known]
+
+    def strangers(self) -> List[int]:
+        """Give those that were left to us and live."""
+        return [pid for pid in self.left_to_us() if process.is_alive(pid)]
 
     def sweep(self) -> List[str]:
         """Remove what the last job left in memory; says what it was."""
@@ -247,11 +255,14 @@ class Host:
         return clean.empty_trash(self.folder)
 
     def forget(self, name: str) -> None:
-        """Remove a finished job's folder; it goes to the trash at once and is deleted when there is time."""
+        """Remove a finished job's folder; it goes to the trash at once and is deleted when there is time.
+
+        :raises OSError: it cannot be removed; the job stays known, so that who asked can ask again.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            clean.move(self.spool.path(name), os.path.join(self.folder.trash, f"forgotten-{name}"))
         self.jobs.pop(name, None)
         self.forgotten.append(name)
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(self.spool.path(name), os.path.join(self.folder.trash, f"forgotten-{name}"))
         self._pause.soon()
 
     # The end
@@ -299,10 +310,9 @@ class Host:
                 self.spool.write_record(running.id, running.record([]))
             except OSError as error:
                 process.log(f"the record of {running.id} is lost: {error}")
-        roots = self.loop.known() + self.strangers()
+        everything = process.tree(self.loop.known() + self.left_to_us())  # of who is gone nobody knows what it started
         self.nursery.close()
-        process.kill(process.tree(roots))
-        process.wait_gone(roots, 2.0)
+        process.end_all(everything, 2.0)
         limits.remove(self.limits.groups)
         with contextlib.suppress(OSError):
             os.unlink(self.folder.socket)

@@ -1,4 +1,4 @@
-"""The end that somebody wished for a job on this host: SIGTERM once, and SIGKILL when its grace is over."""
+"""The end that somebody wished for a job on this host: SIGTERM once, and SIGKILL from when its grace is over."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ import signal
 import time
 from typing import TYPE_CHECKING, Callable, List, Optional
 
+from jupyter_smx.agent.hosts.silence import Patience, pause_after
 from jupyter_smx.agent.system import process
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.birth.offspring import Child
     from jupyter_smx.agent.system.loop import Loop, Timer
 
-_LOOK_AGAIN = 0.005
-
 
 class Stop:
     """Ends the processes of one job; ``cause`` is why, of the first who asked, and "" while nobody did.
 
     ``child`` is the job's own process, once there is one, and ``strangers`` gives what it started that left its group.
+    ``give_up`` is called where no signal ends that process: one that waits for a disk may never be gone.
     """
 
-    def __init__(self, loop: Loop, strangers: Callable[[], List[int]]) -> None:
+    def __init__(self, loop: Loop, strangers: Callable[[], List[int]], give_up: Callable[[], None]) -> None:
         self.cause = ""
         self.child: Optional[Child] = None
         self._loop = loop
         self._strangers = strangers
+        self._give_up = give_up
+        self._patience = Patience()
         self._due = math.inf
         self._timer: Optional[Timer] = None
 
@@ -52,14 +54,20 @@ class Stop:
             process.signal_all(child.pid, self._strangers(), signal.SIGTERM)
 
     def kill(self) -> None:
-        """Send the other one; to a job that is not born yet as soon as it is."""
-        child = self.child
+        """Send the other one, also to what comes meanwhile, until the job is gone or patience is over.
+
+        A job that is not born yet gets it as soon as it is.
+        """
+        child, began = self.child, time.monotonic()
         if child is None or child.gone:
             return
-        if not child.pid:
-            self._timer = self._loop.later(_LOOK_AGAIN, self.kill)
-            return
-        process.signal_all(child.pid, self._strangers(), signal.SIGKILL)
+        left = [0]
+        if child.pid:
+            left = process.signal_all(child.pid, self._strangers(), signal.SIGKILL)
+        if self._patience.lasts(len(left), began):
+            self._timer = self._loop.later(pause_after(time.monotonic() - began), self.kill)
+        else:
+            self._give_up()
 
     def over(self) -> None:
         """Wait for nothing any more."""

@@ -19,6 +19,7 @@ from jupyter_smx.agent.stores import looking
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.hosts.host import Host
+    from jupyter_smx.agent.system.errand import Errand
     from jupyter_smx.agent.system.loop import Loop
 
 MODE = "Continuous"
@@ -76,6 +77,11 @@ class Continuous:
     def notes(self) -> List[str]:
         """What is to be said of them besides trouble."""
         return [note for one in self._keepers for note in one.notes]
+
+    @property
+    def ending(self) -> Optional[Errand]:
+        """What brings one of them for the last time, None where nobody waits for that."""
+        return next(filter(None, (one.ending for one in self._keepers)), None)
 
     def begin(self) -> None:
         """Bring files where they go from now on."""

@@ -15,10 +15,12 @@ from jupyter_smx.agent.code import packages, sourcedir
 from jupyter_smx.agent.contract import failure, script
 from jupyter_smx.agent.gauges import sampler
 from jupyter_smx.agent.hosts import last_words, spool
+from jupyter_smx.agent.hosts.silence import Patience, pause_after
 from jupyter_smx.agent.hosts.stop import Stop
 from jupyter_smx.agent.jobs import continuous, keeper
+from jupyter_smx.agent.jobs.cause import cause_of
+from jupyter_smx.agent.jobs.haste import Haste
 from jupyter_smx.agent.jobs.inputs import Inputs
-from jupyter_smx.agent.jobs.silence import Patience
 from jupyter_smx.agent.jobs.surely import surely
 from jupyter_smx.agent.place import outputs
 from jupyter_smx.agent.system import clean, disk, memory, process
@@ -29,22 +31,6 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.channels.checkpoint import Known
     from jupyter_smx.agent.hosts.host import Host
     from jupyter_smx.agent.system.loop import Timer
-
-_SEND_PATIENCE = 5.0
-_LOOK_AGAIN = 0.005
-_REST = 5.0
-"""How much longer the pause is than a look at hundreds of processes, which need the processors to end."""
-
-
-def cause_of(status: Optional[int], asked: str, *, refused: bool, oom: bool) -> str:
-    """Say why a job ended: a wish that was acted on, else what its process did."""
-    if asked:
-        return asked
-    if refused or status is None:
-        return "refused"
-    if os.WIFSIGNALED(status):
-        return "memory" if oom and os.WTERMSIG(status) == signal.SIGKILL else "signal"
-    return "exit"
 
 
 def _sentence(error: str) -> str:
@@ -64,12 +50,14 @@ class Job:
         self.at: Dict[str, Optional[float]] = {"received": received}
         self.at.update(awake=None, first_line=None, exited=None, ended=None)
         self.child: Optional[Child] = None
-        self.wished = Stop(host.loop, host.strangers)
+        self.wished = Stop(host.loop, host.strangers, self._cannot_be_killed)
         self.errors: List[str] = []
         self.left_behind: List[str] = []
         self.report: Dict[str, Any] = {}
         self.status: Optional[int] = None
         self._staging: Optional[Errand] = None
+        self._packing: Optional[Errand] = None
+        self._haste = Haste(host.loop, lambda: self._checkpoints.ending or self._continuous.ending or self._packing)
         self._inputs = Inputs(host, spec, self.break_off)
         self._found = packages.NOTHING
         self._puts_code = False
@@ -155,15 +143,7 @@ class Job:
         frame = wire.encode({"spec": self.spec, "folder": folder, **code})
         self.phase = "running"
         self._sampler.start(taken.pid)
-        try:
-            taken.sock.settimeout(_SEND_PATIENCE)
-            taken.sock.sendall(frame)
-            taken.sock.settimeout(None)
-        except OSError as error:
-            # It may be half way in: nothing may run from it, and its end is the job's.
-            self.errors.append(f"host: the job's process could not be told what to run ({error}).")
-            self.report["refused"] = self.errors[-1]
-            self.wished.kill()
+        taken.say(self.host.loop, memoryview(frame), self._not_told)
         self._oom_before = memory.oom_kills()
         self._watch = self.host.logs.add(os.path.join(folder, spool.LOG), self._grew)
         self._grew()  # what it wrote before it was watched is no event
@@ -172,6 +152,12 @@ class Job:
         if self.spec["max_run"]:
             self._limit_timer = self.host.loop.later(self.spec["max_run"], self._too_long)
         self._inputs.look()
+
+    def _not_told(self, error: OSError) -> None:
+        # It may be half way in: nothing may run from it, and its end is the job's.
+        self.errors.append(f"host: the job's process could not be told what to run ({error}).")
+        self.report["refused"] = self.errors[-1]
+        self.wished.kill()
 
     # News of the child
 
@@ -213,11 +199,25 @@ class Job:
             self._over()
         elif self.phase == "running":
             self.wished.ask(grace, cause)
+        elif self.phase == "archiving":
+            self._haste.begin(cause)
 
     def _too_long(self) -> None:
         self.stop(float(self.spec.get("grace", self.host.config.grace)), "max_runtime")
 
     # End
+
+    def _spoil(self, why: str) -> None:
+        self.left_behind.append(f"{why}; this host ends.")
+        self.host.spoilt = self.left_behind[-1]
+
+    @surely
+    def _cannot_be_killed(self) -> None:
+        """Bring a job to its end although its own process is still there; whatever is heard of that is no news."""
+        child: Child = self.child  # type: ignore[assignment]
+        child.on_exit = child.on_message = child.on_born = None
+        self._spoil(f"process {child.pid} cannot be killed" if child.pid else "the process of the job is never born")
+        self._exited(None, "the job's process cannot be ended")
 
     @surely
     def _exited(self, status: Optional[int], reason: str) -> None:
@@ -226,6 +226,7 @@ class Job:
         self.at["exited"] = time.time()
         self.phase = "archiving"
         self.wished.over()
+        self._haste.begin(self.wished.cause)
         if self._limit_timer is not None:
             self._limit_timer.cancel()
         if reason:
@@ -247,17 +248,17 @@ class Job:
 
     @surely
     def _wait_for_silence(self, patience: Patience) -> None:
-        began, left = time.monotonic(), self.host.strangers()
+        began = time.monotonic()
+        self.host.loop.reap()
+        left = self.host.left_to_us()
         # What they had started is left to us when they are gone, and no more than there was.
         everything = process.tree(left)
         if left and patience.lasts(len(everything), began):
             process.kill(everything)
-            pause = max(_LOOK_AGAIN, _REST * (time.monotonic() - began))
-            self.host.loop.later(pause, lambda: self._wait_for_silence(patience))
+            self.host.loop.later(pause_after(time.monotonic() - began), lambda: self._wait_for_silence(patience))
             return
         if left:
-            self.left_behind.append(f"process {left[0]} cannot be killed; this host ends.")
-            self.host.spoilt = self.left_behind[-1]
+            self._spoil(f"process {left[0]} cannot be killed")
         self._checkpoints.end(self._kept)
 
     @surely
@@ -277,23 +278,18 @@ class Job:
         if report is None and self._reported:
             self.errors.append("host: what the job said of its end is lost, its exception and variables; see its log.")
         failure.settle(self._facts())
-        if archive.has_work(self.host.folder.ml, self._outputs, self.host.spool.path(self.id)):
-            Errand(self.host.loop, self._bring_home, self._archived)
+        work = (self.host.folder.ml, self._outputs, self.host.spool.path(self.id))
+        if archive.has_work(*work):
+            places = self.host.disks(self.id)
+            self._packing = Errand(self.host.loop, lambda: archive.bring_home(*work, places), self._archived)
         else:
             self._account([])
 
-    def _bring_home(self) -> Dict[str, Any]:
-        """Do the errand, in a process of its own."""
-        folder, ml, places = self.host.spool.path(self.id), self.host.folder.ml, self.host.disks(self.id)
-        try:
-            return disk.explained(lambda: archive.archive(ml, self._outputs, folder), places)
-        except Exception:
-            archive.drop_halves(folder)
-            raise
-
     @surely
     def _archived(self, result: Optional[Dict[str, Any]], error: str) -> None:
+        self._packing = None
         if result is None:
+            self.wished.cause = self.wished.cause or self._haste.cut_for
             self.errors.append(f"host: what the job made could not be kept: {_sentence(error)}")
             if self.status == 0:
                 # Code that did its part has nothing to show for it: that is no success.
@@ -335,6 +331,7 @@ class Job:
         if self._watch is not None:
             self.host.logs.remove(self._watch)
         self._inputs.forget()
+        self._haste.over()
         if self.child is not None:
             self._sweep()
         self.at["ended"] = time.time()

@@ -71,6 +71,11 @@ class Keeper:
         self._done: Optional[Callable[[List[str]], None]] = None
         self.notes: List[str] = []
 
+    @property
+    def ending(self) -> Optional[errand.Errand]:
+        """What keeps them for the last time, None where nobody waits for that."""
+        return self._errand if self._done is not None else None
+
     def is_wanted(self) -> bool:
         """Say whether the job has a place for checkpoints."""
         return self._store is not None

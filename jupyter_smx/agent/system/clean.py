@@ -158,7 +158,11 @@ def name_processes(pids: List[int]) -> List[str]:
     return sentences + ([f"{more} more process(es) were still running and were killed."] if more else [])
 
 
-def _move(source: str, target: str) -> None:
+def move(source: str, target: str) -> None:
+    """Move what a job wrote out of the way; where that cannot be, delete it at once.
+
+    :raises OSError: that cannot be either, or it is not there.
+    """
     with contextlib.suppress(OSError):
         os.rename(source, target)
         return
@@ -188,7 +192,7 @@ def _reclaim(folder: HostFolder, trash: str) -> bool:
             continue
         if not stat.S_ISDIR(found):
             is_whole = False
-            _move(path, os.path.join(trash, "in-place-of-" + os.path.relpath(path, folder.root).replace(os.sep, "-")))
+            move(path, os.path.join(trash, "in-place-of-" + os.path.relpath(path, folder.root).replace(os.sep, "-")))
         elif stat.S_IMODE(found) != (mode := TMP_MODE if path == folder.tmp else _OPEN):
             os.chmod(path, mode)
     return is_whole
@@ -209,7 +213,7 @@ def renew(folder: HostFolder, batch: str) -> None:
             for name in os.listdir(place):
                 if name not in kept:
                     count += 1
-                    _move(os.path.join(place, name), os.path.join(trash, str(count)))
+                    move(os.path.join(place, name), os.path.join(trash, str(count)))
     for place in filter(is_folder, folder.apart):  # a job may have moved away what one lies in
         for name in os.listdir(place):
             remove(os.path.join(place, name))

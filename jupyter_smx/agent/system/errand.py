@@ -57,7 +57,7 @@ def _work(work: Callable[[], Dict[str, Any]], fd: int) -> None:
 
 
 class Errand:
-    """One piece of work under way; :meth:`cancel` kills it, and then nobody is called."""
+    """One piece of work under way; :meth:`cancel` kills it, and then nobody is called; :meth:`cut` calls who waits."""
 
     def __init__(self, loop: Loop, work: Callable[[], Dict[str, Any]], done: Done) -> None:
         self._loop = loop
@@ -105,6 +105,17 @@ class Errand:
         done, self._done = self._done, None
         if done is not None:
             done(result, error)
+
+    def moved(self) -> int:
+        """Count the bytes that it and what it started have read and written so far; 0 where nobody can know."""
+        return process.moved(process.tree([self._pid])) if self._pid else 0
+
+    def cut(self, why: str) -> None:
+        """End it now, as one that failed; who waits for it hears ``why``, also where its process cannot be killed."""
+        done = self._done
+        self.cancel()
+        if done is not None:
+            done(None, why)
 
     def cancel(self) -> None:
         """End it now."""

@@ -141,6 +141,12 @@ def start_time(pid: int) -> int:
     return int(fields[19]) if len(fields) > 19 else 0  # noqa: PLR2004 - field 22 of stat(5), counted after the name
 
 
+def moved(pids: Iterable[int]) -> int:
+    """Count the bytes that processes, and the children that they waited for, read and wrote; 0 where unknown."""
+    lines = [line for pid in pids for line in read(f"/proc/{pid}/io").splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith(("rchar:", "wchar:")))
+
+
 def cpu_seconds(pid: int) -> float:
     """Give what a process and the children that it waited for have computed; 0 where it cannot be known.
 
@@ -244,15 +250,17 @@ def kill_group(pid: int, number: int = signal.SIGKILL) -> None:
         return
 
 
-def signal_all(leader: int, lost: Iterable[int], number: int) -> None:
+def signal_all(leader: int, lost: Iterable[int], number: int) -> List[int]:
     """Send a signal once to each process of a job: to the group of the first, and to what left that group.
 
-    ``lost`` are those whose parent ended; a session of its own is what daemons have, and workers of launchers.
+    ``lost`` are those whose parent ended; a session of its own is what daemons have, and workers of launchers. Gives
+    all of them.
     """
     everything = tree([leader, *lost])
     outside = [pid for pid in everything if not _is_in_group(pid, leader)]
     kill_group(leader, number)
     kill(outside, number)
+    return everything
 
 
 def _is_in_group(pid: int, group: int) -> bool:
@@ -305,6 +313,25 @@ def _open_files(pid: int) -> List[str]:
             with contextlib.suppress(OSError):
                 found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
     return found
+
+
+def end_all(pids: Iterable[int], seconds: float) -> None:
+    """Kill processes, and what they leave to this one meanwhile, until nothing of them is there or time is over.
+
+    Only for who leaves: what its children left with, who waits for it never learns.
+    """
+    until = time.monotonic() + seconds
+    left = list(pids)
+    kill(left)
+    while left and time.monotonic() < until:
+        time.sleep(0.005)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        # Where nobody's children are known nobody is killed twice: a number may be another one's by now.
+        orphans = tree(children(os.getpid()))
+        left = orphans or [pid for pid in left if is_alive(pid)]
+        kill(orphans)
 
 
 def wait_gone(pids: Iterable[int], seconds: float) -> List[int]:

@@ -45,7 +45,8 @@ def host(request: pytest.FixtureRequest) -> Agent:
 
 def kept(bucket: Bucket) -> dict[str, str]:
     top = bucket.folder / "kept"
-    return {path.relative_to(top).as_posix(): path.read_text() for path in sorted(top.rglob("*")) if path.is_file()}
+    whole = [path for path in sorted(top.rglob("*")) if not path.name.startswith(".rclone_temp")]  # half written
+    return {path.relative_to(top).as_posix(): path.read_text() for path in whole if path.is_file()}
 
 
 def wish(bucket: Bucket) -> dict[str, Any]:

@@ -344,7 +344,7 @@ async def test_what_is_born_while_nobodys_is_swept_is_known_by_then_and_lives(ha
 
 
 async def test_a_host_whose_controller_is_gone_ends_its_container_at_its_deadline(harness: DockerHarness) -> None:
-    handle = await harness.up(replace(harness.request(), idle_limit=0.5))
+    handle = await harness.up(replace(harness.request(), idle_limit=2.0))
     [container] = harness.containers(handle.cluster)
     assert harness.ask("wait", container) == "0"
     assert harness.hosts_alive(handle.cluster) == set()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +19,6 @@ from jupyter_smx.testing import side_doors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 RUN = "JUPYTER_SMX_TEST_RUN"
 """Environment variable that all processes of this test run inherit, so that two runs on one machine never mix."""
@@ -26,10 +28,15 @@ pytest.register_assert_rewrite("jupyter_smx.testing.groups")
 pytest_plugins = ("jupyter_smx.testing.docker_fixtures", "jupyter_smx.testing.registry")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     # A shell ignores Ctrl-C for what it runs in the background, and all that the tests start would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ[RUN] = f"{os.getpid()}-{secrets.token_hex(4)}"
+    # What the developer's own Docker is told, as proxies, is for none of the containers here.
+    folder = tempfile.mkdtemp(prefix="smx-docker-")
+    config.add_cleanup(lambda: shutil.rmtree(folder))
+    Path(folder, "config.json").write_text("{}", encoding="utf-8")
+    os.environ["DOCKER_CONFIG"] = folder
 
 
 @pytest.fixture

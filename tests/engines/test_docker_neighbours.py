@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from jupyter_smx.testing.docker_world import DockerHarness
 
 FACE = "import socket; print(sorted(name for _, name in socket.if_nameindex()))"
-ONLY = "--default-address-pool=base=10.213.77.0/24,size=24"
+ONLY = "--default-address-pool=base=198.51.100.0/24,size=24"
 
 
 @pytest.fixture
@@ -80,12 +81,12 @@ async def test_a_network_goes_with_its_cluster_also_from_who_was_let_into_it(doc
 
 
 async def test_what_somebody_made_of_a_host_is_theirs(docker: Docker, tmp_path: Path) -> None:
-    image = "smx-test/of-a-host:1"
+    image = f"smx-test/of-a-host:{secrets.token_hex(4)}"
     async with at(docker, tmp_path) as harness:
         handle = await harness.up()
         [host] = harness.containers(handle.cluster)
         harness.ask("commit", host, image)
-        theirs = harness.ask("create", "--name", "smx-test-of-a-host", image, "sleep", "600")
+        theirs = harness.ask("create", image, "sleep", "600")
         try:
             assert await harness.reborn().find(handle.cluster) == handle
             await harness.engine.release(handle)

@@ -187,6 +187,7 @@ PROXY = {"httpProxy": "http://proxy:3128", "noProxy": "10.0.0.0/8"}
         ({"proxies": {"default": {}, "unix:///x.sock": PROXY}}, ["http://proxy:3128", "10.0.0.0/8,algo-1,algo-2"]),
         ({"proxies": {"default": {"httpsProxy": "http://other"}}}, [None, "algo-1,algo-2"]),
         ({"proxies": {"default": {"noProxy": "here"}}}, [None, "here"]),
+        ({"proxies": {"default": {"allProxy": "socks5://proxy"}}}, [None, "algo-1,algo-2"]),
         ({}, [None, None]),
         ({"proxies": ["no table"]}, [None, None]),
         ({"proxies": {"default": "no table"}}, [None, None]),
@@ -205,6 +206,19 @@ def test_hosts_have_the_proxies_that_docker_run_gives_and_reach_each_other_past_
     assert [whole.get(name) for name in ("HTTP_PROXY", "NO_PROXY")] == found
     closed = asked(replace(request_of(both), network_isolation=True), both[0], settings)["Env"]
     assert not any("proxy" in line.lower() for line in closed)
+
+
+def test_a_plan_shows_no_password_of_a_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from jupyter_smx.engines.docker.engine import DockerEngine  # noqa: PLC0415 - imports Docker's library
+
+    proxy = {"httpProxy": "http://me:pass@proxy:3128"}
+    (tmp_path / "config.json").write_text(json.dumps({"proxies": {"default": proxy}}))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    engine = DockerEngine(data_dir=str(tmp_path))
+    assert engine._settings().proxies["http_proxy"] == "http://me:pass@proxy:3128"
+    told = json.dumps(engine.plan(request_of(plans())))
+    assert "http_proxy=http://me:" in told
+    assert "pass@" not in told
 
 
 @pytest.mark.parametrize(

@@ -38,16 +38,16 @@ def test_a_user_that_is_one_is_taken(tmp_path: Path) -> None:
 def test_where_root_runs_the_controller_jobs_have_a_number_of_nobodys(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    accounts, groups = {1000, 1001}, {1002}
+    accounts, groups = {60_600, 60_601}, {60_602}
 
     def of(known: set[int]) -> Callable[[int], int]:
         return lambda number: {one: one for one in known}[number]
 
     monkeypatch.setattr(pwd, "getpwuid", of(accounts))
     monkeypatch.setattr(grp, "getgrgid", of(groups))
-    assert users.nobodys.__wrapped__() == 1003
+    assert users.nobodys.__wrapped__() == 60_603
     accounts.clear()
-    assert users.nobodys.__wrapped__() == 1000
+    assert users.nobodys.__wrapped__() == 60_600
 
 
 LEARN = """

@@ -1,4 +1,4 @@
-"""The way down through folders, however deep they go.
+"""Folders within folders, however deep: the way down through them, and the making of one.
 
 ``os.walk`` calls itself for each step down before Python 3.12, ``os.makedirs`` does so still.
 """

@@ -297,10 +297,11 @@ class Daemon:
 
     def _client(self, patience: float) -> APIClient:
         """Give one that speaks as the daemon does; asked once for all, for Podman looks for its programs each time."""
-        if patience not in self._clients:
+        client = self._clients.get(patience)
+        if client is None:
             client = docker.APIClient(base_url=self.url, version=self._version, timeout=math.ceil(patience))
             self._clients[patience], self._version = client, client.api_version
-        return self._clients[patience]
+        return client
 
     def _away(self, why: str) -> UnavailableError:
         self._is_known = False  # it may be another one when it is there again

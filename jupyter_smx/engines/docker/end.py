@@ -194,5 +194,6 @@ def _remove_with_guests(api: Any, network: str) -> None:
             raise
         inside = api.inspect_network(network).get("Containers") or {}
         for guest in inside.values():
-            api.disconnect_container_from_network(guest["Name"], network, force=True)
+            with suppress(errors.NotFound):  # it has left by itself
+                api.disconnect_container_from_network(guest["Name"], network, force=True)
         api.remove_network(network)

@@ -31,6 +31,7 @@ from jupyter_smx.launch import data_dir
 from jupyter_smx.model.cluster import Handle
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.model.image import Image
+from jupyter_smx.model.secret import shown_values
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -70,7 +71,7 @@ class DockerEngine(Engine):
     ).tag(config=True)
     user = Unicode(
         help="Who runs jobs in containers, as ``uid:gid``; empty means this user, and where that is root the first "
-        "number from 1000 on that no user and no group of this machine has."
+        "number from 60600 on that no user and no group of this machine has."
     ).tag(config=True)
     network_isolation = Bool(
         default_value=False, help="Whether hosts reach nothing but the other hosts of their cluster."
@@ -84,9 +85,7 @@ class DockerEngine(Engine):
     call_timeout = Float(15.0, min=0.1, help="Seconds that the daemon may take for one answer.").tag(config=True)
     launch_timeout = Float(60.0, min=0.1, help="Seconds that a host may take until its agent listens.").tag(config=True)
     release_timeout = Float(30.0, min=0.1, help="Seconds that a container may take to vanish.").tag(config=True)
-    grace = Float(
-        120.0, min=0.0, help="Seconds between the polite and the certain end of a job that a host gives by itself."
-    ).tag(config=True)
+    grace = Float(120.0, min=0.0, help="Seconds from the polite to the certain end of a job.").tag(config=True)
 
     @default("data_dir")
     def _default_data_dir(self) -> str:
@@ -110,13 +109,14 @@ class DockerEngine(Engine):
         An image that nobody has looked at, by this id, is taken for one whose Python has the usual name.
         """
         settings, archive = self._settings(), self._root / pack.file_name()
+        settings = replace(settings, proxies=shown_values(settings.proxies))
         return {
             "engine": self.name,
             "network": orders.network(request, settings),
             "hosts": {
                 host.host: {
                     "name": orders.container_name(request.cluster, host.host),
-                    **asdict(self._order(request, host, archive, looked_at(request.image))),
+                    **asdict(self._order(request, host, archive, looked_at(request.image), settings)),
                     "host.json": orders.host_json(request, host, settings),
                 }
                 for host in request.hosts
@@ -137,14 +137,14 @@ class DockerEngine(Engine):
         image = await self._fit(await (await self._looker()).look(request.image, lambda _step: None))
         gpus.check(daemon.kind, request)
         request = replace(request, image=image.id)  # what was looked at, whatever its name means a moment later
-        settings = self._settings()
+        settings = await asyncio.to_thread(self._settings)
         ready = partial(prepare, self._folders, request, settings, self._users, daemon.url, volumes=image.volumes)
         archive = await asyncio.to_thread(ready)
         network = orders.network(request, settings)
         launch = Launch(daemon, self._folders, request, network, float(self.launch_timeout))
 
         async def bring_up(host: HostPlan) -> HostHandle:
-            return await launch.bring_up(host, self._order(request, host, archive, image))
+            return await launch.bring_up(host, self._order(request, host, archive, image, settings))
 
         async with aclosing(collect(self, request, bring_up)) as handles:
             async for handle in handles:
@@ -162,7 +162,7 @@ class DockerEngine(Engine):
         except OSError as problem:
             raise self._folders.unreadable(cluster, problem) from problem
         daemon = self._daemons.at(await asyncio.to_thread(daemon_of, self._folders, cluster))
-        rows = await made_here(daemon, *self._labels(cluster))
+        rows = await made_here(daemon, *orders.filters(self.data_dir, cluster))
         found = {row["Labels"][orders.HOST]: row for row in rows if orders.HOST in row["Labels"]}
         hosts = tuple(
             handle_of(host, row["Id"], daemon, row["Labels"], is_shared=is_shared(row))
@@ -361,11 +361,10 @@ class DockerEngine(Engine):
             visible_gpus=gpus.visible(os.environ),
         )
 
-    def _labels(self, cluster: str) -> list[str]:
-        return [f"{name}={value}" for name, value in orders.labels(self._settings(), cluster).items()]
-
-    def _order(self, request: ClusterRequest, plan: HostPlan, archive: Path, image: Looked) -> orders.Order:
-        folder, settings = self._folders.host(request.cluster, plan.host), self._settings()
+    def _order(
+        self, request: ClusterRequest, plan: HostPlan, archive: Path, image: Looked, settings: orders.Settings
+    ) -> orders.Order:
+        folder = self._folders.host(request.cluster, plan.host)
         return orders.order(request, plan, folder, archive, image.python, settings, volumes=image.volumes)
 
     def _look(self, handle: Handle, states: Mapping[str, str] | None) -> Observation:
@@ -384,7 +383,7 @@ class DockerEngine(Engine):
     async def _release(self, handle: Handle) -> None:
         cluster = handle.cluster
         url = url_of(handle) or await asyncio.to_thread(daemon_of, self._folders, cluster)
-        daemon, labels = self._daemons.at(url), self._labels(cluster)
+        daemon, labels = self._daemons.at(url), orders.filters(self.data_dir, cluster)
         # Containers cost and files do not: during an outage of the disk they are ended all the same.
         await asyncio.to_thread(self._folders.try_to_close, cluster)
         ends = await ends_of(daemon, labels)

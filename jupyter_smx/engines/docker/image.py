@@ -1,4 +1,4 @@
-"""What an image is and whether hosts can be made of it: looked at once for each id, in a container of a moment."""
+"""What an image is and whether hosts can be made of it: looked at once for each id, in a container for that."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ class Images:
             f"image: {word} of {name!r} took longer than {self._seconds:g} s to say which Python it is.",
             field="image",
             value=name,
-            rule="That is tried once for each image, in a container of a moment, before hosts are made of it.",
+            rule="That is tried once for each image, in a short-lived container, before hosts are made of it.",
             cure=f"It is tried again, for this machine may be busy; {run} tries the same.",
             transient=True,
         )

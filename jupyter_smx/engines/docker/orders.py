@@ -114,9 +114,14 @@ def is_made_here(row: Mapping[str, Any]) -> bool:
     return PROBE in labels or f"/{name}" in (row.get("Names") or ()) or ROOM in mounted
 
 
-def labels(settings: Settings, cluster: str, host: str = "") -> dict[str, str]:
+def labels(data_dir: str, cluster: str, host: str = "") -> dict[str, str]:
     """Give the labels of what belongs to a cluster, or to one of its hosts."""
-    return {CLUSTER: cluster, OWNER: owner(settings.data_dir), **({HOST: host} if host else {})}
+    return {CLUSTER: cluster, OWNER: owner(data_dir), **({HOST: host} if host else {})}
+
+
+def filters(data_dir: str, cluster: str) -> list[str]:
+    """Give the labels by which a daemon finds what belongs to a cluster."""
+    return [f"{name}={value}" for name, value in labels(data_dir, cluster).items()]
 
 
 def network(request: ClusterRequest, settings: Settings) -> dict[str, Any] | None:
@@ -128,7 +133,7 @@ def network(request: ClusterRequest, settings: Settings) -> dict[str, Any] | Non
         "Driver": BRIDGE,
         "Internal": _is_isolated(request, settings),
         "Options": _WITHOUT_MACHINE if _is_isolated(request, settings) and settings.kind.closes_networks() else {},
-        "Labels": labels(settings, request.cluster),
+        "Labels": labels(settings.data_dir, request.cluster),
     }
 
 
@@ -152,7 +157,10 @@ def given_up(request: ClusterRequest, plan: HostPlan, settings: Settings) -> tup
 
 
 def joining(container: dict[str, Any], network: str) -> dict[str, Any]:
-    """Give the request that makes a host in Docker's usual network, where the one of its cluster could not be made."""
+    """Give the request that makes a host in the daemon's usual network, where the one of its cluster cannot be made.
+
+    Podman makes hosts in their network; Docker lets those that run join one.
+    """
     if network != BRIDGE:
         return container
     config = {**container["HostConfig"], "NetworkMode": BRIDGE}
@@ -215,7 +223,7 @@ def container(
         "Healthcheck": {"Test": ["NONE"]},
         "Env": as_lines({**_environment(request, plan, settings), name: mark}),
         "Labels": {
-            **labels(settings, request.cluster, plan.host),
+            **labels(settings.data_dir, request.cluster, plan.host),
             **isolation.label(given_up(request, plan, settings)),
         },
         "HostConfig": _host_config(request, plan, folder, archive, settings),

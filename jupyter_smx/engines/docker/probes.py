@@ -1,4 +1,4 @@
-"""Containers of a moment, by which something of a daemon is tried: made, watched, and removed whatever happens."""
+"""Short-lived containers, by which something of a daemon is tried: made, watched, and removed whatever happens."""
 
 from __future__ import annotations
 

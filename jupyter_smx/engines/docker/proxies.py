@@ -10,6 +10,7 @@ from docker.utils.proxy import ProxyConfig
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+_ALL = "allProxy"
 _WITHOUT = ("no_proxy", "NO_PROXY")
 
 
@@ -22,7 +23,10 @@ def configured(url: str) -> dict[str, str]:
     table = told.get("proxies") if isinstance(told, dict) else None
     rows = [table.get(name) for name in (url, "default")] if isinstance(table, dict) else []
     row: Any = next((row for row in rows if isinstance(row, dict)), {})
-    return {name: str(value) for name, value in ProxyConfig.from_dict(row).get_environment().items()}
+    found: dict[str, Any] = dict(ProxyConfig.from_dict(row).get_environment())
+    if row.get(_ALL):  # which Docker's own program knows, and its library does not
+        found |= dict.fromkeys(("all_proxy", "ALL_PROXY"), row[_ALL])
+    return {name: str(value) for name, value in found.items()}
 
 
 def around(proxies: Mapping[str, str], hosts: Iterable[str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import grp
 import itertools
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from jupyter_smx.engines.docker.daemon import Daemon
 
 _ROOT = "0:0"
-_FIRST = 1000
-"""Where numbers of people begin, and so those that a system gives to nothing of its own."""
+_FIRST = 60_600
+"""Above the numbers that systems give to people, and below those that users have for containers of their own."""
 _FORM = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
 
 
@@ -69,6 +70,7 @@ class Users:
         :raises UnavailableError: the daemon does not answer.
         """
         self._is_rootless = (await daemon.learn()).is_rootless
+        await asyncio.to_thread(self.name)  # a directory of users may take its time
         if self._wish and os.getuid() != 0 and self._wish != self._own():
             raise RefusedError(
                 f"user: jobs cannot run as {self._wish} where this controller's user is {self._own()} in containers.",

@@ -106,9 +106,9 @@ class Errand:
         if done is not None:
             done(result, error)
 
-    def moved(self) -> int:
-        """Count the bytes that it and what it started have read and written so far; 0 where nobody can know."""
-        return process.moved(process.tree([self._pid])) if self._pid else 0
+    def signs(self) -> List[str]:
+        """Give what changes whenever it or what it started does anything; nothing where nobody can know."""
+        return process.signs(process.tree([self._pid])) if self._pid else []
 
     def cut(self, why: str) -> None:
         """End it now, as one that failed; who waits for it hears ``why``, also where its process cannot be killed."""

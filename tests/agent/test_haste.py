@@ -33,7 +33,14 @@ haste.STILL, haste.LONGEST, haste._LOOK = {still}, {longest}, 0.02
 {more}
 main()
 """
-HANGS = "FolderStore.put = lambda *_: signal.pause()"
+HANGS = """
+import os
+def put(self, *_):
+    with open(os.path.dirname(self._root) + "/tries", "a") as tries: tries.write("x")
+    signal.pause()
+FolderStore.put = put
+"""
+"""Each errand tries once, and leaves a letter beside the place."""
 CHECKPOINT = """
 import os, sys
 open(os.environ["SM_MODEL_DIR"] + "/weights", "w").write("trained")
@@ -70,6 +77,7 @@ def test_a_place_for_checkpoints_that_hangs_holds_up_no_stop_and_the_model_comes
     record = agent.end_of(job)
     assert (record["cause"], record["exit_code"]) == ("stopped", 0)
     assert record["errors"] == [f"checkpoint: {cut(1.5, 60)}"]
+    assert (tmp_path / "tries").read_text() == "x", "another errand would hang for as long"
     assert [one["name"] for one in record["artifacts"]] == ["model.tar.gz"]
     agent.serves()
 
@@ -86,6 +94,7 @@ def test_an_output_whose_place_hangs_holds_up_no_stop_that_comes_when_the_code_i
     record = agent.end_of(job)
     assert (record["cause"], record["exit_code"]) == ("exit", 0), "what its code did is as it was"
     assert record["errors"] == [f"output r: {cut(1.5, 60)}"]
+    assert (tmp_path / "tries").read_text() == "x"
     assert [one["name"] for one in record["artifacts"]] == ["outputs/r/result"]
     agent.serves()
 

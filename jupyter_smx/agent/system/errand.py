@@ -62,6 +62,8 @@ class Errand:
     def __init__(self, loop: Loop, work: Callable[[], Dict[str, Any]], done: Done) -> None:
         self._loop = loop
         self._done: Optional[Done] = done
+        self.was_cut = False
+        """Whether it was ended by :meth:`cut`, so that there is no use in doing the same at once again."""
         self._answer: List[bytes] = []
         self._pid = 0
         try:
@@ -114,6 +116,7 @@ class Errand:
         """End it now, as one that failed; who waits for it hears ``why``, also where its process cannot be killed."""
         done = self._done
         self.cancel()
+        self.was_cut = True
         if done is not None:
             done(None, why)
 

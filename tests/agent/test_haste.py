@@ -107,7 +107,38 @@ def test_a_model_without_an_end_is_packed_until_a_stop_has_waited_for_it(hasty: 
     record = agent.end_of(job)
     assert (record["cause"], record["artifacts"]) == ("stopped", [])
     assert record["errors"] == [f"host: what the job made could not be kept: {cut(60, 0.5)}"]
+    assert not list(agent.folder.rglob("*.part")), "who is killed cannot tidy up"
     agent.serves()
+
+
+def test_an_exception_is_an_exception_although_the_model_beside_it_has_no_end(hasty: Callable[..., Agent]) -> None:
+    agent = hasty(60, 0.5)
+    job, lease = agent.start(SPARSE.format(size=1 << 43) + "\nraise ValueError('of its own')")
+    agent.client.event("exited", job)
+    agent.stop(job, lease)
+    record = agent.end_of(job)
+    assert (record["cause"], record["exit_code"], record["exception"]["type"]) == ("exit", 1, "ValueError")
+    assert record["errors"] == [f"host: what the job made could not be kept: {cut(60, 0.5)}"]
+
+
+def test_a_full_disk_is_no_stop_although_a_checkpoint_was_cut_before(
+    hasty: Callable[..., Agent], tmp_path: Path
+) -> None:
+    full = """
+import errno
+from jupyter_smx.agent.channels import archive
+def no_room(*_): raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+archive.pack = no_room
+"""
+    agent = hasty(1.5, 60, HANGS + full)
+    source = CHECKPOINT + "open(folder + 'last', 'w').close()"
+    job, lease = agent.start(source, checkpoint=str(tmp_path / "kept"))
+    agent.client.event("exited", job)
+    agent.stop(job, lease)
+    record = agent.end_of(job)
+    assert (record["cause"], record["exit_code"]) == ("refused", None)
+    assert record["errors"][0] == f"checkpoint: {cut(1.5, 60)}"
+    assert "could not be kept" in record["errors"][1]
 
 
 def test_a_model_that_is_being_packed_comes_home_however_often_a_stop_is_asked_for(hasty: Callable[..., Agent]) -> None:

@@ -287,13 +287,15 @@ class Job:
 
     @surely
     def _archived(self, result: Optional[Dict[str, Any]], error: str) -> None:
-        self._packing = None
+        packing, self._packing = self._packing, None
         if result is None:
-            self.wished.cause = self.wished.cause or self._haste.cut_for
+            archive.drop_halves(self.host.spool.path(self.id))
             self.errors.append(f"host: what the job made could not be kept: {_sentence(error)}")
             if self.status == 0:
                 # Code that did its part has nothing to show for it: that is no success.
                 self.report["refused"] = self.errors[-1]
+                if packing is not None and packing.was_cut:
+                    self.wished.cause = self.wished.cause or self._haste.cut_for
             self._account([])
             return
         self.errors += result["errors"]

@@ -215,7 +215,8 @@ class Job:
     def _cannot_be_killed(self) -> None:
         """Bring a job to its end although its own process is still there; whatever is heard of that is no news."""
         child: Child = self.child  # type: ignore[assignment]
-        child.on_exit = child.on_message = child.on_born = None
+        child.on_exit = child.on_message = None
+        child.on_born = child.kill  # it would find in its socket what to run
         self._spoil(f"process {child.pid} cannot be killed" if child.pid else "the process of the job is never born")
         self._exited(None, "the job's process cannot be ended")
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from jupyter_smx.agent import outcome
 from jupyter_smx.agent.channels import checkpoint
 from jupyter_smx.agent.channels.checkpoint import SETTLED, TOO_LONG, CheckpointError, FolderStore, Mirror
+from jupyter_smx.agent.system import plain_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,14 +126,14 @@ def test_a_file_that_changes_while_it_is_copied_is_not_kept_then(
     mirror: Mirror, here: Path, there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(here, "model.pt", "first", LONG_AGO)
-    real = shutil.copy2
+    real = plain_file.copy
 
     def copy_slowly(source: str, target: str) -> None:
         real(source, target)
         write(here, "model.pt", "second", LONG_AGO + 1)
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.shutil, "copy2", copy_slowly)
+        patch.setattr(checkpoint.plain_file, "copy", copy_slowly)
         mirror.keep(2 * LONG_AGO)
     assert files(there) == {}
     mirror.keep(2 * LONG_AGO)
@@ -145,14 +146,14 @@ def test_a_log_that_grows_during_each_copy_is_kept_now_and_then(
     now = time.time()
     log = write(here, "events.log", "begin", now)
     copied = []
-    real = shutil.copy2
+    real = plain_file.copy
 
     def copy_slowly(source: str, target: str) -> None:
         real(source, target)
         copied.append(log.read_text())
         write(here, "events.log", f"{copied[-1]} more")
 
-    monkeypatch.setattr(checkpoint.shutil, "copy2", copy_slowly)
+    monkeypatch.setattr(checkpoint.plain_file, "copy", copy_slowly)
     for second in range(int(TOO_LONG)):
         mirror.keep(now + second)
         assert files(there) == {}
@@ -177,7 +178,7 @@ def test_a_copy_that_is_cut_short_leaves_the_old_file_and_is_not_restored(
         raise KeyboardInterrupt  # as a process that is killed: nothing is tidied up
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.shutil, "copy2", die)
+        patch.setattr(checkpoint.plain_file, "copy", die)
         with pytest.raises(KeyboardInterrupt):
             mirror.keep(2 * LONG_AGO)
     assert (there / "model.pt").read_text() == "good"
@@ -202,7 +203,7 @@ def test_a_disk_that_is_full_or_broken_keeps_no_half_of_a_file(
         raise OSError(number, os.strerror(number), target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.shutil, "copy2", fill)
+        patch.setattr(checkpoint.plain_file, "copy", fill)
         mirror.keep(2 * LONG_AGO)
     assert files(there) == {"model.pt": "good"}
     assert mirror.errors == {"model.pt": f"model.pt could not be kept ({os.strerror(number)})"}

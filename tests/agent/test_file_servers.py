@@ -66,22 +66,22 @@ def test_a_folder_that_is_taken_away_during_the_copy_is_made_again(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     there, left = tmp_path / "kept", list(range(times))
-    real_copy, real_replace = shutil.copy2, os.replace
+    real_copy, real_replace = checkpoint.plain_file.copy, os.replace
 
     def taken_away() -> None:
         if left:
             left.pop()
             (there / "last").rmdir()
 
-    def copy2(*words: Any) -> Any:
+    def copy(*words: Any) -> None:
         taken_away()
-        return real_copy(*words)
+        real_copy(*words)
 
     def replace(*words: Any) -> None:
         taken_away()
         real_replace(*words)
 
-    monkeypatch.setattr(checkpoint.shutil, "copy2", copy2)
+    monkeypatch.setattr(checkpoint.plain_file, "copy", copy)
     monkeypatch.setattr(checkpoint.os, "replace", replace)
     mirror = checkpoint.Mirror(str(here), checkpoint.FolderStore(str(there), WRITER))
     mirror.keep(LONG_AGO, everything=True)

@@ -5,6 +5,8 @@ import signal
 import socket
 import subprocess
 import sys
+import weakref
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -14,10 +16,11 @@ from jupyter_smx.agent.birth import telling
 from jupyter_smx.agent.birth.forerunner import Forerunner
 from jupyter_smx.agent.birth.nursery import Nursery
 from jupyter_smx.agent.birth.offspring import Child, Zygote
+from jupyter_smx.agent.jobs.job import Job
 from jupyter_smx.agent.system.loop import READ, Loop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -110,6 +113,56 @@ def test_a_job_is_told_as_fast_as_it_reads(family: Family) -> None:
     assert not heard
     family.loop.run()
     assert heard == words
+
+
+class Words(bytearray):
+    """What a job is told, of which it can be known that nobody has it any more."""
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20], ids=["at once", "bit by bit"])
+def test_what_a_job_was_told_is_let_go(family: Family, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    watched: list[int] = []
+    real = family.loop.watch
+
+    def watch(fd: int, events: int, *calls: Callable[[], None]) -> None:
+        watched.append(events)
+        real(fd, events, *calls)
+
+    family.job.listen(family.loop, lambda: pytest.fail("it says nothing"))
+    monkeypatch.setattr(family.loop, "watch", watch)
+    words = Words(size)
+    left = weakref.ref(words)
+    family.job.say(family.loop, memoryview(words), lambda error: pytest.fail(str(error)))
+    del words
+    if size == 1:
+        assert (watched, left()) == ([], None)
+        return
+
+    def hear() -> None:
+        family.its_end.recv(1 << 16)
+        if watched[-1] == READ:
+            family.loop.stop()
+
+    real(family.its_end.fileno(), READ, hear)
+    family.loop.run()
+    assert left() is None
+
+
+def test_a_job_that_was_given_up_before_it_was_born_is_killed_when_it_is(
+    family: Family, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ran the user's code, which it found in its socket."""
+    given_up = Job.__new__(Job)
+    given_up.child, given_up.host, given_up.left_behind = family.job, SimpleNamespace(), []  # type: ignore[assignment]
+    monkeypatch.setattr(Job, "_exited", lambda *_: None)
+    given_up._cannot_be_killed()
+    assert given_up.left_behind == ["the process of the job is never born; this host ends."]
+    with subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]) as born:
+        family.nursery._on_born(family.job.zygote, {"serial": 1, "pid": born.pid})
+        try:
+            assert born.wait(30) == -signal.SIGKILL
+        finally:
+            born.kill()
 
 
 @pytest.mark.parametrize("size", [1, 1 << 20], ids=["at once", "in the middle"])

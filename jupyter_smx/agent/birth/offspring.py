@@ -38,6 +38,7 @@ class Child:
         self._end = -1
         self._buffer = b""
         self._hear: Callable[[], None] = lambda: None
+        self._is_being_told = False
         self.said: Optional[int] = None
         """The exit code that it told itself, when its code was over."""
         self.on_born: Optional[Callable[[], None]] = None
@@ -60,12 +61,20 @@ class Child:
         except BlockingIOError:
             pass
         except OSError as error:
-            if self.sock.fileno() >= 0:
-                loop.watch(self.sock.fileno(), READ, self._hear)
+            self._tell_no_more(loop)
             failed(error)
             return
-        events = READ | WRITE if words else READ
-        loop.watch(self.sock.fileno(), events, self._hear, lambda: self.say(loop, words, failed))
+        if words:
+            self._is_being_told = True
+            loop.watch(self.sock.fileno(), READ | WRITE, self._hear, lambda: self.say(loop, words, failed))
+        else:
+            self._tell_no_more(loop)
+
+    def _tell_no_more(self, loop: Loop) -> None:
+        """Let go of the words, which the loop has as long as it is told of room for more: nothing of what fitted in."""
+        if self._is_being_told and self.sock.fileno() >= 0:
+            loop.watch(self.sock.fileno(), READ, self._hear)
+        self._is_being_told = False
 
     def tell_of_end(self, status: Optional[int], reason: str) -> None:
         """Tell who waits for its end, and let go of who asked: a job that is over shall not wait for the collector."""

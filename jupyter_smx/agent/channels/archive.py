@@ -148,12 +148,15 @@ def bring_home(ml: str, outputs: List[Tuple[str, str]], job_folder: str, places:
     try:
         return disk.explained(lambda: archive(ml, outputs, job_folder), places)
     except Exception:
-        _drop_halves(job_folder)
+        drop_halves(job_folder)
         raise
 
 
-def _drop_halves(job_folder: str) -> None:
-    """Delete archives that did not become whole: on a full disk they have the very room that the next job needs."""
+def drop_halves(job_folder: str) -> None:
+    """Delete archives that did not become whole: on a full disk they have the very room that the next job needs.
+
+    For who was killed while it did :func:`bring_home` somebody else has to.
+    """
     for _source, name in ARCHIVES:
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(job_folder, "artifacts", name + ".part"))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Protocol,
 from jupyter_smx.agent import outcome
 from jupyter_smx.agent.refusal import RefusalError
 from jupyter_smx.agent.stores import looking
-from jupyter_smx.agent.system import descent
+from jupyter_smx.agent.system import descent, plain_file
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.outcome import Outcome
@@ -136,7 +136,7 @@ class FolderStore:
 
     def fetch(self, name: str, path: str) -> None:
         """Copy a file from there to ``path``."""
-        shutil.copy2(os.path.join(self._root, name), path)
+        plain_file.copy(os.path.join(self._root, name), path)
 
     def put(self, path: str, name: str, is_same: Callable[[], bool]) -> bool:
         """Put a file there, whole or not at all; False where it changed meanwhile."""
@@ -152,7 +152,7 @@ class FolderStore:
             raise
 
     def _put_aside(self, path: str, target: str, is_same: Callable[[], bool]) -> bool:
-        shutil.copy2(path, self._part)
+        plain_file.copy(path, self._part)
         if not is_same():
             os.unlink(self._part)
             return False

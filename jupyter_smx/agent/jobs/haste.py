@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Callable, Optional
+from typing import TYPE_CHECKING, Callable, List, Optional
 
 from jupyter_smx.agent.hosts.silence import Patience
 
@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from jupyter_smx.agent.system.loop import Loop, Timer
 
 STILL = 600.0
-"""Seconds in which an errand has to have moved another byte. A store that joins the parts of a large file takes
-minutes; a folder whose server is gone, or a line that lost its packets, never answers."""
+"""Seconds in which an errand has to have done anything. A store that joins the parts of a large file takes minutes; a
+folder whose server is gone, or a line that lost its packets, never answers."""
 LONGEST = 7200.0
 """Seconds that one errand may take in all, since a file without an end may be packed, which is no more than a number
-in its folder."""
+in its folder, and since one that only asks again and again, or looks at a clock, is busy as one is that gets on. That
+it is cut late is better than that a slow upload of somebody's last checkpoint is cut at all."""
 _LOOK = 5.0
 _WHY = "it was cut short, for the job was told to end and nothing moved for {still:g} s, or all took over {longest:g} s"
 
@@ -36,6 +37,8 @@ class Haste:
         self._under_way = under_way
         self._cause = ""
         self._errand: Optional[Errand] = None
+        self._signs: List[str] = []
+        self._steps = 0
         self._patience = Patience(STILL, LONGEST)
         self._timer: Optional[Timer] = None
 
@@ -50,8 +53,13 @@ class Haste:
         errand = self._under_way()
         if errand is not self._errand:
             self._errand, self._patience = errand, Patience(STILL, LONGEST)
-        # More and more that was moved is to it what fewer and fewer that are left are to silence.
-        if errand is not None and not self._patience.lasts(-errand.moved(), time.monotonic()):
+        if errand is None:
+            return
+        signs = errand.signs()
+        if not signs or signs != self._signs:  # where nobody can know, it may get on
+            self._signs, self._steps = signs, self._steps + 1
+        # More and more steps are to it what fewer and fewer that are left are to silence.
+        if not self._patience.lasts(-self._steps, time.monotonic()):
             self.cut_for = self._cause
             errand.cut(_WHY.format(still=STILL, longest=LONGEST))
 

@@ -215,7 +215,8 @@ class Job:
     def _cannot_be_killed(self) -> None:
         """Bring a job to its end although its own process is still there; whatever is heard of that is no news."""
         child: Child = self.child  # type: ignore[assignment]
-        child.on_exit = child.on_message = child.on_born = None
+        child.on_exit = child.on_message = None
+        child.on_born = child.kill  # it would find in its socket what to run
         self._spoil(f"process {child.pid} cannot be killed" if child.pid else "the process of the job is never born")
         self._exited(None, "the job's process cannot be ended")
 
@@ -287,13 +288,15 @@ class Job:
 
     @surely
     def _archived(self, result: Optional[Dict[str, Any]], error: str) -> None:
-        self._packing = None
+        packing, self._packing = self._packing, None
         if result is None:
-            self.wished.cause = self.wished.cause or self._haste.cut_for
+            archive.drop_halves(self.host.spool.path(self.id))
             self.errors.append(f"host: what the job made could not be kept: {_sentence(error)}")
             if self.status == 0:
                 # Code that did its part has nothing to show for it: that is no success.
                 self.report["refused"] = self.errors[-1]
+                if packing is not None and packing.was_cut:
+                    self.wished.cause = self.wished.cause or self._haste.cut_for
             self._account([])
             return
         self.errors += result["errors"]

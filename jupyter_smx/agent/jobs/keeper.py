@@ -128,11 +128,14 @@ class Keeper:
         with contextlib.suppress(OSError):
             os.write(self._pipe, b".")
 
-    def _watched(self, result: Optional[Dict[str, Any]], _error: str) -> None:
+    def _watched(self, result: Optional[Dict[str, Any]], error: str) -> None:
         os.close(self._pipe)
         self._pipe = -1
         if result is not None:
             self._tell(result)
+        elif self._errand is not None and self._errand.was_cut:
+            # Another one would stand still at the same place, for as long again.
+            self._settled(None, error)
         elif self._done is not None:
             self._settle()
         else:

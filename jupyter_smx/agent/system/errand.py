@@ -62,6 +62,8 @@ class Errand:
     def __init__(self, loop: Loop, work: Callable[[], Dict[str, Any]], done: Done) -> None:
         self._loop = loop
         self._done: Optional[Done] = done
+        self.was_cut = False
+        """Whether it was ended by :meth:`cut`, so that there is no use in doing the same at once again."""
         self._answer: List[bytes] = []
         self._pid = 0
         try:
@@ -106,14 +108,15 @@ class Errand:
         if done is not None:
             done(result, error)
 
-    def moved(self) -> int:
-        """Count the bytes that it and what it started have read and written so far; 0 where nobody can know."""
-        return process.moved(process.tree([self._pid])) if self._pid else 0
+    def signs(self) -> List[str]:
+        """Give what changes whenever it or what it started does anything; nothing where nobody can know."""
+        return process.signs(process.tree([self._pid])) if self._pid else []
 
     def cut(self, why: str) -> None:
         """End it now, as one that failed; who waits for it hears ``why``, also where its process cannot be killed."""
         done = self._done
         self.cancel()
+        self.was_cut = True
         if done is not None:
             done(None, why)
 

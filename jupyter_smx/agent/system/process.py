@@ -141,10 +141,24 @@ def start_time(pid: int) -> int:
     return int(fields[19]) if len(fields) > 19 else 0  # noqa: PLR2004 - field 22 of stat(5), counted after the name
 
 
-def moved(pids: Iterable[int]) -> int:
-    """Count the bytes that processes, and the children that they waited for, read and wrote; 0 where unknown."""
-    lines = [line for pid in pids for line in read(f"/proc/{pid}/io").splitlines()]
-    return sum(int(line.split()[1]) for line in lines if line.startswith(("rchar:", "wchar:")))
+def signs(pids: Iterable[int]) -> List[str]:
+    """Give what changes whenever one of these processes does anything; nothing where nobody can know.
+
+    Bytes alone do not: they count when a call returns, of a copy by ``sendfile`` after all of it, and what goes over a
+    socket never. Who waits for a slow line or a slow disk is woken each time that it gets on, which is counted of each
+    thread. So is who looks at a clock now and then: of that one it cannot be known that it stands still.
+    """
+    return [sign for pid in pids for sign in _signs(pid) if sign]
+
+
+def _signs(pid: int) -> List[str]:
+    fields = stat(pid)
+    # Faults of pages and CPU of its own and of the children that it waited for.
+    found = [" ".join([str(pid), *fields[7:15]]) if fields else "", read(f"/proc/{pid}/io")]
+    with contextlib.suppress(OSError):
+        tasks = [read(f"/proc/{pid}/task/{task}/status") for task in os.listdir(f"/proc/{pid}/task")]
+        found += [line for text in tasks for line in text.splitlines() if "ctxt_switches" in line]
+    return found
 
 
 def cpu_seconds(pid: int) -> float:

@@ -164,6 +164,19 @@ def test_a_folder_that_was_not_reached_from_a_large_one_is_looked_at_by_itself(
     assert [ways.has(str(tmp_path / name)) for name in ("", "many", "some")] == [False] * 3
 
 
+def test_a_slow_disk_is_looked_at_for_a_moment_only_and_not_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "0/1/2/3/4/5/6/7").mkdir(parents=True)
+    monkeypatch.setattr(links, "_AT_LEAST", 2)
+    looks: list[str] = []
+    real = links._some
+    monkeypatch.setattr(links, "_some", lambda folder, most: (looks.append(folder), real(folder, most))[1])
+    ways = links.WaysOut(lambda: len(looks) * links._SECONDS * 0.3)
+    assert [ways.has(str(tmp_path)), ways.is_sure, len(looks)] == [False, False, 4]
+    assert [ways.has(str(tmp_path)), len(looks)] == [False, 4]
+
+
 @pytest.mark.parametrize("is_large", [False, True])
 @pytest.mark.parametrize("way_out", ["", "at the top"])
 def test_a_channel_of_which_not_all_is_looked_at_is_closed_and_says_so(

@@ -8,6 +8,7 @@ import socket
 import sys
 from itertools import accumulate
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_smx.agent.birth.offspring import Child, Zygote
+from jupyter_smx.agent.hosts import stop as stop_module
 from jupyter_smx.agent.hosts.silence import LONGEST, PATIENCE, Patience
 from jupyter_smx.agent.hosts.stop import Stop
 from jupyter_smx.agent.system import process
@@ -63,6 +65,25 @@ def test_more_of_them_are_no_reason_to_wait_longer(counts: list[int], began: flo
     for more, now in zip(counts, moments, strict=True):
         patience.lasts(fewest + more, now)
     assert not patience.lasts(fewest, began + PATIENCE * 1.001)
+
+
+@pytest.mark.parametrize(("step", "lasted"), [(0.01, LONGEST), (0.0, PATIENCE)])
+def test_one_that_gives_back_its_memory_is_waited_for_longer_than_one_that_does_nothing(
+    monkeypatch: pytest.MonkeyPatch, step: float, lasted: float
+) -> None:
+    """To give back hundreds of GB takes more than ten seconds, in which it computes."""
+    now, given_up, calls = [0.0], [], []
+    loop = SimpleNamespace(later=lambda _pause, call: calls.append(call))
+    monkeypatch.setattr(stop_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(process, "signal_all", lambda *_: [7])
+    monkeypatch.setattr(process, "cpu_seconds", lambda _pid: 1.0 + now[0] * step)
+    stop = Stop(loop, list, lambda: given_up.append(now[0]))  # type: ignore[arg-type]
+    stop.child = SimpleNamespace(pid=7, gone=False)  # type: ignore[assignment]
+    stop.kill()
+    while calls:
+        now[0] += 1.0
+        calls.pop()()
+    assert given_up == [lasted]
 
 
 class Ice:

@@ -72,9 +72,9 @@ def stage(
     # One that lies in another one's folder comes after it, also when they are mounted.
     for channel in sorted(channels, key=lambda one: folders[one["name"]]):
         whole, moved = _reachable(channel, hidden)
-        folder = folders[channel["name"]]
+        folder, staged.ways = folders[channel["name"]], links.WaysOut()
         try:
-            _WAYS[_way(whole, world, moved=moved)](staged, whole, folder, world)
+            _WAYS[_way(whole, world, staged.ways, moved=moved)](staged, whole, folder, world)
         except FileNotFoundError as error:
             raise ChannelError(f"channel {channel['name']}: {links.lost(str(error.filename), hidden)}") from error
         except OSError as error:
@@ -219,7 +219,7 @@ def _reachable(channel: Dict[str, Any], hidden: Tuple[Tuple[str, str], ...]) -> 
     return dict(channel, source=found), found != source
 
 
-def _way(channel: Dict[str, Any], world: World, *, moved: bool) -> str:
+def _way(channel: Dict[str, Any], world: World, ways: links.WaysOut, *, moved: bool) -> str:
     """Choose how a channel is presented; what jobs cannot see (``moved``) cannot be linked to."""
     listed = channel.get("data_type") == "ManifestFile"
     if listed or objects.is_url(channel["source"]):
@@ -228,7 +228,7 @@ def _way(channel: Dict[str, Any], world: World, *, moved: bool) -> str:
         return "objects"
     if channel.get("mode") == "FastFile":
         # Where jobs cannot look, what a link leads to has no name by which it could be shown.
-        leads_out = moved and (os.path.islink(channel["source"]) or links.lead_out(channel["source"]))
+        leads_out = moved and (os.path.islink(channel["source"]) or links.lead_out(channel["source"], ways))
         if world.shown and not leads_out:
             return "view"
         if not moved:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import time
 from collections import deque
-from typing import List, NamedTuple, Set, Tuple
+from typing import Callable, List, NamedTuple, Optional, Set, Tuple
 
 from jupyter_smx.agent.place import named_outside, seen_at
 from jupyter_smx.agent.system.descent import descend
 
 _LOOKED_AT = 20_000
 """Entries of a folder and of those in it that are looked at, as many as get links of their own."""
+_SECONDS = 0.25
+"""How long one channel is looked at: on a disk in the network each folder takes milliseconds."""
+_AT_LEAST = 64
+"""Folders and links that are looked at however long it takes, since a busy machine is no slow disk."""
 _IN_ALL = 100_000
 """Entries of one channel that are looked at, also in the folders that its links lead to: no start may wait for more."""
 
@@ -43,7 +48,11 @@ class WaysOut:
     Where a folder is shown they would lead nowhere, and those by a whole path, wherever that leads, past what shows it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._spent = 0.0
+        self._steps = 0
+        self._tried: Set[str] = set()
         self._left = _IN_ALL
         self._known: Set[str] = set()
         self._open: Set[str] = set()
@@ -52,20 +61,32 @@ class WaysOut:
 
     def has(self, folder: str) -> bool:
         """Say whether links lead out of a folder, which is named as :func:`reached` does; a quick look."""
-        if folder not in self._open and folder not in self._known and not self._look(folder):
-            self.is_sure = self.is_sure and folder in self._open
+        if folder not in self._open and folder not in self._known and folder not in self._tried:
+            self._tried.add(folder)
+            began = self._clock()
+            is_whole = self._look(folder, began)
+            self._spent += self._clock() - began
+            self.is_sure = self.is_sure and (is_whole or folder in self._open)
         return folder in self._open
 
-    def _look(self, top: str) -> bool:
+    def _is_late(self, began: float) -> bool:
+        self._steps += 1
+        return self._steps > _AT_LEAST and self._spent + self._clock() - began > _SECONDS
+
+    def _look(self, top: str, began: float) -> bool:
         """Look at what is in a folder and in those in it; False where that is more than is looked at."""
         waiting, seen, most, is_whole = deque([top]), [], min(_LOOKED_AT, self._left), True
         while waiting and is_whole:
+            if self._is_late(began):
+                return False
             folder = waiting.popleft()
             found = _some(folder, most)
             most, is_whole = most - found.number, found.is_whole
             self._left -= found.number
             waiting.extend(found.folders)
             for path in found.links:
+                if self._is_late(began):
+                    return False
                 self._mark(folder, top, _lead(path, folder))
             seen.append(folder)
         if is_whole:
@@ -117,9 +138,9 @@ def _lead(path: str, folder: str) -> str:
     return os.path.normpath(os.path.join(folder, text))
 
 
-def lead_out(folder: str) -> bool:
-    """Say whether a folder has links that lead out of it; a quick look."""
-    return WaysOut().has(reached(folder))
+def lead_out(folder: str, ways: Optional[WaysOut] = None) -> bool:
+    """Say whether a folder has links that lead out of it; a quick look. ``ways`` is what is known of links already."""
+    return (ways or WaysOut()).has(reached(folder))
 
 
 def real(path: str) -> str:

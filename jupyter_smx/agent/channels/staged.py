@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Set
 
+from jupyter_smx.agent.channels import links
 from jupyter_smx.agent.stores import digest
 
 
@@ -20,6 +21,8 @@ class Staged:
         self.notes: List[str] = []
         self.lazy: List[str] = []
         self.keys: Set[str] = set()
+        self.ways = links.WaysOut()
+        """What is known of the links of the channel that is presented, which are looked at once."""
 
     def learn(self, described: Dict[str, Any], fresh: digest.Known) -> None:
         """Take down what a channel is, and remember its files as far as there is room for those of this job."""

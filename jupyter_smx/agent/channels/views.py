@@ -23,7 +23,7 @@ def show(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> 
     """
     source, share = channel["source"], channel.get("share") or ALL
     os.makedirs(folder, exist_ok=True)
-    own, ways = links.reached(source) if os.path.isdir(source) else "", links.WaysOut()
+    own, ways = links.reached(source) if os.path.isdir(source) else "", staged.ways
     if own and share["count"] == 1 and not ways.has(own):
         staged.lazy.append(channel["name"])
         staged.mounts.append({"how": "show", "source": source, "target": folder})

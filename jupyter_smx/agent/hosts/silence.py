@@ -26,12 +26,18 @@ class Patience:
         self._patience = patience
         self._longest = longest
         self._fewest = math.inf
+        self._busiest = 0.0
         self._until = -math.inf
         self._end = math.inf
 
-    def lasts(self, left: int, now: float) -> bool:
-        """Say whether to go on waiting for the ``left`` processes that are there ``now``, by a monotonic clock."""
+    def lasts(self, left: int, now: float, computed: float = 0.0) -> bool:
+        """Say whether to go on waiting for the ``left`` processes that are there ``now``, by a monotonic clock.
+
+        ``computed`` are their seconds of CPU: one that was killed and gives back its memory computes, and shows none of
+        it any more; one that waits for a disk does not.
+        """
         self._end = min(self._end, now + self._longest)
-        if left < self._fewest:
-            self._fewest, self._until = left, now + self._patience
+        if left < self._fewest or computed > self._busiest:
+            self._fewest, self._until = min(left, self._fewest), now + self._patience
+            self._busiest = computed
         return now < min(self._until, self._end)

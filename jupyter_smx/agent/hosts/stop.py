@@ -64,7 +64,7 @@ class Stop:
         left = [0]
         if child.pid:
             left = process.signal_all(child.pid, self._strangers(), signal.SIGKILL)
-        if self._patience.lasts(len(left), began):
+        if self._patience.lasts(len(left), began, sum(map(process.cpu_seconds, left))):
             self._timer = self._loop.later(pause_after(time.monotonic() - began), self.kill)
         else:
             self._give_up()

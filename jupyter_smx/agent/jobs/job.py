@@ -254,7 +254,7 @@ class Job:
         left = self.host.left_to_us()
         # What they had started is left to us when they are gone, and no more than there was.
         everything = process.tree(left)
-        if left and patience.lasts(len(everything), began):
+        if left and patience.lasts(len(everything), began, sum(map(process.cpu_seconds, everything))):
             process.kill(everything)
             self.host.loop.later(pause_after(time.monotonic() - began), lambda: self._wait_for_silence(patience))
             return

@@ -196,6 +196,8 @@ def test_a_channel_of_which_not_all_is_looked_at_is_closed_and_says_so(
     assert all(mount["how"] == "show" for mount in staged.mounts)
     if is_large:
         [note] = staged.notes
-        assert note.startswith(f"channel train: {tmp_path}/in has so many files that links were looked for only among")
+        assert note.startswith(
+            f"channel train: {tmp_path}/in has so many files, or is on so slow a disk, that links were"
+        )
     else:
         assert staged.notes == []

@@ -38,9 +38,9 @@ def show(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> 
             return
     if not ways.is_sure:
         staged.notes.append(
-            f"channel {channel['name']}: {source} has so many files that links were looked for only among the first "
-            "ones. One among the others that leads out of its folder may lead nowhere, and if it does not, nothing "
-            "keeps the job from writing to what it leads to."
+            f"channel {channel['name']}: {source} has so many files, or is on so slow a disk, that links were looked "
+            "for only among the first ones. One among the others that leads out of its folder may lead nowhere, and if "
+            "it does not, nothing keeps the job from writing to what it leads to."
         )
 
 

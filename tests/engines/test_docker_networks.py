@@ -117,14 +117,26 @@ async def test_a_network_and_who_joins_it_are_made_side_by_side_but_by_podman(
 
 
 @pytest.mark.usefixtures("known")
-async def test_a_network_is_taken_away_from_who_was_let_into_it(daemon: FakeDockerd, tmp_path: Path) -> None:
-    engine = engine_at(daemon, tmp_path)
+@pytest.mark.parametrize("leaves", [False, True], ids=["stays", "leaves by itself"])
+async def test_a_network_is_taken_away_from_who_was_let_into_it(
+    daemon: FakeDockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, leaves: bool
+) -> None:
+    engine, answer = engine_at(daemon, tmp_path), daemon.answer
     handle = await up(engine, wanted())
     mine: dict[str, Any] = {"networks": {"jupyter-smx-c1": {}}, "config": {"Labels": {}}, "state": {}}
     mine["state"] = {"Status": "running"}
     daemon.containers["debug"] = mine
+
+    def at_that_moment(what: str, body: dict[str, Any]) -> tuple[int, object]:
+        if leaves and what.endswith("/disconnect"):
+            del daemon.containers["debug"]
+            return 404, {"message": "no such container"}
+        return answer(what, body)
+
+    monkeypatch.setattr(daemon, "answer", at_that_moment)
     await engine.release(handle)
-    assert (daemon.networks, [*daemon.containers], mine["networks"]) == ({}, ["debug"], {})
+    assert (daemon.networks, [*daemon.containers]) == ({}, [] if leaves else ["debug"])
+    assert leaves or mine["networks"] == {}
 
 
 @pytest.mark.usefixtures("known")

@@ -140,9 +140,14 @@ def test_the_end_of_the_host_takes_what_it_kept_with_it(isolated: Agent, source:
     assert {name: (source / name).read_text() for name in ALL} == ALL
 
 
-def test_links_of_a_source_are_followed(isolated: Agent, source: Path) -> None:
+def test_links_of_a_source_are_followed(isolated: Agent, agent: Agent, source: Path) -> None:
     (source / "again").symlink_to("deep")
-    assert isolated.json(SEE, channels=channel(source)) == {**ALL, "again/b.csv": "beta"}
+    (source.parent / "other").mkdir()
+    (source.parent / "other" / "c.csv").write_text("gamma")
+    (source / "deep" / "linked").symlink_to("../../other")
+    linked = {"again/b.csv": "beta", "again/linked/c.csv": "gamma", "deep/linked/c.csv": "gamma"}
+    for host in (isolated, agent):
+        assert host.json(SEE, channels=channel(source)) == {**ALL, **linked}
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can start an agent of another user")

@@ -87,7 +87,11 @@ async def test_where_there_is_no_room_for_a_network_one_host_does_without_and_se
     assert [one.given_up for one in handle.hosts] == [(SHARED,)]
     again = await engine_at(daemon, tmp_path).find("c1")
     assert again == handle, "a new controller says the same"
+    del daemon.refuses["POST /networks/create"]
+    again = await up(engine_at(daemon, tmp_path), wanted())
+    assert ([*container["networks"]], again) == (["bridge"], handle), "also where there is room by now"
     await engine.release(handle)
+    daemon.refuses["POST /networks/create"] = (500, words)
     with pytest.raises(UnavailableError, match="did not get its network") as told:
         await up(engine_at(daemon, tmp_path / "other"), wanted(2))
     assert "docker network prune" in told.value.cure

@@ -7,7 +7,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from jupyter_smx.agent.system import descent, removal
+from jupyter_smx.agent.system import makedirs, removal
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     part = path.with_name(f".{path.name}.part")
     with or_say(path):
         if not path.parent.is_dir():  # mostly it is, and to be told so by an error takes longer
-            descent.make(os.fspath(path.parent))
+            makedirs.make(os.fspath(path.parent))
         try:
             yield part
             os.replace(part, path)  # noqa: PTH105 - the word that the house uses for it

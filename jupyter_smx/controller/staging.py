@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import asdict
 
-from jupyter_smx.agent.system import descent, removal
+from jupyter_smx.agent.system import descent, makedirs, removal
 from jupyter_smx.agent.wire import MAX_BODY, MAX_RECORD
 from jupyter_smx.controller import delivery
 from jupyter_smx.controller.archives import merge
@@ -283,7 +283,7 @@ def _by_name(incoming: Path, hosts: Sequence[str]) -> dict[str, list[Path]]:
 
 def _settle(folder: JobFolder, name: str, files: list[Path]) -> None:
     target = folder.result if name == RESULT else folder.artifacts / name
-    descent.make(os.fspath(target.parent))
+    makedirs.make(os.fspath(target.parent))
     if name in ARCHIVES.values() and len(files) > 1:
         with whole_file(target) as part:
             try:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records import a_job, a_spec
 
-from jupyter_smx.agent.system import descent
+from jupyter_smx.agent.system import makedirs
 from jupyter_smx.controller import staging
 from jupyter_smx.controller.agents import Agents
 from jupyter_smx.controller.archives import merge
@@ -52,7 +52,7 @@ def unpacked(path: Path) -> dict[str, bytes]:
 def a_spool(folder: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
     """Write a job's spool folder as an agent does and give its record."""
     for name, content in files.items():
-        descent.make(str((folder / "artifacts" / name).parent))
+        makedirs.make(str((folder / "artifacts" / name).parent))
         (folder / "artifacts" / name).write_bytes(content)
     rows = [{"name": name, "path": f"artifacts/{name}", "size": len(content)} for name, content in files.items()]
     return {"artifacts": rows}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Protocol,
 from jupyter_smx.agent import outcome
 from jupyter_smx.agent.refusal import RefusalError
 from jupyter_smx.agent.stores import looking
-from jupyter_smx.agent.system import descent, plain_file
+from jupyter_smx.agent.system import makedirs, plain_file
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.outcome import Outcome
@@ -142,7 +142,7 @@ class FolderStore:
         """Put a file there, whole or not at all; False where it changed meanwhile."""
         target = os.path.join(self._root, name)
         with contextlib.suppress(FileNotFoundError):  # as below
-            descent.make(os.path.dirname(target))
+            makedirs.make(os.path.dirname(target))
         try:
             return self._put_aside(path, target, is_same)
         except OSError:
@@ -163,7 +163,7 @@ class FolderStore:
         for _try in range(_TRIES):
             # Whoever leaves the folder empty takes it away, and the copy above may have taken its time.
             with contextlib.suppress(FileNotFoundError):
-                descent.make(os.path.dirname(target))
+                makedirs.make(os.path.dirname(target))
                 os.replace(self._part, target)
                 return True
         os.replace(self._part, target)
@@ -204,7 +204,7 @@ class Mirror:
         """
         rows = [(name, os.path.join(self._folder, name)) for name in self._store.names()]
         for _name, path in rows:
-            descent.make(os.path.dirname(path))
+            makedirs.make(os.path.dirname(path))
         for (name, path), came in zip(rows, self._store.bring(rows)):  # noqa: B905 - Python 3.10
             if came:
                 self._known[name] = looking.stamp(path)

@@ -1,7 +1,4 @@
-"""Folders within folders, however deep: the way down through them, and the making of one.
-
-``os.walk`` calls itself for each step down before Python 3.12, ``os.makedirs`` does so still.
-"""
+"""The way down through folders, however deep they go; ``os.walk`` calls itself for each step before Python 3.12."""
 
 from __future__ import annotations
 
@@ -81,16 +78,3 @@ def _identity(path: str, above: Tuple[Tuple[int, int], ...]) -> Tuple[int, int]:
     if me in above:
         raise LoopError(path)
     return me
-
-
-def make(path: str) -> None:
-    """Make a folder, and those above it that are missing; one that is there is let be.
-
-    :raises OSError: something else has its name, or it cannot be made.
-    """
-    missing: List[str] = []
-    while path and not os.path.isdir(path):
-        missing.append(path)
-        path = os.path.dirname(path)
-    for folder in reversed(missing):
-        os.makedirs(folder, exist_ok=True)

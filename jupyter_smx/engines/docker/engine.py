@@ -25,7 +25,7 @@ from jupyter_smx.engines.docker.end import ends_of, made_here, undo
 from jupyter_smx.engines.docker.folders import daemon_of, prepare
 from jupyter_smx.engines.docker.ground import Ground
 from jupyter_smx.engines.docker.image import Images, looked_at
-from jupyter_smx.engines.docker.launch import Launch, handle_of, is_shared
+from jupyter_smx.engines.docker.launch import Launch, handle_of, shares_network
 from jupyter_smx.engines.docker.pull import Pulls
 from jupyter_smx.launch import data_dir
 from jupyter_smx.model.cluster import Handle
@@ -163,10 +163,10 @@ class DockerEngine(Engine):
             raise self._folders.unreadable(cluster, problem) from problem
         daemon = self._daemons.at(await asyncio.to_thread(daemon_of, self._folders, cluster))
         rows = await made_here(daemon, *orders.filters(self.data_dir, cluster))
-        found = {row["Labels"][orders.HOST]: row for row in rows if orders.HOST in row["Labels"]}
+        found = {row["Labels"][orders.HOST]: row for row in rows if row["Labels"].get(orders.HOST) in order}
         hosts = tuple(
-            handle_of(host, row["Id"], daemon, row["Labels"], is_shared=is_shared(row))
-            for host, row in ((host, found[host]) for host in order if host in found)
+            handle_of(host, row["Id"], daemon, row["Labels"], is_shared=shares_network(row))
+            for host, row in sorted(found.items(), key=lambda pair: order.index(pair[0]))
         )
         return Handle(engine=self.name, cluster=cluster, hosts=hosts)
 

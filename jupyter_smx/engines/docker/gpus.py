@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from jupyter_smx.engines.docker.reasons import Reason, first
 from jupyter_smx.model.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -57,41 +58,32 @@ def check(kind: Kind, request: ClusterRequest) -> None:
         )
 
 
-class _Reason(NamedTuple):
-    """Words by which it is known why a host got no GPU, the rule that is behind it, and the cure."""
-
-    words: re.Pattern[str]
-    rule: str
-    cure: str
-
-
-_TOOLKIT = _Reason(
-    _NO_GPU,
+_TOOLKIT = Reason(
+    (),
     "Containers get NVIDIA's GPUs, through its container toolkit, which the daemon has to find, and no others.",
     "Install nvidia-container-toolkit, {toolkit}; or ask for an instance type without GPUs.",
 )
 _REASONS = (
-    _Reason(
-        re.compile(r"requirement error|unsatisfied condition", re.IGNORECASE),
+    Reason(
+        (r"requirement error|unsatisfied condition",),
         "An image says which CUDA, and with it which driver, it needs of the machine.",
         "Name an image for an older CUDA, or update NVIDIA's driver on this machine; nvidia-smi says what it has.",
     ),
-    _Reason(
-        re.compile(r"version mismatch", re.IGNORECASE),
+    Reason(
+        (r"version mismatch",),
         "NVIDIA's driver in the kernel and its libraries have to be of one version.",
         "The driver was updated while it ran: restart this machine.",
     ),
-    _Reason(
-        re.compile(r"driver not loaded|load library failed|nvml error|cannot find .*nvidia", re.IGNORECASE),
+    Reason(
+        (r"driver not loaded|load library failed|nvml error|cannot find .*nvidia",),
         "Containers get the driver of this machine, which has to work there first.",
         "See that nvidia-smi works on this machine, and install or load NVIDIA's driver.",
     ),
-    _Reason(
-        re.compile(r"device error: .*unknown device", re.IGNORECASE),
+    Reason(
+        (r"device error: .*unknown device",),
         "Hosts get the GPUs that the controller sees, by the numbers that they have on this machine.",
         "Compare what nvidia-smi -L names with the GPUs that jupyter smx doctor counts, and with CUDA_VISIBLE_DEVICES.",
     ),
-    _TOOLKIT,
 )
 
 
@@ -102,7 +94,7 @@ def refusal(kind: Kind, plan: HostPlan, words: str) -> RefusedError | None:
     """
     if not plan.gpus or not _NO_GPU.search(words):
         return None
-    reason = next(each for each in _REASONS if each.words.search(words))
+    reason = first(_REASONS, words) or _TOOLKIT
     toolkit = (
         "write /etc/cdi/nvidia.yaml with nvidia-ctk cdi generate"
         if kind.podman

@@ -46,7 +46,6 @@ _NO_SUCH = (NOT_THERE, 400, 301)
 _ITS_OWN = 500
 """The least number by which a daemon says that something went wrong with itself; Podman before 6 has no other."""
 _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
-_FAILED = "exit code"
 _GIST = 200
 """Characters of what somebody said that fit into a reason."""
 _NO_PROGRAM = ("no such file", "executable file not found", "not a directory", "permission denied")
@@ -215,7 +214,7 @@ class Images:
         )
 
     async def _find_python(self, name: str, image: str) -> str:
-        seen: dict[str, list[str]] = {}
+        seen: dict[tuple[int, str], list[str]] = {}
         for word in PYTHONS:
             code, words = await self._try(name, image, word)
             if code == NOT_THERE:
@@ -223,14 +222,14 @@ class Images:
             version = _version(words) if code == 0 else (0, 0)
             if version >= OLDEST:
                 return word
-            said = f"Python {version[0]}.{version[1]}" if code == 0 else f"{_FAILED} {code}, {_gist(words)}"
-            seen.setdefault(said, []).append(word)
+            said = f"Python {version[0]}.{version[1]}" if code == 0 else f"exit code {code}, {_gist(words)}"
+            seen.setdefault((code, said), []).append(word)
         raise self._without_python(name, seen)
 
-    def _without_python(self, name: str, seen: Mapping[str, list[str]]) -> RefusedError:
-        """Refuse an image for what was ``seen`` of its Pythons, with the words that start them."""
-        failed = next((words[0] for said, words in seen.items() if said.startswith(_FAILED)), "")
-        found = "; ".join(f"{listed(words, most=len(words))}: {said}" for said, words in seen.items())
+    def _without_python(self, name: str, seen: Mapping[tuple[int, str], list[str]]) -> RefusedError:
+        """Refuse an image for what was ``seen`` of its Pythons: exit code and words, of those that these start."""
+        failed = next((words[0] for (code, _said), words in seen.items() if code), "")
+        found = "; ".join(f"{listed(words, most=len(words))}: {said}" for (_code, said), words in seen.items())
         return RefusedError(
             f"image: {name!r} has no Python that hosts can be run with"
             + (f" ({found})." if found else f" (none of {', '.join(PYTHONS)} is there)."),

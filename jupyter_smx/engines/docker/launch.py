@@ -281,7 +281,7 @@ def handle_of(
     return HostHandle(host=host, data=data, given_up=tuple(dict.fromkeys(told)))  # labels of before said it, too
 
 
-def is_shared(row: Mapping[str, Any]) -> bool:
+def shares_network(row: Mapping[str, Any]) -> bool:
     """Say of a container in a list whether it has joined the network that all share; Podman's are made in theirs."""
     return orders.BRIDGE in ((row.get("NetworkSettings") or {}).get("Networks") or {})
 

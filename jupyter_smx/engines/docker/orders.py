@@ -108,10 +108,10 @@ def is_made_here(row: Mapping[str, Any]) -> bool:
 
     Such an image has our labels. Whatever its containers are called, none has a host's folder.
     """
-    labels = row.get("Labels") or {}
-    name = container_name(labels.get(CLUSTER, ""), labels.get(HOST, ""))
+    told = row.get("Labels") or {}
+    name = container_name(told.get(CLUSTER, ""), told.get(HOST, ""))
     mounted = [mount.get("Destination") for mount in row.get("Mounts") or () if isinstance(mount, dict)]
-    return PROBE in labels or f"/{name}" in (row.get("Names") or ()) or ROOM in mounted
+    return PROBE in told or f"/{name}" in (row.get("Names") or ()) or ROOM in mounted
 
 
 def labels(data_dir: str, cluster: str, host: str = "") -> dict[str, str]:

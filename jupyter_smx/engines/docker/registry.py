@@ -15,6 +15,7 @@ from docker.credentials.errors import StoreError, process_store_error
 from docker.utils import parse_repository_tag
 
 from jupyter_smx.engines.docker.kinds import Kind
+from jupyter_smx.engines.docker.reasons import Reason, first
 from jupyter_smx.model.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -43,48 +44,40 @@ class Login(NamedTuple):
     trouble: str = ""
 
 
-class _Reason(NamedTuple):
-    signs: tuple[str, ...]
-    """Patterns in what the daemon says."""
-    rule: str
-    cure: str
-    transient: bool = False
-
-
 _REASONS = (
-    _Reason(
+    Reason(
         ("no space left on device",),
         "An image is unpacked on the disk of the daemon.",
         "Free some space on that disk; {program} system df says what is there.",
         transient=True,
     ),
-    _Reason(
+    Reason(
         ("toomanyrequests", "too many requests"),
         "Registry {registry} gives only so many images in a time to one user.",
         "Ask later, or as a user who may have more: {login}.",
         transient=True,
     ),
-    _Reason(
+    Reason(
         ("server gave http response to https client",),
         "Registry {registry} has no TLS, and {engine} asks none without it but those that it is told.",
         "Give it TLS, or name it in {insecure}.",
     ),
-    _Reason(
+    Reason(
         ("x509:", "tls: .*certificate"),
         "The daemon does not trust the certificate of registry {registry}.",
         "Put the certificate of who signed it into {certificates}/{registry}/ca.crt.",
     ),
-    _Reason(
+    Reason(
         ("operating system .*cannot be used", "operating system is not supported"),
         "Hosts are made of images for Linux, and nothing else.",
         "Name an image for Linux, or build this one for it too: {program} build --platform.",
     ),
-    _Reason(
+    Reason(
         ("no matching manifest", "no match for platform"),
         "This machine runs what is made for its own kind of processor, and nothing else.",
         "Name an image that is made for it, or build this one for it too: {program} build --platform.",
     ),
-    _Reason(
+    Reason(
         (
             "invalid reference",
             "invalid tag",
@@ -96,23 +89,23 @@ _REASONS = (
         NAMES,
         "Correct it.",
     ),
-    _Reason(
+    Reason(
         ("denied", "unauthorized", "authentication required", "no basic auth credentials", "forbidden"),
         "Registry {registry} has no such image, or gives it to those only who may have it.",
         "Look at the name, or run {login} as this user; what it leaves is read anew each time.",
     ),
-    _Reason(
+    Reason(
         ("manifest unknown", "name unknown", "not known to registry", "not found"),
         "Registry {registry} has no such image.",
         "Look at the name and the tag, or bring it here with {program} load or {program} build -t {name}.",
     ),
-    _Reason(
+    Reason(
         (r"no such host", r"network is unreachable", r"lookup .*connection refused"),
         "The daemon knows no way from here to registry {registry}.",
         "Look at the name, or bring the image here with {program} load or {program} build -t {name}.",
     ),
 )
-_AWAY = _Reason(
+_AWAY = Reason(
     (),
     "Registry {registry} cannot be asked now.",
     "See that it runs and is reached from here: {program} pull {name} asks the same.",
@@ -227,7 +220,7 @@ def refusal(
     """Say why an image did not come, and what to do; transient where asking again may help. Pure."""
     registry = registry_of(name) or "of that name"
     heard = _without_names(name, words.lower())
-    reason = next((each for each in _REASONS if any(re.search(sign, heard) for sign in each.signs)), _AWAY)
+    reason = first(_REASONS, heard) or _AWAY
     said = "; ".join(part for part in (words.strip().rstrip("."), trouble) if part)
     what = f"is an image of {kind.name} at {url}, but" if is_here else f"is not an image of {kind.name} at {url}, and"
     known = {"name": name, "registry": registry, **_words_of(kind, registry)}

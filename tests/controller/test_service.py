@@ -173,8 +173,11 @@ async def test_a_controller_that_ends_leaves_no_cleaning_behind(
 def has_in_the_file(world: World, jobs: int) -> bool:
     """Say whether the records would have as many jobs without their write-ahead log."""
     with closing(sqlite3.connect(f"{(world.folder / 'smx.sqlite').as_uri()}?immutable=1", uri=True)) as raw:
-        tables = raw.execute("SELECT count(*) FROM sqlite_master WHERE name = 'jobs'").fetchone()
-        return tables == (1,) and raw.execute("SELECT count(*) FROM jobs").fetchone() == (jobs,)
+        try:
+            tables = raw.execute("SELECT count(*) FROM sqlite_master WHERE name = 'jobs'").fetchone()
+            return tables == (1,) and raw.execute("SELECT count(*) FROM jobs").fetchone() == (jobs,)
+        except sqlite3.DatabaseError:  # half of the log's pages are there: without its locks a file has no whole states
+            return False
 
 
 async def test_the_write_ahead_log_is_moved_into_the_records_when_nobody_writes(

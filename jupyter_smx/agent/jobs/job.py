@@ -15,15 +15,15 @@ from jupyter_smx.agent.code import packages, sourcedir
 from jupyter_smx.agent.contract import failure, script
 from jupyter_smx.agent.gauges import sampler
 from jupyter_smx.agent.hosts import last_words, spool
-from jupyter_smx.agent.hosts.silence import Patience, pause_after
 from jupyter_smx.agent.hosts.stop import Stop
 from jupyter_smx.agent.jobs import continuous, keeper
 from jupyter_smx.agent.jobs.cause import cause_of
 from jupyter_smx.agent.jobs.haste import Haste
 from jupyter_smx.agent.jobs.inputs import Inputs
+from jupyter_smx.agent.jobs.orphans import Orphans
 from jupyter_smx.agent.jobs.surely import surely
 from jupyter_smx.agent.place import outputs
-from jupyter_smx.agent.system import clean, disk, memory, process
+from jupyter_smx.agent.system import clean, disk, memory
 from jupyter_smx.agent.system.errand import Errand
 
 if TYPE_CHECKING:
@@ -235,10 +235,7 @@ class Job:
             self.report["refused"] = self.errors[-1]
         self.tell("exited", at=self.at["exited"])
         self._look_for_causes(status)
-        left = process.tree(self.host.strangers())
-        self.left_behind += clean.name_processes(left)
-        process.kill(left)
-        self._wait_for_silence(Patience())
+        Orphans(self.host, self.break_off, self._alone).end(were_told=bool(self.wished.cause))
 
     def _look_for_causes(self, status: Optional[int]) -> None:
         """Find out, before anything is tidied up, what only this host can know of an end."""
@@ -248,18 +245,10 @@ class Job:
             self.report["remark"] = disk.which_is_full(self.host.disks(self.id))
 
     @surely
-    def _wait_for_silence(self, patience: Patience) -> None:
-        began = time.monotonic()
-        self.host.loop.reap()
-        left = self.host.left_to_us()
-        # What they had started is left to us when they are gone, and no more than there was.
-        everything = process.tree(left)
-        if left and patience.lasts(len(everything), began, sum(map(process.cpu_seconds, everything))):
-            process.kill(everything)
-            self.host.loop.later(pause_after(time.monotonic() - began), lambda: self._wait_for_silence(patience))
-            return
-        if left:
-            self._spoil(f"process {left[0]} cannot be killed")
+    def _alone(self, orphans: List[str], immortal: Optional[int]) -> None:
+        self.left_behind += orphans
+        if immortal is not None:
+            self._spoil(f"process {immortal} cannot be killed")
         self._checkpoints.end(self._kept)
 
     @surely

@@ -146,7 +146,41 @@ HOOK = "OCI runtime create failed: runc create failed: error running hook #0: ex
     ],
 )
 def test_a_toolkit_that_is_there_is_not_to_be_installed_again(words: str, cure: str) -> None:
-    told = gpus.refusal(DOCKER, host(), HOOK.format(words))
+    check_cure(HOOK.format(words), cure)
+
+
+# Since 1.18 NVIDIA's runtime describes the GPUs by CDI itself, in its own words; these are those of 1.20.
+MODIFIER = (
+    "failed to create shim task: OCI runtime create failed: could not apply required modification to OCI "
+    "specification: error modifying OCI spec: failed to create the automatic CDI modifier: failed to generate CDI "
+    'spec for mode "auto": failed to construct device spec generators: {}: unknown'
+)
+DIRECTLY = (
+    "OCI runtime create failed: runc create failed: unable to start container process: error during container init: "
+    "error running prestart hook #0: exit status 1, stderr: invoking the NVIDIA Container Runtime Hook directly (e.g. "
+    "specifying the docker --gpus flag) is not supported. Please use the NVIDIA Container Runtime (e.g. specify the "
+    "--runtime=nvidia flag) instead: unknown"
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        (MODIFIER.format("failed to initialize NVML: Driver Not Loaded"), "that nvidia-smi works"),
+        (MODIFIER.format("failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND"), "that nvidia-smi works"),
+        (MODIFIER.format("failed to initialize NVML: Unknown Error"), "that nvidia-smi works"),
+        (MODIFIER.format("failed to initialize NVML: Driver/library version mismatch"), "restart this"),
+        (MODIFIER.format("failed to get device handle from index: Invalid Argument"), "nvidia-smi -L"),
+        (MODIFIER.format("failed to get device handle from UUID: Not Found"), "nvidia-smi -L"),
+        (DIRECTLY, "--set-as-default"),
+    ],
+)
+def test_todays_toolkit_says_the_same_in_other_words(words: str, cure: str) -> None:
+    check_cure(words, cure)
+
+
+def check_cure(words: str, cure: str) -> None:
+    told = gpus.refusal(DOCKER, host(), words)
     assert told is not None
     assert (told.field, told.value, told.transient) == ("instance_type", "lab.gpu", False)
     assert cure in told.cure

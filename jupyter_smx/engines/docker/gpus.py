@@ -19,7 +19,7 @@ _CDI = "nvidia.com/gpu="
 _ALL = "all"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _NO_GPU = re.compile(
-    r"could not select device driver|gpu vendor|nvidia-container|cdi device|unknown device", re.IGNORECASE
+    r"could not select device driver|gpu vendor|nvidia.container|cdi (device|modifier)|unknown device", re.IGNORECASE
 )
 """Words of daemons whose machine, or whose toolkit, has no such GPU; they come when a container starts."""
 
@@ -65,6 +65,11 @@ _TOOLKIT = Reason(
 )
 _REASONS = (
     Reason(
+        (r"hook directly .* is not supported",),
+        "NVIDIA's toolkit was set to give GPUs by its runtime only, and that is not the usual one of the daemon.",
+        "Run nvidia-ctk runtime configure --runtime=docker --set-as-default, and restart Docker.",
+    ),
+    Reason(
         (r"requirement error|unsatisfied condition",),
         "An image says which CUDA, and with it which driver, it needs of the machine.",
         "Name an image for an older CUDA, or update NVIDIA's driver on this machine; nvidia-smi says what it has.",
@@ -75,12 +80,12 @@ _REASONS = (
         "The driver was updated while it ran: restart this machine.",
     ),
     Reason(
-        (r"driver not loaded|load library failed|nvml error|cannot find .*nvidia",),
+        (r"driver not loaded|load library failed|nvml error|failed to initialize nvml|cannot find .*nvidia",),
         "Containers get the driver of this machine, which has to work there first.",
         "See that nvidia-smi works on this machine, and install or load NVIDIA's driver.",
     ),
     Reason(
-        (r"device error: .*unknown device",),
+        (r"device error: .*unknown device", r"failed to get device handle"),
         "Hosts get the GPUs that the controller sees, by the numbers that they have on this machine.",
         "Compare what nvidia-smi -L names with the GPUs that jupyter smx doctor counts, and with CUDA_VISIBLE_DEVICES.",
     ),

@@ -116,6 +116,7 @@ def test_podman_gives_gpus_by_cdi_or_refuses_them(version: str, *, gives: bool) 
         (DOCKER, 'could not select device driver "" with capabilities: [[gpu]]'),
         (DOCKER, "could not select device driver with capabilities: [[gpu]]"),
         (DOCKER, "error modifying OCI spec: failed to inject CDI devices: unresolvable CDI devices nvidia.com/gpu=all"),
+        (Kind(is_rootless=True), 'could not select device driver "" with capabilities: [[gpu]]'),
         (Kind(podman=(5, 4)), "setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=1"),
     ],
 )
@@ -126,6 +127,7 @@ def test_a_daemon_without_a_gpu_to_give_is_refused_for_good(kind: Kind, words: s
     assert f"{kind.name} gives the hosts of lab.gpu no GPU" in str(told)
     assert "nvidia-container-toolkit" in told.cure
     assert ("nvidia-ctk cdi generate" in told.cure) == bool(kind.podman)
+    assert ("no-cgroups" in told.cure) == kind.is_rootless
 
 
 HOOK = "OCI runtime create failed: runc create failed: error running hook #0: exit status 1, stderr: {}: unknown"

@@ -67,7 +67,7 @@ _REASONS = (
     Reason(
         (r"hook directly .* is not supported",),
         "NVIDIA's toolkit was set to give GPUs by its runtime only, and that is not the usual one of the daemon.",
-        "Run nvidia-ctk runtime configure --runtime=docker --set-as-default, and restart Docker.",
+        "Do what sets it up once more, with --set-as-default: {toolkit}.",
     ),
     Reason(
         (r"requirement error|unsatisfied condition",),
@@ -100,15 +100,23 @@ def refusal(kind: Kind, plan: HostPlan, words: str) -> RefusedError | None:
     if not plan.gpus or not _NO_GPU.search(words):
         return None
     reason = first(_REASONS, words) or _TOOLKIT
-    toolkit = (
-        "write /etc/cdi/nvidia.yaml with nvidia-ctk cdi generate"
-        if kind.podman
-        else "run nvidia-ctk runtime configure --runtime=docker, and restart Docker"
-    )
     return RefusedError(
         f"instance_type: {kind.name} gives the hosts of {plan.instance_type} no GPU ({words.strip().rstrip('.')}).",
         field="instance_type",
         value=plan.instance_type,
         rule=reason.rule,
-        cure=reason.cure.format(toolkit=toolkit),
+        cure=reason.cure.format(toolkit=_set_up(kind)),
     )
+
+
+def _set_up(kind: Kind) -> str:
+    """Say how a daemon is told of the toolkit."""
+    if kind.podman:
+        return "write /etc/cdi/nvidia.yaml anew with nvidia-ctk cdi generate; nvidia-ctk cdi list says what it names"
+    if kind.is_rootless:
+        # It may not change which devices a control group lets through.
+        return (
+            "run nvidia-ctk runtime configure --runtime=docker --config=$HOME/.config/docker/daemon.json, as root "
+            "nvidia-ctk config --in-place --set nvidia-container-cli.no-cgroups, and restart Docker"
+        )
+    return "run nvidia-ctk runtime configure --runtime=docker, and restart Docker"

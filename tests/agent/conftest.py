@@ -8,6 +8,7 @@ from real_toolkit import real_packages, toolkit
 from jupyter_smx.testing.file_servers import ftp, server, sftp
 from jupyter_smx.testing.google_storage import google
 from jupyter_smx.testing.object_storage import bucket, web
+from jupyter_smx.testing.own_shared_memory import own_shared_memory
 
 __all__ = [
     "agent",
@@ -17,6 +18,7 @@ __all__ = [
     "google",
     "host_folder",
     "isolated",
+    "own_shared_memory",
     "real_packages",
     "server",
     "sftp",

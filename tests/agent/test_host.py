@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from far_side import Agent
 
+pytestmark = pytest.mark.usefixtures("own_shared_memory")
+
 
 # Stop
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from far_side import Agent
 
+pytestmark = pytest.mark.usefixtures("own_shared_memory")
+
 SEE = """
 import json, os, stat
 def tree(top): return sorted(os.path.relpath(os.path.join(t, n), top) for t, d, f in os.walk(top) for n in d + f)

@@ -27,7 +27,8 @@ class Machine:
         self.leaves_at = float("inf")
         self.heeds_kill = True
         self.killed_at: list[float] = []
-        self.ended: list[tuple[float, list[str], int | None]] = []
+        self.spoilt = ""
+        self.ended: list[tuple[float, list[str]]] = []
         self._calls: list[tuple[float, Callable[[], None]]] = []
         self.loop = SimpleNamespace(reap=lambda: None, later=lambda pause, call: self._calls.append((pause, call)))
         monkeypatch.setattr(orphans, "time", SimpleNamespace(monotonic=lambda: self.now))
@@ -43,13 +44,10 @@ class Machine:
 
     left_to_us = strangers
 
-    def ends(self, *, were_told: bool) -> tuple[float, list[str], int | None]:
+    def ends(self, *, were_told: bool) -> tuple[float, list[str]]:
         """Let time go by until all is over; gives when that was, and what was said."""
-
-        def gone(sentences: list[str], immortal: int | None) -> None:
-            self.ended.append((self.now, sentences, immortal))
-
-        Orphans(self, pytest.fail, gone).end(were_told=were_told)  # type: ignore[arg-type]
+        orphans = Orphans(self, pytest.fail, lambda said: self.ended.append((self.now, said)))  # type: ignore[arg-type]
+        orphans.end(were_told=were_told)
         while self._calls:
             pause, call = self._calls.pop()
             self.now += pause
@@ -65,23 +63,24 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 def test_one_that_was_told_to_end_and_is_leaving_was_not_left_behind(machine: Machine) -> None:
     machine.leaves_at = A_MOMENT / 2
-    when, sentences, immortal = machine.ends(were_told=True)
-    assert (sentences, immortal, machine.killed_at) == ([], None, [])
+    when, sentences = machine.ends(were_told=True)
+    assert (sentences, machine.killed_at) == ([], [])
     assert machine.leaves_at <= when < A_MOMENT
 
 
 def test_one_that_was_told_and_stays_is_killed_in_a_moment(machine: Machine) -> None:
-    when, sentences, immortal = machine.ends(were_told=True)
-    assert (sentences, immortal) == (NAMED, None)
+    when, sentences = machine.ends(were_told=True)
+    assert (sentences, machine.spoilt) == (NAMED, "")
     assert machine.killed_at[0] == when == pytest.approx(A_MOMENT, abs=0.01)
 
 
 def test_one_that_nobody_told_is_killed_at_once(machine: Machine) -> None:
-    assert machine.ends(were_told=False) == (0.0, NAMED, None)
+    assert machine.ends(were_told=False) == (0.0, NAMED)
 
 
 def test_one_that_cannot_be_killed_is_said_so(machine: Machine) -> None:
     machine.heeds_kill = False
-    when, sentences, immortal = machine.ends(were_told=False)
-    assert (sentences, immortal) == (NAMED, PID)
+    when, sentences = machine.ends(were_told=False)
+    assert sentences == [*NAMED, f"process {PID} cannot be killed; this host ends."]
+    assert machine.spoilt == sentences[-1]
     assert when == pytest.approx(PATIENCE, abs=0.1)

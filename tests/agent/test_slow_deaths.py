@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
+import signal
 import socket
 import sys
 from itertools import accumulate
@@ -20,7 +22,9 @@ from jupyter_smx.agent.birth.offspring import Child, Zygote
 from jupyter_smx.agent.hosts import stop as stop_module
 from jupyter_smx.agent.hosts.silence import LONGEST, PATIENCE, Patience
 from jupyter_smx.agent.hosts.stop import Stop
+from jupyter_smx.agent.system import errand as errand_module
 from jupyter_smx.agent.system import process
+from jupyter_smx.agent.system.errand import Errand
 from jupyter_smx.agent.system.loop import Loop
 from jupyter_smx.testing.eventually import eventually_blocking
 
@@ -174,6 +178,39 @@ def test_a_job_that_cannot_be_killed_is_stopped_all_the_same_and_its_host_ends_a
     wait_until(lambda: not is_alive(pid), "it goes as soon as it can")
 
 
+def test_a_stop_is_over_when_nobody_brings_inputs_any_more(agent: Agent, ice: Ice, tmp_path: Path) -> None:
+    """Else the next job meets them, and is told that it left them behind."""
+    with (tmp_path / "big").open("wb") as file:
+        file.truncate(2**36)
+    before = process.children(agent.process.pid)
+    job, lease = agent.start(FOREVER, channels=[{"name": "train", "source": str(tmp_path / "big"), "mode": "File"}])
+    [errand] = set(process.children(agent.process.pid)) - set(before)
+    ice.hold([errand])
+    agent.stop(job, lease)
+    assert agent.client.ask("hello", protocol=1, epoch=1)["jobs"][job]["phase"] == "archiving"
+    ice.thaw()
+    assert agent.end_of(job)["cause"] == "stopped"
+    assert not is_alive(errand)
+    agent.serves()
+
+
+def test_an_errand_that_cannot_be_killed_is_not_waited_for_for_ever(
+    ice: Ice, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., object]
+) -> None:
+    monkeypatch.setattr(errand_module, "_PATIENCE", 0.02)
+    loop = Loop()
+    before = process.children(os.getpid())
+    errand = Errand(loop, lambda: {"never": signal.pause()}, lambda *_: pytest.fail("it was ended"))
+    [pid] = set(process.children(os.getpid())) - set(before)
+    ice.hold([pid])
+    errand.end(loop.stop)
+    loop.run()
+    assert is_alive(pid)
+    ice.thaw()
+    wait_until(lambda: not is_alive(pid), "it goes as soon as it can")
+    loop.reap()
+
+
 def test_a_job_that_is_never_born_is_waited_for_no_longer_than_one_that_never_dies() -> None:
     (ours, theirs), (control, other_end) = socket.socketpair(), socket.socketpair()
     loop = Loop()
@@ -191,7 +228,9 @@ def test_a_job_that_is_never_born_is_waited_for_no_longer_than_one_that_never_di
 FALLING = """
 import os, signal
 from jupyter_smx.agent.__main__ import main
+from jupyter_smx.agent.system import errand as errand_module
 from jupyter_smx.agent.system import process
+from jupyter_smx.agent.system.errand import Errand
 is_alive = process.is_alive
 def at_that_moment(pid):
     if process.nickname(pid) == "falls":

@@ -193,10 +193,12 @@ class Job:
     def stop(self, grace: float, cause: str) -> None:
         """End it: SIGTERM to everything it started, ``grace`` seconds after the first time SIGKILL. Idempotent."""
         if self.phase == "staging":
-            if self._staging is not None:
-                self._staging.cancel()
             self.wished.cause = cause
-            self._over()
+            self.phase = "archiving"
+            if self._staging is None:
+                self._over()
+            else:
+                self._staging.end(self._over)
         elif self.phase == "running":
             self.wished.ask(grace, cause)
         elif self.phase == "archiving":
@@ -207,17 +209,15 @@ class Job:
 
     # End
 
-    def _spoil(self, why: str) -> None:
-        self.left_behind.append(f"{why}; this host ends.")
-        self.host.spoilt = self.left_behind[-1]
-
     @surely
     def _cannot_be_killed(self) -> None:
         """Bring a job to its end although its own process is still there; whatever is heard of that is no news."""
         child: Child = self.child  # type: ignore[assignment]
         child.on_exit = child.on_message = None
         child.on_born = child.kill  # it would find in its socket what to run
-        self._spoil(f"process {child.pid} cannot be killed" if child.pid else "the process of the job is never born")
+        who = f"process {child.pid} cannot be killed" if child.pid else "the process of the job is never born"
+        self.host.spoilt = f"{who}; this host ends."
+        self.left_behind.append(self.host.spoilt)
         self._exited(None, "the job's process cannot be ended")
 
     @surely
@@ -245,10 +245,8 @@ class Job:
             self.report["remark"] = disk.which_is_full(self.host.disks(self.id))
 
     @surely
-    def _alone(self, orphans: List[str], immortal: Optional[int]) -> None:
+    def _alone(self, orphans: List[str]) -> None:
         self.left_behind += orphans
-        if immortal is not None:
-            self._spoil(f"process {immortal} cannot be killed")
         self._checkpoints.end(self._kept)
 
     @surely
@@ -310,7 +308,7 @@ class Job:
         if self.phase == "ended":
             self.host.end(sentence, code=4)
         else:
-            self._over([])
+            self._end([])
 
     def _sweep(self) -> None:
         try:
@@ -320,6 +318,18 @@ class Job:
             self.left_behind.append(self.host.spoilt)
 
     def _over(self, artifacts: Optional[List[Dict[str, Any]]] = None) -> None:
+        """End it when nobody is left who brought something for an errand that was cut short."""
+        if self.phase == "ended":
+            return
+        self.phase = "archiving"
+        if self.host.spoilt:  # it ends with whoever is left, who was waited for already
+            self._end(artifacts or [])
+        else:
+            Orphans(self.host, self.break_off, lambda _couriers: self._end(artifacts or [])).end(were_told=True)
+
+    def _end(self, artifacts: List[Dict[str, Any]]) -> None:
+        if self.phase == "ended":
+            return
         if self._watch is not None:
             self.host.logs.remove(self._watch)
         self._inputs.forget()
@@ -327,7 +337,7 @@ class Job:
         if self.child is not None:
             self._sweep()
         self.at["ended"] = time.time()
-        record = self.record(artifacts or [])
+        record = self.record(artifacts)
         try:
             told = self.host.spool.write_record(self.id, record)
         except OSError as error:

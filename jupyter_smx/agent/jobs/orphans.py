@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Callable, List, Optional
+from typing import TYPE_CHECKING, Callable, List
 
 from jupyter_smx.agent.hosts.silence import Patience, pause_after
 from jupyter_smx.agent.jobs.surely import surely
@@ -21,16 +21,11 @@ has not heard it yet when its parent is gone, and who has much memory gives it b
 class Orphans:
     """Ends the processes that a job left to the ``host``.
 
-    ``gone`` is called when none is there any more, with sentences about those that had to be killed, and with one that
-    cannot be, None where there is none such; ``break_off`` where something fails that nobody foresaw.
+    ``gone`` is called when none is there any more, with sentences about those that had to be killed, ``break_off``
+    where something fails that nobody foresaw. With one that cannot be killed the host is spoilt.
     """
 
-    def __init__(
-        self,
-        host: Host,
-        break_off: Callable[[Exception], None],
-        gone: Callable[[List[str], Optional[int]], None],
-    ) -> None:
+    def __init__(self, host: Host, break_off: Callable[[Exception], None], gone: Callable[[List[str]], None]) -> None:
         self.break_off = break_off
         self._host = host
         self._gone = gone
@@ -67,4 +62,7 @@ class Orphans:
             process.kill(everything)
             self._host.loop.later(pause_after(time.monotonic() - began), self._wait_for_silence)
             return
-        self._gone(self._sentences, left[0] if left else None)
+        if left:
+            self._host.spoilt = f"process {left[0]} cannot be killed; this host ends."
+            self._sentences.append(self._host.spoilt)
+        self._gone(self._sentences)

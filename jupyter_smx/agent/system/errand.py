@@ -14,6 +14,8 @@ from jupyter_smx.agent.system import process
 from jupyter_smx.agent.system.loop import READ, Loop
 
 _NICE = 10
+_PATIENCE = 10.0
+"""Seconds in which a killed one has to be gone: one that waits for a disk may never be."""
 KEPT: Set[int] = set()
 """Descriptors that errands need open."""
 
@@ -66,6 +68,8 @@ class Errand:
         """Whether it was ended by :meth:`cut`, so that there is no use in doing the same at once again."""
         self._answer: List[bytes] = []
         self._pid = 0
+        self._is_there = False
+        self._when_gone: List[Callable[[], None]] = []
         try:
             self._begin(work)
         except OSError as error:
@@ -86,8 +90,18 @@ class Errand:
             _work(work, theirs)
         os.close(theirs)
         self._pid = pid
-        self._loop.on_exit(pid, lambda _status: None)
+        self._is_there = True
+        self._loop.on_exit(pid, lambda _status: self._exited())
         self._loop.watch(ours, READ, lambda: self._read(ours))
+
+    def _exited(self) -> None:
+        self._is_there = False
+        self._say_gone()
+
+    def _say_gone(self) -> None:
+        waiting, self._when_gone = self._when_gone, []
+        for call in waiting:
+            call()
 
     def _read(self, fd: int) -> None:
         data = os.read(fd, 1 << 20)
@@ -125,3 +139,12 @@ class Errand:
         self._done = None
         if self._pid:
             process.kill([self._pid])
+
+    def end(self, gone: Callable[[], None]) -> None:
+        """Cancel it; ``gone`` is called when its process is gone, or could not be for long."""
+        self.cancel()
+        if not self._is_there:
+            gone()
+            return
+        self._when_gone.append(gone)
+        self._loop.later(_PATIENCE, self._say_gone)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 from pathlib import Path
@@ -128,6 +129,16 @@ def test_bug_20_shared_memory_that_somebody_uses_is_left_alone(agent: Agent) -> 
             assert path.exists()
     finally:
         path.unlink(missing_ok=True)
+
+
+def test_bug_20_a_semaphore_that_somebody_has_just_made_is_left_alone(agent: Agent) -> None:
+    """Whom it is for opens it by its name, in a moment: a process that multiprocessing spawns, of another program."""
+    job, _lease = agent.start(FOREVER)
+    agent.wait_for_log(job, "on")
+    lock = multiprocessing.get_context("spawn").Lock()
+    agent.stop(job, 1, grace=0)
+    assert agent.end_of(job)["left_behind"] == []
+    assert (SHM / f"sem.{lock._semlock.name[1:]}").exists()  # type: ignore[attr-defined]
 
 
 def test_temporary_files_are_removed_and_counted(agent: Agent) -> None:

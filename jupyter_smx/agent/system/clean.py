@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import os
 import stat
-from typing import Any, Dict, List, NamedTuple, Set
+from typing import Any, Dict, List, NamedTuple, Set, Tuple
 
 from jupyter_smx.agent.system import process
 from jupyter_smx.agent.system.folder import QUEUES, RENEWED, SKELETON, TMP_MODE, HostFolder, is_folder, keeps
@@ -73,15 +73,32 @@ def certify(folder: HostFolder, *, private: bool) -> Certificate:
     return Certificate(_own_files(SHM), queues, _sysv_objects(private=private))
 
 
-def _in_use(names: Set[str]) -> Set[str]:
-    """Find which shared memory files and queues a living process has; only asked where others share them."""
+def _as_maps_have_it(path: str) -> Tuple[str, str]:
+    """Give the device and the number of a file as ``/proc/PID/maps`` writes them.
+
+    :raises OSError: it is not there any more.
+    """
+    state = os.lstat(path)
+    return f"{os.major(state.st_dev):02x}:{os.minor(state.st_dev):02x}", str(state.st_ino)
+
+
+def _in_use(place: str, names: Set[str]) -> Set[str]:
+    """Find which shared memory files and queues a living process has; only asked where others share them.
+
+    Who made a semaphore has it under the name that it had for a moment: glibc makes each ready under another one.
+    """
+    files = {}
+    for name in names:
+        with contextlib.suppress(OSError):
+            files[_as_maps_have_it(os.path.join(place, name))] = name
     used = set()
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
-        with contextlib.suppress(OSError), open(f"/proc/{entry}/maps", encoding="utf-8", errors="replace") as file:
-            text = file.read()
-            used |= {name for name in names if f"{SHM}/{name}\n" in text}
+        for line in process.read(f"/proc/{entry}/maps").splitlines():
+            if f" {place}/" in line:
+                device, number = line.split(None, 5)[3:5]
+                used.add(files.get((device, number), ""))
         with contextlib.suppress(OSError):
             for fd in os.listdir(f"/proc/{entry}/fd"):
                 with contextlib.suppress(OSError):
@@ -94,7 +111,7 @@ def _remove_shm(before: Certificate, *, private: bool) -> List[str]:
     if new and not private:
         # Others share this place: what is a folder is no shared memory, and nothing says that it was the job's.
         new = {name for name in new if os.path.isfile(os.path.join(SHM, name))}
-        new -= _in_use(new)
+        new -= _in_use(SHM, new)
     for name in new:
         clear_away(os.path.join(SHM, name))
     return [f"{_kind_of(name)} {SHM}/{name} was removed." for name in sorted(new)]
@@ -108,7 +125,7 @@ def _remove_queues(folder: HostFolder, before: Certificate, *, private: bool) ->
     place = _queue_files(folder, private=private)
     new = _own_files(place) - before.queues
     if new and not private:
-        new -= _in_use(new)
+        new -= _in_use(place, new)
     for name in new:
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(place, name))

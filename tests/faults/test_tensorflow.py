@@ -84,7 +84,14 @@ else:
     come(leader)
 """
 """What TensorFlow does in a script: the leading one waits for the other, and listens until it ends."""
-REACH = ASK + MEET + 'say(found["task"], [ask(server)[0] for server in found["cluster"]["ps"]])\n'
+PART = """
+if found["task"]["type"] == "master":
+    own.accept()
+else:
+    come(leader)
+"""
+"""What a script has to do whose leading one shall not end first: the servers end with that."""
+REACH = ASK + MEET + 'say(found["task"], [ask(server)[0] for server in found["cluster"]["ps"]])\n' + PART
 SHELL = "#!/bin/sh\npython3 train.py\nexit 7\n"
 
 

@@ -317,6 +317,7 @@ class Job:
             self.host.spoilt = f"host: what job {self.id} left cannot be removed ({type(error).__name__}: {error})."
             self.left_behind.append(self.host.spoilt)
 
+    @surely
     def _over(self, artifacts: Optional[List[Dict[str, Any]]] = None) -> None:
         """End it when nobody is left who brought something for an errand that was cut short."""
         if self.phase == "ended":

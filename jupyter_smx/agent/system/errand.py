@@ -68,7 +68,6 @@ class Errand:
         """Whether it was ended by :meth:`cut`, so that there is no use in doing the same at once again."""
         self._answer: List[bytes] = []
         self._pid = 0
-        self._is_there = False
         self._when_gone: List[Callable[[], None]] = []
         try:
             self._begin(work)
@@ -90,12 +89,11 @@ class Errand:
             _work(work, theirs)
         os.close(theirs)
         self._pid = pid
-        self._is_there = True
         self._loop.on_exit(pid, lambda _status: self._exited())
         self._loop.watch(ours, READ, lambda: self._read(ours))
 
     def _exited(self) -> None:
-        self._is_there = False
+        self._pid = 0  # the system gives it to another process
         self._say_gone()
 
     def _say_gone(self) -> None:
@@ -143,8 +141,8 @@ class Errand:
     def end(self, gone: Callable[[], None]) -> None:
         """Cancel it; ``gone`` is called when its process is gone, or could not be for long."""
         self.cancel()
-        if not self._is_there:
+        if self._pid:
+            self._when_gone.append(gone)
+            self._loop.later(_PATIENCE, self._say_gone)
+        else:
             gone()
-            return
-        self._when_gone.append(gone)
-        self._loop.later(_PATIENCE, self._say_gone)

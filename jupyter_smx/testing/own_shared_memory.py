@@ -6,35 +6,26 @@ open, whoever's it is (documented for users): of two tests side by side one woul
 
 from __future__ import annotations
 
-import ctypes
 import os
 from typing import TYPE_CHECKING
 
 import pytest
 
+from jupyter_smx.agent.system import clean, folder, mounts, process
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_NEW_MOUNTS = 0x20000
-_NEW_IPC = 0x08000000
-_RECURSIVE_PRIVATE = 0x4000 | 0x40000
-"""``CLONE_NEWNS`` and ``CLONE_NEWIPC`` of ``sched.h``; ``MS_REC`` and ``MS_PRIVATE`` of ``sys/mount.h``."""
-_MOUNTS = (("tmpfs", "/dev/shm", b"mode=1777"), ("mqueue", "/dev/mqueue", None))  # noqa: S108 - shared memory
-
-
-def _call(name: str, *words: object) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if getattr(libc, name)(*words) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
+_CLONE_NEWNS = 0x20000
+_CLONE_NEWIPC = 0x08000000
 
 
 def _leave_the_machines() -> None:
-    _call("unshare", _NEW_MOUNTS | _NEW_IPC)
-    _call("mount", b"none", b"/", None, ctypes.c_ulong(_RECURSIVE_PRIVATE), None)
-    for kind, place, data in _MOUNTS:
-        if os.path.ismount(place) or kind == "tmpfs":
-            _call("mount", kind.encode(), place.encode(), kind.encode(), ctypes.c_ulong(0), data)
+    mounts.check(process.libc().unshare(_CLONE_NEWNS | _CLONE_NEWIPC), "unshare")
+    mounts.mount(None, "/", None, mounts.REC | mounts.PRIVATE)
+    mounts.mount("tmpfs", clean.SHM, "tmpfs", 0, "mode=1777")
+    if os.path.ismount(folder.QUEUES):
+        mounts.mount("mqueue", folder.QUEUES, "mqueue", 0)
 
 
 @pytest.fixture(scope="module")
@@ -50,5 +41,5 @@ def own_shared_memory() -> Iterator[None]:
         yield
     finally:
         for fd in machines:
-            _call("setns", fd, 0)
+            mounts.check(process.libc().setns(fd, 0), "setns")
             os.close(fd)

@@ -68,7 +68,7 @@ class Errand:
         """Whether it was ended by :meth:`cut`, so that there is no use in doing the same at once again."""
         self._answer: List[bytes] = []
         self._pid = 0
-        self._when_gone: List[Callable[[], None]] = []
+        self._gone: Optional[Callable[[], None]] = None
         try:
             self._begin(work)
         except OSError as error:
@@ -97,9 +97,9 @@ class Errand:
         self._say_gone()
 
     def _say_gone(self) -> None:
-        waiting, self._when_gone = self._when_gone, []
-        for call in waiting:
-            call()
+        gone, self._gone = self._gone, None
+        if gone is not None:
+            gone()
 
     def _read(self, fd: int) -> None:
         data = os.read(fd, 1 << 20)
@@ -142,7 +142,7 @@ class Errand:
         """Cancel it; ``gone`` is called when its process is gone, or could not be for long."""
         self.cancel()
         if self._pid:
-            self._when_gone.append(gone)
+            self._gone = gone
             self._loop.later(_PATIENCE, self._say_gone)
         else:
             gone()

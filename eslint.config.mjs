@@ -61,16 +61,16 @@ export default tseslint.config(
         {
           ignoreImports: [
             // The model asks as soon as it is there, so this file is loaded in any case.
-            '../api',
-            '../card',
-            '../commands',
-            '../model',
-            '../running',
-            '../shells',
-            '../sidebar',
-            '../snapshot',
-            '../status',
-            '../view/commands'
+            '../api/client',
+            '../commands/modelCommands',
+            '../commands/shellCommands',
+            '../jobView/jobViewCommands',
+            '../model/jobsModel',
+            '../notebook/cardRenderer',
+            '../notebook/cardSnapshot',
+            '../sidebar/jobsPanel',
+            '../sidebar/runningSessions',
+            '../widgets/statusItem'
           ]
         }
       ]

@@ -4,7 +4,7 @@ import { Token } from '@lumino/coreutils';
 import type { ISignal } from '@lumino/signaling';
 
 import type { JobSummary, PoolSummary } from './_types';
-import type { IState } from './state';
+import type { IState } from './state/state';
 
 /**
  * The jobs and pools of this user, kept up to date for as long as the page is open.

@@ -1,6 +1,6 @@
 // The charts of a job, for whoever shows them: load this with `import()`.
 
-export { ChartsView } from './view';
-export type { IChartsOptions } from './view';
-export { historyOf } from './source';
-export type { IHistoryAsk, IHistorySource } from './source';
+export { ChartsView } from './chartsView';
+export type { IChartsOptions } from './chartsView';
+export { historyOf } from './historySource';
+export type { IHistoryAsk, IHistorySource } from './historySource';

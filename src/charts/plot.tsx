@@ -3,9 +3,9 @@
 import React, { useEffect, useRef } from 'react';
 import uPlot from 'uplot';
 
-import type { IPaint } from './looks';
-import { dashOf, onRepaint, paintOf } from './looks';
-import type { Table } from './thin';
+import type { Table } from './downsample';
+import type { IPaint } from './style';
+import { dashOf, onRepaint, paintOf } from './style';
 import { TIME_STEPS, timeMarks } from './units';
 
 /** What is drawn: seconds since the beginning in the first column, and which turn of looks each line has. */

@@ -2,11 +2,11 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { measured, spoken } from '../format';
-import type { IFigures } from './figures';
-import { figuresOf } from './figures';
+import { measured, spoken } from '../format/jobText';
 import type { ILine } from './history';
 import type { IPanel } from './panels';
+import type { IFigures } from './statistics';
+import { figuresOf } from './statistics';
 import { timeWords, valueWords } from './units';
 
 /** The part of the time that is shown, in seconds since the epoch, and whether it is all of it. */

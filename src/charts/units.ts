@@ -2,8 +2,8 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { clock, METRIC_DIGITS, numberWords } from '../format';
-import { decimalBytes } from '../usage';
+import { clock, METRIC_DIGITS, numberWords } from '../format/jobText';
+import { decimalBytes } from '../format/usageText';
 
 /** What the numbers of a panel are: percent of a core or GPU, bytes, bytes in a second, or whatever the job counts. */
 export type Unit = 'percent' | 'bytes' | 'rate' | 'number';

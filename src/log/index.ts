@@ -1,8 +1,8 @@
 // Logs of jobs, for whoever shows one.
 
-export type { ILogLooks } from './looks';
-export { logLooks } from './looks';
-export type { ILogOptions } from './view';
-export { LogView } from './view';
-export type { ILogSource } from './source';
-export { logOf } from './source';
+export type { ILogLooks } from './options';
+export { logLooks } from './options';
+export type { ILogOptions } from './logView';
+export { LogView } from './logView';
+export type { ILogSource } from './logSource';
+export { logOf } from './logSource';

@@ -4,11 +4,11 @@ import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
-import { sleep } from '../sleep';
-import type { IProblem } from './problem';
-import { problemOf } from './problem';
-import type { ILogAsk, ILogPart, ILogSource, IWhichLog } from './source';
-import { LogWindow } from './window';
+import { sleep } from '../api/sleep';
+import type { IProblem } from './logError';
+import { problemOf } from './logError';
+import type { ILogAsk, ILogPart, ILogSource, IWhichLog } from './logSource';
+import { LogWindow } from './logWindow';
 
 /** Bytes of one answer. */
 const PIECE = 262_144;

@@ -4,9 +4,9 @@ import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
-import { sentenceOf } from '../errors';
-import type { IFindAsk, IFound, ILogSource, IWhichLog } from './source';
-import type { IWords } from './text';
+import { sentenceOf } from '../api/errors';
+import type { IWords } from './ansi';
+import type { IFindAsk, IFound, ILogSource, IWhichLog } from './logSource';
 
 /** Lines that are kept; who finds more needs other words. */
 export const MOST_PLACES = 100_000;

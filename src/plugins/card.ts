@@ -4,11 +4,11 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ITranslator } from '@jupyterlab/translation';
 
-import type { IOpenCard } from '../card';
-import { CardRenderer } from '../card';
-import { CARD_MIME_TYPE } from '../snapshot';
+import type { IOpenCard } from '../notebook/cardRenderer';
+import { CardRenderer } from '../notebook/cardRenderer';
+import { CARD_MIME_TYPE } from '../notebook/cardSnapshot';
 import { IJobsModel } from '../tokens';
-import { wordsOf } from './words';
+import { wordsOf } from './translation';
 
 export const cardPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:card',
@@ -25,8 +25,8 @@ export const cardPlugin: JupyterFrontEndPlugin<void> = {
     const trans = wordsOf(translator);
     const open = async (id: string): Promise<IOpenCard> => {
       const [{ Api }, { CardMore, detailOf }] = await Promise.all([
-        import('../api'),
-        import('../opencard')
+        import('../api/client'),
+        import('../notebook/cardDetails')
       ]);
       return {
         More: CardMore,

@@ -6,7 +6,7 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import { ITranslator } from '@jupyterlab/translation';
 
 import { IJobsModel } from '../tokens';
-import { wordsOf } from './words';
+import { wordsOf } from './translation';
 
 export const cellsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:cells',
@@ -22,7 +22,7 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = wordsOf(translator);
     const follow = async (panel: NotebookPanel): Promise<void> => {
-      const { CellMarks } = await import('../cellmarks');
+      const { CellMarks } = await import('../notebook/cellMarkRenderer');
       if (!panel.isDisposed) {
         const marks = new CellMarks(panel.content, model, trans);
         panel.disposed.connect(() => marks.dispose());

@@ -7,15 +7,15 @@ import { ITranslator } from '@jupyterlab/translation';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 
-import { Api } from '../api';
+import { Api } from '../api/client';
 import type * as Charts from '../charts';
-import { seenCharts } from '../charts/open';
-import { CommandIDs, JOB_ARGS, NO_ARGS } from '../ids';
-import { JobTabs } from '../jobtabs';
-import type { INamedJob } from '../state';
+import { seenCharts } from '../charts/openCharts';
+import { CommandIDs, JOB_ARGS, NO_ARGS } from '../commands/commandIds';
+import type { INamedJob } from '../state/state';
 import { IJobsModel } from '../tokens';
+import { JobTabs } from '../widgets/jobTabs';
 import { addToPalette } from './palette';
-import { wordsOf } from './words';
+import { wordsOf } from './translation';
 
 export const chartsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:charts',
@@ -37,7 +37,7 @@ export const chartsPlugin: JupyterFrontEndPlugin<void> = {
       caption: trans.__('Draw the metrics of a job, and what it uses, over time'),
       describedBy: { args: JOB_ARGS },
       execute: async args => {
-        const { jobOf } = await import('../ask');
+        const { jobOf } = await import('../commands/prompts');
         const job = await jobOf(args, model, trans);
         if (job) {
           const charts = await import('../charts');

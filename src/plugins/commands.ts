@@ -4,11 +4,11 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { addCommands } from '../commands';
-import { CommandIDs } from '../ids';
+import { CommandIDs } from '../commands/commandIds';
+import { addCommands } from '../commands/modelCommands';
 import { IJobsModel } from '../tokens';
 import { addToPalette } from './palette';
-import { wordsOf } from './words';
+import { wordsOf } from './translation';
 
 const IN_PALETTE = [
   CommandIDs.refresh,

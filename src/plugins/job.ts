@@ -8,13 +8,13 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { CommandIDs } from '../ids';
-import { JobTabs } from '../jobtabs';
+import { CommandIDs } from '../commands/commandIds';
+import type { JobView } from '../jobView';
+import { addJobCommands } from '../jobView/jobViewCommands';
 import { IJobsModel } from '../tokens';
-import type { JobView } from '../view';
-import { addJobCommands } from '../view/commands';
+import { JobTabs } from '../widgets/jobTabs';
 import { addToPalette } from './palette';
-import { wordsOf } from './words';
+import { wordsOf } from './translation';
 
 export const jobPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:job',

@@ -4,8 +4,8 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ILauncher } from '@jupyterlab/launcher';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { CommandIDs } from '../ids';
-import { wordsOf } from './words';
+import { CommandIDs } from '../commands/commandIds';
+import { wordsOf } from './translation';
 
 export const launcherPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:launcher',

@@ -6,15 +6,15 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { Api } from '../api';
-import { CommandIDs, JOB_ARGS, LOG_PLUGIN } from '../ids';
-import { JobTabs } from '../jobtabs';
+import { Api } from '../api/client';
+import { CommandIDs, JOB_ARGS, LOG_PLUGIN } from '../commands/commandIds';
 import type * as Log from '../log/index';
-import { addLogCommands } from '../log/commands';
-import type { INamedJob } from '../state';
+import { addLogCommands } from '../log/logCommands';
+import type { INamedJob } from '../state/state';
 import { IJobsModel } from '../tokens';
+import { JobTabs } from '../widgets/jobTabs';
 import { addToPalette } from './palette';
-import { wordsOf } from './words';
+import { wordsOf } from './translation';
 
 export const logPlugin: JupyterFrontEndPlugin<void> = {
   id: LOG_PLUGIN,
@@ -37,7 +37,7 @@ export const logPlugin: JupyterFrontEndPlugin<void> = {
       caption: trans.__('Show what a job prints, in the main area'),
       describedBy: { args: JOB_ARGS },
       execute: async args => {
-        const { jobOf } = await import('../ask');
+        const { jobOf } = await import('../commands/prompts');
         const job = await jobOf(args, model, trans);
         if (job) {
           // Reading logs needs more code than the rest of the page does, so it is loaded with the first one.

@@ -3,8 +3,8 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { UUID } from '@lumino/coreutils';
 
-import { Api } from '../api';
-import { JobsModel } from '../model';
+import { Api } from '../api/client';
+import { JobsModel } from '../model/jobsModel';
 import { IJobsModel } from '../tokens';
 
 export const modelPlugin: JupyterFrontEndPlugin<IJobsModel> = {

@@ -4,9 +4,9 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { IRunningSessionManagers } from '@jupyterlab/running';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { runningManager } from '../running';
+import { runningManager } from '../sidebar/runningSessions';
 import { IJobsModel } from '../tokens';
-import { wordsOf } from './words';
+import { wordsOf } from './translation';
 
 export const runningPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:running',

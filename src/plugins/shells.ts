@@ -4,12 +4,12 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { Api } from '../api';
-import { CommandIDs } from '../ids';
-import { addShellCommands } from '../shells';
+import { Api } from '../api/client';
+import { CommandIDs } from '../commands/commandIds';
+import { addShellCommands } from '../commands/shellCommands';
 import { IJobsModel } from '../tokens';
 import { addToPalette } from './palette';
-import { wordsOf } from './words';
+import { wordsOf } from './translation';
 
 export const shellsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:shells',

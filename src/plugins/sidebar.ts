@@ -7,14 +7,14 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { holdFocus } from '../hold';
-import { CommandIDs, NO_ARGS } from '../ids';
-import { jobsIcon } from '../icons';
-import { JobsPanel } from '../sidebar';
+import { CommandIDs, NO_ARGS } from '../commands/commandIds';
+import { jobsIcon } from '../components/icons';
+import { JobsPanel } from '../sidebar/jobsPanel';
 import { IJobsModel } from '../tokens';
+import { holdFocus } from '../widgets/focusHold';
 import { addToPalette } from './palette';
-import { onChange } from './settings';
-import { wordsOf } from './words';
+import { onChange } from './settingListener';
+import { wordsOf } from './translation';
 
 /** Third-party sidebars stand between 501 and 899. */
 const SIDEBAR_RANK = 510;

@@ -4,9 +4,9 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { StatusItem } from '../status';
 import { IJobsModel } from '../tokens';
-import { wordsOf } from './words';
+import { StatusItem } from '../widgets/statusItem';
+import { wordsOf } from './translation';
 
 export const statusPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:status',

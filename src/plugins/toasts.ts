@@ -5,10 +5,10 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { CommandIDs, NO_ARGS } from '../ids';
+import { CommandIDs, NO_ARGS } from '../commands/commandIds';
 import { IJobsModel } from '../tokens';
 import { addToPalette } from './palette';
-import { wordsOf } from './words';
+import { wordsOf } from './translation';
 
 export const toastsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:toasts',
@@ -26,7 +26,7 @@ export const toastsPlugin: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = wordsOf(translator);
     const started = app.restored.then(async () => {
-      const { startNotifier } = await import('../notify');
+      const { startNotifier } = await import('../notifications');
       return startNotifier({ app, model, trans, registry, plugin: toastsPlugin.id });
     });
     app.commands.addCommand(CommandIDs.tellOnDesktop, {

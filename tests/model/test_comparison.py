@@ -13,7 +13,7 @@ from jupyter_smx.model.comparison import compare
 from jupyter_smx.model.job import Job
 from jupyter_smx.model.spec import JobSpec
 
-VIEW = Path(__file__).parents[2] / "src" / "view" / "environment.tsx"
+VIEW = Path(__file__).parents[2] / "src" / "jobView" / "sections" / "environment.tsx"
 
 
 def test_the_page_keeps_the_same_variables_to_itself_as_a_comparison_does() -> None:

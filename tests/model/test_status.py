@@ -43,5 +43,5 @@ def test_every_step_has_a_sentence() -> None:
 
 
 def test_the_panel_knows_the_sentences_of_steps_that_go_as_they_should() -> None:
-    known = (Path(__file__).parents[2] / "src" / "format.ts").read_text()
+    known = (Path(__file__).parents[2] / "src" / "format" / "jobText.ts").read_text()
     assert [step for step in STEPS if not is_final(step) and f"'{message_of(step)}'" not in known] == []

@@ -1,0 +1,141 @@
+import { Dialog, Notification } from '@jupyterlab/apputils';
+import { nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { Widget } from '@lumino/widgets';
+
+import type { JobSummary } from '../../_types';
+import { CommandIDs } from '../../commands/commandIds';
+import { addCommands } from '../../commands/modelCommands';
+import { JobsPanel } from '../../sidebar/jobsPanel';
+import { counted, listed, NOTHING } from '../../state/state';
+import { arraySummary, arrayTask, completed } from '../fixtures/examples';
+import { button, FakeModel, layOut, rendered } from '../fixtures/fakeModel';
+
+const trans = nullTranslator.load('jupyter_smx');
+
+const over = (index: number, fields: Partial<JobSummary> = {}): JobSummary =>
+  completed(100 + index, { array: arrayTask(index, 12), ...fields });
+
+beforeAll(layOut);
+
+describe('the commands', () => {
+  let model: FakeModel;
+  let commands: CommandRegistry;
+  let panel: JobsPanel;
+
+  beforeEach(() => {
+    model = new FakeModel();
+    commands = new CommandRegistry();
+    addCommands(commands, model, trans);
+    panel = new JobsPanel({ model, commands, trans });
+    Widget.attach(panel, document.body);
+  });
+
+  afterEach(() => {
+    Dialog.flush();
+    panel.dispose();
+    Notification.manager.dismiss();
+  });
+
+  async function become(
+    jobs: JobSummary[],
+    counts: Parameters<typeof arraySummary>[0] = {}
+  ): Promise<void> {
+    const arrays = jobs.some(one => one.array) ? [arraySummary(counts)] : [];
+    model.become(counted(listed(NOTHING, jobs, [], 1).state, arrays));
+    await rendered();
+  }
+
+  async function type(text: string): Promise<void> {
+    const field = panel.node.querySelector('input[type=search]') as HTMLInputElement;
+    const set = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')?.set;
+    set?.call(field, text);
+    field.dispatchEvent(new Event('input', { bubbles: true }));
+    await rendered();
+  }
+
+  /** Press a button of the question, and give what the question is. */
+  async function answer(label: string): Promise<string> {
+    await rendered();
+    const text = document.querySelector('.jp-Dialog')?.textContent ?? '';
+    button(document.querySelector('.jp-Dialog') as HTMLElement, label).click();
+    await rendered();
+    return text;
+  }
+
+  const removed = (): string[] => model.remove.mock.calls.map(([{ id }]) => id);
+
+  it('clear what is listed as finished, and no task of an array that runs', async () => {
+    await become([over(0), completed(1)], { completed: 1, pending: 11 });
+    void commands.execute(CommandIDs.clearFinished);
+    expect(await answer('Delete')).toContain('Delete 1 finished job?');
+    expect(removed()).toEqual(['job-1']);
+  });
+
+  it('clear what the filter shows', async () => {
+    await become([completed(1), completed(2)]);
+    void commands.execute(CommandIDs.clearFinished, { filter: 'DIGITS-2' });
+    await answer('Delete');
+    expect(removed()).toEqual(['job-2']);
+  });
+
+  it('delete of an array that is over the tasks that the filter shows', async () => {
+    await become([over(0), over(1, { status: 'Failed', failure_type: 'KeyError' })], {
+      completed: 11,
+      failed: 1
+    });
+    await type('keyerror');
+    button(panel.node, 'Delete all tasks of train-a1 that are listed').click();
+    expect(await answer('Delete')).toContain('Delete 1 task of train-a1?');
+    expect(removed()).toEqual(['job-101']);
+  });
+
+  it('delete all of its tasks where nothing is filtered', async () => {
+    await become([over(0), over(1)], { completed: 12 });
+    button(panel.node, 'Delete all tasks of train-a1 that are listed').click();
+    await answer('Delete');
+    expect(removed()).toEqual(['job-100', 'job-101']);
+  });
+
+  it('say of the tasks of an array what a stop does to them, however many they are', async () => {
+    await become([over(0, { status: 'InProgress', secondary_status: 'Training' })], { running: 1 });
+    void commands.execute(CommandIDs.stopArray, { id: 'a1' });
+    expect(await answer('Let Them Run')).toContain(
+      'Running tasks (1) get the signal to end, and waiting ones (0) do not begin.'
+    );
+  });
+
+  it.each([
+    [CommandIDs.deleteJob, 'Delete', 'remove'],
+    [CommandIDs.stopJob, 'Stop', 'stop'],
+    [CommandIDs.interruptJob, 'Interrupt', 'interrupt']
+  ] as const)(
+    '%s acts on a job that is not listed, and calls it by its name',
+    async (id, yes, act) => {
+      void commands.execute(id, { id: 'older', name: 'digits-9' });
+      expect(await answer(yes)).toContain('digits-9');
+      expect(model[act]).toHaveBeenCalledWith(expect.objectContaining({ id: 'older' }));
+    }
+  );
+
+  it('run a job again that is not listed', async () => {
+    await commands.execute(CommandIDs.rerunJob, { id: 'older', name: 'digits-9' });
+    expect(model.rerun).toHaveBeenCalledWith(expect.objectContaining({ id: 'older' }));
+    const [said] = Notification.manager.notifications;
+    expect(said.message).toBe('digits-9 runs again as older-again');
+  });
+
+  it('say why they failed until it was read: a message that nothing is said of stays hidden', async () => {
+    model.rerun.mockRejectedValueOnce(new Error('The variables are gone.'));
+    await commands.execute(CommandIDs.rerunJob, { id: 'job-1' });
+    const [{ message, type, options }] = Notification.manager.notifications;
+    expect([message, type, options.autoClose]).toEqual(['The variables are gone.', 'error', false]);
+  });
+
+  it('do nothing where somebody says no', async () => {
+    await become([completed(1)]);
+    void commands.execute(CommandIDs.deleteJob, { id: 'job-1' });
+    await answer('Keep It');
+    expect(removed()).toEqual([]);
+  });
+});

@@ -1,0 +1,238 @@
+import { Dialog, Notification } from '@jupyterlab/apputils';
+import type { Terminal } from '@jupyterlab/services';
+import { nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { Signal } from '@lumino/signaling';
+
+import type { ShellCommand } from '../../_types';
+import { ApiError } from '../../api/errors';
+import { CommandIDs } from '../../commands/commandIds';
+import type { IShellOptions } from '../../commands/shellCommands';
+import { addShellCommands, lineOf } from '../../commands/shellCommands';
+import { listed, NOTHING } from '../../state/state';
+import { completed, job, pool } from '../fixtures/examples';
+import { FakeModel, rendered } from '../fixtures/fakeModel';
+
+const trans = nullTranslator.load('jupyter_smx');
+/** Of Node, whose types the sources do not have. */
+const { execFileSync } = jest.requireActual<{
+  execFileSync: (file: string, words: string[], how: { encoding: 'utf8' }) => string;
+}>('child_process');
+const NEW_TERMINAL = 'terminal:create-new';
+
+/** A terminal of the server, as one connection to it: what is said before that stands is said when it does. */
+class FakeSession {
+  readonly name = '7';
+  readonly connectionStatusChanged = new Signal<this, Terminal.ConnectionStatus>(this);
+  connectionStatus: Terminal.ConnectionStatus = 'connecting';
+  isDisposed = false;
+  isOver = false;
+  typed: Terminal.IMessage[] = [];
+  sent: Terminal.IMessage[] = [];
+
+  send(message: Terminal.IMessage): void {
+    this.typed.push(message);
+  }
+
+  become(status: Terminal.ConnectionStatus): void {
+    this.connectionStatus = status;
+    if (status === 'connected') {
+      this.sent = this.typed;
+    }
+    this.connectionStatusChanged.emit(status);
+  }
+
+  dispose(): void {
+    this.isDisposed = true;
+    // As Lab's own does.
+    this.become('disconnected');
+  }
+
+  shutdown(): Promise<void> {
+    this.isOver = true;
+    return Promise.resolve();
+  }
+}
+
+describe('the words of a command', () => {
+  const odd = [
+    "it's",
+    '"',
+    '$HOME `id` \\ !x',
+    '',
+    'é 🦆',
+    '#',
+    '~',
+    '*',
+    'a\tb',
+    'c\\d\n\'e\x03"'
+  ];
+
+  it.each(['sh', 'bash'])('are what %s reads of the line, whatever is in them', shell => {
+    const script = `printf '%s|' ${lineOf(odd)}`;
+    const read = execFileSync(shell, ['-c', script], { encoding: 'utf8' });
+    expect(read).toBe(odd.map(word => `${word}|`).join(''));
+  });
+
+  it('have no key in them that a terminal takes for itself, and plain ones look as they are', () => {
+    // eslint-disable-next-line no-control-regex
+    expect(lineOf(odd)).not.toMatch(/[\x00-\x1f\x7f]/);
+    expect(lineOf(['docker', '--host=unix:///run/d.sock', 'exec', '-it'])).toBe(
+      'docker --host=unix:///run/d.sock exec -it'
+    );
+  });
+});
+
+describe('a shell', () => {
+  let model: FakeModel;
+  let commands: CommandRegistry;
+  let session: FakeSession;
+  let shown: unknown[];
+  let asked: string[][];
+  let answer: ShellCommand;
+  let isAvailable: boolean;
+
+  beforeEach(() => {
+    model = new FakeModel();
+    commands = new CommandRegistry();
+    session = new FakeSession();
+    [shown, asked, isAvailable] = [[], [], true];
+    answer = { command: ['enter', 'a b'], hosts: ['algo-1'] };
+    commands.addCommand(NEW_TERMINAL, {
+      describedBy: { args: { type: 'object' } },
+      execute: args => shown.push({ ...args })
+    });
+    const terminals = {
+      isAvailable: () => isAvailable,
+      startNew: () => Promise.resolve(session)
+    };
+    const app = { commands, serviceManager: { terminals } } as unknown as IShellOptions['app'];
+    const shell = (...words: string[]): Promise<ShellCommand> => {
+      asked.push(words);
+      const command = words[2] ? [...answer.command, words[2]] : answer.command;
+      return Promise.resolve({ ...answer, command });
+    };
+    addShellCommands({ app, api: { shell }, model, trans });
+  });
+
+  afterEach(() => {
+    Dialog.flush();
+    Notification.manager.dismiss();
+  });
+
+  const said = (): string[] => Notification.manager.notifications.map(({ message }) => message);
+  const lines = (): unknown[] => session.typed.map(({ content }) => content);
+
+  it('opens in a new terminal, in which the command of the controller is typed', async () => {
+    await commands.execute(CommandIDs.openShell, { id: 'job-0' });
+    expect(asked).toEqual([['jobs', 'job-0', '']]);
+    expect(shown).toEqual([{ name: '7' }]);
+    expect(session.typed).toEqual([{ type: 'stdin', content: ["enter 'a b'\r"] }]);
+  });
+
+  it('keeps its own connection only until the line is sent, and the terminal after that', async () => {
+    await commands.execute(CommandIDs.openShell, { id: 'job-0' });
+    expect(session.isDisposed).toBe(false);
+    session.become('connected');
+    expect([session.isDisposed, session.isOver]).toEqual([true, false]);
+    expect(session.sent).toEqual(session.typed);
+    await rendered();
+    expect(said()).toEqual([]);
+  });
+
+  it('says what to type where there never was a connection, and leaves the terminal', async () => {
+    await commands.execute(CommandIDs.openShell, { id: 'old', name: 'n'.repeat(63) });
+    session.become('disconnected');
+    await rendered();
+    expect(session.sent).toEqual([]);
+    expect([session.isDisposed, session.isOver]).toEqual([true, false]);
+    expect(said()).toEqual([
+      expect.stringContaining(`Type in it: jupyter smx shell ${'n'.repeat(63)}`)
+    ]);
+    expect(said()[0].length).toBeLessThanOrEqual(140);
+  });
+
+  it('opens on a host of a pool', async () => {
+    model.state = listed(NOTHING, [], [pool(1)], 1).state;
+    await commands.execute(CommandIDs.openPoolShell, { id: 'pool-1' });
+    expect(asked).toEqual([['pools', 'pool-1', '']]);
+    expect(lines()).toEqual([["enter 'a b'\r"]]);
+  });
+
+  it('opens where there is only one job or pool whose hosts are there, without a question', async () => {
+    const jobs = [
+      job(0, { secondary_status: 'Starting' }),
+      job(1),
+      completed(2, { warm_pool_status: 'Terminated' })
+    ];
+    const pools = [pool(1, { state: 'Provisioning' }), pool(2, { state: 'InUse' })];
+    model.state = listed(NOTHING, jobs, pools, 1).state;
+    await commands.execute(CommandIDs.openShell);
+    await commands.execute(CommandIDs.openPoolShell);
+    expect(asked.map(([of, id]) => [of, id])).toEqual([
+      ['jobs', 'job-1'],
+      ['pools', 'pool-2']
+    ]);
+  });
+
+  it('opens on the host that is named, of several on the one that is chosen', async () => {
+    answer = { command: ['enter'], hosts: ['algo-1', 'algo-2'] };
+    await commands.execute(CommandIDs.openShell, { id: 'job-0', host: 'algo-2' });
+    expect(lines()).toEqual([['enter algo-2\r']]);
+    const choice = commands.execute(CommandIDs.openShell, { id: 'job-0' });
+    await rendered();
+    expect(document.querySelector('.jp-Dialog')?.textContent).toContain('On which host?');
+    const list = document.querySelector('.jp-Dialog select') as HTMLSelectElement;
+    list.value = 'algo-2';
+    document.querySelector<HTMLElement>('.jp-Dialog .jp-mod-accept')?.click();
+    await choice;
+    expect(lines()).toEqual([['enter algo-2\r'], ['enter algo-2\r']]);
+  });
+
+  it('does not open where nobody chose a host', async () => {
+    answer = { command: ['enter'], hosts: ['algo-1', 'algo-2'] };
+    const choice = commands.execute(CommandIDs.openShell, { id: 'job-0' });
+    await rendered();
+    document.querySelector<HTMLElement>('.jp-Dialog .jp-mod-reject')?.click();
+    await choice;
+    expect([shown, session.typed]).toEqual([[], []]);
+  });
+
+  it('says what to do where the server has no terminals', async () => {
+    isAvailable = false;
+    model.state = listed(NOTHING, [job(0)], [pool(1)], 1).state;
+    await commands.execute(CommandIDs.openShell, { id: 'job-0' });
+    await commands.execute(CommandIDs.openPoolShell, { id: 'pool-1' });
+    expect(said()).toEqual([
+      expect.stringContaining('type: jupyter smx shell --pool local-1'),
+      expect.stringContaining('type: jupyter smx shell train-digits-0')
+    ]);
+    expect([asked, shown]).toEqual([[], []]);
+  });
+
+  it('says that in a message that is shown, and short enough for the longest name', async () => {
+    isAvailable = false;
+    await commands.execute(CommandIDs.openShell, { id: 'old', name: 'n'.repeat(63) });
+    const [{ message, options }] = Notification.manager.notifications;
+    expect(message.length).toBeLessThanOrEqual(140);
+    expect(options.autoClose).toBe(false);
+  });
+
+  it('says why where the controller has none for it, and leaves no terminal behind', async () => {
+    asked.push = () => {
+      throw new ApiError(404, 'ResourceNotFound', 'train-digits-0 has no hosts now.');
+    };
+    await commands.execute(CommandIDs.openShell, { id: 'job-0' });
+    expect(said()).toEqual(['train-digits-0 has no hosts now.']);
+    expect(shown).toEqual([]);
+  });
+
+  it('ends its terminal where that cannot be shown', async () => {
+    shown.push = () => {
+      throw new Error('No room.');
+    };
+    await commands.execute(CommandIDs.openShell, { id: 'job-0' });
+    expect(said()).toEqual(['No room.']);
+    expect([session.isOver, session.typed]).toEqual([true, []]);
+  });
+});

@@ -1,0 +1,264 @@
+import type { ReadonlyPartialJSONValue } from '@lumino/coreutils';
+import { nullTranslator } from '@jupyterlab/translation';
+
+import type { JobSummary } from '../../_types';
+import {
+  clock,
+  countSentence,
+  elapsed,
+  endSentence,
+  exactly,
+  fine,
+  imageWords,
+  measured,
+  money,
+  remaining,
+  spoken,
+  startWords,
+  stepWords,
+  underWayWords
+} from '../../format/jobText';
+import { readCard } from '../../notebook/cardSnapshot';
+import { listed, NOTHING } from '../../state/state';
+import { completed, job, pool } from '../fixtures/examples';
+
+const trans = nullTranslator.load('jupyter_smx');
+
+describe('durations', () => {
+  it.each([
+    [-3, '00:00'],
+    [0.9, '00:00'],
+    [59.9, '00:59'],
+    [134, '02:14'],
+    [3600, '1:00:00'],
+    [36_061, '10:01:01']
+  ])('%d s stand on a clock as %s', (seconds, shown) => {
+    expect(clock(seconds)).toBe(shown);
+  });
+
+  it.each([
+    [0, '0 seconds'],
+    [1, '1 second'],
+    [60, '1 minute'],
+    [472, '7 minutes 52 seconds'],
+    [7260, '2 hours 1 minute']
+  ])('%d s are spoken as %s', (seconds, words) => {
+    expect(spoken(seconds, trans)).toBe(words);
+  });
+
+  it.each([
+    [0.0064, '6 ms'],
+    [0.9996, '1.0 s'],
+    [1.94, '1.9 s'],
+    [59.96, '01:00'],
+    [75, '01:15']
+  ])('%d s were measured as %s', (seconds, words) => {
+    expect(measured(seconds, trans)).toBe(words);
+  });
+
+  it.each([
+    [0.0004, '0.4 ms'],
+    [0.0862, '86.2 ms'],
+    [0.1846, '185 ms'],
+    [0.9996, '1 s'],
+    [1.26, '1.26 s'],
+    [9.994, '9.99 s'],
+    [9.996, '10.0 s'],
+    [1234, '20:34']
+  ])('of a step of %d s are said as %s', (seconds, words) => {
+    expect(fine(seconds, trans)).toBe(words);
+  });
+
+  it('of a job go on until its end and never below zero', () => {
+    expect(elapsed(job(0), 1010)).toBe(10);
+    expect(elapsed(completed(0), 9999)).toBe(100);
+    expect(elapsed(job(0), 900)).toBe(0);
+  });
+
+  it('of a pool are unknown while it is in use', () => {
+    expect(remaining(pool(0), 1999)).toBe(1);
+    expect(remaining(pool(0), 2999)).toBe(0);
+    expect(remaining(pool(0, { expires_at: null }), 0)).toBeNull();
+  });
+});
+
+describe('the step of a job', () => {
+  it('is its place in the queue while it waits', () => {
+    const queued = job(1, { secondary_status: 'Pending', queue_position: 2 });
+    expect(stepWords(queued, trans)).toBe('Queued, position 2');
+  });
+
+  it('is called processing for a processing job', () => {
+    expect(stepWords(job(1, { kind: 'process' }), trans)).toBe('Processing');
+  });
+
+  it('is what it says itself while its environment is built', () => {
+    const message = 'Building the environment: Collecting torch.';
+    const building = job(1, { secondary_status: 'Pending', start: 'none', message });
+    expect(stepWords(building, trans)).toBe(message);
+    expect(stepWords({ ...building, start: 'queued' }, trans)).toBe('Pending');
+  });
+
+  it('names the exception and the line of a failure', () => {
+    const failed = job(1, {
+      status: 'Failed',
+      secondary_status: 'Failed',
+      failure_type: 'KeyError',
+      failure_line: 14
+    });
+    expect(stepWords(failed, trans)).toBe('Failed: KeyError, line 14');
+    expect(stepWords({ ...failed, failure_line: null }, trans)).toBe('Failed: KeyError');
+    const told = { ...failed, failure_type: '' };
+    expect(stepWords(told, trans)).toBe('Failed');
+    const ours = { ...told, message: 'ClientError: channel train: there is no such file.' };
+    expect(stepWords(ours, trans)).toBe('Failed: ClientError');
+  });
+
+  it('says why a job stopped', () => {
+    const over = job(1, { status: 'Stopped', secondary_status: 'MaxRuntimeExceeded' });
+    expect(stepWords(over, trans)).toBe('Stopped at its maximum run time');
+    const waited = { ...over, secondary_status: 'MaxWaitTimeExceeded' as const };
+    expect(stepWords(waited, trans)).toBe('Stopped at its maximum wait time');
+  });
+
+  it('says that hosts were taken back and not that the job ended', () => {
+    const taken = job(1, { secondary_status: 'Interrupted' });
+    expect(stepWords(taken, trans)).toBe('Interrupted: its spot instances are taken back');
+  });
+});
+
+describe('the start of a job', () => {
+  it('is said with its time when it is known', () => {
+    expect(startWords(job(1, { start: 'warm', first_line_seconds: 0.006 }), trans)).toBe(
+      'warm, 6 ms'
+    );
+    expect(startWords(job(1, { start: 'cold' }), trans)).toBe('cold');
+    expect(startWords(job(1, { start: 'queued' }), trans)).toBe('');
+  });
+});
+
+describe('the end of a job', () => {
+  it('says that it was stopped', () => {
+    const stopped = completed(1, { status: 'Stopped', secondary_status: 'Stopped' });
+    expect(endSentence(stopped, trans)).toBe('train-digits-1 was stopped after 01:40');
+  });
+});
+
+describe('the counts', () => {
+  const noon = new Date(2026, 10, 21, 12).getTime() / 1000;
+  const midnight = new Date(2026, 10, 21).getTime() / 1000;
+  const paid = (number: number, ended_at: number, cost: number | null): JobSummary =>
+    completed(number, { created_at: ended_at - 10, ended_at, cost });
+  const said = (jobs: JobSummary[], cursor: string | null = null): string =>
+    countSentence(listed(NOTHING, jobs, [pool(1)], 1, cursor).state, noon, trans);
+
+  it('say what runs, what is warm, and what today cost', () => {
+    const jobs = [job(0), paid(1, midnight + 60, 0.25), paid(2, noon, 0.16), paid(3, noon, null)];
+    expect(said(jobs)).toBe('1 running · 1 warm · $0.41 today');
+  });
+
+  it('leave out what ended yesterday, and say nothing where nothing has a price', () => {
+    expect(said([paid(1, midnight - 1, 3)])).toBe('0 running · 1 warm');
+    expect(said([paid(1, noon, null)])).toBe('0 running · 1 warm');
+    expect(said([paid(1, noon, 0)])).toBe('0 running · 1 warm');
+  });
+
+  it('claim no whole sum while older jobs of today may not be here', () => {
+    expect(said([paid(1, noon, 1)], 'job-1')).toContain('over $1.00 today');
+    expect(said([paid(1, noon, 1), paid(2, midnight - 9, 2)], 'job-2')).toContain('· $1.00 today');
+    // It ran for long, and so it is here although younger ones are not.
+    const long = completed(3, { created_at: midnight - 9, ended_at: noon, cost: 2 });
+    expect(said([paid(1, noon, 1), long], 'job-1')).toContain('over $3.00 today');
+  });
+
+  it('do not call free what costs less than a cent', () => {
+    expect([money(0), money(0.001), money(0.005), money(12)]).toEqual([
+      '$0.00',
+      '< $0.01',
+      '$0.01',
+      '$12.00'
+    ]);
+  });
+
+  it.each([
+    [0, '$0.00'],
+    [0.00107576, '$0.00108'],
+    [0.0023, '$0.00230'],
+    [0.0000012345, '$0.00000123'],
+    [0.0994, '$0.0994'],
+    [0.09999, '$0.10'],
+    [0.23, '$0.23'],
+    [0.5, '$0.50'],
+    [12.346, '$12.35']
+  ])('of %d in a bill are %s, as in the kernel', (dollars, words) => {
+    expect(exactly(dollars)).toBe(words);
+  });
+
+  it('count no pool as warm that a job uses', () => {
+    const busy = listed(NOTHING, [], [pool(1, { expires_at: null })], 1).state;
+    expect(countSentence(busy, noon, trans)).toBe('0 running · 0 warm');
+  });
+});
+
+describe('a card from a notebook', () => {
+  it('is read with its snapshot', () => {
+    // As it comes from a file, where it has no type.
+    const card = JSON.parse(
+      JSON.stringify({ id: 'a', name: 'n', summary: job(1) })
+    ) as ReadonlyPartialJSONValue;
+    expect(readCard(card)).toEqual({ id: 'a', name: 'n', summary: job(1), array: null });
+  });
+
+  it.each([undefined, null, 'text', 3, [], {}, { id: 1, name: 'n' }])('%p is no card', data => {
+    expect(readCard(data)).toBeNull();
+  });
+
+  it('with half a snapshot has none', () => {
+    expect(
+      readCard({ id: 'a', name: 'n', summary: { id: 'a', status: 'InProgress' } })?.summary
+    ).toBeNull();
+  });
+});
+
+describe('an image', () => {
+  const ID = `sha256:3fa85f645717${'0'.repeat(52)}`;
+  const DIGEST = `sha256:${'ab'.repeat(32)}`;
+
+  it.each([
+    ['train:1', ID, 'train:1 (3fa85f645717)'],
+    ['localhost:5000/team/train:1', ID, 'train:1 (3fa85f645717)'],
+    [`team/train@${DIGEST}`, ID, 'train@abababababab (3fa85f645717)'],
+    [`team/train@${DIGEST}`, '', 'train@abababababab'],
+    ['train:1', '', 'train:1'],
+    [ID, ID, '3fa85f645717'],
+    ['3fa85f645717', ID, '3fa85f645717'],
+    ['3fa', ID, '3fa (3fa85f645717)']
+  ])('that is called %s, with the id %s, is said as %s', (name, id, words) => {
+    expect(imageWords({ name, id })).toBe(words);
+  });
+
+  it('is not spoken of where there is none, or the server does not say', () => {
+    expect([imageWords(null), imageWords(undefined)]).toEqual(['', '']);
+  });
+});
+
+describe('what is done before the code runs', () => {
+  it('is the step of a job that waits for its image, and is not said twice', () => {
+    const looking = job(0, {
+      secondary_status: 'Pending',
+      start: 'none',
+      message: 'Looking at the image: Looking for Python in the image.'
+    });
+    expect(stepWords(looking, trans)).toBe(looking.message);
+    expect(underWayWords(looking, trans)).toBe('');
+  });
+
+  it.each([
+    ['Downloading', 'Copying the input channels.'],
+    ['Starting', 'What it needs cannot be brought to its hosts now; it is tried again.'],
+    ['Training', '']
+  ] as const)('is a sentence beside %s: %s', (secondary_status, words) => {
+    const one = job(0, { secondary_status, message: words || 'Running the code.' });
+    expect(underWayWords(one, trans)).toBe(words);
+  });
+});

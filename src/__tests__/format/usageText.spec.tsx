@@ -1,0 +1,85 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { Widget } from '@lumino/widgets';
+import React from 'react';
+
+import type { JobSummary, Usage } from '../../_types';
+import { JobMetrics } from '../../components/jobProgress';
+import { bytesWords, readUsage, usageFigures } from '../../format/usageText';
+import { readCard } from '../../notebook/cardSnapshot';
+import { completed, job } from '../fixtures/examples';
+import { rendered } from '../fixtures/fakeModel';
+
+const trans = nullTranslator.load('jupyter_smx');
+const usage: Usage = {
+  cpu_percent: 186.4,
+  memory_bytes: 1_234_000_000,
+  gpu_percent: null,
+  gpu_memory_bytes: null,
+  cpu_seconds: null
+};
+
+const usageWords = (of: JobSummary): string[] => usageFigures(of, trans).map(({ words }) => words);
+
+describe('what a job uses', () => {
+  it('is told with its units, and what nobody measured is not told', () => {
+    expect(usageWords(job(1, { usage }))).toEqual(['CPU 186 %', 'memory 1.2 GB']);
+    expect(usageWords(job(1, { usage: { ...usage, gpu_percent: 0 } }))[2]).toBe('GPU 0 %');
+    expect(usageWords(job(1))).toEqual([]);
+  });
+
+  it('is the most that it used when it is over', () => {
+    const done = completed(1, { usage, peak: { ...usage, cpu_percent: 200, memory_bytes: null } });
+    expect(usageWords(done)).toEqual(['peak CPU 200 %']);
+  });
+
+  it('stands in a group with a name, as text that is read aloud beside bars that are not', async () => {
+    const trend = { cpu: [50, 186.4], gpu: [] };
+    const widget = ReactWidget.create(
+      <JobMetrics job={job(1, { usage, metrics: { loss: 0.5 } })} trend={trend} trans={trans} />
+    );
+    Widget.attach(widget, document.body);
+    await rendered();
+    const group = widget.node.firstElementChild;
+    expect(group?.getAttribute('role')).toBe('group');
+    expect(group?.getAttribute('aria-label')).toBe('Metrics of train-digits-1');
+    expect(group?.textContent).toBe('CPU 186 % · memory 1.2 GB · loss 0.5');
+    // A line may end between two of them, and not between a number and its unit.
+    const whole = [...(group?.querySelectorAll('.jp-smx-word') ?? [])].map(one => one.textContent);
+    expect(whole).toEqual(['CPU 186 %', 'memory 1.2 GB', 'loss 0.5']);
+    const [bars, ...others] = [...(group?.querySelectorAll('svg') ?? [])];
+    expect(others).toEqual([]);
+    expect(bars.getAttribute('aria-hidden')).toBe('true');
+    expect([...bars.querySelectorAll('rect')].map(bar => bar.getAttribute('height'))).toEqual([
+      '1',
+      String(500 / 186.4),
+      '10'
+    ]);
+    expect(JobMetrics({ job: job(1), trans })).toBeNull();
+  });
+
+  it.each([
+    [0, '0 B'],
+    [999, '999 B'],
+    [1000, '1.0 kB'],
+    [48_000_000, '48.0 MB'],
+    [2e15, '2000.0 TB']
+  ])('of %p bytes has a unit', (bytes, words) => {
+    expect(bytesWords(bytes, trans)).toBe(words);
+  });
+
+  it('is read from a notebook that may hold anything', () => {
+    expect(readUsage(undefined)).toBeNull();
+    expect(readUsage({ cpu_percent: '<b>', memory_bytes: 3 })).toEqual({
+      cpu_percent: null,
+      memory_bytes: 3,
+      gpu_percent: null,
+      gpu_memory_bytes: null,
+      cpu_seconds: null
+    });
+    const saved = { id: '1', name: 'x', summary: job(1, { usage, peak: usage }) };
+    const summary = readCard(saved as unknown as ReadonlyPartialJSONObject)?.summary;
+    expect([summary?.usage, summary?.peak]).toEqual([null, usage]);
+  });
+});

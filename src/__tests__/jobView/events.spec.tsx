@@ -1,0 +1,32 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import { Widget } from '@lumino/widgets';
+import React from 'react';
+
+import { Events } from '../../jobView/sections/events';
+import { rendered } from '../fixtures/fakeModel';
+import { record } from '../fixtures/jobRecords';
+
+const trans = nullTranslator.load('jupyter_smx');
+
+async function drawn(element: JSX.Element): Promise<HTMLElement> {
+  const widget = ReactWidget.create(element);
+  Widget.attach(widget, document.body);
+  await rendered();
+  return widget.node;
+}
+
+describe('the end of a job', () => {
+  it('says what a processing job said at its end, and why it failed in our own words', async () => {
+    const failed = record({
+      exit_message: '2 rows left out',
+      failure_reason: 'AlgorithmError: Exit Code: 1',
+      failure_message: 'AlgorithmError: KeyError: 1'
+    });
+    const node = await drawn(<Events job={failed} now={0} trans={trans} />);
+    expect(node.textContent).toContain('2 rows left out');
+    expect(node.textContent).toContain('KeyError: 1');
+    const silent = await drawn(<Events job={record({})} now={0} trans={trans} />);
+    expect(silent.textContent).not.toContain('Exit message');
+  });
+});

@@ -1,0 +1,196 @@
+import { nullTranslator } from '@jupyterlab/translation';
+
+import { ApiError, troubleOf } from '../../api/errors';
+import { JobRecord } from '../../jobView/jobRecord';
+import { kindOf, problemOf } from '../../jobView/recordError';
+import type { IState } from '../../state/state';
+import { listed, NOTHING } from '../../state/state';
+import { completed, job } from '../fixtures/examples';
+import { FakeModel } from '../fixtures/fakeModel';
+import { record } from '../fixtures/jobRecords';
+
+const trans = nullTranslator.load('jupyter_smx');
+
+class FakePage extends EventTarget {
+  visibilityState: DocumentVisibilityState = 'visible';
+
+  become(state: DocumentVisibilityState): void {
+    this.visibilityState = state;
+    this.dispatchEvent(new Event('visibilitychange'));
+  }
+}
+
+const settled = async (): Promise<void> => {
+  for (let i = 0; i < 10; i++) {
+    await Promise.resolve();
+  }
+};
+
+describe('the record of a job', () => {
+  let model: FakeModel;
+  let page: FakePage;
+  let read: jest.Mock;
+  let followed: JobRecord;
+
+  const ready = (...jobs: Parameters<typeof listed>[1]): IState =>
+    listed(NOTHING, jobs, [], 1).state;
+
+  beforeEach(() => {
+    jest.useFakeTimers();
+    model = new FakeModel();
+    model.state = ready(job(0));
+    page = new FakePage();
+    read = jest.fn(() => Promise.resolve(record()));
+    followed = new JobRecord({
+      id: 'job-0',
+      model,
+      page: page as never,
+      random: () => 0.5,
+      source: { record: read, places: () => Promise.resolve({}) }
+    });
+  });
+
+  afterEach(() => {
+    followed.dispose();
+    jest.useRealTimers();
+  });
+
+  it('is read when it is seen for the first time and not before', async () => {
+    await settled();
+    expect(read).not.toHaveBeenCalled();
+    followed.see(true);
+    await settled();
+    expect(read).toHaveBeenCalledTimes(1);
+    expect(followed.job?.name).toBe('train-digits-0');
+    expect(followed.trouble).toBeNull();
+  });
+
+  it('is read again when a step was made, and not for progress alone', async () => {
+    followed.see(true);
+    await settled();
+    const progress = { fraction: 0.5, text: '', remaining_seconds: null, at: 1 };
+    model.become(ready(job(0, { progress })));
+    await settled();
+    expect(read).toHaveBeenCalledTimes(1);
+    expect(followed.summary?.progress).toEqual(progress);
+    model.become(ready(completed(0)));
+    await settled();
+    expect(read).toHaveBeenCalledTimes(2);
+  });
+
+  it('asks nothing while nobody sees it, and once when somebody comes back', async () => {
+    followed.see(true);
+    await settled();
+    followed.see(false);
+    model.become(ready(job(0, { secondary_status: 'Uploading' })));
+    model.become(ready(completed(0)));
+    await settled();
+    expect(read).toHaveBeenCalledTimes(1);
+    page.become('hidden');
+    followed.see(true);
+    await settled();
+    expect(read).toHaveBeenCalledTimes(1);
+    page.become('visible');
+    await settled();
+    expect(read).toHaveBeenCalledTimes(2);
+  });
+
+  it('has one question under way, and asks again for what changed meanwhile', async () => {
+    let answer: (found: unknown) => void = () => undefined;
+    read.mockImplementation(() => new Promise(resolve => (answer = resolve)));
+    followed.see(true);
+    model.become(ready(job(0, { secondary_status: 'Uploading' })));
+    model.become(ready(completed(0)));
+    await settled();
+    expect(read).toHaveBeenCalledTimes(1);
+    answer(record());
+    await settled();
+    expect(read).toHaveBeenCalledTimes(2);
+  });
+
+  it('keeps what was read of a job that was deleted, and does not ask for ever', async () => {
+    followed.see(true);
+    await settled();
+    read.mockRejectedValue(new ApiError(404, 'ResourceNotFound', 'There is no job.'));
+    model.become(ready());
+    await settled();
+    expect(read).toHaveBeenCalledTimes(2);
+    expect(followed.job?.id).toBe('job-0');
+    expect(followed.trouble?.kind).toBe('gone');
+    jest.advanceTimersByTime(60_000);
+    await settled();
+    expect(read).toHaveBeenCalledTimes(2);
+  });
+
+  it('tries again by itself after a failure, later each time, while it is seen', async () => {
+    read.mockRejectedValueOnce(new ApiError(502, '', 'Bad Gateway'));
+    read.mockRejectedValueOnce(new ApiError(0, 'NetworkError', ''));
+    followed.see(true);
+    await settled();
+    expect(followed.trouble?.kind).toBe('broken');
+    jest.advanceTimersByTime(2000);
+    await settled();
+    expect(followed.trouble?.kind).toBe('lost');
+    jest.advanceTimersByTime(3000);
+    await settled();
+    expect(read).toHaveBeenCalledTimes(2);
+    jest.advanceTimersByTime(1000);
+    await settled();
+    expect(followed.trouble).toBeNull();
+    expect(read).toHaveBeenCalledTimes(3);
+  });
+
+  it('goes on when the controller is there again', async () => {
+    model.state = { ...NOTHING, reach: 'asleep' };
+    followed.see(true);
+    read.mockRejectedValueOnce(new ApiError(503, 'ServiceUnavailable', 'No controller.'));
+    followed.refresh();
+    await settled();
+    model.become({ ...NOTHING, reach: 'asleep' });
+    await settled();
+    // The lists are asked, too: nobody announces that a controller has left.
+    expect(model.refresh).toHaveBeenCalledTimes(1);
+    const before = read.mock.calls.length;
+    model.become(ready(completed(0)));
+    await settled();
+    expect(read.mock.calls.length).toBe(before + 1);
+    expect(followed.trouble).toBeNull();
+  });
+
+  it('is left alone when it was disposed', async () => {
+    followed.see(true);
+    followed.dispose();
+    await settled();
+    const before = read.mock.calls.length;
+    model.become(ready(completed(0)));
+    page.become('visible');
+    await settled();
+    expect(read.mock.calls.length).toBe(before);
+  });
+});
+
+describe('why a job cannot be read', () => {
+  it.each([
+    [new ApiError(404, 'ResourceNotFound', ''), 'ready', 'gone'],
+    [new ApiError(404, '', 'Not Found'), 'ready', 'missing'],
+    [new ApiError(403, 'AccessDeniedException', ''), 'ready', 'forbidden'],
+    [new ApiError(403, '', 'Forbidden'), 'ready', 'loggedOut'],
+    [new ApiError(401, '', ''), 'ready', 'loggedOut'],
+    [new ApiError(503, 'ServiceUnavailable', ''), 'asleep', 'asleep'],
+    [new ApiError(503, 'ServiceUnavailable', ''), 'ready', 'failing'],
+    [new ApiError(0, 'NetworkError', ''), 'ready', 'failing'],
+    [new TypeError('odd'), 'ready', 'failing']
+  ] as const)('%s while it is %s is %s', (reason, reach, kind) => {
+    expect(kindOf(troubleOf(reason), reach)).toBe(kind);
+  });
+
+  it('is a sentence with its cure', () => {
+    const say = (status: number, code: string, isKnown: boolean): string =>
+      problemOf(troubleOf(new ApiError(status, code, 'no route to host')), 'ready', isKnown, trans)
+        .sentence;
+    expect(say(404, 'ResourceNotFound', true)).toContain('what was read before');
+    expect(say(404, 'ResourceNotFound', false)).toContain('it was deleted');
+    expect(say(403, '', true)).toContain('Log in again');
+    expect(say(0, 'NetworkError', true)).toContain('no route to host');
+  });
+});

@@ -1,0 +1,395 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import { Widget } from '@lumino/widgets';
+import React from 'react';
+
+import { Code } from '../../jobView/sections/code';
+import { Compare, othersOf } from '../../jobView/sections/compare';
+import { Environment } from '../../jobView/sections/environment';
+import { Events } from '../../jobView/sections/events';
+import { Files } from '../../jobView/sections/files';
+import { DiffLines } from '../../jobView/sections/primitives';
+import { completed } from '../fixtures/examples';
+import { button, rendered } from '../fixtures/fakeModel';
+import { PROVENANCE, record, SPEC } from '../fixtures/jobRecords';
+
+const trans = nullTranslator.load('jupyter_smx');
+
+async function drawn(element: JSX.Element): Promise<HTMLElement> {
+  const widget = ReactWidget.create(element);
+  Widget.attach(widget, document.body);
+  await rendered();
+  return widget.node;
+}
+
+const rows = (node: HTMLElement, label: string): string[] =>
+  [...node.querySelectorAll(`[aria-label="${label}"] tbody tr`)].map(row =>
+    [...row.querySelectorAll('td')].map(cell => cell.textContent).join('|')
+  );
+
+describe('the files of a job', () => {
+  const there = { exists: true, is_folder: false, shown_as: 'models/model.tar.gz' };
+  const files = (fields: Partial<React.ComponentProps<typeof Files>> = {}): JSX.Element => (
+    <Files job={record()} places={{}} trans={trans} address={name => `/get/${name}`} {...fields} />
+  );
+
+  it('says what went in and what came out, with sizes', async () => {
+    const node = await drawn(files());
+    expect(rows(node, 'Inputs of train-digits-0')).toEqual([
+      'train|/lab/data|File|2 files, 2.0 kB|'
+    ]);
+    expect(rows(node, 'Variables of train-digits-0')).toEqual([
+      'sent|cfg|1.2 kB',
+      'not received|model|'
+    ]);
+    expect(rows(node, 'Outputs of train-digits-0')).toEqual(['model|/opt/ml/model|/lab/models|']);
+  });
+
+  it('downloads each artefact, and opens those that the browser of files shows', async () => {
+    const onOpen = jest.fn();
+    const places = { '/lab/models/model.tar.gz': there, '/lab/models': undefined };
+    const node = await drawn(files({ places, onOpen }));
+    const link = node.querySelector('a');
+    expect(link?.getAttribute('href')).toBe('/get/model.tar.gz');
+    expect(link?.download).toBe('model.tar.gz');
+    button(node, 'Open models/model.tar.gz in JupyterLab').click();
+    expect(onOpen).toHaveBeenCalledWith(there);
+  });
+
+  it.each([
+    ['is gone', { ...there, exists: false }],
+    ['lies elsewhere', { ...there, shown_as: null }]
+  ])('opens nothing that %s', async (_, place) => {
+    const places = { '/lab/models/model.tar.gz': place };
+    const node = await drawn(files({ places, onOpen: jest.fn() }));
+    expect(node.querySelector('button')).toBeNull();
+  });
+
+  it('says of a running job that its files come later', async () => {
+    const running = record({ ended_at: null, artifacts: [], spec: { ...SPEC, channels: [] } });
+    const node = await drawn(files({ job: running }));
+    expect(node.textContent).toContain('They come with the end of the job.');
+    expect(rows(node, 'Variables of train-digits-0')).toContain('to be received|model|');
+    expect(node.textContent).toContain(
+      'The job has no input. With --input NAME=PATH it gets files.'
+    );
+  });
+});
+
+describe('lines of a diff', () => {
+  it('are marked where one went or came, also one that looks like the head of a diff', async () => {
+    const lines = ['--- a', '+++ b', '@@ -1,2 +1,2 @@', '--- comment', '+++x', ' y'];
+    const node = await drawn(<DiffLines lines={lines} label={trans.__('Changes')} />);
+    const tags = [...node.querySelectorAll('.jp-smx-diff-line')].map(one => one.tagName);
+    expect(tags).toEqual(['SPAN', 'SPAN', 'SPAN', 'DEL', 'INS', 'SPAN']);
+  });
+});
+
+describe('the events of a job', () => {
+  it('lists its steps with how long each took, and the way to its first line', async () => {
+    const node = await drawn(<Events job={record()} now={2000} trans={trans} />);
+    const steps = rows(node, 'Steps of train-digits-0').map(row => row.split('|'));
+    expect(steps.map(([step, , took, words]) => [step, took, words])).toEqual([
+      ['Starting', '2.0 s', 'Launching.'],
+      ['Training', '01:38', 'Running.'],
+      ['Completed', '', 'Done.']
+    ]);
+    expect(rows(node, 'Moments of train-digits-0')).toEqual([
+      'The controller took the job|0 ms|',
+      'Its first line ran|2.5 s|2.5 s'
+    ]);
+  });
+
+  it('counts the step at which a running job is', async () => {
+    const training = { status: 'Training', start_time: 1000, end_time: null } as const;
+    const running = record({ transitions: [{ ...training, status_message: '' }] });
+    const node = await drawn(<Events job={running} now={1065} trans={trans} />);
+    expect(node.textContent).toContain('01:05 so far');
+  });
+
+  it.each([
+    ['forward', 4700],
+    ['back', 1010]
+  ])('counts without a clock that was set %s, and says that it was', async (_, ended_at) => {
+    const [starting, training, over] = record().transitions;
+    const transitions = [
+      starting,
+      { ...training, end_time: ended_at },
+      { ...over, start_time: ended_at, end_time: ended_at }
+    ];
+    const job = record({ transitions, ended_at, ran_seconds: 98 });
+    const node = await drawn(<Events job={job} now={5000} trans={trans} />);
+    expect(node.textContent).toContain('The clock was set meanwhile');
+    expect(node.textContent).toContain('the hosts worked for 01:38.');
+    const honest = await drawn(
+      <Events job={record({ ran_seconds: 98 })} now={5000} trans={trans} />
+    );
+    expect(honest.textContent).not.toContain('The clock was set');
+  });
+
+  it('counts a run that goes on from where the server does', async () => {
+    const step = {
+      status_message: '',
+      status: 'Training',
+      start_time: 1000,
+      end_time: null
+    } as const;
+    const set = record({ ended_at: null, transitions: [step], counted_from: 4600 });
+    const node = await drawn(<Events job={set} now={4665} trans={trans} />);
+    expect(node.textContent).toContain('the hosts worked for 01:05.');
+  });
+
+  it('has of earlier runs what was counted, and the clock where nobody did', async () => {
+    const lost = {
+      number: 1,
+      cluster: '',
+      reason: 'Lost.',
+      hosts: [],
+      started_at: 1000,
+      interrupted: false
+    };
+    const attempts = [
+      { ...lost, ended_at: 4700, ran_seconds: 100 },
+      { ...lost, number: 2, ended_at: 1050, ran_seconds: null },
+      { ...lost, number: 3, started_at: null, ended_at: 1050, ran_seconds: null }
+    ];
+    const node = await drawn(<Events job={record({ attempts })} now={5000} trans={trans} />);
+    const took = rows(node, 'Earlier runs of train-digits-0').map(row => row.split('|')[2]);
+    expect(took).toEqual(['01:40', '50.0 s', '']);
+  });
+
+  it('says why it was cold, with the field that differed', async () => {
+    const differences = [{ pool: 'm5-1', field: 'image', wanted: 'a:2', found: 'a:1' }];
+    const why = {
+      start: 'cold',
+      sentence: 'Cold: pool m5-1 has another image.',
+      pool: '',
+      reused_from: '',
+      differences,
+      isolation: '',
+      notes: ['A note.']
+    } as const;
+    const node = await drawn(
+      <Events job={record({ why: { ...why, notes: ['A note.'] } })} now={0} trans={trans} />
+    );
+    expect(node.textContent).toContain('Cold: pool m5-1 has another image.');
+    expect(node.textContent).toContain('A note.');
+    expect(rows(node, 'Pools that could not be taken')).toEqual(['m5-1|image|a:2|a:1']);
+  });
+
+  it('shows what was raised as text, and the runs before', async () => {
+    const traceback = 'Traceback:\n<img src=x onerror=alert(1)>';
+    const exception = { type: 'KeyError', message: '1', traceback, line: 3 };
+    const host = {
+      host: 'algo-1',
+      cause: 'exit',
+      exit_code: 1,
+      signal: null,
+      failure: '',
+      reason: '',
+      message: ''
+    };
+    const failed = record({
+      failure_reason: 'AlgorithmError: KeyError',
+      hosts: [
+        {
+          ...host,
+          exception,
+          left_behind: [],
+          errors: ['model did not come back.'],
+          exited_at: null
+        }
+      ],
+      attempts: [
+        {
+          number: 1,
+          cluster: 'c',
+          reason: 'A host was lost.',
+          started_at: 1000,
+          ended_at: 1030,
+          ran_seconds: 30,
+          interrupted: false,
+          hosts: []
+        }
+      ]
+    });
+    const node = await drawn(<Events job={failed} now={0} trans={trans} />);
+    expect(node.querySelector('[aria-label="Traceback on algo-1"]')?.textContent).toBe(traceback);
+    expect(node.querySelector('img')).toBeNull();
+    expect(node.textContent).toContain('model did not come back.');
+    expect(rows(node, 'Earlier runs of train-digits-0')[0]).toMatch(
+      /^1\|.*\|30.0 s\|A host was lost\.$/
+    );
+  });
+});
+
+describe('the environment of a job', () => {
+  it('shows what it ran with, and no value of a secret', async () => {
+    const node = await drawn(<Environment job={record()} trans={trans} />);
+    expect(rows(node, 'Environment variables')).toEqual(['MODE|fast', 'HF_TOKEN|(not shown)']);
+    expect(node.textContent).not.toContain('hush');
+    expect(rows(node, 'Packages that it imported')).toEqual(['numpy|2.1']);
+    expect(node.textContent).toContain(`${'1'.repeat(40)} on main`);
+    expect(node.textContent).toContain('No seed is set.');
+    expect(node.textContent).toContain('ml.m5.large × 2');
+  });
+
+  it('names the image, and what that name meant', async () => {
+    const spec = { ...SPEC, image: 'train:1' };
+    const image = { name: 'train:1', id: 'sha256:11', digest: 'train@sha256:22' };
+    const jobs = [record({ spec }), record({ spec, image }), record()];
+    const found = await Promise.all(
+      jobs.map(async job => {
+        const node = await drawn(<Environment job={job} trans={trans} />);
+        const name = [...node.querySelectorAll('dt')].find(one => one.textContent === 'Image');
+        return name?.nextElementSibling?.textContent;
+      })
+    );
+    expect(found).toEqual(['train:1', 'train:1 (sha256:11)', undefined]);
+    const node = await drawn(<Environment job={record({ spec, image })} trans={trans} />);
+    expect(node.textContent).toContain('Image in its registrytrain@sha256:22');
+  });
+
+  it('says when it will be known, and how hosts were kept apart', async () => {
+    const unknown = { provenance: null, ended_at: null };
+    const open = await drawn(<Environment job={record(unknown)} trans={trans} />);
+    expect(open.textContent).toContain('are written down when the job ends');
+    const unrun = await drawn(<Environment job={record({ provenance: null })} trans={trans} />);
+    expect(unrun.textContent).toContain('the job ended before it ran');
+    const machine = {
+      hostname: 'box',
+      platform: '',
+      cpu_model: '',
+      cpus: 8,
+      vcpus: 2,
+      memory_bytes: 0,
+      gpus: [],
+      gpu_count: 0,
+      executable: '',
+      python: ''
+    };
+    const kept = { isolation: 'variables', isolation_reason: 'no user namespaces' };
+    const of = { instance_type: 'local', machine, given_up: [] as string[], ...kept };
+    const all = { cpus: 2, memory_bytes: 2 ** 33, reason: '' };
+    const hosts = [
+      { ...of, host: 'algo-1', limits: all },
+      { ...of, host: 'algo-2', limits: { ...all, cpus: 0, reason: 'no controller for cpu' } },
+      { ...of, host: 'algo-3', limits: { cpus: 0, memory_bytes: 0, reason: 'no control groups' } },
+      { ...of, host: 'algo-4', limits: { cpus: 0, memory_bytes: 0, reason: '' } },
+      {
+        ...of,
+        host: 'algo-5',
+        limits: all,
+        isolation: 'container',
+        isolation_reason: '',
+        given_up: ['It shares a network.', 'Its jobs are root.']
+      }
+    ];
+    const job = record({ provenance: { ...PROVENANCE, hosts } });
+    const node = await drawn(<Environment job={job} trans={trans} />);
+    expect(node.textContent).toContain('variables of its environment only: no user namespaces');
+    expect(node.textContent).toContain('a container of its own');
+    expect(node.textContent).toContain('2 of 8');
+    const lost = [...node.querySelectorAll('dt')].filter(one => one.textContent === 'Given up');
+    expect(lost.map(one => one.nextElementSibling?.textContent)).toEqual([
+      'It shares a network. Its jobs are root.'
+    ]);
+    const names = [...node.querySelectorAll('dt')].filter(one => one.textContent === 'Limits');
+    expect(names.map(one => one.nextElementSibling?.textContent)).toEqual([
+      '2 CPUs, 8.0 GiB of memory with swap',
+      '8.0 GiB of memory with swap: no controller for cpu',
+      'none: no control groups',
+      '2 CPUs, 8.0 GiB of memory with swap'
+    ]);
+  });
+});
+
+describe('the code of a job', () => {
+  const ran = { code: 'x = 1', first: 3 };
+  const common = { name: 'digits-1', ran, isFile: false, trans, languages: null };
+
+  it('shows the changes since, and on a wish the code as it ran', async () => {
+    const reveal = jest.fn();
+    const origin = { text: 'x = 2', path: 'a.ipynb', reveal };
+    const since = { origin, lines: ['@@ -3,1 +3,1 @@', '-x = 1', '+x = 2'] };
+    const node = await drawn(<Code {...common} since={since} />);
+    expect(node.querySelector('del')?.textContent).toBe('-x = 1\n');
+    expect(node.querySelector('ins')?.textContent).toBe('+x = 2\n');
+    expect(node.textContent).toContain('The cell in a.ipynb has changed since the job ran.');
+    button(node, 'Go to cell').click();
+    expect(reveal).toHaveBeenCalledTimes(1);
+    button(node, 'As it ran').click();
+    await rendered();
+    expect(node.querySelector('ins')).toBeNull();
+    expect(node.querySelector('.jp-smx-code')?.textContent).toBe('x = 1');
+    expect(node.querySelector('.jp-smx-numbers')?.textContent).toBe('3');
+  });
+
+  it('says that nothing changed, and opens the notebook that is closed', async () => {
+    const onOpen = jest.fn();
+    const since = { origin: { text: 'x = 1', path: 'a.ipynb' }, lines: [] };
+    const node = await drawn(<Code {...common} since={since} onOpen={onOpen} />);
+    expect(node.textContent).toContain('The cell in a.ipynb is as the job ran it.');
+    button(node, 'Open notebook').click();
+    expect(onOpen).toHaveBeenCalledWith('a.ipynb');
+  });
+
+  it.each([
+    ['program', 'handed in by a program'],
+    ['unnamed', 'names no notebook'],
+    ['elsewhere', 'outside of the folder'],
+    ['gone', 'moved or deleted'],
+    ['no-cell', 'not in its notebook any more']
+  ] as const)('says why it cannot be compared: %s', async (since, words) => {
+    const node = await drawn(<Code {...common} since={since} />);
+    expect(node.querySelector('[role=status]')?.textContent).toContain(words);
+    expect(node.querySelector('.jp-smx-code')?.textContent).toBe('x = 1');
+  });
+});
+
+describe('comparing a job', () => {
+  it('offers those of the same name first, the newest of each first, and not itself', () => {
+    const jobs = [
+      completed(1),
+      completed(2, { base_name: 'other' }),
+      completed(3),
+      completed(4, { base_name: 'other' }),
+      completed(5)
+    ];
+    expect(othersOf(completed(5), jobs).map(one => one.id)).toEqual([
+      'job-3',
+      'job-1',
+      'job-4',
+      'job-2'
+    ]);
+  });
+
+  it('shows the answer, and what could not be compared', async () => {
+    const found = {
+      before: 'a-1',
+      after: 'a-2',
+      sentence: 'Nothing differs except hyperparameter lr (1 → 2).',
+      code: ['--- a-1', '+++ a-2', '@@ -1 +1 @@', '-x', '+y'],
+      changes: [{ section: 'hyperparameter', name: 'lr', before: null, after: '2' }],
+      unknown: ['a-1 left no provenance.']
+    };
+    const onChoose = jest.fn();
+    const props = { name: 'a-2', others: [completed(1)], other: '', trans, onChoose };
+    const node = await drawn(<Compare {...props} found={found} />);
+    expect(node.querySelector('[role=status]')?.textContent).toBe(found.sentence);
+    expect(rows(node, 'What differs between a-1 and a-2')).toEqual(['hyperparameter|lr|–|2']);
+    expect(node.querySelectorAll('ins')).toHaveLength(1);
+    expect(node.textContent).toContain('a-1 left no provenance.');
+    const select = node.querySelector('select');
+    expect(select?.labels?.[0].textContent).toBe('Compare with');
+  });
+
+  it('says what the server says when there is nothing to compare with', async () => {
+    const props = { name: 'a', others: [], other: '', trans, onChoose: jest.fn() };
+    const node = await drawn(<Compare {...props} found="There is no run of a before a-1." />);
+    expect(node.querySelector('[role=status]')?.textContent).toBe(
+      'There is no run of a before a-1.'
+    );
+    expect(node.querySelector('table')).toBeNull();
+  });
+});

@@ -1,0 +1,282 @@
+import { ApiError } from '../../api/errors';
+import { LogReader } from '../../log/reader';
+import { FakeLog } from '../fixtures/fakeLog';
+
+const PIECE = 262_144;
+const FAR = 4_000_000;
+
+/** Let promises be done; time stands still meanwhile. */
+async function settled(): Promise<void> {
+  for (let i = 0; i < 20; i++) {
+    await Promise.resolve();
+  }
+}
+
+async function later(milliseconds: number): Promise<void> {
+  jest.advanceTimersByTime(milliseconds);
+  await settled();
+}
+
+function rowsOf(reader: LogReader): string[] {
+  return reader.window.rows.map(row => new TextDecoder().decode(row.bytes));
+}
+
+describe('the reader of a log', () => {
+  let log: FakeLog;
+  let reader: LogReader;
+
+  beforeEach(() => {
+    jest.useFakeTimers();
+    log = new FakeLog();
+    reader = new LogReader(log);
+  });
+
+  afterEach(() => {
+    reader.dispose();
+    jest.useRealTimers();
+  });
+
+  async function started(text = '', isFinal = false): Promise<void> {
+    log = new FakeLog(text, isFinal);
+    reader = new LogReader(log);
+    reader.start();
+    await settled();
+    await later(250);
+  }
+
+  it('opens at the end and asks nothing more of a job that has ended', async () => {
+    await started('one\ntwo\n', true);
+    expect(log.asked).toEqual([{ host: '', attempt: 0, last: 131_072, limit: 131_072, wait: 0 }]);
+    expect(rowsOf(reader)).toEqual(['one', 'two']);
+    expect([reader.isEnded, reader.total]).toEqual([true, 8]);
+    await later(60_000);
+    expect(log.asked.length).toBe(1);
+  });
+
+  it('goes on from where it was until the end', async () => {
+    await started('one\n');
+    expect(log.asked[1]).toMatchObject({ offset: 4, wait: 20 });
+    log.grow('two\n');
+    await settled();
+    expect(rowsOf(reader)).toEqual(['one', 'two']);
+    await later(250);
+    log.end();
+    await settled();
+    expect(reader.isEnded).toBe(true);
+  });
+
+  it('asks at most four times a second while there is a flood', async () => {
+    await started('one\n');
+    const before = log.asked.length;
+    for (let i = 0; i < 100; i++) {
+      log.grow('x\n');
+      await later(10);
+    }
+    expect(log.asked.length - before).toBeLessThanOrEqual(5);
+    await later(1_000);
+    expect(reader.window.rows.length).toBe(101);
+  });
+
+  it('goes to the end where it is far behind, and loses nothing of it', async () => {
+    await started('one\n');
+    log.grow(
+      'x'
+        .repeat(99)
+        .concat('\n')
+        .repeat(FAR / 100)
+    );
+    await later(250);
+    await later(250);
+    await later(250);
+    expect(reader.window.end).toBe(FAR + 4);
+    expect(reader.window.start).toBeGreaterThan(FAR - PIECE);
+    reader.earlier();
+    await settled();
+    expect(reader.window.start).toBeLessThan(FAR - PIECE);
+  });
+
+  it('reads back page by page to the first byte', async () => {
+    await started('0123456789\n'.repeat(100_000), true);
+    while (reader.window.start > 0) {
+      const before = reader.window.start;
+      reader.earlier();
+      await later(250);
+      expect(reader.window.start).toBeLessThan(before);
+    }
+    expect(rowsOf(reader)[0]).toBe('0123456789');
+    reader.earlier();
+    await later(250);
+    expect(log.asked.every(ask => ask.limit <= PIECE)).toBe(true);
+  });
+
+  it('shows what is around a place, and goes on from there in both directions', async () => {
+    await started(`${'x'.repeat(99)}\n`.repeat(22_000), true);
+    reader.toPlace(1_100_000);
+    await later(250);
+    expect(reader.target).toEqual({ place: 1_100_000 });
+    expect(reader.isFollowing).toBe(false);
+    const { start, end } = reader.window;
+    expect([start < 1_100_000, end > 1_100_000, end < reader.total]).toEqual([true, true, true]);
+    reader.later();
+    await later(250);
+    expect([reader.window.start, reader.window.end]).toEqual([start, end + PIECE]);
+    reader.toPlace(1_100_100);
+    expect(reader.target).toEqual({ place: 1_100_100 });
+    const asked = log.asked.length;
+    reader.toEnd();
+    await later(250);
+    expect([reader.window.end, log.asked.length]).toEqual([reader.total, asked + 1]);
+  });
+
+  it('stays at a place that is here where one left another one that was on its way', async () => {
+    await started(`${'x'.repeat(99)}\n`.repeat(22_000), true);
+    const { start } = reader.window;
+    reader.toPlace(1_000);
+    reader.toPlace(start + 500);
+    await later(250);
+    expect([reader.window.start, reader.target]).toEqual([start, { place: start + 500 }]);
+  });
+
+  it('shows the row of a place in a bar whose line is longer than what is read around it', async () => {
+    const bar = '\r 12%|###   | 12/100'.repeat(15_000);
+    const rest = 'next\n'.repeat(100_000);
+    await started(`first\n${bar}\n${rest}`, true);
+    const place = bar.length;
+    reader.toPlace(place);
+    await later(250);
+    const { rows, start } = reader.window;
+    expect(start).toBeLessThan(place);
+    expect(new TextDecoder().decode(rows[reader.window.indexOf(place)].bytes)).toBe(
+      ' 12%|###   | 12/100'
+    );
+  });
+
+  it('only wants to know of more while one does not follow', async () => {
+    await started('one\n');
+    reader.follow(false);
+    await settled();
+    log.grow('two\nthree\n');
+    await settled();
+    expect(rowsOf(reader)).toEqual(['one']);
+    expect(reader.total).toBe(14);
+    expect(log.asked[log.asked.length - 1]).toMatchObject({ offset: 4, limit: 1 });
+    reader.follow(true);
+    await later(250);
+    expect(rowsOf(reader)).toEqual(['one', 'two', 'three']);
+  });
+
+  it('asks nothing while nobody sees it, and goes on afterwards', async () => {
+    await started('one\n');
+    reader.pause();
+    await settled();
+    expect(log.waiting).toBe(0);
+    const asked = log.asked.length;
+    log.grow('two\n');
+    await later(60_000);
+    reader.earlier();
+    reader.toEnd();
+    reader.follow(false);
+    reader.follow(true);
+    await later(60_000);
+    expect(log.asked.length).toBe(asked);
+    reader.start();
+    await later(250);
+    expect(rowsOf(reader)).toEqual(['one', 'two']);
+  });
+
+  it('shows the run that began again, and the one before when asked to', async () => {
+    await started('a host that is lost\n');
+    log.again('again\n');
+    await settled();
+    expect(log.asked[log.asked.length - 1]).toMatchObject({ attempt: 0, wait: 0 });
+    await later(250);
+    expect(rowsOf(reader)).toEqual(['again']);
+    expect(reader.latest?.attempt).toBe(2);
+    reader.choose({ host: 'algo-2', attempt: 1 });
+    await later(250);
+    const asked = log.asked.filter(ask => ask.host === 'algo-2' && ask.attempt === 1);
+    expect(asked[0]).toMatchObject({ last: 131_072 });
+  });
+
+  it('knows what there is to choose also while nothing of it is read yet', async () => {
+    log.hosts = ['algo-1', 'algo-2'];
+    expect(reader.runs).toBeNull();
+    reader.start();
+    await settled();
+    reader.choose({ host: 'algo-2', attempt: 0 });
+    expect(reader.latest).toBeNull();
+    expect(reader.runs).toEqual({ hosts: ['algo-1', 'algo-2'], attempts: 1 });
+  });
+
+  it('begins anew where the file became shorter', async () => {
+    await started('one\ntwo\n');
+    log.bytes = log.bytes.slice(0, 4);
+    reader.follow(false);
+    await settled();
+    log.ring();
+    await later(250);
+    await later(250);
+    expect(rowsOf(reader)).toEqual(['one']);
+  });
+
+  describe('where the server does not answer', () => {
+    it('asks again by itself, more and more seldom, and forgets it when it passed', async () => {
+      log.errors = Array.from({ length: 3 }, () => new ApiError(0, 'NetworkError', 'no route'));
+      log.grow('one\n');
+      reader.start();
+      await settled();
+      expect(reader.problem).toEqual({ kind: 'outage', said: 'no route', isAsleep: false });
+      expect(log.asked.length).toBe(1);
+      await later(1_000);
+      expect(log.asked.length).toBe(2);
+      await later(1_000);
+      expect(log.asked.length).toBe(2);
+      await later(1_000);
+      expect(log.asked.length).toBe(3);
+      await later(4_000);
+      expect(reader.problem).toBeNull();
+      expect(rowsOf(reader)).toEqual(['one']);
+    });
+
+    it('asks at once when one looks again, and not while one does not', async () => {
+      log.errors = [new ApiError(502, '', 'Bad Gateway'), new ApiError(503, 'x', 'asleep')];
+      reader.start();
+      await settled();
+      reader.pause();
+      await later(60_000);
+      expect(log.asked.length).toBe(1);
+      reader.start();
+      await settled();
+      expect(log.asked.length).toBe(2);
+      expect(reader.problem?.isAsleep).toBe(true);
+    });
+
+    it.each([
+      [401, '', 'signedOut'],
+      [403, '', 'signedOut'],
+      [404, 'ResourceNotFound', 'gone'],
+      [404, '', 'missing'],
+      [400, 'ValidationException', 'refused']
+    ])('does not ask again after %i %s', async (status, code, kind) => {
+      log.errors = [new ApiError(status, code, 'no')];
+      reader.start();
+      await settled();
+      expect(reader.problem?.kind).toBe(kind);
+      await later(600_000);
+      expect(log.asked.length).toBe(1);
+      reader.pause();
+      reader.start();
+      await settled();
+      expect(log.asked.length > 1).toBe(kind !== 'gone');
+    });
+
+    it('keeps what was read of a job that is deleted meanwhile', async () => {
+      await started('one\n');
+      log.errors = [new ApiError(404, 'ResourceNotFound', 'no job')];
+      log.ring();
+      await settled();
+      expect(reader.problem?.kind).toBe('gone');
+      expect(rowsOf(reader)).toEqual(['one']);
+    });
+  });
+});

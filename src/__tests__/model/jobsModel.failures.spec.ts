@@ -1,0 +1,160 @@
+import { ApiError } from '../../api/errors';
+import { completed, job } from '../fixtures/examples';
+import type { IOpenModel } from '../fixtures/fakeServer';
+import { openModel, settled } from '../fixtures/fakeServer';
+
+describe('the model in trouble', () => {
+  let { server, page, hear, model } = {} as IOpenModel;
+
+  beforeEach(() => {
+    jest.useFakeTimers();
+    ({ server, page, hear, model } = openModel());
+  });
+
+  afterEach(() => {
+    model.dispose();
+    jest.useRealTimers();
+  });
+
+  it.each([
+    [404, '', 'missing', 'missing'],
+    [404, 'ResourceNotFound', 'failing', 'gone'],
+    [503, 'ServiceUnavailable', 'failing', 'refused'],
+    [503, '', 'failing', 'broken'],
+    [403, '', 'failing', 'loggedOut']
+  ])('says of an answer %d %p that the server half is %s', async (status, code, reach, kind) => {
+    server.failure = new ApiError(status, code, 'a sentence');
+    await model.refresh();
+    const { trouble } = model.state;
+    expect([model.state.reach, trouble?.kind, trouble?.sentence]).toEqual([
+      reach,
+      kind,
+      'a sentence'
+    ]);
+  });
+
+  it('tries again later each time, and soon after the server came back', async () => {
+    await model.refresh();
+    server.failure = new ApiError(502, '', 'Bad Gateway');
+    await model.refresh();
+    server.asked = [];
+    await jest.advanceTimersByTimeAsync(300_000);
+    // 2, 4, 8, 16 seconds, then every 30.
+    expect(server.asked.length).toBeGreaterThan(8);
+    expect(server.asked.length).toBeLessThan(15);
+    server.failure = null;
+    await jest.advanceTimersByTimeAsync(38_000);
+    expect([model.state.reach, model.state.trouble]).toEqual(['ready', null]);
+    server.failure = new ApiError(0, '', 'gone');
+    await model.refresh();
+    server.failure = null;
+    await jest.advanceTimersByTimeAsync(2_500);
+    expect(model.state.reach).toBe('ready');
+  });
+
+  it('asks seldom while nobody is logged in, whatever the event bus says', async () => {
+    await model.refresh();
+    server.failure = new ApiError(403, 'UnrecognizedClientException', 'Nobody is logged in.');
+    await model.refresh();
+    server.asked = [];
+    for (let i = 0; i < 100; i++) {
+      hear(server.happen({ job: job(i) }));
+      await jest.advanceTimersByTimeAsync(100);
+    }
+    hear(0, 'reset');
+    await settled();
+    expect(server.asked).toEqual([]);
+    await jest.advanceTimersByTimeAsync(600_000);
+    expect(server.asked.length).toBeGreaterThan(1);
+    expect(server.asked.length).toBeLessThan(7);
+  });
+
+  it('looks now and then whether the server is there, for nobody says that the bus is lost', async () => {
+    const ended: string[] = [];
+    model.ended.connect((_, jobs) => ended.push(...jobs.map(one => one.id)));
+    server.jobList = [job(1)];
+    await model.refresh();
+    server.asked = [];
+    await jest.advanceTimersByTimeAsync(26_000);
+    expect(server.asked).toEqual(['changes since 0']);
+    server.happen({ job: completed(1) });
+    await jest.advanceTimersByTimeAsync(26_000);
+    expect(ended).toEqual(['job-1']);
+  });
+
+  it('finds a controller that came while the bus was lost, which nobody said', async () => {
+    server.running = false;
+    await model.refresh();
+    server.running = true;
+    server.jobList = [completed(1)];
+    server.version = '9.9.9';
+    await jest.advanceTimersByTimeAsync(26_000);
+    expect([model.state.reach, model.state.jobs.size]).toEqual(['ready', 1]);
+    expect(model.state.serverVersion).toBe('9.9.9');
+  });
+
+  it.each([true, false])(
+    'asks nothing by itself in a hidden tab (controller: %p)',
+    async running => {
+      server.running = running;
+      await model.refresh();
+      page.visibilityState = 'hidden';
+      server.asked = [];
+      await jest.advanceTimersByTimeAsync(600_000);
+      server.failure = new ApiError(0, '', 'gone');
+      await model.refresh();
+      await jest.advanceTimersByTimeAsync(600_000);
+      expect(server.asked).toEqual(['controller']);
+      server.failure = null;
+      page.visibilityState = 'visible';
+      page.show();
+      await settled();
+      expect(model.state.reach).toBe(running ? 'ready' : 'asleep');
+    }
+  );
+
+  it('tells that a job ended while the server was away', async () => {
+    const ended: string[] = [];
+    model.ended.connect((_, jobs) => ended.push(...jobs.map(one => one.id)));
+    server.jobList = [job(1)];
+    await model.refresh();
+    server.failure = new ApiError(0, '', 'gone');
+    await model.refresh();
+    server.jobList = [completed(1)];
+    server.failure = null;
+    await jest.advanceTimersByTimeAsync(3000);
+    expect(ended).toEqual(['job-1']);
+  });
+
+  it('knows when the server answered last, by its clock, and which version it has', async () => {
+    server.version = '9.9.9';
+    await model.refresh();
+    server.failure = new ApiError(0, '', 'gone');
+    await model.refresh();
+    expect([model.state.heardAt, model.state.serverVersion]).toEqual([1010, '9.9.9']);
+  });
+
+  it('says why the controller could not be started until it can be', async () => {
+    server.running = false;
+    await model.refresh();
+    expect(model.state.trouble).toBeNull();
+    server.cannotStart = true;
+    await expect(model.wake()).rejects.toThrow('could not be started');
+    expect([model.state.reach, model.state.trouble?.kind]).toEqual(['asleep', 'refused']);
+    expect(model.state.trouble?.sentence).toBe(
+      'It could not be started. Make the folder writable.'
+    );
+    server.cannotStart = false;
+    await model.wake();
+    expect([model.state.reach, model.state.trouble]).toEqual(['ready', null]);
+  });
+
+  it('tries again after a failure while the tab is visible', async () => {
+    server.failure = new ApiError(0, 'NetworkError', 'gone');
+    await model.refresh();
+    expect(model.state.reach).toBe('failing');
+    server.failure = null;
+    await jest.advanceTimersByTimeAsync(6000);
+    expect(model.state.reach).toBe('ready');
+  });
+});

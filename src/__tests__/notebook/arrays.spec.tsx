@@ -1,0 +1,121 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { Widget } from '@lumino/widgets';
+
+import type { JobSummary } from '../../_types';
+import { CardRenderer } from '../../notebook/cardRenderer';
+import { CARD_MIME_TYPE, readCard } from '../../notebook/cardSnapshot';
+import { countWords, statesNow, tasksWords, together } from '../../state/arrays';
+import { troubled } from '../../state/connectionState';
+import { asleep, counted, listed, NOTHING } from '../../state/state';
+import { arraySummary, arrayTask, completed, job } from '../fixtures/examples';
+import { FakeModel, rendered } from '../fixtures/fakeModel';
+
+const heading = 'sweep lr';
+const trans = nullTranslator.load('jupyter_smx');
+
+function task(index: number, fields: Partial<JobSummary> = {}, size = 4): JobSummary {
+  return job(100 + index, { array: arrayTask(index, size), ...fields });
+}
+
+const done = { status: 'Completed', secondary_status: 'Completed', ended_at: 1100 } as const;
+const card = { id: 'a1', name: 'train-a1', at: 1, array: { title: heading }, states: 'cfpp' };
+
+describe('the states of an array', () => {
+  it('are those of the notebook, and what is known now of the tasks that had no verdict there', () => {
+    const jobs = [task(1), task(2), task(3, { secondary_status: 'Pending' }), job(1)];
+    const saved = { id: 'a1', title: '', states: 'cfpp' };
+    expect(statesNow(saved, jobs)).toBe('cfrp');
+    expect(statesNow(saved, [task(2, done), task(9)])).toBe('cfcp');
+    expect(statesNow({ ...saved, id: 'other' }, jobs)).toBe('cfpp');
+  });
+
+  it('are counted in words', () => {
+    expect(countWords('cccc' + 'f' + 'rr' + 'ppppp', trans)).toBe(
+      '4 of 12 done, 1 failed, 2 running'
+    );
+    expect(countWords('cs', trans)).toBe('1 of 2 done, 1 stopped');
+  });
+});
+
+describe('a list of jobs', () => {
+  it('holds the tasks of an array together, where the first of them stands', () => {
+    const rows = together([job(1), task(2), job(3), task(0, done)]);
+    expect(rows.map(row => row.id)).toEqual(['job-1', 'a1', 'job-3']);
+    const row = rows[1];
+    expect('tasks' in row ? tasksWords(row, trans) : '').toBe('1 running, 1 completed of 4 tasks');
+    const [alone] = together([task(0, {}, 1)]);
+    expect('tasks' in alone ? tasksWords(alone, trans) : '').toBe('1 running of 1 task');
+  });
+});
+
+describe('the card of an array', () => {
+  function shown(data: Record<string, unknown>, model: FakeModel): CardRenderer {
+    const widget = new CardRenderer(model, new CommandRegistry(), trans);
+    Widget.attach(widget, document.body);
+    const mime = {
+      data: { [CARD_MIME_TYPE]: data },
+      metadata: {},
+      trusted: false,
+      setData: () => undefined
+    };
+    void widget.renderModel(mime as never);
+    return widget;
+  }
+
+  it('shows title, counts and a mark with words for each task, and follows the model', async () => {
+    const model = new FakeModel();
+    const widget = shown(card, model);
+    await rendered();
+    expect(widget.node.textContent).toContain('sweep lr');
+    expect(widget.node.querySelector('[role=status]')?.textContent).toBe('1 of 4 done, 1 failed');
+    const marks = [...widget.node.querySelectorAll('[role=listitem]')];
+    expect(marks.map(mark => mark.getAttribute('aria-label'))).toEqual([
+      'task 0 completed',
+      'task 1 failed',
+      'task 2 waits',
+      'task 3 waits'
+    ]);
+    model.become(listed(NOTHING, [task(2), task(3, done), completed(1)], [], 1).state);
+    await rendered();
+    expect(widget.node.querySelector('[role=status]')?.textContent).toBe(
+      '2 of 4 done, 1 failed, 1 running'
+    );
+    widget.dispose();
+  });
+
+  it('says that it may be old where nobody knows more of a task than the notebook', async () => {
+    const old = 'as it was when the notebook was saved';
+    const model = new FakeModel();
+    const widget = shown(card, model);
+    await rendered();
+    expect(widget.node.textContent).toContain(old);
+    const one = listed(NOTHING, [task(2)], [], 1).state;
+    model.become(one);
+    await rendered();
+    expect(widget.node.textContent).toContain(old);
+    model.become(counted(one, [arraySummary({ running: 1, pending: 1 })]));
+    await rendered();
+    expect(widget.node.textContent).not.toContain(old);
+    model.become(asleep(model.state).state);
+    await rendered();
+    expect(widget.node.textContent).toContain(old);
+    const lost = { kind: 'lost', status: 0, sentence: '', retryAfter: 0 } as const;
+    model.become(troubled({ ...model.state, heardAt: 1100 }, lost));
+    await rendered();
+    expect(widget.node.textContent).toContain('no answer from the server');
+    model.become(counted(listed(NOTHING, [], [], 1).state, [arraySummary({ completed: 2 })]));
+    await rendered();
+    expect(widget.node.textContent).toContain(old);
+    model.become(listed(NOTHING, [task(2, done), task(3, done)], [], 1).state);
+    await rendered();
+    expect(widget.node.textContent).not.toContain(old);
+    widget.dispose();
+  });
+
+  it('is none where the notebook holds something else', () => {
+    expect(readCard({ ...card, states: 5 })?.array).toBeNull();
+    expect(readCard({ ...card, array: 'x' })?.array).toBeNull();
+    expect(readCard({ ...card, array: {} })?.array?.title).toBe('');
+  });
+});

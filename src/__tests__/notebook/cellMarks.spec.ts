@@ -1,0 +1,182 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { Signal } from '@lumino/signaling';
+
+import type { ICard } from '../../notebook/cardSnapshot';
+import { CARD_MIME_TYPE, readCard } from '../../notebook/cardSnapshot';
+import type { IMark } from '../../notebook/cellMark';
+import { markOf } from '../../notebook/cellMark';
+import type { IMarkedNotebook } from '../../notebook/cellMarkRenderer';
+import { CellMarks } from '../../notebook/cellMarkRenderer';
+import { asleep, counted, listed, NOTHING } from '../../state/state';
+import { arraySummary, completed, job } from '../fixtures/examples';
+import { FakeModel, rendered } from '../fixtures/fakeModel';
+
+const trans = nullTranslator.load('jupyter_smx');
+
+const card = (number: number): Record<string, unknown> => ({
+  id: `job-${number}`,
+  name: `train-digits-${number}`,
+  summary: job(number)
+});
+const read = (data: Record<string, unknown>): ICard => readCard(data as never) as ICard;
+const cards = (...numbers: number[]): ICard[] => numbers.map(number => read(card(number)));
+const knowing = (...jobs: ReturnType<typeof job>[]): typeof NOTHING =>
+  listed(NOTHING, jobs, [], 1).state;
+
+describe('the mark of a cell', () => {
+  it('says whether its job runs warm or cold, and what became of it', () => {
+    const sign = (one: ReturnType<typeof job>): [string, string] | null => {
+      const mark = markOf(cards(1), knowing(one), trans);
+      return mark && [mark.sign, mark.words];
+    };
+    const warm = { start: 'warm', first_line_seconds: 0.006 } as const;
+    expect(sign(job(1, warm))).toEqual(['●', 'Job train-digits-1: Training, warm, 6 ms']);
+    expect(sign(job(1, { start: 'cold' }))).toEqual(['○', 'Job train-digits-1: Training, cold']);
+    expect(sign(completed(1))).toEqual(['✓', 'Job train-digits-1: Completed']);
+    const failed = { status: 'Failed', failure_type: 'KeyError', failure_line: 4 } as const;
+    const verdict = { secondary_status: 'Failed' } as const;
+    expect(sign(completed(1, { ...failed, ...verdict }))).toEqual([
+      '✗',
+      'Job train-digits-1: Failed: KeyError, line 4'
+    ]);
+  });
+
+  it('is as the notebook says where nobody knows more', () => {
+    const words = markOf(cards(1), NOTHING, trans)?.words;
+    expect(words).toBe('Job train-digits-1: Training, as it was when the notebook was saved');
+    expect(markOf([read({ id: 'x', name: 'y' })], NOTHING, trans)).toBeNull();
+    expect(markOf([], NOTHING, trans)).toBeNull();
+  });
+
+  it('shows of several jobs the one that runs, then the one that failed', () => {
+    const failed = completed(4, { status: 'Failed', secondary_status: 'Failed' });
+    const all = cards(1, 2, 3, 4, 5);
+    const mark = (...jobs: ReturnType<typeof job>[]): IMark | null =>
+      markOf(all, knowing(completed(1), completed(2), completed(3), failed, ...jobs), trans);
+    expect(mark(job(5))?.status).toBe('InProgress');
+    expect(mark(job(5))?.words).toMatch(
+      /^Job train-digits-5: Training; Job train-digits-4: Failed; .*; and 2 more$/
+    );
+    expect(mark(completed(5))?.status).toBe('Failed');
+    expect(mark(completed(5))?.words).toMatch(/^Job train-digits-4: Failed; /);
+    expect(markOf(all, NOTHING, trans)?.words).toContain('; and 2 more');
+  });
+
+  it('is as the notebook says of a job whose controller left meanwhile', () => {
+    const gone = asleep(knowing(job(0, { start: 'warm' }))).state;
+    expect(markOf(cards(0), gone, trans)?.words).toContain('when the notebook was saved');
+  });
+
+  it('counts the tasks of an array', () => {
+    const array = { id: 'a1', name: 'train-a1', array: { title: '' }, states: 'ccfr' };
+    const mark = markOf([read(array)], NOTHING, trans);
+    expect([mark?.status, mark?.words]).toEqual([
+      'InProgress',
+      'Array train-a1: 2 of 4 done, 1 failed, 1 running, as it was when the notebook was saved'
+    ]);
+    const goesOn = counted(NOTHING, [arraySummary({ completed: 2, failed: 1, running: 1 })]);
+    expect(markOf([read(array)], goesOn, trans)?.words).toBe(
+      'Array train-a1: 2 of 4 done, 1 failed, 1 running'
+    );
+  });
+});
+
+describe('the marks of a notebook', () => {
+  /** A cell with outputs, and with an input area once it was in sight. */
+  class FakeCell {
+    isDisposed = false;
+    inputArea: { node: HTMLElement } | null = null;
+    list: Record<string, unknown>[] = [];
+    changed = new Signal<this, void>(this);
+    model = {
+      type: 'code',
+      outputs: {
+        changed: this.changed,
+        get: (index: number) => ({ data: { [CARD_MIME_TYPE]: this.list[index] } }),
+        length: 0
+      }
+    };
+
+    show(): this {
+      this.inputArea = { node: document.createElement('div') };
+      return this;
+    }
+
+    hold(...list: Record<string, unknown>[]): void {
+      this.list = list;
+      this.model.outputs.length = list.length;
+      this.changed.emit();
+    }
+
+    get mark(): HTMLElement | null {
+      return this.inputArea?.node.querySelector('.jp-smx-cell-mark') ?? null;
+    }
+  }
+
+  class FakeNotebook {
+    widgets: FakeCell[] = [];
+    modelChanged = new Signal<this, void>(this);
+    cellInViewportChanged = new Signal<this, FakeCell>(this);
+    model = { cells: { changed: new Signal<object, void>({}) } };
+
+    add(cell: FakeCell): FakeCell {
+      this.widgets.push(cell);
+      this.model.cells.changed.emit();
+      return cell;
+    }
+  }
+
+  let notebook: FakeNotebook;
+  let jobs: FakeModel;
+  let marks: CellMarks;
+
+  beforeEach(() => {
+    notebook = new FakeNotebook();
+    jobs = new FakeModel();
+    marks = new CellMarks(notebook as unknown as IMarkedNotebook, jobs, trans);
+  });
+
+  afterEach(() => marks.dispose());
+
+  it('come with the card, follow the job, and go with the output', async () => {
+    const cell = notebook.add(new FakeCell().show());
+    await rendered();
+    expect(cell.mark).toBeNull();
+    jobs.become(knowing(job(1)));
+    cell.hold(card(1));
+    await rendered();
+    expect(cell.mark?.getAttribute('aria-label')).toBe('Job train-digits-1: Training');
+    expect(cell.mark?.getAttribute('role')).toBe('img');
+    jobs.become(knowing(completed(1)));
+    await rendered();
+    expect(cell.mark?.dataset.status).toBe('Completed');
+    expect(cell.inputArea?.node.children).toHaveLength(1);
+    cell.hold();
+    await rendered();
+    expect(cell.mark).toBeNull();
+  });
+
+  it('stand in cells that held a card before, and in those that come into sight later', async () => {
+    const cell = new FakeCell();
+    cell.hold(card(1));
+    notebook.add(cell);
+    await rendered();
+    cell.show();
+    notebook.cellInViewportChanged.emit(cell);
+    await rendered();
+    expect(cell.mark?.textContent).toBe('○');
+  });
+
+  it('are all taken away with their plugin', async () => {
+    const cell = new FakeCell().show();
+    cell.hold(card(1));
+    notebook.add(cell);
+    await rendered();
+    expect(cell.mark).not.toBeNull();
+    marks.dispose();
+    expect(cell.mark).toBeNull();
+    cell.hold(card(2));
+    await rendered();
+    expect(cell.mark).toBeNull();
+  });
+});

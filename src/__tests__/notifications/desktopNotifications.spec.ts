@@ -1,0 +1,311 @@
+import { Dialog, Notification } from '@jupyterlab/apputils';
+import { ServerConnection } from '@jupyterlab/services';
+import { nullTranslator } from '@jupyterlab/translation';
+
+import { CommandIDs } from '../../commands/commandIds';
+import { Desktop } from '../../notifications/desktopNotifications';
+import { EventLine } from '../../notifications/eventSocket';
+import { Consent } from '../../notifications/permissionPrompt';
+import type { IMemory } from '../../notifications/storage';
+import { completed, job, pool } from '../fixtures/examples';
+import { Locks, Memory, memoryOver, Screen } from '../fixtures/fakeBrowser';
+import { rendered } from '../fixtures/fakeModel';
+import type { ITab, ITabOptions } from '../fixtures/notificationTab';
+import { openTab } from '../fixtures/notificationTab';
+
+const trans = nullTranslator.load('jupyter_smx');
+
+beforeEach(() => {
+  jest.useFakeTimers({ now: 1_134_000 });
+  Screen.clear();
+  Notification.dismiss();
+});
+
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+async function hiddenTab(options: Partial<ITabOptions> = {}): Promise<ITab> {
+  const tab = await openTab({ trans, ...options });
+  await tab.hide();
+  return tab;
+}
+
+async function settled(): Promise<void> {
+  await jest.advanceTimersByTimeAsync(0);
+}
+
+const titles = (): string[] => Screen.shown.map(one => one.title);
+
+describe('a hidden tab', () => {
+  it('says on the desktop that a job ended; a click shows the tab and opens the job', async () => {
+    const tab = await hiddenTab();
+    tab.model.end(completed(1, { message: 'password=hunter2' }));
+    await settled();
+    expect(titles()).toEqual(['train-digits-1 completed after 01:40']);
+    expect(JSON.stringify(Screen.shown)).not.toContain('hunter');
+    expect(Notification.manager.count).toBe(0);
+    Screen.shown[0].onclick?.();
+    await settled();
+    expect(tab.executed).toEqual([[CommandIDs.openJob, 'job-1']]);
+    expect(Screen.shown).toEqual([]);
+    // Who opened it needs no entry about it.
+    expect(Notification.manager.count).toBe(0);
+    tab.close();
+  });
+
+  it('says it of many in one, which opens the panel', async () => {
+    const tab = await hiddenTab();
+    for (let number = 1; number <= 9; number++) {
+      tab.model.end(completed(number));
+    }
+    await settled();
+    expect(Screen.made).toBe(1);
+    await jest.advanceTimersByTimeAsync(5000);
+    expect(titles()).toEqual(['9 jobs ended: 9 finished']);
+    expect(Screen.made).toBe(2);
+    Screen.shown[0].onclick?.();
+    expect(tab.executed).toEqual([[CommandIDs.openPanel, undefined]]);
+    tab.close();
+  });
+
+  it('takes it away when somebody comes back', async () => {
+    const tab = await hiddenTab();
+    tab.model.end(completed(1));
+    await settled();
+    await tab.show();
+    expect(Screen.shown).toEqual([]);
+    expect(Notification.manager.notifications[0].message).toContain('While you were away');
+    tab.close();
+  });
+
+  it.each<[string, Partial<ITabOptions>]>([
+    ['nobody allowed it', { permission: 'default' }],
+    ['it was refused', { permission: 'denied' }],
+    ['it is switched off', { off: ['desktop'] }],
+    ['such jobs are switched off', { off: ['jobCompleted'] }],
+    ['Lab is not to disturb', { isQuiet: true }]
+  ])('says nothing where %s', async (_, options) => {
+    const tab = await hiddenTab(options);
+    tab.model.end(completed(1));
+    await settled();
+    expect(Screen.made).toBe(0);
+    tab.close();
+  });
+
+  it('asks there about a pool, and a click opens the panel', async () => {
+    const tab = await hiddenTab({ pools: [pool(1, { idle_since: 1000, expires_at: 1600 })] });
+    await jest.advanceTimersByTimeAsync(360_000);
+    expect(titles()).toEqual(['Keep the warm pool?']);
+    expect(Screen.shown[0].body).toContain('ends in 2 min');
+    Screen.shown[0].onclick?.();
+    await settled();
+    expect(tab.executed).toEqual([[CommandIDs.openPanel, undefined]]);
+    // The question itself stands on the page now.
+    expect(Notification.manager.notifications.map(one => one.message)).toEqual([
+      expect.stringContaining('The pool local × 1 ends in')
+    ]);
+    tab.close();
+  });
+});
+
+describe('tabs of one browser', () => {
+  async function two(first: Partial<ITabOptions> = {}): Promise<[ITab, ITab]> {
+    const shared = { trans, memory: new Memory(), locks: new Locks(), ...first };
+    return [await openTab(shared), await openTab(shared)];
+  }
+
+  it('say it once, whichever hears of it first, and the next one does when the first is gone', async () => {
+    const [one, other] = await two();
+    await one.hide();
+    await other.hide();
+    other.model.end(completed(1));
+    one.model.end(completed(1));
+    await settled();
+    expect(Screen.made).toBe(1);
+    expect([one.lines, other.lines]).toEqual([[1], []]);
+    one.close();
+    await jest.advanceTimersByTimeAsync(6000);
+    expect(other.lines).toEqual([1]);
+    other.model.end(completed(2));
+    await settled();
+    expect(titles()).toHaveLength(1);
+    expect(Screen.made).toBe(2);
+    other.close();
+  });
+
+  it('say nothing on the desktop while one of them is seen', async () => {
+    const [one, other] = await two();
+    await one.hide();
+    one.model.end(completed(1));
+    await settled();
+    expect(Screen.made).toBe(0);
+    await other.hide();
+    one.model.end(completed(2));
+    await settled();
+    expect(Screen.made).toBe(1);
+    one.close();
+    other.close();
+  });
+
+  it('take it from the desktop when it was read in another one', async () => {
+    const [one, other] = await two();
+    await one.hide();
+    await other.hide();
+    one.model.end(completed(1));
+    other.model.end(completed(1));
+    await settled();
+    await other.show();
+    one.notifier.onOtherTab();
+    expect(Screen.shown).toEqual([]);
+    one.close();
+    other.close();
+  });
+});
+
+describe('the watch of a hidden tab', () => {
+  it('is kept only where something can happen', async () => {
+    const tab = await openTab({ trans });
+    expect(tab.lines).toEqual([]);
+    await tab.hide();
+    expect(tab.lines).toEqual([1]);
+    tab.model.end(completed(50));
+    await jest.advanceTimersByTimeAsync(1100);
+    expect(tab.lines).toEqual([0]);
+    await tab.show();
+    tab.model.become({ ...tab.model.state, jobs: new Map([['job-51', job(51)]]) });
+    await jest.advanceTimersByTimeAsync(1100);
+    expect(tab.lines).toEqual([0]);
+    tab.close();
+  });
+});
+
+/** Sockets that a test opens and closes. */
+class Socket {
+  static made: Socket[] = [];
+  onopen: () => void = () => undefined;
+  onclose: () => void = () => undefined;
+  onmessage: (message: { data: string }) => void = () => undefined;
+  constructor(readonly url: string) {
+    Socket.made.push(this);
+  }
+  close = jest.fn();
+}
+
+describe('the line to the event bus', () => {
+  it('is mended, later and later, and reads what was missed each time it is there', () => {
+    const settings = ServerConnection.makeSettings({
+      wsUrl: 'ws://127.0.0.1/user/x/',
+      token: 'a b',
+      appendToken: true,
+      WebSocket: Socket as unknown as typeof WebSocket
+    });
+    const [onOpen, onEvent] = [jest.fn(), jest.fn()];
+    const line = new EventLine({ settings, onOpen, onEvent });
+    expect(Socket.made[0].url).toBe('ws://127.0.0.1/user/x/api/events/subscribe?token=a%20b');
+    Socket.made[0].onopen();
+    Socket.made[0].onmessage({ data: '{"schema_id":"s","seq":1}' });
+    expect(onEvent).toHaveBeenCalledWith({ schema_id: 's', seq: 1 });
+    Socket.made[0].onclose();
+    jest.advanceTimersByTime(1000);
+    Socket.made[1].onclose();
+    jest.advanceTimersByTime(1999);
+    expect(Socket.made).toHaveLength(2);
+    jest.advanceTimersByTime(1);
+    Socket.made[2].onopen();
+    expect(onOpen).toHaveBeenCalledTimes(2);
+    line.dispose();
+    Socket.made[2].onclose();
+    jest.advanceTimersByTime(60_000);
+    expect(Socket.made).toHaveLength(3);
+    expect(Socket.made[2].close).toHaveBeenCalled();
+  });
+});
+
+describe('the permission', () => {
+  beforeEach(() => {
+    jest.useRealTimers();
+  });
+
+  function consent(options: { memory?: IMemory; isSecureContext?: boolean } = {}): {
+    consent: Consent;
+    switchOn: jest.Mock;
+  } {
+    const switchOn = jest.fn(() => Promise.resolve());
+    const desktop = new Desktop({
+      Notification: Screen as unknown as typeof globalThis.Notification,
+      isSecureContext: options.isSecureContext ?? true,
+      focus: () => undefined
+    });
+    const memory = options.memory ?? new Memory();
+    return { consent: new Consent({ desktop, memory, key: 'k', trans, switchOn }), switchOn };
+  }
+
+  async function answer(label: string): Promise<string> {
+    await rendered();
+    const text = document.querySelector('.jp-Dialog')?.textContent ?? '';
+    const buttons = [...document.querySelectorAll<HTMLButtonElement>('.jp-Dialog button')];
+    buttons.find(one => one.textContent === label)?.click();
+    await rendered();
+    return text;
+  }
+
+  afterEach(() => Dialog.flush());
+
+  it('is offered once in a browser, and only where it is open', () => {
+    Screen.clear('default');
+    const memory = new Memory();
+    expect(consent({ memory }).consent.offer()?.label).toBe('Tell me on the desktop');
+    expect(consent({ memory }).consent.offer()).toBeNull();
+    Screen.clear('granted');
+    expect(consent().consent.offer()).toBeNull();
+    Screen.clear('default');
+    expect(consent({ isSecureContext: false }).consent.offer()).toBeNull();
+  });
+
+  it('is offered once in a page whose browser has no room to note that', () => {
+    Screen.clear('default');
+    const storage = new Memory();
+    storage.isFull = true;
+    const memory = memoryOver(storage);
+    expect(consent({ memory }).consent.offer()?.label).toBe('Tell me on the desktop');
+    expect(consent({ memory }).consent.offer()).toBeNull();
+  });
+
+  it('is asked after the reason was given', async () => {
+    Screen.clear('default');
+    Screen.answer = 'granted';
+    const { consent: asked, switchOn } = consent();
+    const done = asked.ask();
+    const reason = await answer('Ask the Browser');
+    await done;
+    expect(reason).toContain('While this tab is hidden, a notification says that a job ended');
+    expect(Screen.permission).toBe('granted');
+    expect(switchOn).toHaveBeenCalledTimes(1);
+  });
+
+  it('is not asked where somebody says no', async () => {
+    Screen.clear('default');
+    const { consent: asked, switchOn } = consent();
+    const done = asked.ask();
+    await answer('Not Now');
+    await done;
+    expect(Screen.permission).toBe('default');
+    expect(switchOn).not.toHaveBeenCalled();
+  });
+
+  it('that was refused can be had again, and the way is said', async () => {
+    Screen.clear('default');
+    Screen.answer = 'denied';
+    const done = consent().consent.ask();
+    await answer('Ask the Browser');
+    expect(await answer('OK')).toContain('set Notifications to Allow');
+    await done;
+  });
+
+  it('that no browser gives is explained', async () => {
+    const done = consent({ isSecureContext: false }).consent.ask();
+    expect(await answer('OK')).toContain('https');
+    await done;
+  });
+});

@@ -1,0 +1,280 @@
+import { Notification } from '@jupyterlab/apputils';
+import { nullTranslator } from '@jupyterlab/translation';
+
+import type { JobSummary, PoolSummary } from '../../_types';
+import { CommandIDs } from '../../commands/commandIds';
+import { listed, NOTHING } from '../../state/state';
+import { completed, pool } from '../fixtures/examples';
+import { Memory, Screen } from '../fixtures/fakeBrowser';
+import { addedCommands } from '../fixtures/fakeModel';
+import { openTab } from '../fixtures/notificationTab';
+
+const trans = nullTranslator.load('jupyter_smx');
+
+beforeEach(() => {
+  jest.useFakeTimers({ now: 1_134_000 });
+  Screen.clear();
+  Notification.dismiss();
+});
+
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+function said(): string[] {
+  return Notification.manager.notifications.map(one => one.message).reverse();
+}
+
+function press(label: string): void {
+  const found = Notification.manager.notifications.find(one =>
+    one.options.actions?.some(action => action.label === label)
+  );
+  found?.options.actions?.find(action => action.label === label)?.callback(new MouseEvent('click'));
+  // Lab does this after the call.
+  Notification.dismiss(found?.id ?? 'none');
+}
+
+const failed = (number: number): JobSummary =>
+  completed(number, { status: 'Failed', failure_type: 'KeyError', failure_line: 14 });
+
+describe('a tab that is seen', () => {
+  it('says of each job that it ended, and leads to it', async () => {
+    const tab = await openTab({ trans });
+    tab.model.end(completed(1));
+    expect(said()).toEqual(['train-digits-1 completed after 01:40']);
+    press('Open job');
+    expect(tab.executed).toEqual([[CommandIDs.openJob, 'job-1']]);
+    expect(Screen.made).toBe(0);
+    tab.close();
+  });
+
+  it('leads to the panel where no view of a job is there', async () => {
+    const { commands, executed } = addedCommands([CommandIDs.openJob]);
+    const tab = await openTab({ trans, commands });
+    tab.model.end(completed(1));
+    press('Show jobs');
+    expect(executed).toEqual([[CommandIDs.openPanel, undefined]]);
+    tab.close();
+  });
+
+  it('says it of many in one toast, which counts on while more end', async () => {
+    const tab = await openTab({ trans });
+    for (let number = 1; number <= 20; number++) {
+      tab.model.end(number === 7 ? failed(7) : completed(number));
+      jest.advanceTimersByTime(1000);
+    }
+    expect(said()).toEqual(['20 jobs ended: 19 finished, 1 failed at line 14']);
+    expect(Notification.manager.notifications[0].options.autoClose).toBe(false);
+    jest.advanceTimersByTime(60_000);
+    tab.model.tick(80);
+    tab.model.end(completed(99));
+    expect(said()).toHaveLength(2);
+    tab.close();
+  });
+
+  it('offers on what its first toast did where many become one, and not in the next', async () => {
+    const offers = [{ label: trans.__('On the desktop'), callback: () => undefined }];
+    const tab = await openTab({ trans, offer: () => offers.pop() ?? null });
+    const offered = (): string[] =>
+      (Notification.manager.notifications[0].options.actions ?? []).map(action => action.label);
+    for (let number = 1; number <= 5; number++) {
+      tab.model.end(completed(number));
+      jest.advanceTimersByTime(1000);
+      expect(said()).toHaveLength(number > 3 ? 1 : number);
+    }
+    expect(offered()).toEqual(['Show jobs', 'On the desktop']);
+    press('On the desktop');
+    tab.model.end(completed(6));
+    expect(offered()).toEqual(['Show jobs']);
+    tab.model.tick(80);
+    tab.model.end(completed(99));
+    expect(offered()).toEqual(['Open job', 'Show jobs']);
+    tab.close();
+  });
+
+  it('is silent about what is switched off', async () => {
+    const tab = await openTab({ trans, off: ['jobCompleted'] });
+    tab.model.end(completed(1), failed(2));
+    expect(said()).toEqual(['train-digits-2: Failed: KeyError, line 14']);
+    tab.close();
+  });
+});
+
+describe('a person who comes back', () => {
+  it('reads one entry about what ended meanwhile', async () => {
+    const tab = await openTab({ trans, permission: 'default' });
+    await tab.hide();
+    tab.model.end(completed(1));
+    tab.model.end(completed(2), failed(3));
+    expect(said()).toEqual([]);
+    await tab.show();
+    expect(tab.model.catchUp).toHaveBeenCalledTimes(1);
+    expect(said()).toEqual(['While you were away: 2 finished, 1 failed at line 14']);
+    await tab.hide();
+    await tab.show();
+    expect(said()).toHaveLength(1);
+    tab.close();
+  });
+
+  it('reads it only when it was read what happened', async () => {
+    const tab = await openTab({ trans });
+    await tab.hide();
+    let read: () => void = () => undefined;
+    tab.model.catchUp.mockReturnValue(new Promise<void>(resolve => (read = resolve)));
+    await tab.show();
+    tab.model.end(completed(1));
+    tab.model.end(completed(2));
+    expect(said()).toEqual([]);
+    read();
+    await jest.advanceTimersByTimeAsync(0);
+    expect(said()).toEqual(['While you were away: 2 finished']);
+    tab.close();
+  });
+
+  it('reads of each job once after the server did not answer for a while', async () => {
+    const tab = await openTab({ trans });
+    await tab.hide();
+    const { state } = tab.model;
+    tab.model.become({ ...state, reach: 'failing' });
+    await tab.show();
+    tab.model.state = state;
+    tab.model.end(completed(1));
+    await jest.advanceTimersByTimeAsync(0);
+    expect(said()).toEqual(['While you were away: train-digits-1 completed after 01:40']);
+    tab.close();
+  });
+
+  it('reads it of what ended while the page was closed, but not again of what was told', async () => {
+    const memory = new Memory();
+    const first = await openTab({ trans, memory });
+    first.model.end(completed(1, { ended_at: 1130 }));
+    first.close();
+    const jobs = [completed(1, { ended_at: 1130 }), completed(2, { ended_at: 1500 }), failed(3)];
+    jobs[2] = { ...jobs[2], ended_at: 1501 };
+    const next = await openTab({ trans, memory, jobs, now: 2000 });
+    expect(said()).toEqual([
+      'train-digits-1 completed after 02:09',
+      'While you were away: 1 finished, 1 failed at line 14'
+    ]);
+    next.close();
+  });
+
+  it('is not told by a second tab what the first one told', async () => {
+    const memory = new Memory();
+    const [seen, other] = [await openTab({ trans, memory }), await openTab({ trans, memory })];
+    await other.hide();
+    seen.model.end(completed(1));
+    other.model.end(completed(1));
+    await other.show();
+    expect(said()).toEqual(['train-digits-1 completed after 01:40']);
+    seen.close();
+    other.close();
+  });
+
+  it('finds news after the machine slept, although the tab was visible all the time', async () => {
+    const tab = await openTab({ trans });
+    tab.model.refresh.mockImplementation(() => {
+      tab.model.end(completed(1), completed(2));
+      return Promise.resolve();
+    });
+    await jest.advanceTimersByTimeAsync(60_000);
+    expect(tab.model.refresh).not.toHaveBeenCalled();
+    jest.setSystemTime(Date.now() + 3_600_000);
+    await jest.advanceTimersByTimeAsync(10_000);
+    expect(tab.model.refresh).toHaveBeenCalledTimes(1);
+    expect(said()).toEqual(['While you were away: 2 finished']);
+    tab.close();
+  });
+
+  it('looks once at what other tabs told, however much ended', async () => {
+    const memory = new Memory();
+    const tab = await openTab({ trans, memory, permission: 'denied' });
+    await tab.hide();
+    tab.model.end(...Array.from({ length: 500 }, (_, number) => completed(number)));
+    const read = jest.spyOn(memory, 'getItem');
+    tab.notifier.onOtherTab();
+    expect(read.mock.calls.length).toBeLessThan(10);
+    tab.close();
+  });
+
+  it('has no such entry where it is switched off', async () => {
+    const tab = await openTab({ trans, off: ['whileAway'] });
+    await tab.hide();
+    tab.model.end(completed(1));
+    await tab.show();
+    expect(said()).toEqual([]);
+    tab.close();
+  });
+});
+
+describe('the question about a pool', () => {
+  const pools = (fields: Partial<PoolSummary> = {}): PoolSummary[] => [
+    pool(1, { idle_since: 1000, expires_at: 1600, price_per_hour: 0.23, ...fields })
+  ];
+
+  async function untilAsked(): Promise<void> {
+    // The model's clock says 1134.
+    await jest.advanceTimersByTimeAsync((1600 - 120 - 1134) * 1000 + 100);
+  }
+
+  it('is asked once, two minutes before the end, and extends', async () => {
+    const tab = await openTab({ trans, pools: pools() });
+    await jest.advanceTimersByTimeAsync((1600 - 121 - 1134) * 1000);
+    expect(said()).toEqual([]);
+    await jest.advanceTimersByTimeAsync(1100);
+    expect(said()).toHaveLength(1);
+    expect(said()[0]).toMatch(/^The pool local × 1 ends in 2 min, at .* 15 min more cost \$0.06.$/);
+    await jest.advanceTimersByTimeAsync(60_000);
+    tab.model.become(tab.model.state);
+    expect(said()).toHaveLength(1);
+    press('Extend');
+    expect(tab.executed).toEqual([[CommandIDs.extendPool, 'pool-1']]);
+    tab.model.become(tab.model.state);
+    expect(said()).toEqual([]);
+    tab.close();
+  });
+
+  it.each([
+    ['extended', { expires_at: 2500 }],
+    ['reused', { expires_at: null, state: 'InUse' }]
+  ])('goes when the pool was %s meanwhile', async (_, fields) => {
+    const tab = await openTab({ trans, pools: pools() });
+    await untilAsked();
+    expect(said()).toHaveLength(1);
+    tab.model.become(listed(NOTHING, [], pools(fields), 2).state);
+    expect(said()).toEqual([]);
+    tab.close();
+  });
+
+  it('goes when it was answered in another tab, and is not asked again after a reload', async () => {
+    const memory = new Memory();
+    const tab = await openTab({ trans, memory, pools: pools() });
+    await untilAsked();
+    const other = await openTab({ trans, memory, pools: pools(), now: 1490 });
+    expect(said()).toHaveLength(2);
+    press('Let it go');
+    expect(said()).toHaveLength(1);
+    tab.notifier.onOtherTab();
+    other.notifier.onOtherTab();
+    expect(said()).toEqual([]);
+    const again = await openTab({ trans, memory, pools: pools(), now: 1500 });
+    expect(said()).toEqual([]);
+    expect(tab.executed).toEqual([]);
+    [tab, other, again].forEach(one => one.close());
+  });
+
+  it('goes with the pool when nobody answers', async () => {
+    const tab = await openTab({ trans, pools: pools() });
+    await untilAsked();
+    await jest.advanceTimersByTimeAsync(121_000);
+    expect(said()).toEqual([]);
+    tab.close();
+  });
+
+  it('is not asked where it is switched off', async () => {
+    const tab = await openTab({ trans, pools: pools(), off: ['poolEnding'] });
+    await untilAsked();
+    expect(said()).toEqual([]);
+    tab.close();
+  });
+});

@@ -1,0 +1,156 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { Widget } from '@lumino/widgets';
+
+import { CommandIDs } from '../../commands/commandIds';
+import { JobsPanel } from '../../sidebar/jobsPanel';
+import { commandsFor } from '../../sidebar/rowMenu';
+import { listed, NOTHING } from '../../state/state';
+import { arrayTask, completed, job, pool } from '../fixtures/examples';
+import { addedCommands, FakeModel, layOut, rendered } from '../fixtures/fakeModel';
+
+const [DOWN, ENTER] = [{ keyCode: 40 }, { keyCode: 13 }];
+const trans = nullTranslator.load('jupyter_smx');
+const state = listed(
+  NOTHING,
+  [job(0), completed(1)],
+  [
+    pool(1, { expires_at: 1606 }),
+    pool(2, { expires_at: null, state: 'InUse' }),
+    pool(3, { expires_at: null, state: 'Provisioning' })
+  ],
+  1
+).state;
+
+beforeAll(layOut);
+
+describe('the commands for a row', () => {
+  it('are those that its job, array or pool can take', () => {
+    expect(commandsFor({ job: 'job-0' }, state).flat()).toContain(CommandIDs.stopJob);
+    expect(commandsFor({ job: 'job-0' }, state).flat()).not.toContain(CommandIDs.deleteJob);
+    expect(commandsFor({ job: 'job-1' }, state).flat()).toEqual(
+      expect.arrayContaining([CommandIDs.rerunJob, CommandIDs.compareJobs, CommandIDs.deleteJob])
+    );
+    expect(commandsFor({ job: 'job-1' }, state).flat()).not.toContain(CommandIDs.stopJob);
+    expect(commandsFor({ job: 'job-0' }, state).flat()).not.toContain(CommandIDs.interruptJob);
+    expect(commandsFor({ array: 'a1', status: 'InProgress' }, state)).toEqual([
+      [CommandIDs.stopArray]
+    ]);
+    expect(commandsFor({ array: 'a1', status: 'Failed' }, state)).toEqual([
+      [CommandIDs.deleteArray]
+    ]);
+    expect(commandsFor({ pool: 'pool-1' }, state)).toEqual([
+      [CommandIDs.openPoolShell],
+      [CommandIDs.extendPool, CommandIDs.releasePool]
+    ]);
+    expect(commandsFor({ pool: 'pool-2' }, state)).toEqual([[CommandIDs.openPoolShell]]);
+    expect(commandsFor({ pool: 'pool-3' }, state)).toEqual([]);
+    expect(commandsFor({ job: 'gone' }, state)).toEqual([]);
+  });
+});
+
+describe('a spot job', () => {
+  it.each([
+    ['Downloading', true],
+    ['Training', true],
+    ['Starting', false],
+    ['Interrupted', false],
+    ['Stopping', false],
+    ['Uploading', false]
+  ] as const)('that is %s can be interrupted: %s', (secondary_status, can) => {
+    const spots = listed(NOTHING, [job(0, { spot: true, secondary_status })], [], 1).state;
+    const commands = commandsFor({ job: 'job-0' }, spots).flat();
+    expect(commands.includes(CommandIDs.interruptJob)).toBe(can);
+  });
+});
+
+describe('a shell', () => {
+  it.each([
+    [job(0, { secondary_status: 'Downloading' }), true],
+    [job(0, { secondary_status: 'Downloading', start: 'none' }), false],
+    [job(0), true],
+    [job(0, { secondary_status: 'Pending' }), false],
+    [job(0, { secondary_status: 'Starting' }), false],
+    [completed(0, { warm_pool_status: 'Available' }), true],
+    [completed(0, { warm_pool_status: 'Reused' }), false],
+    [completed(0), false]
+  ])('is offered where hosts are there: %#', (one, can) => {
+    const commands = commandsFor({ job: 'job-0' }, listed(NOTHING, [one], [], 1).state).flat();
+    expect(commands.includes(CommandIDs.openShell)).toBe(can);
+  });
+});
+
+describe('the menu of a row', () => {
+  function opened(panel: JobsPanel, selector: string): MouseEvent {
+    const event = new MouseEvent('contextmenu', { bubbles: true, cancelable: true });
+    panel.node.querySelector(selector)?.dispatchEvent(event);
+    return event;
+  }
+
+  it('does to the job of the row what is chosen, and leaves out what was switched off', async () => {
+    const model = new FakeModel();
+    model.state = state;
+    const { commands, executed } = addedCommands([CommandIDs.openCharts]);
+    const panel = new JobsPanel({ model, commands, trans });
+    Widget.attach(panel, document.body);
+    await rendered();
+    const event = opened(panel, '[data-job="job-1"] .jp-smx-name');
+    await rendered();
+    expect(event.defaultPrevented).toBe(true);
+    const entries = document.querySelectorAll<HTMLElement>('.lm-Menu-item[data-type="command"]');
+    expect([...entries].map(one => one.dataset.command)).toEqual([
+      CommandIDs.openJob,
+      CommandIDs.openLog,
+      CommandIDs.rerunJob,
+      CommandIDs.compareJobs,
+      CommandIDs.deleteJob
+    ]);
+    const menu = document.querySelector('.lm-Menu');
+    for (const key of [DOWN, DOWN, DOWN, ENTER]) {
+      menu?.dispatchEvent(new KeyboardEvent('keydown', { ...key, bubbles: true }));
+    }
+    expect(executed).toEqual([[CommandIDs.rerunJob, 'job-1']]);
+    panel.dispose();
+    expect(document.querySelector('.lm-Menu')).toBeNull();
+  });
+
+  it('deletes of an array what the filter shows, as its button does', async () => {
+    const model = new FakeModel();
+    const tasks = [0, 1].map(index => completed(index, { array: arrayTask(index, 2) }));
+    model.state = listed(NOTHING, tasks, [], 1).state;
+    const commands = new CommandRegistry();
+    const execute = jest.fn();
+    commands.addCommand(CommandIDs.deleteArray, {
+      describedBy: { args: { type: 'object' } },
+      execute
+    });
+    const panel = new JobsPanel({ model, commands, trans });
+    Widget.attach(panel, document.body);
+    await rendered();
+    const field = panel.node.querySelector('input') as HTMLInputElement;
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')?.set?.call(
+      field,
+      'digits-1'
+    );
+    field.dispatchEvent(new Event('input', { bubbles: true }));
+    await rendered();
+    opened(panel, '[data-array="a1"] .jp-smx-name');
+    await rendered();
+    for (const key of [DOWN, ENTER]) {
+      const event = new KeyboardEvent('keydown', { ...key, bubbles: true });
+      document.querySelector('.lm-Menu')?.dispatchEvent(event);
+    }
+    expect(execute).toHaveBeenCalledWith({ id: 'a1', filter: 'digits-1' });
+    panel.dispose();
+  });
+
+  it('is not there beside the rows', async () => {
+    const model = new FakeModel();
+    model.state = state;
+    const panel = new JobsPanel({ model, commands: addedCommands().commands, trans });
+    Widget.attach(panel, document.body);
+    await rendered();
+    expect(opened(panel, '.jp-smx-section').defaultPrevented).toBe(false);
+    panel.dispose();
+  });
+});

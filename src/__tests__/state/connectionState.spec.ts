@@ -1,0 +1,179 @@
+import { nullTranslator } from '@jupyterlab/translation';
+
+import { Api } from '../../api/client';
+import type { ITrouble } from '../../api/errors';
+import { ApiError, troubleOf } from '../../api/errors';
+import {
+  isKnown,
+  staleWords,
+  troubled,
+  troubleWords,
+  versionWords
+} from '../../state/connectionState';
+import type { IState } from '../../state/state';
+import { asleep, NOTHING } from '../../state/state';
+import { VERSION } from '../../version';
+import { job } from '../fixtures/examples';
+
+const trans = nullTranslator.load('jupyter_smx');
+
+/** What the API makes of an answer. */
+async function failureOf(response: Response | Error): Promise<ApiError> {
+  const settings = {
+    baseUrl: 'http://here/user/x/',
+    init: {},
+    Request: class {
+      headers = new Headers();
+    },
+    fetch: () => (response instanceof Error ? Promise.reject(response) : Promise.resolve(response))
+  };
+  const failed: unknown = await new Api(settings as never)
+    .controller()
+    .catch((reason: unknown) => reason);
+  if (!(failed instanceof ApiError)) {
+    throw new Error(`That was no failure: ${JSON.stringify(failed)}`);
+  }
+  return failed;
+}
+
+/** As much of an answer as is looked at; jsdom has none. */
+function answer(status: number, body: string, headers: Record<string, string> = {}): Response {
+  return {
+    ok: status < 400,
+    status,
+    statusText: status === 502 ? 'Bad Gateway' : '',
+    redirected: 'X-Redirected' in headers,
+    headers: new Headers(headers),
+    json: () => Promise.resolve().then(() => JSON.parse(body) as unknown)
+  } as Response;
+}
+
+const ours = (code: string): string =>
+  JSON.stringify({ code, message: 'What is wrong.', rule: '', cure: 'What helps.' });
+
+const PAGE = '<html><body>502 Bad Gateway</body></html>';
+
+describe('an answer that was not meant', () => {
+  it.each([
+    ['no answer', new TypeError('Failed to fetch'), 'lost', 'Failed to fetch'],
+    ["a proxy's page", answer(502, PAGE), 'broken', 'The server answered 502 Bad Gateway.'],
+    ["a proxy's page without a phrase", answer(504, PAGE), 'broken', 'The server answered 504.'],
+    ["Jupyter's 404", answer(404, '{"message": "Not Found"}'), 'missing', 'Not Found'],
+    ["a hub's 403", answer(403, PAGE), 'loggedOut', 'The server answered 403.'],
+    ['401', answer(401, 'null'), 'loggedOut', 'The server answered 401.'],
+    [
+      'a login page after a redirect',
+      answer(200, PAGE, { 'X-Redirected': '1' }),
+      'loggedOut',
+      'The server answered with a page instead of data.'
+    ],
+    ['a page', answer(200, PAGE), 'broken', 'The server answered with a page instead of data.'],
+    [
+      'nobody logged in',
+      answer(403, ours('UnrecognizedClientException')),
+      'loggedOut',
+      'What is wrong. What helps.'
+    ],
+    [
+      'no right',
+      answer(403, ours('AccessDeniedException')),
+      'forbidden',
+      'What is wrong. What helps.'
+    ],
+    [
+      'a sentence of ours',
+      answer(503, ours('ServiceUnavailable')),
+      'refused',
+      'What is wrong. What helps.'
+    ],
+    [
+      'a job that is gone',
+      answer(404, ours('ResourceNotFound')),
+      'gone',
+      'What is wrong. What helps.'
+    ]
+  ])('is told apart: %s', async (_, response, kind, sentence) => {
+    const trouble = troubleOf(await failureOf(response));
+    expect([trouble.kind, trouble.sentence]).toEqual([kind, sentence]);
+  });
+
+  it('may say how long to wait', async () => {
+    expect((await failureOf(answer(503, PAGE, { 'Retry-After': '7' }))).retryAfter).toBe(7);
+    const date = { 'Retry-After': 'Wed, 21 Oct 2026 07:28:00 GMT' };
+    expect((await failureOf(answer(503, PAGE, date))).retryAfter).toBe(0);
+  });
+});
+
+describe('the words for it', () => {
+  const before: IState = { ...NOTHING, reach: 'ready', heardAt: 1000 };
+  const of = (kind: ITrouble['kind'], from = before): IState =>
+    troubled(from, { kind, status: 502, sentence: 'Why. And what helps.', retryAfter: 0 });
+  const atThousand = new Date(1_000_000).toLocaleTimeString();
+
+  it.each([
+    ['lost', 'no connection to the Jupyter server'],
+    ['loggedOut', 'Log in again'],
+    ['broken', 'The server answered 502'],
+    ['refused', 'Why. And what helps.']
+  ] as const)('say of %s what it is and how old everything is', (kind, words) => {
+    const [what, since] = troubleWords(of(kind), 1100, trans);
+    expect(what).toContain(words);
+    expect(since).toBe(`Everything here is as it was at ${atThousand}.`);
+  });
+
+  it('say the day where the time of day is not enough', () => {
+    const [, since] = troubleWords(of('lost'), 1000 + 86_400, trans);
+    expect(since).toContain(new Date(1_000_000).toLocaleString());
+  });
+
+  it('say nothing of how old it is where nothing was ever known, or may not be shown', () => {
+    expect(troubleWords(of('lost', NOTHING), 1100, trans)).toHaveLength(1);
+    expect(troubleWords(of('forbidden'), 1100, trans)).toEqual([
+      'This Jupyter server does not show you jobs and pools. Why. And what helps.'
+    ]);
+  });
+
+  it('are short on a card', () => {
+    expect(staleWords(before, 1100, trans)).toBe('');
+    expect(staleWords(of('lost'), 1100, trans)).toBe(
+      `as it was at ${atThousand}; no answer from the server`
+    );
+    expect(staleWords(of('loggedOut'), 1100, trans)).toContain('log in again');
+    const { trouble } = of('refused');
+    const { state } = asleep(before, trouble);
+    expect(staleWords(state, 1100, trans)).toBe('Why. And what helps.');
+    expect(troubleWords(state, 1100, trans)).toEqual(['Why. And what helps.']);
+  });
+
+  it('claim nothing of lists that nobody could read', () => {
+    const known = (['lost', 'missing', 'forbidden'] as const).map(kind => isKnown(of(kind)));
+    expect(known).toEqual([true, false, false]);
+    expect([isKnown(NOTHING), isKnown(of('lost', NOTHING)), isKnown(before)]).toEqual([
+      false,
+      false,
+      true
+    ]);
+  });
+
+  it('claim that there are no jobs of a controller that has left, and not of one that cannot start', () => {
+    const { trouble } = of('refused');
+    const had = { ...before, jobs: new Map([['job-1', job(1)]]) };
+    const states = [asleep(before), asleep(before, trouble), asleep(had, trouble)];
+    expect(states.map(({ state }) => isKnown(state))).toEqual([true, false, true]);
+  });
+});
+
+describe('the two halves', () => {
+  it('say so where they do not fit, with both versions and the cure', () => {
+    const words = versionWords({ ...NOTHING, serverVersion: '9.9.9' }, trans).join(' ');
+    expect(words).toContain(`This page has version ${VERSION}`);
+    expect(words).toContain('the Jupyter server runs version 9.9.9');
+    expect(words).toContain('Reload the page.');
+    expect(words).toContain('install the same version in every environment');
+  });
+
+  it('say nothing where they fit or where one says nothing', () => {
+    expect(versionWords({ ...NOTHING, serverVersion: VERSION }, trans)).toEqual([]);
+    expect(versionWords(NOTHING, trans)).toEqual([]);
+  });
+});

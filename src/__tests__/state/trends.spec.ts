@@ -1,0 +1,56 @@
+import type { JobSummary } from '../../_types';
+import { changed, listed, NOTHING } from '../../state/state';
+import { KEPT } from '../../state/trends';
+import { completed, job } from '../fixtures/examples';
+
+const used = (cpu: number | null, gpu: number | null = null): Pick<JobSummary, 'usage'> => ({
+  usage: {
+    cpu_percent: cpu,
+    memory_bytes: 1,
+    gpu_percent: gpu,
+    gpu_memory_bytes: null,
+    cpu_seconds: null
+  }
+});
+
+function told(...jobs: JobSummary[]): typeof NOTHING {
+  const begin = listed(NOTHING, [job(0), job(1)], [], 0).state;
+  return jobs.reduce(
+    (state, one) =>
+      changed(state, {
+        seq: state.seq + 1,
+        reset: false,
+        events: [{ seq: state.seq + 1, at: 0, kind: 'job', job: one, pool: null, deleted: '' }]
+      } as never).state,
+    begin
+  );
+}
+
+describe('what a job used lately', () => {
+  it('grows with each figure, up to the bars that fit', () => {
+    const figures = Array.from({ length: KEPT + 3 }, (_, index) => 10 * index);
+    const { trends } = told(...figures.map(cpu => job(0, used(cpu))));
+    expect(trends.get('job-0')).toEqual({ cpu: figures.slice(-KEPT), gpu: [] });
+    expect(trends.has('job-1')).toBe(false);
+  });
+
+  it('does not grow with progress, which brings the figures that were there', () => {
+    const { trends } = told(job(0, used(50, 7)), job(0, { ...used(50, 7), metrics: { loss: 1 } }));
+    expect(trends.get('job-0')).toEqual({ cpu: [50], gpu: [7] });
+  });
+
+  it('has no bar for what nobody measured', () => {
+    const { trends } = told(job(0, used(50)), job(0, used(null, 3)), job(0, used(0, 0)));
+    expect(trends.get('job-0')).toEqual({ cpu: [50, 0], gpu: [3, 0] });
+  });
+
+  it('is forgotten when the job is over, deleted, or listed no more', () => {
+    const before = told(job(0, used(50)), job(1, used(60)));
+    expect([...before.trends.keys()]).toEqual(['job-0', 'job-1']);
+    expect([...told(job(0, used(50)), completed(0, used(50))).trends.keys()]).toEqual([]);
+    expect([...listed(before, [job(1, used(60))], [], 9).state.trends.keys()]).toEqual(['job-1']);
+    const gone = { seq: 99, at: 0, kind: 'job', job: null, pool: null, deleted: 'job-1' };
+    const after = changed(before, { seq: 99, reset: false, events: [gone] }).state;
+    expect([...after.trends.keys()]).toEqual(['job-0']);
+  });
+});

@@ -1,0 +1,31 @@
+import type { ILayoutRestorer, JupyterFrontEnd } from '@jupyterlab/application';
+import { Widget } from '@lumino/widgets';
+
+import { JobTabs } from '../../widgets/jobTabs';
+
+describe('tabs of jobs', () => {
+  const shell = {
+    add: (widget: Widget) => Widget.attach(widget, document.body),
+    activateById: jest.fn()
+  };
+  const tabs = new JobTabs<Widget>({ shell } as unknown as JupyterFrontEnd, 'job');
+  const made = jest.fn(() => new Widget());
+
+  it('are one for each job, which is found again', () => {
+    const first = tabs.show({ id: 'a1', name: 'train-a1' }, made);
+    const other = tabs.show({ id: 'b2', name: 'train-b2' }, made);
+    expect(tabs.show({ id: 'a1', name: 'train-a1' }, made)).toBe(first);
+    expect(other).not.toBe(first);
+    expect(made).toHaveBeenCalledTimes(2);
+    expect(shell.activateById).toHaveBeenLastCalledWith('jupyter-smx-job-a1');
+  });
+
+  it('are kept in the layout under the id of their job, and open again with it and its name', () => {
+    const restore = jest.fn<void, Parameters<ILayoutRestorer['restore']>>();
+    tabs.restore({ restore } as unknown as ILayoutRestorer, 'open');
+    const [tracker, { command, args, name }] = restore.mock.calls[0];
+    expect([tracker.namespace, command]).toEqual(['jupyter-smx-job', 'open']);
+    const tab = tracker.find(one => one.title.label === 'train-b2') as Widget;
+    expect([name(tab), args?.(tab)]).toEqual(['b2', { id: 'b2', name: 'train-b2' }]);
+  });
+});

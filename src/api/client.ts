@@ -1,0 +1,198 @@
+// The server extension's routes, typed; nothing is remembered here.
+
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+
+import type {
+  ArraySummary,
+  Changes,
+  ErrorBody,
+  Job,
+  JobSummary,
+  PoolSummary,
+  ShellCommand,
+  Status
+} from '../_types';
+import { ApiError, sentenceIn, sentenceOf } from './errors';
+
+const ROOT = 'jupyter-smx';
+const NO_CONTENT = 204;
+const UNAUTHORIZED = 401;
+
+/** Whether a controller runs, and where it is in the sequence of changes, or why none could be started. */
+export type ControllerInfo =
+  { running: true; version: string; seq: number } | { running: false; problem?: ErrorBody };
+
+/** A body, and the server's clock (seconds since the epoch) when it answered, null if it did not say. */
+export interface IAnswer<T> {
+  body: T;
+  now: number | null;
+  /** Of the server half; absent where it did not say. */
+  version?: string;
+}
+
+/** What is used of the answer that hands a job in. */
+export type JobAnswer = Pick<Job, 'id' | 'name'>;
+
+/** Whose hosts a shell opens on. */
+export type ShellOf = 'jobs' | 'pools';
+
+export interface IWhichJobs {
+  before?: string;
+  status?: Status;
+}
+
+export class Api {
+  constructor(private readonly settings: ServerConnection.ISettings) {}
+
+  controller(): Promise<IAnswer<ControllerInfo>> {
+    return this.request('controller');
+  }
+
+  startController(): Promise<IAnswer<ControllerInfo>> {
+    return this.request('controller', { method: 'POST' });
+  }
+
+  /** One page, newest first: of all jobs or of those with a status, from the newest or `before` a job. */
+  jobs(limit: number, which: IWhichJobs = {}): Promise<IAnswer<{ jobs: JobSummary[] }>> {
+    const query = URLExt.objectToQueryString({ limit, ...which });
+    return this.request(`jobs${query}`);
+  }
+
+  async deleteJob(id: string): Promise<void> {
+    await this.request(`jobs/${encodeURIComponent(id)}`, { method: 'DELETE' });
+  }
+
+  /** Run a job once more as the job `newId`; said twice, it is done once. */
+  rerunJob(id: string, newId: string): Promise<IAnswer<JobAnswer>> {
+    const body = JSON.stringify({ id: newId });
+    return this.request(`jobs/${encodeURIComponent(id)}/rerun`, { method: 'POST', body });
+  }
+
+  /** The newest arrays, with how many of their tasks are where. */
+  arrays(limit: number): Promise<IAnswer<{ arrays: ArraySummary[] }>> {
+    return this.request(`arrays${URLExt.objectToQueryString({ limit })}`);
+  }
+
+  array(id: string): Promise<IAnswer<ArraySummary>> {
+    return this.request(`arrays/${encodeURIComponent(id)}?tasks=0`);
+  }
+
+  stopArray(id: string): Promise<IAnswer<unknown>> {
+    return this.request(`arrays/${encodeURIComponent(id)}/stop`, { method: 'POST' });
+  }
+
+  pools(): Promise<IAnswer<{ pools: PoolSummary[] }>> {
+    return this.request('pools');
+  }
+
+  changes(since: number): Promise<IAnswer<Changes>> {
+    return this.request(`changes?since=${since}`);
+  }
+
+  stopJob(id: string): Promise<IAnswer<unknown>> {
+    return this.request(`jobs/${encodeURIComponent(id)}/stop`, { method: 'POST' });
+  }
+
+  interruptJob(id: string): Promise<IAnswer<unknown>> {
+    return this.request(`jobs/${encodeURIComponent(id)}/interrupt`, { method: 'POST' });
+  }
+
+  keepPool(id: string, seconds: number): Promise<IAnswer<PoolSummary>> {
+    const body = JSON.stringify({ keep_alive: seconds });
+    return this.request(`pools/${encodeURIComponent(id)}`, { method: 'PATCH', body });
+  }
+
+  releasePool(id: string): Promise<IAnswer<PoolSummary>> {
+    return this.request(`pools/${encodeURIComponent(id)}`, { method: 'DELETE' });
+  }
+
+  /** What opens a shell on a host of a job or a pool in a terminal of the server; '' is the first host. */
+  shell(of: ShellOf, id: string, host = ''): Promise<ShellCommand> {
+    const query = host ? URLExt.objectToQueryString({ host }) : '';
+    return this.read(`${of}/${encodeURIComponent(id)}/shell${query}`);
+  }
+
+  /** What is read for parts of this API that have a file of their own. */
+  async read<T>(path: string, init: RequestInit = {}): Promise<T> {
+    return (await dataOf(await this.respond(path, init))) as T;
+  }
+
+  /** The same of bytes, and the headers that came with them; `mark` is one that no page of a proxy has. */
+  async readBytes(
+    path: string,
+    mark: string,
+    init: RequestInit
+  ): Promise<{ bytes: Uint8Array; headers: Headers }> {
+    const response = await this.respond(path, init);
+    const { headers } = response;
+    if (!headers.has(mark)) {
+      throw pageError(response);
+    }
+    try {
+      return { bytes: new Uint8Array(await response.arrayBuffer()), headers };
+    } catch (reason) {
+      throw lostError(reason);
+    }
+  }
+
+  private async request<T>(path: string, init: RequestInit = {}): Promise<IAnswer<T>> {
+    const response = await this.respond(path, init);
+    const now = Number(response.headers.get('X-Smx-Now'));
+    const version = response.headers.get('X-Smx-Version') ?? undefined;
+    const body = response.status === NO_CONTENT ? null : await dataOf(response);
+    return { body: body as T, now: now > 0 ? now : null, version };
+  }
+
+  /** Where a browser finds something without a script's help. */
+  address(path: string): string {
+    return URLExt.join(this.settings.baseUrl, ROOT, path);
+  }
+
+  /** Ask; any answer but a good one is an `ApiError`. */
+  private async respond(path: string, init: RequestInit): Promise<Response> {
+    const url = this.address(path);
+    let response: Response;
+    try {
+      response = await ServerConnection.makeRequest(url, init, this.settings);
+    } catch (reason) {
+      throw lostError(reason);
+    }
+    if (!response.ok) {
+      throw await errorOf(response);
+    }
+    return response;
+  }
+}
+
+/** What a good answer holds; a proxy that wants a login may answer well, with a page. */
+async function dataOf(response: Response): Promise<unknown> {
+  try {
+    return await response.json();
+  } catch (reason) {
+    throw reason instanceof SyntaxError ? pageError(response) : lostError(reason);
+  }
+}
+
+function pageError({ redirected, status }: Response): ApiError {
+  const meant = redirected ? UNAUTHORIZED : status;
+  return new ApiError(meant, '', 'The server answered with a page instead of data.');
+}
+
+/** The connection was lost, before the answer or within it. */
+function lostError(reason: unknown): ApiError {
+  return new ApiError(0, 'NetworkError', sentenceOf(reason));
+}
+
+async function errorOf(response: Response): Promise<ApiError> {
+  let body: Partial<ErrorBody> = {};
+  try {
+    body = ((await response.json()) ?? {}) as Partial<ErrorBody>;
+  } catch {
+    // Not ours: a proxy's page, or the server's own 404.
+  }
+  const { status, statusText } = response;
+  const answered = `The server answered ${[status, statusText].filter(Boolean).join(' ')}.`;
+  const retryAfter = Number(response.headers.get('Retry-After')) || 0;
+  return new ApiError(status, body.code ?? '', sentenceIn(body) || answered, retryAfter);
+}

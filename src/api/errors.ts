@@ -1,0 +1,77 @@
+// What goes wrong between this page and the server, and which kind of trouble that is.
+
+import type { ErrorBody } from '../_types';
+
+/** No answer that was meant: `status` is the HTTP status, 0 when the server could not be reached. */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    /** Empty where the answer was not one of the server half. */
+    readonly code: string,
+    message: string,
+    /** Seconds that the answer asks to wait; 0 where it says nothing. */
+    readonly retryAfter = 0
+  ) {
+    super(message);
+    this.name = 'ApiError';
+  }
+}
+
+/**
+ * No way to the server; no server half there; nobody logged in; no right to jobs and pools; no such job; an answer that
+ * is not of the server half, as a proxy gives one; or what else the server half itself says.
+ */
+export type TroubleKind =
+  'lost' | 'missing' | 'loggedOut' | 'forbidden' | 'gone' | 'broken' | 'refused';
+
+/** Why what is shown may not be true any more. */
+export interface ITrouble {
+  readonly kind: TroubleKind;
+  readonly status: number;
+  readonly sentence: string;
+  /** Seconds that the server asks to wait. */
+  readonly retryAfter: number;
+}
+
+const BY_CODE: Partial<Record<string, TroubleKind>> = {
+  UnrecognizedClientException: 'loggedOut',
+  AccessDeniedException: 'forbidden',
+  ResourceNotFound: 'gone'
+};
+
+/** Of answers without a code of ours: a proxy or a hub asks for a login as it likes. */
+const BY_STATUS: Partial<Record<number, TroubleKind>> = {
+  0: 'lost',
+  401: 'loggedOut',
+  403: 'loggedOut',
+  404: 'missing'
+};
+
+/**
+ * Decide which trouble it is that something was thrown.
+ */
+export function troubleOf(reason: unknown): ITrouble {
+  const sentence = sentenceOf(reason);
+  if (!(reason instanceof ApiError)) {
+    return { kind: 'broken', status: 0, sentence, retryAfter: 0 };
+  }
+  const { status, code, retryAfter } = reason;
+  const isOurs = code !== '' && status !== 0;
+  const kind = isOurs ? (BY_CODE[code] ?? 'refused') : (BY_STATUS[status] ?? 'broken');
+  return { kind, status, sentence, retryAfter };
+}
+
+/** The trouble that an answer tells of, as the one why the controller could not be started. */
+export function troubleTold(body: ErrorBody): ITrouble {
+  return { kind: 'refused', status: 503, sentence: sentenceIn(body), retryAfter: 0 };
+}
+
+/** Message, rule and cure of an error of ours, as one paragraph. */
+export function sentenceIn(body: Partial<ErrorBody>): string {
+  return [body.message, body.rule, body.cure].filter(Boolean).join(' ');
+}
+
+/** The sentence of whatever was thrown. */
+export function sentenceOf(reason: unknown): string {
+  return reason instanceof Error ? reason.message : String(reason);
+}

@@ -1,0 +1,216 @@
+// The charts of a job: metrics and what it used, over one time axis, while somebody looks.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { Message } from '@lumino/messaging';
+import React from 'react';
+
+import { sentenceOf } from '../api/errors';
+import type { IPage } from '../api/pageVisibility';
+import { SeenWidget } from '../widgets/visibleWidget';
+import { ChartsPage } from './dashboard';
+import type { IFeedOptions } from './historyPoller';
+import { Feed } from './historyPoller';
+import type { IOpenCharts } from './openCharts';
+import { openCharts } from './openCharts';
+import type { IPlotProps } from './plot';
+import { isCalm } from './style';
+import type { IChoice, IScene } from './viewModel';
+import { firstHost, sceneOf } from './viewModel';
+import { keyed, zoomed } from './zoom';
+
+/** Milliseconds between two looks at a running job; where less is to move, drawings move more rarely. */
+const [PACE, CALM_PACE] = [1_000, 5_000];
+
+export interface IChartsOptions extends Omit<IFeedOptions, 'pace'> {
+  /** The name of the job, for those who do not see the tab. */
+  name: string;
+  page: IPage;
+  trans: TranslationBundle;
+  pace?: number;
+}
+
+let groups = 0;
+
+/**
+ * Follows the job while it is attached and visible in a visible page, until the verdict.
+ */
+export class ChartsView extends SeenWidget implements IOpenCharts {
+  constructor(private readonly options: IChartsOptions) {
+    super(options.page);
+    this.addClass('jp-smx-charts');
+    this._feed = new Feed({ pace: isCalm() ? CALM_PACE : PACE, ...options });
+    this._feed.changed.connect(this._onFeed, this);
+    this.node.addEventListener('keydown', this._onKey);
+  }
+
+  /** Whether nothing is asked until somebody wishes to go on. */
+  get isPaused(): boolean {
+    return this._isPaused;
+  }
+
+  dispose(): void {
+    this.node.removeEventListener('keydown', this._onKey);
+    openCharts.delete(this);
+    this._feed.dispose();
+    super.dispose();
+  }
+
+  /** Stop asking and moving; what is drawn stays. */
+  pause(): void {
+    this._isPaused = true;
+    this._feed.stop();
+    this.update();
+  }
+
+  /** Go on from where it was. */
+  resume(): void {
+    this._isPaused = false;
+    this.look();
+    this.update();
+  }
+
+  /** Show a part of the time, in seconds since the epoch; null shows all of it. */
+  zoom(part: { from: number; to: number } | null): void {
+    this._choose({ zoom: part });
+  }
+
+  protected onAfterAttach(msg: Message): void {
+    openCharts.add(this);
+    void this._load();
+    super.onAfterAttach(msg);
+  }
+
+  protected onAfterShow(msg: Message): void {
+    super.onAfterShow(msg);
+    this.update();
+  }
+
+  protected onBeforeDetach(msg: Message): void {
+    openCharts.delete(this);
+    super.onBeforeDetach(msg);
+  }
+
+  protected onSeen(): void {
+    if (!this._isPaused) {
+      this._feed.start();
+    }
+  }
+
+  protected onUnseen(): void {
+    this._feed.stop();
+  }
+
+  protected onActivateRequest(msg: Message): void {
+    super.onActivateRequest(msg);
+    this.node.querySelector<HTMLElement>('.jp-smx-charts-area')?.focus();
+  }
+
+  protected render(): JSX.Element {
+    return (
+      <ChartsPage
+        name={this.options.name}
+        scene={this._drawn()}
+        feed={this._feed}
+        choice={this._choice}
+        isPaused={this._isPaused}
+        moment={this._moment}
+        plot={this._plot}
+        failure={this._failure}
+        group={this._group}
+        trans={this.options.trans}
+        onPause={() => (this._isPaused ? this.resume() : this.pause())}
+        onChoose={change => this._choose(change)}
+        onAttempt={attempt => this._attempt(attempt)}
+        onRetry={() => this._retry()}
+        onPoint={moment => this._point(moment)}
+      />
+    );
+  }
+
+  private readonly _onKey = (event: KeyboardEvent): void => {
+    const scene = this._drawn();
+    const isMine = event.target instanceof Element && event.target.matches('.jp-smx-charts-area');
+    if (!isMine || scene === null || event.ctrlKey || event.metaKey || event.altKey) {
+      return;
+    }
+    const part = keyed(event.key, scene.sight, this._feed.history.span);
+    if (part !== undefined) {
+      event.preventDefault();
+      this.zoom(part);
+    }
+  };
+
+  private _onFeed(): void {
+    if (!this._isHostChosen && this._feed.history.span !== null) {
+      this._isHostChosen = true;
+      const hosts = [...new Set(this._feed.history.lines.map(line => line.host))];
+      this._choice = { ...this._choice, host: firstHost(hosts) };
+    }
+    if (this._feed.history.attempt === null) {
+      // The job began again, and nothing of its new run lies in a part of the time before.
+      this._choice = { ...this._choice, zoom: null };
+    }
+    this._scene = undefined;
+    this.update();
+  }
+
+  private _choose(change: Partial<IChoice>): void {
+    const span = this._feed.history.span;
+    const part = change.zoom ? zoomed(change.zoom, span) : change.zoom;
+    this._choice = { ...this._choice, ...change, ...(part === undefined ? {} : { zoom: part }) };
+    this._scene = undefined;
+    this.update();
+  }
+
+  private _attempt(attempt: number): void {
+    this._choose({ zoom: null });
+    this._feed.choose(attempt);
+    // A page that was paused has nothing left that could stand still.
+    this.resume();
+  }
+
+  private _retry(): void {
+    this._feed.stop();
+    this.look();
+    void this._load();
+  }
+
+  private _point(moment: number | null): void {
+    if (moment !== this._moment) {
+      this._moment = moment;
+      this.update();
+    }
+  }
+
+  /** What is shown now; made when it is needed, and once for as long as nothing changes. */
+  private _drawn(): IScene | null {
+    if (this._scene === undefined) {
+      this._scene = sceneOf(this._feed.history, this._choice, this.options.trans);
+    }
+    return this._scene;
+  }
+
+  /** Without the part that draws, the sentence and the tables are there all the same. */
+  private async _load(): Promise<void> {
+    try {
+      this._plot ??= (await import('./plot')).Plot;
+      this._failure = '';
+    } catch (reason) {
+      this._failure = sentenceOf(reason);
+    }
+    // What is drawn after the end is never taken away again.
+    if (!this.isDisposed) {
+      this.update();
+    }
+  }
+
+  private readonly _feed: Feed;
+  private readonly _group = `jupyter-smx-charts-${groups++}`;
+  private _choice: IChoice = { zoom: null, host: '', hidden: new Set() };
+  private _isHostChosen = false;
+  private _isPaused = false;
+  private _scene: IScene | null | undefined;
+  private _moment: number | null = null;
+  private _plot: React.ComponentType<IPlotProps> | null = null;
+  private _failure = '';
+}

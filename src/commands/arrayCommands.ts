@@ -1,0 +1,112 @@
+// The actions on arrays, as commands.
+
+import type { CommandRegistry } from '@lumino/commands';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import type { IDisposable } from '@lumino/disposable';
+import { DisposableSet } from '@lumino/disposable';
+
+import { filterOf } from '../model/filter';
+import type { ITasks } from '../state/arrays';
+import { countsOf, sections, together } from '../state/arrays';
+import { isFinal } from '../state/state';
+import type { IJobsModel } from '../tokens';
+import { removeAll } from './bulkDelete';
+import { CommandIDs, FILTER_PROPERTY, idArgs } from './commandIds';
+import { agreed, chosen, idOf, told } from './prompts';
+
+/**
+ * Add the commands that act on arrays; disposing the result takes them away again.
+ */
+export function addArrayCommands(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  const added = new DisposableSet();
+  added.add(addStopArray(commands, model, trans));
+  added.add(addDeleteArray(commands, model, trans));
+  return added;
+}
+
+function addStopArray(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  return commands.addCommand(CommandIDs.stopArray, {
+    label: trans.__('Stop All Tasks of Array'),
+    caption: trans.__('Ask all tasks of an array to end, after a question'),
+    describedBy: { args: idArgs('The id of the array; without it, which one is asked') },
+    execute: async args => {
+      const array = await arrayOf(args, model, trans, 'running');
+      if (!array) {
+        return;
+      }
+      const { pending, running } = countsOf(array);
+      const sure = await agreed(
+        trans.__('Stop all tasks of %1?', array.name),
+        trans.__(
+          'Running tasks (%1) get the signal to end, and waiting ones (%2) do not begin. What they wrote so far is kept.',
+          running,
+          pending
+        ),
+        trans.__('Let Them Run'),
+        trans.__('Stop All')
+      );
+      if (sure) {
+        await told(model.stopArray(array.id));
+      }
+    }
+  });
+}
+
+function addDeleteArray(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  return commands.addCommand(CommandIDs.deleteArray, {
+    label: trans.__('Delete Tasks of Array'),
+    caption: trans.__('Delete the listed tasks of an array that is over, after a question'),
+    describedBy: {
+      args: idArgs('The id of the array; without it, which one is asked', FILTER_PROPERTY)
+    },
+    execute: async args => {
+      const array = await arrayOf(args, model, trans, 'finished');
+      const tasks = filterOf(args)
+        .jobs(array?.tasks ?? [])
+        .filter(isFinal);
+      if (!array || tasks.length === 0) {
+        return;
+      }
+      const sure = await agreed(
+        trans._n('Delete %1 task of %2?', 'Delete %1 tasks of %2?', tasks.length, array.name),
+        trans.__('Their records, their logs and the files that they brought home go.'),
+        trans.__('Keep Them'),
+        trans.__('Delete')
+      );
+      if (sure) {
+        await removeAll(tasks, model, trans);
+      }
+    }
+  });
+}
+
+/** The array that the arguments name, or one of a section of the panel. */
+function arrayOf(
+  args: ReadonlyPartialJSONObject,
+  { state }: IJobsModel,
+  trans: TranslationBundle,
+  section: 'running' | 'finished'
+): Promise<ITasks | null> {
+  const rows = (jobs: ReturnType<typeof sections>['running']): ITasks[] =>
+    together(jobs, state.arrays).filter((row): row is ITasks => 'tasks' in row);
+  const id = idOf(args);
+  if (id) {
+    const all = rows([...state.jobs.values()]);
+    return Promise.resolve(all.find(row => row.id === id) ?? null);
+  }
+  const nameOf = ({ title, name }: ITasks): string => (title ? `${title} · ${name}` : name);
+  return chosen(rows(sections(state)[section]), nameOf, trans.__('Which array?'), trans);
+}

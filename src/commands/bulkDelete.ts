@@ -1,0 +1,24 @@
+// Deleting many jobs, which takes a request for each.
+
+import { Notification } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import type { JobSummary } from '../_types';
+import { sentenceOf } from '../api/errors';
+import type { IJobsModel } from '../tokens';
+
+/** One after the other, so that the controller can do other things between; what may not go is said once. */
+export async function removeAll(
+  jobs: readonly Pick<JobSummary, 'id'>[],
+  model: IJobsModel,
+  trans: TranslationBundle
+): Promise<void> {
+  const refusals: unknown[] = [];
+  for (const job of jobs) {
+    await model.remove(job).catch((reason: unknown) => refusals.push(reason));
+  }
+  if (refusals.length > 0) {
+    const kept = trans._n('%1 job was kept.', '%1 jobs were kept.', refusals.length);
+    Notification.warning(trans.__('%1 %2', kept, sentenceOf(refusals[0])));
+  }
+}

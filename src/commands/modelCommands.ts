@@ -1,0 +1,239 @@
+// The actions on jobs and pools, as commands: for buttons, the palette, shortcuts and other extensions.
+
+import type { CommandRegistry } from '@lumino/commands';
+import { Notification } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { refreshIcon, runIcon } from '@jupyterlab/ui-components';
+import type { IDisposable } from '@lumino/disposable';
+import { DisposableSet } from '@lumino/disposable';
+
+import { filterOf } from '../model/filter';
+import { sections } from '../state/arrays';
+import { canBeInterrupted, finished, running } from '../state/state';
+import type { IJobsModel } from '../tokens';
+import { addArrayCommands } from './arrayCommands';
+import { removeAll } from './bulkDelete';
+import { CommandIDs, FILTER_PROPERTY, idArgs, JOB_ARGS, NO_ARGS } from './commandIds';
+import { agreed, jobOf, poolOf, told } from './prompts';
+
+/** Seconds that one press of the button adds to a pool. */
+export const EXTENSION_SECONDS = 900;
+
+/**
+ * Add the commands that act on the model; disposing the result takes them away again.
+ */
+export function addCommands(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  const added = new DisposableSet();
+  added.add(addRefresh(commands, model, trans));
+  added.add(addWake(commands, model, trans));
+  added.add(addStop(commands, model, trans));
+  added.add(addInterrupt(commands, model, trans));
+  added.add(addRerun(commands, model, trans));
+  added.add(addDelete(commands, model, trans));
+  added.add(addClear(commands, model, trans));
+  added.add(addArrayCommands(commands, model, trans));
+  added.add(addExtend(commands, model, trans));
+  added.add(addRelease(commands, model, trans));
+  return added;
+}
+
+function addRefresh(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  return commands.addCommand(CommandIDs.refresh, {
+    label: trans.__('Refresh Jobs and Pools'),
+    caption: trans.__('List the jobs and pools again'),
+    icon: refreshIcon,
+    describedBy: { args: NO_ARGS },
+    execute: () => model.refresh()
+  });
+}
+
+function addWake(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  return commands.addCommand(CommandIDs.wake, {
+    label: trans.__('Show Earlier Jobs'),
+    caption: trans.__('Start the controller, which knows them'),
+    describedBy: { args: NO_ARGS },
+    execute: () => told(model.wake())
+  });
+}
+
+function addStop(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  return commands.addCommand(CommandIDs.stopJob, {
+    label: trans.__('Stop Job'),
+    caption: trans.__('Ask a job to end, after a question'),
+    describedBy: { args: JOB_ARGS },
+    execute: async args => {
+      const job = await jobOf(args, model, trans, running(model.state));
+      if (!job) {
+        return;
+      }
+      const sure = await agreed(
+        trans.__('Stop this job?'),
+        trans.__('%1 gets the signal to end. What it wrote so far is kept.', job.name),
+        trans.__('Let It Run'),
+        trans.__('Stop')
+      );
+      if (sure) {
+        await told(model.stop(job));
+      }
+    }
+  });
+}
+
+function addInterrupt(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  return commands.addCommand(CommandIDs.interruptJob, {
+    label: trans.__('Interrupt Spot Job…'),
+    caption: trans.__('Take the hosts of a spot job away, to see whether it bears that'),
+    describedBy: { args: JOB_ARGS },
+    execute: async args => {
+      const spots = running(model.state).filter(canBeInterrupted);
+      const job = await jobOf(args, model, trans, spots);
+      if (!job) {
+        return;
+      }
+      const sure = await agreed(
+        trans.__('Interrupt this spot job?'),
+        trans.__(
+          '%1 loses its hosts, as when spot instances are taken back: its code gets the signal to end, is killed when the grace period is over, and begins again on other hosts. Only checkpoints and logs are kept, and this run is not billed.',
+          job.name
+        ),
+        trans.__('Let It Run'),
+        trans.__('Interrupt')
+      );
+      if (sure) {
+        await told(model.interrupt(job));
+      }
+    }
+  });
+}
+
+function addRerun(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  return commands.addCommand(CommandIDs.rerunJob, {
+    label: trans.__('Run Job Again'),
+    caption: trans.__('Run a job once more, with the code, variables and hosts that it had'),
+    icon: runIcon,
+    describedBy: { args: JOB_ARGS },
+    execute: async args => {
+      const job = await jobOf(args, model, trans, finished(model.state));
+      if (job) {
+        const say = (name: string): unknown =>
+          Notification.info(trans.__('%1 runs again as %2', job.name, name), { autoClose: 5000 });
+        await told(model.rerun(job).then(say));
+      }
+    }
+  });
+}
+
+function addDelete(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  return commands.addCommand(CommandIDs.deleteJob, {
+    label: trans.__('Delete Finished Job'),
+    caption: trans.__('Delete the record, log and files of a finished job, after a question'),
+    describedBy: { args: JOB_ARGS },
+    execute: async args => {
+      const job = await jobOf(args, model, trans, finished(model.state));
+      if (!job) {
+        return;
+      }
+      const sure = await agreed(
+        trans.__('Delete this job?'),
+        trans.__('The record of %1, its log and the files that it brought home go.', job.name),
+        trans.__('Keep It'),
+        trans.__('Delete')
+      );
+      if (sure) {
+        await told(model.remove(job));
+      }
+    }
+  });
+}
+
+function addClear(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  return commands.addCommand(CommandIDs.clearFinished, {
+    label: trans.__('Clear Finished Jobs'),
+    caption: trans.__('Delete the finished jobs that are listed, after a question'),
+    describedBy: { args: { type: 'object', properties: FILTER_PROPERTY } },
+    execute: async args => {
+      const jobs = filterOf(args).jobs(sections(model.state).finished);
+      if (jobs.length === 0) {
+        Notification.info(trans.__('No finished job is listed.'), { autoClose: 5000 });
+        return;
+      }
+      const sure = await agreed(
+        trans._n('Delete %1 finished job?', 'Delete %1 finished jobs?', jobs.length),
+        trans.__('Their records, their logs and the files that they brought home go.'),
+        trans.__('Keep Them'),
+        trans.__('Delete')
+      );
+      if (sure) {
+        await removeAll(jobs, model, trans);
+      }
+    }
+  });
+}
+
+function addExtend(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  return commands.addCommand(CommandIDs.extendPool, {
+    label: trans.__('Keep Pool 15 Minutes Longer'),
+    caption: trans.__('Move the end of an idle pool'),
+    describedBy: { args: idArgs('The id of the pool; without it, which one is asked') },
+    execute: async args => {
+      const pool = await poolOf(args, model, trans);
+      if (pool) {
+        await told(model.extend(pool, EXTENSION_SECONDS));
+      }
+    }
+  });
+}
+
+function addRelease(
+  commands: CommandRegistry,
+  model: IJobsModel,
+  trans: TranslationBundle
+): IDisposable {
+  return commands.addCommand(CommandIDs.releasePool, {
+    label: trans.__('Release Pool'),
+    caption: trans.__('End an idle pool now'),
+    describedBy: { args: idArgs('The id of the pool; without it, which one is asked') },
+    execute: async args => {
+      const pool = await poolOf(args, model, trans);
+      if (pool) {
+        await told(model.release(pool));
+      }
+    }
+  });
+}

@@ -1,0 +1,90 @@
+// What commands ask a person and say to one: which job, whether it is meant, what went wrong.
+
+import { Dialog, InputDialog, Notification, showDialog } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+
+import type { PoolSummary } from '../_types';
+import { sentenceOf } from '../api/errors';
+import type { INamedJob } from '../state/state';
+import { idlePools, inOrder } from '../state/state';
+import type { IJobsModel } from '../tokens';
+
+export function idOf(args: ReadonlyPartialJSONObject): string {
+  return typeof args.id === 'string' ? args.id : '';
+}
+
+/**
+ * The job that the arguments name; where they name none, the only candidate or the one that a person chooses.
+ *
+ * One that is not listed is not unknown: it may be older than those that are, or the page may not have listed any yet.
+ */
+export async function jobOf(
+  args: ReadonlyPartialJSONObject,
+  { state }: IJobsModel,
+  trans: TranslationBundle,
+  candidates: readonly INamedJob[] = inOrder(state)
+): Promise<INamedJob | null> {
+  const id = idOf(args);
+  if (!id) {
+    return chosen(candidates, job => job.name, trans.__('Which job?'), trans);
+  }
+  const name = typeof args.name === 'string' ? args.name : '';
+  return { id, name: state.jobs.get(id)?.name ?? (name || id) };
+}
+
+/** The same for a pool; where the candidates are not said, they are the idle ones. */
+export function poolOf(
+  args: ReadonlyPartialJSONObject,
+  { state }: IJobsModel,
+  trans: TranslationBundle,
+  candidates: readonly PoolSummary[] = idlePools(state)
+): Promise<PoolSummary | null> {
+  const id = idOf(args);
+  if (id) {
+    return Promise.resolve(state.pools.get(id) ?? null);
+  }
+  const nameOf = (pool: PoolSummary): string =>
+    trans.__('%1 (%2, %3)', pool.name, pool.instances, pool.engine);
+  return chosen(candidates, nameOf, trans.__('Which pool?'), trans);
+}
+
+/** The only candidate, or the one that a person chooses among several. */
+export async function chosen<T>(
+  candidates: readonly T[],
+  nameOf: (one: T) => string,
+  title: string,
+  trans: TranslationBundle
+): Promise<T | null> {
+  if (candidates.length < 2) {
+    if (candidates.length === 0) {
+      Notification.info(trans.__('There is none to which this applies.'), { autoClose: 5000 });
+    }
+    return candidates[0] ?? null;
+  }
+  const names = candidates.map(nameOf);
+  const { value } = await InputDialog.getItem({ title, items: names });
+  return candidates[names.indexOf(value ?? '')] ?? null;
+}
+
+/** Ask before something that cannot be taken back; `no` and `yes` are the words on the buttons. */
+export async function agreed(
+  title: string,
+  body: string,
+  no: string,
+  yes: string
+): Promise<boolean> {
+  const buttons = [Dialog.cancelButton({ label: no }), Dialog.warnButton({ label: yes })];
+  const answer = await showDialog({ title, body, buttons });
+  return answer.button.accept;
+}
+
+/** Wait for an action and say its failure in the sentence that the server gave. */
+export async function told(action: Promise<unknown>): Promise<void> {
+  try {
+    await action;
+  } catch (reason) {
+    // Without that it is one more on the counter in the status bar, and nobody sees what it says.
+    Notification.error(sentenceOf(reason), { autoClose: false });
+  }
+}

@@ -1,0 +1,170 @@
+// Shells on hosts of jobs and pools, in terminals of JupyterLab. Its plugin may be switched off, as terminals may.
+
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { Terminal } from '@jupyterlab/services';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { terminalIcon } from '@jupyterlab/ui-components';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+
+import type { Api, ShellOf } from '../api/client';
+import { hasHosts, inOrder, livePools, poolHasHosts } from '../state/state';
+import type { IJobsModel } from '../tokens';
+import { CommandIDs, idArgs, JOB_PROPERTIES } from './commandIds';
+import { chosen, jobOf, poolOf, told } from './prompts';
+
+/** Lab's own; without terminals on the server it is not there. */
+const NEW_TERMINAL = 'terminal:create-new';
+
+const HOST = {
+  host: { type: 'string', description: 'Which host, as "algo-2"; without it, one is asked for' }
+};
+
+export interface IShellOptions {
+  app: Pick<JupyterFrontEnd, 'commands' | 'serviceManager'>;
+  api: Pick<Api, 'shell'>;
+  model: IJobsModel;
+  trans: TranslationBundle;
+}
+
+/** Whose host it is, and what somebody would type elsewhere for the same. */
+interface IWhose {
+  of: ShellOf;
+  id: string;
+  host: string;
+  instead: string;
+}
+
+/**
+ * Add the commands that open a shell on a host of a job, and on one of a pool.
+ */
+export function addShellCommands(options: IShellOptions): void {
+  const { app, model, trans } = options;
+  app.commands.addCommand(CommandIDs.openShell, {
+    label: trans.__('Open a Shell in Job'),
+    caption: trans.__('Open a terminal where a job runs, beside it'),
+    icon: terminalIcon,
+    describedBy: { args: { type: 'object', properties: { ...JOB_PROPERTIES, ...HOST } } },
+    execute: async args => {
+      const job = await jobOf(args, model, trans, inOrder(model.state).filter(hasHosts));
+      if (job) {
+        const instead = `jupyter smx shell ${job.name}`;
+        await told(opened({ of: 'jobs', id: job.id, host: hostOf(args), instead }, options));
+      }
+    }
+  });
+  app.commands.addCommand(CommandIDs.openPoolShell, {
+    label: trans.__('Open a Shell on Host of Pool'),
+    caption: trans.__('Open a terminal on a host of a pool, whether a job has it or none'),
+    icon: terminalIcon,
+    describedBy: { args: idArgs('The id of the pool; without it, which one is asked', HOST) },
+    execute: async args => {
+      const pools = livePools(model.state).filter(poolHasHosts);
+      const pool = await poolOf(args, model, trans, pools);
+      if (pool) {
+        const instead = `jupyter smx shell --pool ${pool.name}`;
+        await told(opened({ of: 'pools', id: pool.id, host: hostOf(args), instead }, options));
+      }
+    }
+  });
+}
+
+function hostOf({ host }: ReadonlyPartialJSONObject): string {
+  return typeof host === 'string' ? host : '';
+}
+
+async function opened(whose: IWhose, options: IShellOptions): Promise<void> {
+  const { app, trans } = options;
+  if (!app.serviceManager.terminals.isAvailable() || !app.commands.hasCommand(NEW_TERMINAL)) {
+    // Lab cuts a message after 140 letters, and a name has up to 63.
+    throw new Error(
+      trans.__('No terminals here. On the machine of the server, type: %1', whose.instead)
+    );
+  }
+  const command = await commandFor(whose, options);
+  if (command) {
+    await typed(lineOf(command), whose.instead, options);
+  }
+}
+
+/** The words of the command; null where nobody chose one of several hosts. */
+async function commandFor(
+  { of, id, host }: IWhose,
+  { api, trans }: IShellOptions
+): Promise<readonly string[] | null> {
+  const { command, hosts } = await api.shell(of, id, host);
+  if (host || hosts.length < 2) {
+    return command;
+  }
+  const which = await chosen(hosts, one => one, trans.__('On which host?'), trans);
+  if (which === null) {
+    return null;
+  }
+  return which === hosts[0] ? command : (await api.shell(of, id, which)).command;
+}
+
+/**
+ * Show a new terminal and type a line in it. Lab's command takes no line to begin with, and is the one that makes what
+ * is shown as the page shows terminals: Notebook 7 has a page for each. So the line goes its own way, in a connection of
+ * its own, and whoever leaves the shell has a terminal.
+ */
+async function typed(line: string, instead: string, { app, trans }: IShellOptions): Promise<void> {
+  const session = await app.serviceManager.terminals.startNew();
+  try {
+    await app.commands.execute(NEW_TERMINAL, { name: session.name });
+  } catch (reason) {
+    await session.shutdown();
+    throw reason;
+  }
+  session.send({ type: 'stdin', content: [`${line}\r`] });
+  const lost = trans.__('The terminal heard nothing of it. Type in it: %1', instead);
+  void told(left(session, lost));
+}
+
+/**
+ * Give a connection up as soon as what was said in it is sent; the terminal stays. Where there never was a connection
+ * the line was not sent either: `lost` says so.
+ */
+function left(session: Terminal.ITerminalConnection, lost: string): Promise<void> {
+  return new Promise((done, fail) => {
+    const look = (): void => {
+      const status = session.connectionStatus;
+      if (status === 'connecting') {
+        return;
+      }
+      session.connectionStatusChanged.disconnect(look);
+      session.dispose();
+      if (status === 'connected') {
+        done();
+      } else {
+        fail(new Error(lost));
+      }
+    };
+    session.connectionStatusChanged.connect(look);
+    look();
+  });
+}
+
+/** The words of a command as one line for a shell, whatever is in them. */
+export function lineOf(words: readonly string[]): string {
+  return words.map(quoted).join(' ');
+}
+
+const PLAIN = /^[\w@%+=:,./-]+$/;
+/** What a terminal or the editing of lines would take for a key. */
+const KEYS = /[\x00-\x1f\x7f]/; // eslint-disable-line no-control-regex
+
+function quoted(word: string): string {
+  if (PLAIN.test(word)) {
+    return word;
+  }
+  return KEYS.test(word) ? `"$(printf %b '${escaped(word)}')"` : `'${word.replace(/'/g, `'"'"'`)}'`;
+}
+
+function escaped(word: string): string {
+  // eslint-disable-next-line no-control-regex
+  return word.replace(/[\x00-\x1f\x7f'\\]/g, key => `\\0${octal(key)}`);
+}
+
+function octal(key: string): string {
+  return key.charCodeAt(0).toString(8).padStart(3, '0');
+}

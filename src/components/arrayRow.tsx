@@ -1,0 +1,185 @@
+// An array of jobs as a line: its title, counts in words, and a small mark for each task.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { caretDownIcon, caretRightIcon, deleteIcon, stopIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import type { ArrayCounts } from '../_types';
+import type { ITasks } from '../state/arrays';
+import { countsOf, countWords, statusOfTasks, stateWord, tasksWords } from '../state/arrays';
+import { Words } from './inlineText';
+import { IconButton } from './jobButtons';
+import { JobTime } from './jobStatus';
+import type { RowPlace } from './virtualList';
+
+/** Marks on one line; the words count the others all the same. */
+const SHOWN = 200;
+
+const MARKS: Record<string, [string, string]> = {
+  c: ['▣', 'Completed'],
+  f: ['✗', 'Failed'],
+  s: ['■', 'Stopped'],
+  r: ['▨', 'InProgress'],
+  p: ['▢', 'Pending']
+};
+
+export function ArrayLine(props: {
+  name: string;
+  title: string;
+  states: string;
+  trans: TranslationBundle;
+  /** What comes after the marks. */
+  children: React.ReactNode;
+}): JSX.Element {
+  const { name, title, states, trans, children } = props;
+  return (
+    <div className="jp-smx-card-line" role="group" aria-label={trans.__('Array %1', name)}>
+      <span className="jp-smx-name">{title || name}</span>
+      <span className="jp-smx-words" role="status" aria-live="polite">
+        {countWords(states, trans)}
+      </span>
+      <TaskMarks name={name} states={states} trans={trans} />
+      {children}
+    </div>
+  );
+}
+
+function TaskMarks(props: { name: string; states: string; trans: TranslationBundle }): JSX.Element {
+  const { name, states, trans } = props;
+  const shown = [...states].slice(0, SHOWN);
+  return (
+    <span role="list" aria-label={trans.__('Tasks of %1', name)}>
+      {shown.map((state, index) => {
+        const [mark, status] = MARKS[state] ?? MARKS.p;
+        const words = trans.__('task %1 %2', index, stateWord(state, trans));
+        return (
+          <span
+            key={index}
+            role="listitem"
+            className="jp-smx-mark"
+            data-status={status}
+            aria-label={words}
+            title={words}
+          >
+            {mark}
+          </span>
+        );
+      })}
+      {states.length > SHOWN ? trans.__(' and %1 more', states.length - SHOWN) : null}
+    </span>
+  );
+}
+
+/** What can be done to an array; a button whose act is not there is not there. */
+export interface IArrayActions {
+  onStopArray?: (row: ITasks) => void;
+  onDeleteArray?: (row: ITasks) => void;
+}
+
+interface ITasksRowProps extends IArrayActions {
+  row: { array: ITasks; isOpen: boolean };
+  now: number;
+  trans: TranslationBundle;
+  place: RowPlace;
+  isCurrent: boolean;
+  onFold: (id: string, isOpen: boolean) => void;
+}
+
+/** One row for all tasks of an array; under it stand those that are listed, while it is open. */
+export function TasksRow(props: ITasksRowProps): JSX.Element {
+  const { row, now, trans, place } = props;
+  const { array, isOpen } = row;
+  const status = statusOfTasks(array);
+  const ends = array.tasks.map(task => task.ended_at ?? now);
+  const whole = {
+    status,
+    created_at: Math.min(...array.tasks.map(task => task.created_at)),
+    ended_at: status === 'InProgress' ? null : Math.max(...ends)
+  };
+  const isPart = isOpen && array.tasks.length < array.size;
+  return (
+    <li className="jp-smx-row" data-array={array.id} data-status={status} {...place}>
+      <FoldButton {...props} />
+      <div className="jp-smx-row-text">
+        <div className="jp-smx-row-title">
+          <span className="jp-smx-name" title={array.name}>
+            {array.title ? `${array.title} · ${array.name}` : array.name}
+          </span>
+          <JobTime job={whole} now={now} trans={trans} />
+        </div>
+        <CountBar counts={countsOf(array)} />
+        <Words
+          words={[
+            tasksWords(array, trans),
+            isPart ? trans.__('%1 of them listed here', array.tasks.length) : ''
+          ]}
+        />
+      </div>
+      <ArrayButtons {...props} status={status} />
+    </li>
+  );
+}
+
+function FoldButton({ row, trans, isCurrent, onFold }: ITasksRowProps): JSX.Element {
+  const { array, isOpen } = row;
+  const icon = isOpen ? caretDownIcon : caretRightIcon;
+  return (
+    <button
+      type="button"
+      className="jp-smx-fold"
+      aria-expanded={isOpen}
+      aria-label={trans.__('Tasks of %1', array.name)}
+      tabIndex={isCurrent ? 0 : -1}
+      onClick={() => onFold(array.id, !isOpen)}
+    >
+      <icon.react tag="span" width="14px" height="14px" />
+    </button>
+  );
+}
+
+function ArrayButtons(props: ITasksRowProps & { status: string }): JSX.Element | null {
+  const { row, trans, isCurrent, status, onStopArray, onDeleteArray } = props;
+  const isLive = status === 'InProgress';
+  const act = isLive ? onStopArray : onDeleteArray;
+  const { name } = row.array;
+  return act ? (
+    <span className={`jp-smx-row-buttons ${isLive ? '' : 'jp-mod-over'}`}>
+      <IconButton
+        label={
+          isLive
+            ? trans.__('Stop all tasks of %1', name)
+            : trans.__('Delete all tasks of %1 that are listed', name)
+        }
+        icon={isLive ? stopIcon : deleteIcon}
+        tabIndex={isCurrent ? 0 : -1}
+        onClick={() => act(row.array)}
+      />
+    </span>
+  ) : null;
+}
+
+/** Tasks that still have a field of their own in the bar. */
+const FIELDS = 24;
+
+/** How many tasks are where, as a bar; the words under it say the same. */
+function CountBar({ counts }: { counts: ArrayCounts }): JSX.Element {
+  const parts: [string, number][] = [
+    ['Completed', counts.completed],
+    ['Failed', counts.failed],
+    ['Stopped', counts.stopped],
+    ['InProgress', counts.running],
+    ['Pending', counts.pending]
+  ];
+  const sum = parts.reduce((all, [, count]) => all + count, 0);
+  const fields = parts
+    .filter(([, count]) => count > 0)
+    .map(part => (sum > FIELDS ? [part] : Array.from({ length: part[1] }, () => [part[0], 1])))
+    .reduce<(string | number)[][]>((all, some) => [...all, ...some], []);
+  return (
+    <div className="jp-smx-count-bar" aria-hidden="true">
+      {fields.map(([status, count], index) => (
+        <span key={index} data-status={status} style={{ flexGrow: Number(count) }} />
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,111 @@
+// What stands above the lists when something is wrong between page and server, with what to do about it.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { troubleWords, versionWords } from '../state/connectionState';
+import type { IState } from '../state/state';
+import { Button } from './textButton';
+
+// Commands, the same in every language.
+const INSTALL = 'pip install jupyter-smx';
+const CHECK = 'jupyter server extension list';
+
+export interface INoticeProps {
+  state: IState;
+  now: number;
+  trans: TranslationBundle;
+  /** Where one logs in; without it nothing leads there. */
+  loginUrl?: string;
+  /** Absent, as the other, where its command was switched off. */
+  onRefresh?: () => void;
+  onWake?: () => void;
+}
+
+export function Notice(props: INoticeProps): JSX.Element {
+  return (
+    <>
+      <VersionNotice {...props} />
+      <ReachNotice {...props} />
+    </>
+  );
+}
+
+function ReachNotice(props: INoticeProps): JSX.Element | null {
+  switch (props.state.reach) {
+    case 'missing':
+      return <MissingNotice {...props} />;
+    case 'asleep':
+      return props.state.trouble ? (
+        <TroubleNotice {...props} onTry={props.onWake} />
+      ) : (
+        <AsleepNotice {...props} />
+      );
+    case 'failing':
+      return <TroubleNotice {...props} onTry={props.onRefresh} />;
+    default:
+      return null;
+  }
+}
+
+function AsleepNotice({ trans, onWake }: INoticeProps): JSX.Element {
+  return (
+    <div className="jp-smx-notice">
+      <p>{trans.__('No job has run for a while, so nothing of jupyter_smx is running.')}</p>
+      <p>{trans.__('It starts with the next %1 or %2 cell.', '%%train', '%%process')}</p>
+      <NoticeButton label={trans.__('Show earlier jobs')} onClick={onWake} />
+    </div>
+  );
+}
+
+function TroubleNotice(props: INoticeProps & { onTry?: () => void }): JSX.Element {
+  const { state, now, trans, loginUrl, onTry } = props;
+  return (
+    <div className="jp-smx-notice jp-smx-trouble" role="alert">
+      {troubleWords(state, now, trans).map(words => (
+        <p key={words}>{words}</p>
+      ))}
+      {state.trouble?.kind === 'loggedOut' && loginUrl ? (
+        // Not in this tab: what is not saved in it would be lost.
+        <a href={loginUrl} target="_blank" rel="noopener noreferrer" className="jp-smx-login">
+          {trans.__('Log in (opens another tab)')}
+        </a>
+      ) : null}
+      <NoticeButton label={trans.__('Try again')} onClick={onTry} />
+    </div>
+  );
+}
+
+function VersionNotice({ state, trans }: INoticeProps): JSX.Element | null {
+  const sentences = versionWords(state, trans);
+  return sentences.length > 0 ? (
+    <div className="jp-smx-notice jp-smx-versions" role="status">
+      {sentences.map(words => (
+        <p key={words}>{words}</p>
+      ))}
+      <pre>{`${INSTALL}==${state.serverVersion}`}</pre>
+    </div>
+  ) : null;
+}
+
+function NoticeButton(props: { label: string; onClick?: () => void }): JSX.Element | null {
+  const { label, onClick } = props;
+  return onClick ? <Button label={label} onClick={() => onClick()} /> : null;
+}
+
+function MissingNotice({ trans, onRefresh }: INoticeProps): JSX.Element {
+  return (
+    <div className="jp-smx-notice" role="alert">
+      <p>{trans.__('The server half of jupyter_smx is not active on this Jupyter server.')}</p>
+      <p>
+        {trans.__(
+          'Install it into the environment that the server runs in, then restart the server:'
+        )}
+      </p>
+      <pre>{INSTALL}</pre>
+      <p>{trans.__('This command says whether it is enabled:')}</p>
+      <pre>{CHECK}</pre>
+      <NoticeButton label={trans.__('Look again')} onClick={onRefresh} />
+    </div>
+  );
+}

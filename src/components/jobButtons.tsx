@@ -1,0 +1,130 @@
+// The buttons of rows: what can be done to one job.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { LabIcon } from '@jupyterlab/ui-components';
+import { deleteIcon, runIcon, stopIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import type { JobSummary } from '../_types';
+import { isFinal } from '../state/state';
+import { compareIcon } from './icons';
+
+/** What can be done to a job; a button whose act is not there is not there. */
+export interface IJobActions {
+  onStop?: (job: JobSummary) => void;
+  onDelete?: (job: JobSummary) => void;
+  onOpen?: (job: JobSummary) => void;
+  onRerun?: (job: JobSummary) => void;
+  onCompare?: (job: JobSummary) => void;
+}
+
+interface IJobButtonsProps extends IJobActions {
+  job: JobSummary;
+  trans: TranslationBundle;
+  /** Only the buttons of the current row can be tabbed to. */
+  isCurrent: boolean;
+}
+
+/** A running job can be stopped; a finished one be run again, compared and deleted. */
+export function JobButtons({ job, trans, isCurrent, ...acts }: IJobButtonsProps): JSX.Element {
+  const common = { job, isCurrent };
+  if (!isFinal(job)) {
+    return (
+      <span className="jp-smx-row-buttons">
+        <ActButton
+          label={trans.__('Stop %1', job.name)}
+          icon={stopIcon}
+          act={acts.onStop}
+          isDisabled={job.status === 'Stopping'}
+          {...common}
+        />
+      </span>
+    );
+  }
+  return (
+    <span className="jp-smx-row-buttons jp-mod-over">
+      <ActButton
+        label={trans.__('Run %1 again', job.name)}
+        icon={runIcon}
+        act={acts.onRerun}
+        {...common}
+      />
+      <ActButton
+        label={trans.__('Compare %1 with another job', job.name)}
+        icon={compareIcon}
+        act={acts.onCompare}
+        {...common}
+      />
+      <ActButton
+        label={trans.__('Delete %1', job.name)}
+        icon={deleteIcon}
+        act={acts.onDelete}
+        {...common}
+      />
+    </span>
+  );
+}
+
+function ActButton(props: {
+  job: JobSummary;
+  isCurrent: boolean;
+  label: string;
+  icon: LabIcon;
+  act?: (job: JobSummary) => void;
+  isDisabled?: boolean;
+}): JSX.Element | null {
+  const { job, isCurrent, label, icon, act, isDisabled } = props;
+  return act ? (
+    <IconButton
+      label={label}
+      icon={icon}
+      tabIndex={isCurrent ? 0 : -1}
+      isDisabled={isDisabled}
+      onClick={() => act(job)}
+    />
+  ) : null;
+}
+
+export function StopButton(props: {
+  job: JobSummary;
+  trans: TranslationBundle;
+  onStop: (job: JobSummary) => void;
+}): JSX.Element {
+  const { job, trans, onStop } = props;
+  return (
+    <IconButton
+      label={trans.__('Stop %1', job.name)}
+      icon={stopIcon}
+      isDisabled={job.status === 'Stopping'}
+      onClick={() => onStop(job)}
+    />
+  );
+}
+
+/**
+ * A button with a picture; its name is for those who do not see it, and for the pointer that rests on it.
+ *
+ * One that is disabled keeps the focus: whoever pressed it would be nowhere while its work is done.
+ */
+export function IconButton(props: {
+  label: string;
+  icon: LabIcon;
+  tabIndex?: number;
+  isDisabled?: boolean;
+  onClick: () => void;
+}): JSX.Element {
+  const { label, icon, tabIndex, isDisabled, onClick } = props;
+  return (
+    <button
+      type="button"
+      className="jp-smx-button jp-smx-icon-button"
+      aria-label={label}
+      title={label}
+      tabIndex={tabIndex}
+      aria-disabled={isDisabled}
+      onClick={isDisabled ? undefined : onClick}
+    >
+      <icon.react tag="span" width="14px" height="14px" />
+    </button>
+  );
+}

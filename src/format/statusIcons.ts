@@ -1,0 +1,11 @@
+// The state of a job as one sign, the same in every view; words beside it say the same.
+
+import type { JobSummary } from '../_types';
+
+export const SIGNS: Record<JobSummary['status'], string> = {
+  InProgress: '●',
+  Stopping: '◌',
+  Completed: '✓',
+  Failed: '✗',
+  Stopped: '■'
+};

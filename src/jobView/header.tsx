@@ -1,0 +1,175 @@
+// The head of a job's view: what it is, where it is, what one can do with it, and what is in the way.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { Message } from '@lumino/messaging';
+import React from 'react';
+
+import type { JobSummary } from '../_types';
+import { CommandIDs } from '../commands/commandIds';
+import { errand } from '../commands/commandRunner';
+import { Notice } from '../components/connectionNotice';
+import { Words } from '../components/inlineText';
+import { JobExpected, JobMetrics, JobProgress } from '../components/jobProgress';
+import { JobTime, StatusMark } from '../components/jobStatus';
+import { Button } from '../components/textButton';
+import {
+  imageWords,
+  money,
+  remarkWords,
+  startWords,
+  stepWords,
+  underWayWords
+} from '../format/jobText';
+import { waitWords } from '../format/progressText';
+import { canBeInterrupted, hasHosts, isFinal, NOTHING } from '../state/state';
+import { LiveWidget } from '../widgets/liveWidget';
+import type { IViewContext } from './context';
+import { problemOf } from './recordError';
+
+export class HeadView extends LiveWidget {
+  constructor(private readonly context: IViewContext) {
+    super(context.model);
+    this.addClass('jp-smx-view-head');
+    context.record.changed.connect(this.update, this);
+  }
+
+  protected isTicking(): boolean {
+    return this.context.record.isLive;
+  }
+
+  protected onUpdateRequest(msg: Message): void {
+    // Many jobs change while this one's tab lies behind another; what came meanwhile is drawn when it is shown.
+    if (this.isVisible) {
+      super.onUpdateRequest(msg);
+    }
+  }
+
+  protected render(): JSX.Element {
+    const { record, trans, name } = this.context;
+    const job = record.summary;
+    return (
+      <>
+        <div className="jp-smx-view-title">
+          {job ? <StatusMark job={job} /> : null}
+          <h2>{job?.name ?? name}</h2>
+          {job && record.trouble === null ? this._buttons(job) : null}
+        </div>
+        <Trouble {...this.context} />
+        {job ? (
+          <State job={job} now={this.model.now()} trans={trans} />
+        ) : (
+          <p role="status">{record.trouble === null ? trans.__('The job is being read.') : ''}</p>
+        )}
+      </>
+    );
+  }
+
+  private _buttons(job: JobSummary): JSX.Element {
+    const { commands, record, trans } = this.context;
+    const shell: Record<string, string> = hasHosts(job)
+      ? { [CommandIDs.openShell]: trans.__('Shell') }
+      : {};
+    const labels: Record<string, string> = isFinal(job)
+      ? {
+          ...shell,
+          [CommandIDs.rerunJob]: trans.__('Run again'),
+          [CommandIDs.compareJobs]: trans.__('Compare…'),
+          [CommandIDs.deleteJob]: trans.__('Delete')
+        }
+      : {
+          [CommandIDs.stopJob]: trans.__('Stop'),
+          ...shell,
+          ...(canBeInterrupted(job) ? { [CommandIDs.interruptJob]: trans.__('Interrupt…') } : {}),
+          [CommandIDs.compareJobs]: trans.__('Compare…')
+        };
+    return (
+      <span className="jp-smx-acts">
+        {Object.entries(labels)
+          .filter(([id]) => commands.hasCommand(id))
+          .map(([id, label]) => {
+            const act = (): Promise<unknown> =>
+              commands.execute(id, { id: job.id, name: job.name });
+            const isDisabled = id === CommandIDs.stopJob && job.status === 'Stopping';
+            return (
+              <Button
+                key={id}
+                label={label}
+                isDisabled={isDisabled}
+                // Of a job that is not listed nobody announces that it is gone.
+                onClick={() => void act().then(() => record.refresh())}
+              />
+            );
+          })}
+      </span>
+    );
+  }
+}
+
+interface IStateProps {
+  job: JobSummary;
+  now: number;
+  trans: TranslationBundle;
+}
+
+function State({ job, now, trans }: IStateProps): JSX.Element {
+  const reason = job.status === 'Failed' ? job.message : '';
+  const says = underWayWords(job, trans) || remarkWords(job, trans);
+  return (
+    <>
+      <div className="jp-smx-view-state">
+        <span role="status">{stepWords(job, trans)}</span>
+        <span className="jp-smx-times">
+          <JobTime job={job} now={now} trans={trans} />
+          <JobExpected job={job} trans={trans} />
+        </span>
+        <Words
+          words={[
+            waitWords(job, now, trans),
+            job.instances,
+            job.engine,
+            imageWords(job.image),
+            startWords(job, trans),
+            job.cost ? money(job.cost) : '',
+            job.array?.label ?? ''
+          ]}
+        />
+      </div>
+      {reason ? <p className="jp-smx-reason">{reason}</p> : null}
+      {says ? <p className="jp-smx-says">{says}</p> : null}
+      <JobProgress job={job} trans={trans} />
+      <JobMetrics job={job} trans={trans} />
+    </>
+  );
+}
+
+function Trouble(context: IViewContext): JSX.Element | null {
+  const { record, model, commands, trans, close } = context;
+  if (record.trouble === null) {
+    return null;
+  }
+  const { reach } = model.state;
+  const { kind, sentence } = problemOf(record.trouble, reach, record.job !== null, trans);
+  const again = (): void => {
+    record.refresh();
+    void model.refresh();
+  };
+  if (kind === 'missing') {
+    const state = { ...NOTHING, reach: kind };
+    return <Notice state={state} now={model.now()} trans={trans} onRefresh={again} />;
+  }
+  const wake = errand(commands, CommandIDs.wake);
+  const acts: Record<typeof kind, [string, (() => void) | undefined]> = {
+    gone: [trans.__('Close this tab'), close],
+    asleep: [trans.__('Start the controller'), wake && (() => wake())],
+    loggedOut: [trans.__('Try again'), again],
+    forbidden: [trans.__('Try again'), again],
+    failing: [trans.__('Try again'), again]
+  };
+  const [label, act] = acts[kind];
+  return (
+    <div className="jp-smx-notice" role="alert">
+      <p>{sentence}</p>
+      {act ? <Button label={label} onClick={act} /> : null}
+    </div>
+  );
+}

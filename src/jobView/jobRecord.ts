@@ -1,0 +1,177 @@
+// The record of one job, read again when something of the job changed, and never while nobody sees it.
+
+import type { IDisposable } from '@lumino/disposable';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+
+import type { JobSummary } from '../_types';
+import type { ITrouble } from '../api/errors';
+import { troubleOf } from '../api/errors';
+import type { IPage } from '../api/pageVisibility';
+import { pauseAfter } from '../api/poller';
+import type { IState } from '../state/state';
+import { isFinal } from '../state/state';
+import type { IJobsModel } from '../tokens';
+import type { IJobRecord, IJobSource, IPlaces } from './jobSource';
+import { kindOf } from './recordError';
+
+/** The server's status where its controller does not answer. */
+const NO_ANSWER = 503;
+
+export interface IRecordOptions {
+  id: string;
+  model: IJobsModel;
+  source: Pick<IJobSource, 'record' | 'places'>;
+  page: IPage;
+  /** From 0 to 1; keeps pages apart that ask again. */
+  random: () => number;
+}
+
+export class JobRecord implements IDisposable {
+  constructor(private readonly options: IRecordOptions) {
+    const { model, page } = options;
+    this._mark = markOf(this.listed);
+    this._reach = model.state.reach;
+    model.changed.connect(this._onModel, this);
+    page.addEventListener('visibilitychange', this._onPage);
+  }
+
+  /** What was read last; it stays when the job is deleted. */
+  get job(): IJobRecord | null {
+    return this._job;
+  }
+
+  get places(): IPlaces {
+    return this._places;
+  }
+
+  /** Why the last request failed; null where it did not. */
+  get trouble(): ITrouble | null {
+    return this._trouble;
+  }
+
+  /** What lists show of the job, the newest that this page knows. */
+  get summary(): JobSummary | null {
+    return this.listed ?? this._job?.summary ?? null;
+  }
+
+  /** Whether it is known to have no verdict. */
+  get isLive(): boolean {
+    return this.summary !== null && !isFinal(this.summary);
+  }
+
+  get id(): string {
+    return this.options.id;
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    if (!this._isDisposed) {
+      this._isDisposed = true;
+      clearTimeout(this._retry);
+      this.options.page.removeEventListener('visibilitychange', this._onPage);
+      Signal.clearData(this);
+    }
+  }
+
+  /** Say whether the view is shown: what changed meanwhile is read when it is. */
+  see(isSeen: boolean): void {
+    this._isSeen = isSeen;
+    // Nobody announces that a job was deleted elsewhere, so whoever comes back looks once.
+    this._isStale ||= isSeen;
+    this._look();
+  }
+
+  refresh(): void {
+    this._isStale = true;
+    this._look();
+  }
+
+  private get listed(): JobSummary | undefined {
+    return this.options.model.state.jobs.get(this.options.id);
+  }
+
+  private readonly _onPage = (): void => {
+    if (this.options.page.visibilityState === 'visible' && this._isSeen) {
+      this.refresh();
+    }
+  };
+
+  private _onModel(_: IJobsModel, { reach }: IState): void {
+    const mark = markOf(this.listed);
+    const isBack = reach === 'ready' && this._reach !== 'ready' && this._trouble !== null;
+    this._isStale ||= isBack || mark !== this._mark;
+    this._mark = mark;
+    this._reach = reach;
+    this._look();
+  }
+
+  private _look(): void {
+    const { page } = this.options;
+    const isSeen = this._isSeen && page.visibilityState === 'visible';
+    if (isSeen && this._isStale && !this._isReading && !this._isDisposed) {
+      void this._read();
+    }
+  }
+
+  private async _read(): Promise<void> {
+    clearTimeout(this._retry);
+    const { source } = this.options;
+    this._isReading = true;
+    this._isStale = false;
+    try {
+      // Where the files are is of use to some rows only; without it they have no button.
+      const places = source.places().catch(() => this._places);
+      [this._job, this._places] = await Promise.all([source.record(), places]);
+      this._trouble = null;
+      this._failures = 0;
+    } catch (reason) {
+      this._trouble = troubleOf(reason);
+      this._tryLater(this._trouble);
+      if (this._trouble.status === NO_ANSWER) {
+        // Nobody announces that the controller has left: the lists learn it when they ask.
+        void this.options.model.refresh();
+      }
+    }
+    this._isReading = false;
+    if (!this._isDisposed) {
+      this._changed.emit();
+      this._look();
+    }
+  }
+
+  private _tryLater(trouble: ITrouble): void {
+    this._failures += 1;
+    if (!this._isDisposed && kindOf(trouble, this._reach) === 'failing') {
+      const pause = pauseAfter(this._failures, trouble, this.options.random());
+      this._retry = setTimeout(() => this.refresh(), pause);
+    }
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private _job: IJobRecord | null = null;
+  private _places: IPlaces = {};
+  private _trouble: ITrouble | null = null;
+  private _failures = 0;
+  private _mark: string;
+  private _reach: IState['reach'];
+  private _isSeen = false;
+  private _isStale = true;
+  private _isReading = false;
+  private _isDisposed = false;
+  private _retry: ReturnType<typeof setTimeout> | undefined;
+}
+
+/** What of a summary says that the record changed; progress comes each second and is in the summary itself. */
+function markOf(job: JobSummary | undefined): string {
+  return job
+    ? [job.secondary_status, job.attempt, job.pool, job.start, job.warm_pool_status].join(' ')
+    : '';
+}

@@ -1,0 +1,48 @@
+// What the view of a job asks of the server.
+
+import type {
+  Advice,
+  Bill,
+  Comparison,
+  Job,
+  JobAdvice,
+  JobPlaces,
+  JobSummary,
+  Place
+} from '../_types';
+import type { Api } from '../api/client';
+
+/** The record of a job, with what lists show of it and its bill as of the answer. */
+export type IJobRecord = Job & { summary: JobSummary; bill: Bill };
+
+/** By path, whether it is there and what the browser of files calls it. */
+export type IPlaces = Readonly<Record<string, Place | undefined>>;
+
+export interface IJobSource {
+  record(): Promise<IJobRecord>;
+  places(): Promise<IPlaces>;
+  /** What became different from one job to another; '' is the run of the same name before that one. */
+  difference(from: string, to: string): Promise<Comparison>;
+  /** What the rules found in what it used so far. */
+  advice(): Promise<Advice[]>;
+  /** Where a browser gets an artefact as a file. */
+  address(artifact: string): string;
+}
+
+export function jobSource(api: Api, id: string): IJobSource {
+  const pathOf = (one: string): string => `jobs/${encodeURIComponent(one)}`;
+  const path = pathOf(id);
+  return {
+    record: () => api.read(path),
+    places: async () => (await api.read<JobPlaces>(`${path}/places`)).places,
+    difference: (from, to) => {
+      const query = from ? `?from=${encodeURIComponent(from)}` : '';
+      return api.read(`${pathOf(to)}/diff${query}`);
+    },
+    advice: async () => (await api.read<JobAdvice>(`${path}/advice`)).advice,
+    address: artifact => {
+      const name = artifact.split('/').map(encodeURIComponent).join('/');
+      return api.address(`${path}/artifacts/${name}`);
+    }
+  };
+}

@@ -1,0 +1,80 @@
+// The commands that open the view of a job and compare two jobs.
+
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+
+import { CommandIDs, JOB_PROPERTIES } from '../commands/commandIds';
+import { chosen, jobOf } from '../commands/prompts';
+import type { INamedJob } from '../state/state';
+import { inOrder } from '../state/state';
+import type { JobTabs } from '../widgets/jobTabs';
+import type { IOpenOptions, JobView, SectionName } from '.';
+
+const OPEN_ARGS = {
+  type: 'object',
+  properties: {
+    ...JOB_PROPERTIES,
+    section: { type: 'string', description: 'The section to show, as "files"; the log at first' }
+  }
+};
+
+const COMPARE_ARGS = {
+  type: 'object',
+  properties: {
+    ...JOB_PROPERTIES,
+    with: { type: 'string', description: 'The id of the other job; without it, the run before' }
+  }
+};
+
+/**
+ * Add both; a tab that is open is shown again, and what makes one is loaded with the first.
+ */
+export function addJobCommands(options: IOpenOptions, tabs: JobTabs<JobView>): void {
+  const { app, model, trans } = options;
+  app.commands.addCommand(CommandIDs.openJob, {
+    label: trans.__('Open Job'),
+    caption: trans.__('Show the log, files, code, environment, events and cost of a job'),
+    describedBy: { args: OPEN_ARGS },
+    execute: async args => {
+      const job = await jobOf(args, model, trans);
+      const view = job && (await opened(job, options, tabs));
+      view?.open(textOf(args, 'section') as SectionName);
+    }
+  });
+  app.commands.addCommand(CommandIDs.compareJobs, {
+    label: trans.__('Compare Jobs…'),
+    caption: trans.__('Show in what two jobs differ'),
+    describedBy: { args: COMPARE_ARGS },
+    execute: async args => {
+      const job = await jobOf(args, model, trans);
+      const other = job && (args.id ? textOf(args, 'with') : await asked(job, options));
+      if (job && other !== null) {
+        const view = await opened(job, options, tabs);
+        view.compareWith(other);
+      }
+    }
+  });
+}
+
+function textOf(args: ReadonlyPartialJSONObject, name: string): string {
+  const value = args[name];
+  return typeof value === 'string' ? value : '';
+}
+
+/** Ask for the second job: an id, '' for the run before, null where nobody chose. */
+async function asked(job: INamedJob, { model, trans }: IOpenOptions): Promise<string | null> {
+  const before = { id: '', name: trans.__('The run of the same name before it') };
+  const others = inOrder(model.state).filter(one => one.id !== job.id);
+  const title = trans.__('Compare %1 with which job?', job.name);
+  const found = await chosen<INamedJob>([before, ...others], one => one.name, title, trans);
+  return found?.id ?? null;
+}
+
+async function opened(
+  job: INamedJob,
+  options: IOpenOptions,
+  tabs: JobTabs<JobView>
+): Promise<JobView> {
+  const { logLooks, viewOf } = await import('.');
+  const looks = await logLooks(options.model, options.registry);
+  return tabs.show(job, () => viewOf(job, options, looks));
+}

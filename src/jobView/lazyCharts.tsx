@@ -1,0 +1,66 @@
+// The place of a job's charts, which are loaded when somebody looks at it for the first time.
+
+import { ReactWidget } from '@jupyterlab/ui-components';
+import type { Message } from '@lumino/messaging';
+import { Panel } from '@lumino/widgets';
+import React from 'react';
+
+import type * as Charts from '../charts';
+import { Button } from '../components/textButton';
+import type { IViewContext } from './context';
+
+export class ChartsSlot extends Panel {
+  constructor(
+    private readonly context: IViewContext,
+    private readonly loaded: () => Promise<Pick<typeof Charts, 'ChartsView'>> = () =>
+      import('../charts')
+  ) {
+    super();
+    this.title.label = context.trans.__('Charts');
+    this.addClass('jp-smx-view-charts');
+  }
+
+  protected onAfterShow(msg: Message): void {
+    super.onAfterShow(msg);
+    this._look();
+  }
+
+  private _look(): void {
+    if (!this._isAsked) {
+      this._isAsked = true;
+      void this._load();
+    }
+  }
+
+  private async _load(): Promise<void> {
+    const { history, record, name, trans } = this.context;
+    const charts = await this.loaded().catch(() => null);
+    if (this.isDisposed) {
+      return;
+    }
+    [...this.widgets].forEach(widget => widget.dispose());
+    if (charts === null) {
+      // The server was away, or has another version of us by now.
+      this._isAsked = false;
+      this.addWidget(this._notice());
+      return;
+    }
+    const title = record.summary?.name ?? name;
+    this.addWidget(new charts.ChartsView({ source: history, name: title, page: document, trans }));
+  }
+
+  private _notice(): ReactWidget {
+    const { trans } = this.context;
+    const words = trans.__(
+      'What draws the charts could not be loaded. Try again when the server is reached; where that does not help, load the page again.'
+    );
+    return ReactWidget.create(
+      <div className="jp-smx-notice" role="alert">
+        <p>{words}</p>
+        <Button label={trans.__('Try again')} onClick={() => this._look()} />
+      </div>
+    );
+  }
+
+  private _isAsked = false;
+}

@@ -1,0 +1,306 @@
+// The sections of a job's view that are drawn from its record, each while it is seen.
+
+import { ReactWidget } from '@jupyterlab/ui-components';
+import type { Message } from '@lumino/messaging';
+import React from 'react';
+
+import type { Advice, Comparison, Place } from '../_types';
+import { sentenceOf } from '../api/errors';
+import { tick } from '../widgets/liveWidget';
+import { differing, numbered, originOf, underMagic } from './codeDiff';
+import type { IOriginNow } from './codeLocator';
+import type { IViewContext } from './context';
+import type { IJobRecord } from './jobSource';
+import type { Since } from './sections/code';
+import { Code } from './sections/code';
+import { Compare, othersOf } from './sections/compare';
+import { Cost } from './sections/cost';
+import { Environment } from './sections/environment';
+import { Events } from './sections/events';
+import { Files } from './sections/files';
+
+/** Milliseconds after the last key until an edited cell is compared again. */
+const EDIT_MS = 300;
+
+/** Renders the record when it changed, and only what somebody sees. */
+abstract class RecordView extends ReactWidget {
+  constructor(
+    protected readonly context: IViewContext,
+    label: string
+  ) {
+    super();
+    this.addClass('jp-smx-view-section');
+    this.title.label = label;
+    context.record.changed.connect(this.onRecord, this);
+  }
+
+  protected abstract draw(job: IJobRecord): JSX.Element;
+
+  protected render(): JSX.Element {
+    const { job } = this.context.record;
+    return job ? this.draw(job) : <></>;
+  }
+
+  protected onRecord(): void {
+    if (this.isVisible) {
+      this.update();
+    }
+  }
+
+  protected onAfterShow(msg: Message): void {
+    super.onAfterShow(msg);
+    this.onRecord();
+  }
+
+  protected openPlace(): ((place: Place) => void) | undefined {
+    const { commands } = this.context;
+    if (!commands.hasCommand(OPEN_FILE) || !commands.hasCommand(SHOW_FILE)) {
+      return undefined;
+    }
+    return ({ shown_as, is_folder }) => {
+      const path = shown_as ?? '';
+      const isText = !is_folder && !PACKED.test(path);
+      void commands.execute(isText ? OPEN_FILE : SHOW_FILE, { path });
+    };
+  }
+}
+
+// Lab's own commands.
+const OPEN_FILE = 'docmanager:open';
+const SHOW_FILE = 'filebrowser:go-to-path';
+
+/** Files in which no viewer of Lab finds anything to show: the browser of files points at them. */
+const PACKED = /\.(tar|gz|tgz|zip|bz2|xz|zst|whl|pkl|pickle|pt|pth|bin|npy|npz|onnx|safetensors)$/i;
+
+/** One that shows how long something takes so far. */
+abstract class TickingView extends RecordView {
+  constructor(context: IViewContext, label: string) {
+    super(context, label);
+    tick(this, () => context.record.isLive);
+  }
+
+  protected onAfterShow(msg: Message): void {
+    super.onAfterShow(msg);
+    const { record } = this.context;
+    if (record.isLive) {
+      // Nobody announces what a step of a running job takes and costs by now.
+      record.refresh();
+    }
+  }
+}
+
+export class FilesView extends RecordView {
+  constructor(context: IViewContext) {
+    super(context, context.trans.__('Files'));
+  }
+
+  protected draw(job: IJobRecord): JSX.Element {
+    const { record, source, trans } = this.context;
+    return (
+      <Files
+        job={job}
+        places={record.places}
+        trans={trans}
+        onOpen={this.openPlace()}
+        address={source.address}
+      />
+    );
+  }
+}
+
+export class EnvironmentView extends RecordView {
+  constructor(context: IViewContext) {
+    super(context, context.trans.__('Environment'));
+  }
+
+  protected draw(job: IJobRecord): JSX.Element {
+    return <Environment job={job} trans={this.context.trans} />;
+  }
+}
+
+export class EventsView extends TickingView {
+  constructor(context: IViewContext) {
+    super(context, context.trans.__('Events'));
+  }
+
+  protected draw(job: IJobRecord): JSX.Element {
+    return <Events job={job} now={this.context.model.now()} trans={this.context.trans} />;
+  }
+}
+
+/** Asks for advice when it is shown, and once more when the job is over. */
+export class CostView extends TickingView {
+  constructor(context: IViewContext) {
+    super(context, context.trans.__('Cost'));
+  }
+
+  protected draw(job: IJobRecord): JSX.Element {
+    const { model, trans } = this.context;
+    return <Cost job={job} now={model.now()} trans={trans} advice={this._advice} />;
+  }
+
+  protected onAfterShow(msg: Message): void {
+    this._asked = '';
+    super.onAfterShow(msg);
+  }
+
+  protected onRecord(): void {
+    super.onRecord();
+    const { job } = this.context.record;
+    const state = job ? `${job.attempt} ${job.summary.status}` : '';
+    if (this.isVisible && state !== this._asked) {
+      this._asked = state;
+      void this._ask(state);
+    }
+  }
+
+  private async _ask(state: string): Promise<void> {
+    const found = await this.context.source.advice().catch(sentenceOf);
+    // An answer that was overtaken says how things stood before.
+    if (this.isDisposed || state !== this._asked) {
+      return;
+    }
+    this._advice = found;
+    this.update();
+    if (typeof found === 'string') {
+      // What kept the answer away may be over when the job is heard of again.
+      this._asked = '';
+    }
+  }
+
+  private _asked = '';
+  private _advice: Advice[] | string | null = null;
+}
+
+/** Compares with the cell when it is shown, when the record is new, and after each edit of the cell. */
+export class CodeView extends RecordView {
+  constructor(context: IViewContext) {
+    super(context, context.trans.__('Code'));
+  }
+
+  dispose(): void {
+    this._watch(null);
+    super.dispose();
+  }
+
+  protected draw(job: IJobRecord): JSX.Element {
+    const { trans, languages } = this.context;
+    const open = this.openPlace();
+    return (
+      <Code
+        name={job.name}
+        ran={numbered(job.spec.source)}
+        since={this._since}
+        isFile={originOf(job.spec) === 'file'}
+        trans={trans}
+        languages={languages}
+        onOpen={open && (path => open({ exists: true, is_folder: false, shown_as: path }))}
+      />
+    );
+  }
+
+  protected onRecord(): void {
+    super.onRecord();
+    if (this.isVisible) {
+      void this._look();
+    }
+  }
+
+  protected onBeforeHide(msg: Message): void {
+    this._watch(null);
+    super.onBeforeHide(msg);
+  }
+
+  private async _look(): Promise<void> {
+    const { record, origins } = this.context;
+    const { job, places } = record;
+    if (job === null) {
+      return;
+    }
+    const turn = ++this._turn;
+    const kind = originOf(job.spec);
+    const found = kind === 'program' ? kind : await origins[kind](job, places);
+    const since = typeof found === 'string' ? found : await this._compared(job, found, kind);
+    if (turn === this._turn && !this.isDisposed) {
+      this._since = since;
+      this._watch(typeof found === 'string' || !this.isVisible ? null : found);
+      this.update();
+    }
+  }
+
+  private async _compared(job: IJobRecord, origin: IOriginNow, kind: string): Promise<Since> {
+    const now = kind === 'cell' ? underMagic(origin.text) : numbered(origin.text);
+    return { origin, lines: await differing(numbered(job.spec.source), now) };
+  }
+
+  private _watch(origin: IOriginNow | null): void {
+    clearTimeout(this._pause);
+    this._watched?.edited?.disconnect(this._onEdit, this);
+    this._watched = origin;
+    origin?.edited?.connect(this._onEdit, this);
+  }
+
+  private _onEdit(): void {
+    clearTimeout(this._pause);
+    this._pause = setTimeout(() => void this._look(), EDIT_MS);
+  }
+
+  private _since: Since = 'asking';
+  private _turn = 0;
+  private _watched: IOriginNow | null = null;
+  private _pause: ReturnType<typeof setTimeout> | undefined;
+}
+
+/** Asks when it is shown for the first time, and when another job is chosen. */
+export class CompareView extends RecordView {
+  constructor(context: IViewContext) {
+    super(context, context.trans.__('Compare'));
+  }
+
+  /** Compare with a job that is named by its id, or with the run before (''). */
+  choose(other: string): void {
+    this._other = other;
+    this._found = null;
+    // The choice is seen at once, and what was found for the other one is not.
+    this.onRecord();
+  }
+
+  protected draw(job: IJobRecord): JSX.Element {
+    const { model, trans } = this.context;
+    return (
+      <Compare
+        name={job.name}
+        others={othersOf(job.summary, model.state.jobs.values())}
+        other={this._other}
+        found={this._found}
+        trans={trans}
+        onChoose={other => this.choose(other)}
+      />
+    );
+  }
+
+  protected onRecord(): void {
+    super.onRecord();
+    if (this.isVisible) {
+      void this._ask();
+    }
+  }
+
+  private async _ask(): Promise<void> {
+    const { record, source, model } = this.context;
+    if (!this.isVisible || record.summary === null) {
+      return;
+    }
+    const other = this._other;
+    const isYounger = (model.state.jobs.get(other)?.created_at ?? 0) > record.summary.created_at;
+    const [from, to] = isYounger ? [record.id, other] : [other, record.id];
+    const found = await source.difference(from, to).catch(sentenceOf);
+    if (other === this._other && !this.isDisposed) {
+      this._found = found;
+      this.update();
+    }
+  }
+
+  private _other = '';
+  private _found: Comparison | string | null = null;
+}

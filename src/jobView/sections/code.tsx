@@ -1,0 +1,130 @@
+// The code as a job ran it, and in what it differs from what stands in its cell now.
+
+import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React, { useEffect, useRef, useState } from 'react';
+
+import { Button } from '../../components/textButton';
+import type { INumbered } from '../codeDiff';
+import type { Absence, IOriginNow } from '../codeLocator';
+import { DiffLines } from './primitives';
+
+/** What is known of the cell or the file now: nothing yet, why it is not there, or in what it differs. */
+export type Since =
+  'asking' | 'program' | Absence | { origin: IOriginNow; lines: readonly string[] };
+
+export interface ICodeProps {
+  name: string;
+  ran: INumbered;
+  since: Since;
+  /** Whether it came from a file of its own and not from a notebook. */
+  isFile: boolean;
+  trans: TranslationBundle;
+  languages: IEditorLanguageRegistry | null;
+  onOpen?: (path: string) => void;
+}
+
+export function Code(props: ICodeProps): JSX.Element {
+  const { name, ran, since, trans, languages } = props;
+  const [isDiff, setDiff] = useState(true);
+  const lines = typeof since === 'string' ? [] : since.lines;
+  const showsDiff = isDiff && lines.length > 0;
+  return (
+    <>
+      <div className="jp-smx-code-line">
+        <p role="status">{sinceWords(props)}</p>
+        {lines.length > 0 ? (
+          <span className="jp-smx-acts" role="group" aria-label={trans.__('What to show')}>
+            <Button
+              label={trans.__('Changes since')}
+              isPressed={isDiff}
+              onClick={() => setDiff(true)}
+            />
+            <Button
+              label={trans.__('As it ran')}
+              isPressed={!isDiff}
+              onClick={() => setDiff(false)}
+            />
+          </span>
+        ) : null}
+        <GoThere {...props} />
+      </div>
+      {showsDiff ? (
+        <DiffLines lines={lines} label={trans.__('Changes in the code of %1 since it ran', name)} />
+      ) : (
+        <Listing ran={ran} label={trans.__('Code of %1 as it ran', name)} languages={languages} />
+      )}
+    </>
+  );
+}
+
+function sinceWords({ since, isFile, trans }: ICodeProps): string {
+  if (typeof since !== 'string') {
+    return since.lines.length > 0
+      ? trans.__('%1 has changed since the job ran.', whatWords(since.origin, isFile, trans))
+      : trans.__('%1 is as the job ran it.', whatWords(since.origin, isFile, trans));
+  }
+  const words: Record<Exclude<Since, object>, string> = {
+    asking: '',
+    program: trans.__('This code was handed in by a program, so no cell has it.'),
+    unnamed: trans.__('The record names no notebook, so it is not known which cell this was.'),
+    elsewhere: trans.__(
+      'Its file lies outside of the folder that this server shows, so it cannot be compared with now.'
+    ),
+    gone: trans.__(
+      'Its file was moved or deleted, or cannot be read, so it cannot be compared with now.'
+    ),
+    'no-cell': trans.__(
+      'The cell is not in its notebook any more, or more than one has the same code.'
+    )
+  };
+  return words[since];
+}
+
+function whatWords({ path }: IOriginNow, isFile: boolean, trans: TranslationBundle): string {
+  return isFile ? trans.__('The file %1', path) : trans.__('The cell in %1', path);
+}
+
+function GoThere({ since, isFile, trans, onOpen }: ICodeProps): JSX.Element | null {
+  if (typeof since === 'string') {
+    return null;
+  }
+  const { reveal, path } = since.origin;
+  if (reveal) {
+    return <Button label={trans.__('Go to cell')} onClick={reveal} />;
+  }
+  const label = isFile ? trans.__('Open file') : trans.__('Open notebook');
+  return onOpen ? <Button label={label} onClick={() => onOpen(path)} /> : null;
+}
+
+/** Numbered lines; colours come when the language is loaded. */
+function Listing(props: {
+  ran: INumbered;
+  label: string;
+  languages: IEditorLanguageRegistry | null;
+}): JSX.Element {
+  const { ran, label, languages } = props;
+  const place = useRef<HTMLPreElement>(null);
+  useEffect(() => {
+    let isCurrent = true;
+    const drawn = document.createElement('pre');
+    void languages?.highlight(ran.code, languages.findByMIME('text/x-python'), drawn).then(() => {
+      if (isCurrent) {
+        place.current?.replaceChildren(...drawn.childNodes);
+      }
+    });
+    place.current?.replaceChildren(ran.code);
+    return () => {
+      isCurrent = false;
+    };
+  }, [ran.code, languages]);
+  const numbers = ran.code.split('\n').map((_, index) => ran.first + index);
+  return (
+    <div className="jp-smx-listing" role="region" aria-label={label} tabIndex={0}>
+      <pre className="jp-smx-numbers" aria-hidden="true">
+        {numbers.join('\n')}
+      </pre>
+      <pre className="jp-smx-code" ref={place} />
+    </div>
+  );
+}

@@ -1,0 +1,105 @@
+// In what a job differs from another one, which is chosen from a list.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React, { useId } from 'react';
+
+import type { Comparison, JobSummary } from '../../_types';
+import type { INamedJob } from '../../state/state';
+import { DiffLines, Part, Table } from './primitives';
+
+export interface ICompareProps {
+  name: string;
+  /** The jobs that can be chosen. */
+  others: readonly INamedJob[];
+  /** The id of the chosen one, '' for the run before. */
+  other: string;
+  /** What the server answered; a text says what went wrong, null that nobody has asked yet. */
+  found: Comparison | string | null;
+  trans: TranslationBundle;
+  onChoose: (id: string) => void;
+}
+
+export function Compare(props: ICompareProps): JSX.Element {
+  const { other, found, trans, onChoose } = props;
+  const field = useId();
+  return (
+    <>
+      <p className="jp-smx-choice">
+        <label htmlFor={field}>{trans.__('Compare with')}</label>{' '}
+        <select
+          id={field}
+          className="jp-smx-select"
+          value={other}
+          onChange={event => onChoose(event.target.value)}
+        >
+          <option value="">{trans.__('the run of the same name before it')}</option>
+          {withChosen(props).map(({ id, name }) => (
+            <option key={id} value={id}>
+              {name}
+            </option>
+          ))}
+        </select>
+      </p>
+      <div role="status">{typeof found === 'string' ? found : (found?.sentence ?? '')}</div>
+      {found && typeof found !== 'string' ? <Differences found={found} trans={trans} /> : null}
+    </>
+  );
+}
+
+/** A command may name a job that is not among those to choose from; the server's answer has its name. */
+function withChosen({ name, others, other, found }: ICompareProps): readonly INamedJob[] {
+  if (other === '' || others.some(({ id }) => id === other)) {
+    return others;
+  }
+  const names = found && typeof found !== 'string' ? [found.before, found.after] : [];
+  return [{ id: other, name: names.find(one => one !== name) ?? other }, ...others];
+}
+
+function Differences({
+  found,
+  trans
+}: {
+  found: Comparison;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { before, after, changes, code, unknown } = found;
+  return (
+    <>
+      {changes.length > 0 ? (
+        <Part title={trans.__('What differs')}>
+          <Table
+            label={trans.__('What differs between %1 and %2', before, after)}
+            head={[trans.__('What'), trans.__('Name'), before, after]}
+            rows={changes.map(one => [one.section, one.name, one.before ?? '–', one.after ?? '–'])}
+          />
+        </Part>
+      ) : null}
+      {code.length > 0 ? (
+        <Part title={trans.__('Code')}>
+          <DiffLines lines={code} label={trans.__('Changes from %1 to %2', before, after)} />
+        </Part>
+      ) : null}
+      {unknown.length > 0 ? (
+        <Part title={trans.__('What could not be compared')}>
+          {unknown.map(sentence => (
+            <p key={sentence}>{sentence}</p>
+          ))}
+        </Part>
+      ) : null}
+    </>
+  );
+}
+
+/** The jobs to choose from: those of the same name first, each group newest first. */
+export function othersOf(
+  job: { id: string; base_name: string },
+  all: Iterable<JobSummary>
+): JobSummary[] {
+  const isKin = (one: JobSummary): number => Number(one.base_name === job.base_name);
+  return [...all]
+    .filter(one => one.id !== job.id)
+    .sort((a, b) => isKin(b) - isKin(a) || b.created_at - a.created_at)
+    .slice(0, MOST);
+}
+
+const MOST = 200;

@@ -1,0 +1,170 @@
+// What a job costs: dollars for each hour, the hours that count, and what its pool adds while it stands idle.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import type { Advice, Attempt, Bill } from '../../_types';
+import { exactly, fine, spoken } from '../../format/jobText';
+import { isFinal } from '../../state/state';
+import type { IJobRecord } from '../jobSource';
+import { attemptSeconds, countedSeconds, wasTakenAway } from './durations';
+import { Facts, Table } from './primitives';
+
+export interface ICostProps {
+  job: IJobRecord;
+  now: number;
+  trans: TranslationBundle;
+  /** What the rules found, or why nobody can say; null before anybody answered. */
+  advice?: Advice[] | string | null;
+}
+
+const HOUR = 3600;
+
+export function Cost({ job, now, trans, advice = null }: ICostProps): JSX.Element {
+  const { bill, summary } = job;
+  const isOver = isFinal(summary);
+  const { ran, billed } = isOver
+    ? { ran: bill.training_seconds, billed: bill.billable_seconds }
+    : soFar(job, now);
+  const charged = billed + bill.retained_seconds;
+  const sum = priceOf(bill.price_per_hour, charged);
+  return (
+    <>
+      <Facts
+        facts={[
+          [trans.__('Instances'), summary.instances],
+          [trans.__('Price'), rateWords(bill.price_per_hour, trans)],
+          [trans.__('Running time'), job.spec.spot ? spoken(ran, trans) : ''],
+          [trans.__('Billed time'), spoken(billed, trans)],
+          [
+            trans.__('Saved by managed spot'),
+            ran > billed ? trans.__('%1 %', ((1 - billed / ran) * 100).toFixed(1)) : ''
+          ],
+          [
+            trans.__('Idle time of its pool'),
+            job.warm_pool ? spoken(bill.retained_seconds, trans) : ''
+          ],
+          [isOver ? trans.__('Cost') : trans.__('Cost so far'), sumWords(sum, trans)],
+          [trans.__('Cost of a step'), stepWords(job, trans)]
+        ]}
+      />
+      <Groups bill={bill} charged={charged} trans={trans} />
+      <p>{priceWords(bill, trans)}</p>
+      {job.warm_pool?.status === 'Available' ? (
+        <p>
+          {trans.__(
+            'Its pool is kept warm: what it stands idle is added when it ends or is taken.'
+          )}
+        </p>
+      ) : null}
+      <AdviceOnJob advice={advice} trans={trans} />
+    </>
+  );
+}
+
+interface IGroupsProps {
+  bill: Bill;
+  /** Seconds that each of its hosts is billed for. */
+  charged: number;
+  trans: TranslationBundle;
+}
+
+/** The parts of price and sum that the groups of a heterogeneous cluster have. */
+function Groups({ bill, charged, trans }: IGroupsProps): JSX.Element | null {
+  if (bill.groups.length < 2) {
+    return null;
+  }
+  const head = [
+    trans.__('Group'),
+    trans.__('Instances'),
+    trans.__('Price'),
+    trans.__('Cost'),
+    trans.__('Helps')
+  ];
+  const rows = bill.groups.map(group => [
+    group.name,
+    `${group.instance_type} × ${group.instance_count}`,
+    rateWords(group.price_per_hour, trans),
+    sumWords(priceOf(group.price_per_hour, charged), trans),
+    group.until
+  ]);
+  return <Table label={trans.__('Cost of each group')} head={head} rows={rows} />;
+}
+
+function priceOf(rate: number | null, seconds: number): number | null {
+  return rate === null ? null : (rate * seconds) / HOUR;
+}
+
+function rateWords(rate: number | null, trans: TranslationBundle): string {
+  return rate === null ? trans.__('not known') : trans.__('%1 an hour', exactly(rate));
+}
+
+function sumWords(sum: number | null, trans: TranslationBundle): string {
+  return sum === null ? trans.__('not known') : exactly(sum);
+}
+
+/** How the job could run better: rules of SageMaker's profiler, with their numbers and what they predict. */
+function AdviceOnJob(props: Pick<ICostProps, 'advice' | 'trans'>): JSX.Element | null {
+  const { advice, trans } = props;
+  if (!advice || advice.length === 0) {
+    return null;
+  }
+  if (typeof advice === 'string') {
+    return <p>{trans.__('Whether it could run better is not known: %1', advice)}</p>;
+  }
+  return (
+    <section aria-label={trans.__('Advice')}>
+      <h3>{trans.__('Advice')}</h3>
+      {advice.map(one => (
+        <p key={`${one.host} ${one.rule}`}>{`${one.sentence} ${one.prediction}`.trim()}</p>
+      ))}
+    </section>
+  );
+}
+
+/**
+ * Seconds that a job without a verdict ran, and is billed for, up to now: by what the server counts from, which moves
+ * along when a clock is set.
+ *
+ * Between two runs nobody pays, and then nothing is counted from.
+ */
+function soFar(job: IJobRecord, now: number): { ran: number; billed: number } {
+  const { bill, attempts } = job;
+  const seconds = countedSeconds(job, now);
+  if (seconds === null) {
+    return { ran: bill.training_seconds, billed: bill.billable_seconds };
+  }
+  // Nobody pays for a run whose spot instances were taken back. What was lost is added to what is billed, so that the
+  // two differ by that alone, and not by how sums are rounded.
+  const sumOf = (some: readonly Attempt[]): number =>
+    some.reduce((sum, one) => sum + (attemptSeconds(one) ?? 0), 0);
+  const wasTaken = wasTakenAway(job);
+  const billed = sumOf(attempts.filter(one => !one.interrupted)) + (wasTaken ? 0 : seconds);
+  const lost = sumOf(attempts.filter(one => one.interrupted)) + (wasTaken ? seconds : 0);
+  return { ran: billed + lost, billed };
+}
+
+function priceWords({ price_per_hour: rate, groups }: Bill, trans: TranslationBundle): string {
+  if (rate === null) {
+    const unknown = groups.filter(group => group.price_per_hour === null);
+    const types = [...new Set(unknown.map(group => group.instance_type))].join(', ');
+    return trans.__(
+      'The catalogue has no price for %1. An administrator sets one with c.ControllerApp.prices.',
+      types
+    );
+  }
+  return rate === 0
+    ? trans.__('A share of this machine costs nothing.')
+    : trans.__('Prices are those of the catalogue, on demand, for all hosts together.');
+}
+
+/** What a step costs while steps are done, with its unit; empty where the job counts none. */
+function stepWords({ bill }: IJobRecord, trans: TranslationBundle): string {
+  if (bill.step_seconds === null) {
+    return '';
+  }
+  const took = fine(bill.step_seconds, trans);
+  return bill.cost_per_step === null
+    ? trans.__('not known, at %1 each', took)
+    : trans.__('%1 per step, at %2 each', exactly(bill.cost_per_step), took);
+}

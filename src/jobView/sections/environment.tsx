@@ -1,0 +1,239 @@
+// What a job was asked to run with, and what it found: wishes, Python, packages, hashes, machine, seeds, commit.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import type { HostLimits, HostProvenance, InstanceGroup, Provenance } from '../../_types';
+import { spoken } from '../../format/jobText';
+import { bytesWords } from '../../format/usageText';
+import type { IJobRecord } from '../jobSource';
+import { Facts, Mono, Part, Table } from './primitives';
+
+interface IEnvironmentProps {
+  job: IJobRecord;
+  trans: TranslationBundle;
+}
+
+/** Instance types have their memory in these. */
+const GIB = 2 ** 30;
+
+/** Names of variables whose values are nobody's business. */
+const SECRET =
+  /TOKEN(?!IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|PRIVATE|API_?KEY|CONNECTION_?STRING|(^|_)(KEY|SAS)(_|$)/i;
+
+export function Environment({ job, trans }: IEnvironmentProps): JSX.Element {
+  return (
+    <>
+      <Wish job={job} trans={trans} />
+      <Values title={trans.__('Hyperparameters')} values={job.spec.hyperparameters} trans={trans} />
+      <Values
+        title={trans.__('Environment variables')}
+        values={withoutSecrets(job.spec.environment, trans)}
+        trans={trans}
+      />
+      {job.provenance ? (
+        <Found job={job} found={job.provenance} trans={trans} />
+      ) : (
+        <p>{unknownWords(job, trans)}</p>
+      )}
+    </>
+  );
+}
+
+/** Why nobody wrote down what the job ran with. */
+function unknownWords({ ended_at }: IJobRecord, trans: TranslationBundle): string {
+  return ended_at === null
+    ? trans.__('Packages, hashes and hosts are written down when the job ends.')
+    : trans.__('There are no packages, hashes and hosts: the job ended before it ran.');
+}
+
+function withoutSecrets(
+  variables: Readonly<Record<string, string>>,
+  trans: TranslationBundle
+): Record<string, string> {
+  const hidden = trans.__('(not shown)');
+  const shown = ([name, value]: [string, string]): [string, string] => [
+    name,
+    SECRET.test(name) ? hidden : value
+  ];
+  return Object.fromEntries(Object.entries(variables).map(shown));
+}
+
+function Wish({ job, trans }: IEnvironmentProps): JSX.Element {
+  const { spec } = job;
+  const seconds = (value: number): string => (value > 0 ? spoken(value, trans) : '');
+  const yes = (is: boolean): string => (is ? trans.__('Yes') : '');
+  return (
+    <Part title={trans.__('What was asked for')}>
+      <Facts
+        facts={[
+          [trans.__('Kind'), spec.kind === 'train' ? trans.__('Training') : trans.__('Processing')],
+          [trans.__('Engine'), spec.engine],
+          [trans.__('Instances'), spec.instance_groups.map(groupWords).join(' + ')],
+          [trans.__('Keep-alive'), seconds(spec.keep_alive)],
+          [trans.__('Maximum run time'), seconds(spec.max_run)],
+          [trans.__('Retries'), spec.retries || ''],
+          [trans.__('Managed spot'), yes(spec.spot)],
+          [trans.__('Network isolation'), yes(spec.network_isolation)],
+          [trans.__('Maximum wait time'), seconds(spec.max_wait)],
+          [trans.__('Checkpoints'), spec.checkpoint && <Mono>{spec.checkpoint}</Mono>],
+          [trans.__('Image'), spec.image && <Mono>{imageWords(job)}</Mono>],
+          [trans.__('Image in its registry'), job.image?.digest && <Mono>{job.image.digest}</Mono>],
+          [
+            trans.__('Checkpoints in the job'),
+            spec.checkpoint_local_path && <Mono>{spec.checkpoint_local_path}</Mono>
+          ],
+          [trans.__('Role'), spec.role],
+          [trans.__('Entry point'), spec.entry_point],
+          [
+            trans.__('Working directory'),
+            spec.working_directory && <Mono>{spec.working_directory}</Mono>
+          ]
+        ]}
+      />
+    </Part>
+  );
+}
+
+/** The name of an image, and what that meant when the job was handed in. */
+function imageWords({ spec, image }: IJobRecord): string {
+  return image === null || image.id === spec.image ? spec.image : `${spec.image} (${image.id})`;
+}
+
+function groupWords({ name, instance_type, instance_count }: InstanceGroup): string {
+  const hosts = `${instance_type} × ${instance_count}`;
+  return name === 'homogeneousCluster' ? hosts : `${name}: ${hosts}`;
+}
+
+function Values(props: {
+  title: string;
+  values: Readonly<Record<string, string>>;
+  trans: TranslationBundle;
+}): JSX.Element | null {
+  const { title, values, trans } = props;
+  const rows = Object.entries(values).map(([name, value]) => [<Mono>{name}</Mono>, value]);
+  return rows.length === 0 ? null : (
+    <Part title={title}>
+      <Table label={title} head={[trans.__('Name'), trans.__('Value')]} rows={rows} />
+    </Part>
+  );
+}
+
+function Found(props: IEnvironmentProps & { found: Provenance }): JSX.Element {
+  const { job, found, trans } = props;
+  const { revision, seeds } = found;
+  const commit = revision && (
+    <>
+      <Mono>{revision.commit}</Mono> {revision.branch ? trans.__('on %1', revision.branch) : ''}
+    </>
+  );
+  return (
+    <>
+      <Part title={trans.__('Python')}>
+        <Facts
+          facts={[
+            [trans.__('Version'), found.python_version],
+            [trans.__('Interpreter'), found.python && <Mono>{found.python}</Mono>],
+            [trans.__('Requirements'), job.spec.requirements.join(', ')]
+          ]}
+        />
+      </Part>
+      <Packages found={found} trans={trans} />
+      <Part title={trans.__('What it came from')}>
+        <Facts
+          facts={[
+            [trans.__('Git commit'), commit],
+            [trans.__('SHA-256 of the code'), <Mono>{found.code_sha256}</Mono>],
+            [
+              trans.__('SHA-256 of the variables'),
+              found.sent_sha256 && <Mono>{found.sent_sha256}</Mono>
+            ],
+            [
+              trans.__('SHA-256 of the folder of code'),
+              found.source_dir_sha256 && <Mono>{found.source_dir_sha256}</Mono>
+            ],
+            [trans.__('Seeds'), seeds.sentence],
+            [trans.__('Calls that set a seed'), seeds.calls.join(', ')],
+            [trans.__('PYTHONHASHSEED'), seeds.hash_seed]
+          ]}
+        />
+        {found.notes.map(note => (
+          <p key={note}>{note}</p>
+        ))}
+      </Part>
+      {found.hosts.map(host => (
+        <Host key={host.host} host={host} trans={trans} />
+      ))}
+    </>
+  );
+}
+
+function Packages({ found, trans }: { found: Provenance; trans: TranslationBundle }): JSX.Element {
+  const packages = Object.entries(found.packages);
+  return (
+    <Part title={trans.__('Packages that it imported')}>
+      {packages.length === 0 ? (
+        <p>{trans.__('None but those of Python itself.')}</p>
+      ) : (
+        <Table
+          label={trans.__('Packages that it imported')}
+          head={[trans.__('Package'), trans.__('Version')]}
+          rows={packages}
+        />
+      )}
+      {found.own_modules.length > 0 ? (
+        <Table
+          label={trans.__('Modules of your own')}
+          head={[trans.__('Module of your own'), trans.__('File'), trans.__('SHA-256')]}
+          rows={found.own_modules.map(({ name, path, sha256 }) => [
+            name,
+            <Mono>{path}</Mono>,
+            <Mono>{sha256}</Mono>
+          ])}
+        />
+      ) : null}
+    </Part>
+  );
+}
+
+/** What a job may have of a host; empty where nobody speaks of limits. */
+function limitWords(limits: HostLimits, trans: TranslationBundle): string {
+  const { cpus, memory_bytes, reason } = limits;
+  const said = [
+    cpus > 0 ? trans._n('%1 CPU', '%1 CPUs', cpus) : '',
+    memory_bytes > 0 ? trans.__('%1 GiB of memory with swap', (memory_bytes / GIB).toFixed(1)) : ''
+  ].filter(Boolean);
+  const words = said.join(', ');
+  return reason ? `${words || trans.__('none')}: ${reason}` : words;
+}
+
+function Host({ host, trans }: { host: HostProvenance; trans: TranslationBundle }): JSX.Element {
+  const { machine } = host;
+  const isolation: Record<string, string> = {
+    container: trans.__('a container of its own'),
+    namespace: trans.__('namespaces of its own'),
+    variables: trans.__('variables of its environment only')
+  };
+  const kept = isolation[host.isolation] ?? host.isolation;
+  return (
+    <Part title={trans.__('Host %1', host.host)}>
+      <Facts
+        facts={[
+          [trans.__('Instance type'), host.instance_type],
+          [trans.__('Isolation'), [kept, host.isolation_reason].filter(Boolean).join(': ')],
+          [trans.__('Given up'), (host.given_up ?? []).join(' ')],
+          [trans.__('Limits'), limitWords(host.limits, trans)],
+          [trans.__('Machine'), machine.hostname],
+          [trans.__('Platform'), machine.platform],
+          [trans.__('CPU'), machine.cpu_model],
+          [
+            trans.__('vCPUs'),
+            machine.vcpus ? trans.__('%1 of %2', machine.vcpus, machine.cpus) : ''
+          ],
+          [trans.__('Memory'), machine.memory_bytes ? bytesWords(machine.memory_bytes, trans) : ''],
+          [trans.__('GPUs'), machine.gpus.join(', ')]
+        ]}
+      />
+    </Part>
+  );
+}

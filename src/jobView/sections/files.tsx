@@ -1,0 +1,208 @@
+// What went into a job and what came out of it, each to be opened or downloaded where that is possible.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import type { Artifact, Channel, InputDigest, Output, Place } from '../../_types';
+import { Button } from '../../components/textButton';
+import { bytesWords } from '../../format/usageText';
+import type { IJobRecord, IPlaces } from '../jobSource';
+import type { Cell } from './primitives';
+import { Mono, Part, Table } from './primitives';
+
+export interface IFileActions {
+  /** Open a file or a folder that the browser of files shows; absent where Lab has no way to. */
+  onOpen?: (place: Place) => void;
+  /** Where a browser downloads an artefact from. */
+  address: (artifact: string) => string;
+}
+
+export interface IFilesProps extends IFileActions {
+  job: IJobRecord;
+  places: IPlaces;
+  trans: TranslationBundle;
+}
+
+/** Rows of artefacts that are drawn; nobody reads more, and all of them lie in one folder. */
+const MOST = 500;
+
+export function Files(props: IFilesProps): JSX.Element {
+  const { job, trans } = props;
+  return (
+    <>
+      <Part title={trans.__('Inputs')}>
+        <Inputs {...props} />
+      </Part>
+      <Part title={trans.__('Variables')}>
+        <Variables job={job} trans={trans} />
+      </Part>
+      {job.spec.outputs.length > 0 ? (
+        <Part title={trans.__('Outputs')}>
+          <Outputs {...props} />
+        </Part>
+      ) : null}
+      <Part title={trans.__('Artefacts')}>
+        <Artifacts {...props} />
+      </Part>
+    </>
+  );
+}
+
+function Inputs(props: IFilesProps): JSX.Element {
+  const { job, trans } = props;
+  const { channels, source_dir } = job.spec;
+  const digests = job.provenance?.inputs ?? [];
+  const rows: Cell[][] = channels.map(channel => [
+    channel.name,
+    <Mono>{channel.source}</Mono>,
+    modeWords(channel, trans),
+    heldWords(
+      digests.filter(one => one.channel === channel.name),
+      trans
+    ),
+    <OpenButton path={channel.source} {...props} />
+  ]);
+  if (source_dir) {
+    const held = filesWords(source_dir.files, source_dir.size, trans);
+    const folder = <Mono>{source_dir.folder}</Mono>;
+    const open = <OpenButton path={source_dir.folder} {...props} />;
+    rows.push([trans.__('folder of code'), folder, '', held, open]);
+  }
+  if (rows.length === 0) {
+    return <p>{trans.__('The job has no input. With %1 it gets files.', '--input NAME=PATH')}</p>;
+  }
+  return (
+    <Table
+      label={trans.__('Inputs of %1', job.name)}
+      head={[trans.__('Name'), trans.__('From'), trans.__('How'), trans.__('Content'), '']}
+      rows={rows}
+    />
+  );
+}
+
+function modeWords({ mode, distribution, groups }: Channel, trans: TranslationBundle): string {
+  const how = distribution === 'FullyReplicated' ? '' : trans.__('a share for each host');
+  const whom = groups.length > 0 ? trans.__('for %1', groups.join(', ')) : '';
+  return [mode, how, whom].filter(Boolean).join(', ');
+}
+
+function filesWords(files: number, bytes: number, trans: TranslationBundle): string {
+  return trans.__('%1, %2', trans._n('%1 file', '%1 files', files), bytesWords(bytes, trans));
+}
+
+function heldWords(digests: readonly InputDigest[], trans: TranslationBundle): Cell {
+  return digests.map(({ host, method, files, bytes, sha256, reason }) => (
+    <div key={host} title={sha256 ? trans.__('SHA-256 %1', sha256) : reason}>
+      {host ? trans.__('%1: ', host) : ''}
+      {method === 'none' ? reason : filesWords(files, bytes, trans)}
+    </div>
+  ));
+}
+
+function Variables({ job, trans }: Pick<IFilesProps, 'job' | 'trans'>): JSX.Element {
+  const sized = (way: string, sizes: Readonly<Record<string, number>>): Cell[][] =>
+    Object.entries(sizes).map(([name, size]) => [
+      way,
+      <Mono>{name}</Mono>,
+      bytesWords(size, trans)
+    ]);
+  const asked = job.spec.receive.filter(name => !(name in job.received));
+  const way = job.ended_at === null ? trans.__('to be received') : trans.__('not received');
+  const rows = [
+    ...sized(trans.__('sent'), job.spec.send?.sizes ?? {}),
+    ...sized(trans.__('received'), job.received),
+    ...asked.map((name): Cell[] => [way, <Mono>{name}</Mono>, ''])
+  ];
+  if (rows.length === 0) {
+    return (
+      <p>
+        {trans.__('None went in and none came back: %1 and %2 name them.', '--send', '--receive')}
+      </p>
+    );
+  }
+  return (
+    <Table
+      label={trans.__('Variables of %1', job.name)}
+      head={[trans.__('Way'), trans.__('Name'), trans.__('Size')]}
+      rows={rows}
+    />
+  );
+}
+
+function Outputs(props: IFilesProps): JSX.Element {
+  const { job, trans } = props;
+  const where = ({ destination }: Output): Cell =>
+    destination ? <Mono>{destination}</Mono> : trans.__("the job's own folder");
+  return (
+    <Table
+      label={trans.__('Outputs of %1', job.name)}
+      head={[trans.__('Name'), trans.__('In the job'), trans.__('Goes to'), '']}
+      rows={job.spec.outputs.map(output => [
+        output.name,
+        <Mono>{output.path}</Mono>,
+        where(output),
+        <OpenButton path={output.destination} {...props} />
+      ])}
+    />
+  );
+}
+
+function Artifacts(props: IFilesProps): JSX.Element {
+  const { job, trans, address } = props;
+  const { artifacts } = job;
+  if (artifacts.length === 0) {
+    return (
+      <p>
+        {job.ended_at === null
+          ? trans.__('They come with the end of the job.')
+          : trans.__('The job left no file.')}
+      </p>
+    );
+  }
+  const isHashed = artifacts.some(({ sha256 }) => sha256 !== '');
+  const row = ({ name, path, size, sha256 }: Artifact): Cell[] => [
+    <span title={path}>{name}</span>,
+    bytesWords(size, trans),
+    ...(isHashed ? [<Mono>{sha256.slice(0, 12)}</Mono>] : []),
+    <span className="jp-smx-acts">
+      <OpenButton path={path} {...props} />
+      <a
+        className="jp-smx-button jp-smx-link"
+        href={address(name)}
+        download={name.split('/').pop()}
+        aria-label={trans.__('Download %1', name)}
+      >
+        {trans.__('Download')}
+      </a>
+    </span>
+  ];
+  const left = artifacts.length - MOST;
+  return (
+    <>
+      <Table
+        label={trans.__('Artefacts of %1', job.name)}
+        head={[trans.__('Name'), trans.__('Size'), ...(isHashed ? [trans.__('SHA-256')] : []), '']}
+        rows={artifacts.slice(0, MOST).map(row)}
+      />
+      {left > 0 ? (
+        <p>{trans._n('%1 more file lies beside them.', '%1 more files lie beside them.', left)}</p>
+      ) : null}
+    </>
+  );
+}
+
+function OpenButton(props: IFilesProps & { path: string }): JSX.Element | null {
+  const { path, places, trans, onOpen } = props;
+  const place = places[path];
+  if (!onOpen || !place?.exists || place.shown_as === null) {
+    return null;
+  }
+  const name = place.shown_as || '/';
+  return (
+    <Button
+      label={trans.__('Open')}
+      describedAs={trans.__('Open %1 in JupyterLab', name)}
+      onClick={() => onOpen(place)}
+    />
+  );
+}

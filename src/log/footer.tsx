@@ -1,0 +1,90 @@
+// What there is to say of a log: what went wrong and what to do, how the job is, how much of it is seen.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { Button } from '../components/textButton';
+import { bytesWords } from '../format/usageText';
+import { problemSentence } from './logError';
+import type { ILogPart } from './logSource';
+import type { LogReader } from './reader';
+
+interface IProblemProps {
+  reader: LogReader;
+  trans: TranslationBundle;
+  onAgain: () => void;
+  /** Start what answers; absent where nobody can. */
+  onWake?: () => void;
+}
+
+export function ProblemNotice(props: IProblemProps): JSX.Element | null {
+  const { reader, trans, onAgain, onWake } = props;
+  const { problem } = reader;
+  if (!problem) {
+    return null;
+  }
+  return (
+    <div className="jp-smx-notice" role="alert">
+      <p>{problemSentence(problem, trans)}</p>
+      {problem.kind === 'gone' ? null : <Button label={trans.__('Try again')} onClick={onAgain} />}
+      {problem.isAsleep && onWake ? <Button label={trans.__('Start it')} onClick={onWake} /> : null}
+    </div>
+  );
+}
+
+export function Foot({ reader, trans }: Pick<IProblemProps, 'reader' | 'trans'>): JSX.Element {
+  return (
+    <div className="jp-smx-log-foot">
+      <span role="status">{stateWords(reader, trans).join(' ')}</span>
+      <span>{placeWords(reader, trans)}</span>
+    </div>
+  );
+}
+
+/** What a person should know who does not look at the rows. */
+function stateWords(reader: LogReader, trans: TranslationBundle): string[] {
+  const { latest, isEnded, total, window } = reader;
+  if (!latest) {
+    return [];
+  }
+  const said = [runWords(reader, latest, trans)];
+  if (!window.isText) {
+    said.unshift(
+      trans.__('Some bytes are no text and are shown as �; a download has them as they are.')
+    );
+  }
+  if (total === 0) {
+    said.unshift(isEnded ? trans.__('Nothing was printed.') : trans.__('Nothing was printed yet.'));
+  }
+  return said;
+}
+
+function runWords(
+  { isEnded, isFollowing, total, window }: LogReader,
+  { attempt, attempts }: Pick<ILogPart, 'attempt' | 'attempts'>,
+  trans: TranslationBundle
+): string {
+  if (attempt < attempts) {
+    return trans.__('This run was ended by the loss of a host; run %1 came after it.', attempt + 1);
+  }
+  if (isEnded) {
+    return trans.__('The job has ended.');
+  }
+  return !isFollowing && window.end < total ? trans.__('There is more below.') : '';
+}
+
+/** Where one is in a log of which a part is in memory. */
+function placeWords({ window, total }: LogReader, trans: TranslationBundle): string {
+  const { start, end } = window;
+  const size = bytesWords(total, trans);
+  if (start === 0 && end >= total) {
+    return total > 0 ? size : '';
+  }
+  const loaded = bytesWords(end - start, trans);
+  if (end >= total) {
+    return trans.__('the last %1 of %2', loaded, size);
+  }
+  return start === 0
+    ? trans.__('the first %1 of %2', loaded, size)
+    : trans.__('%1 after the first %2 of %3', loaded, bytesWords(start, trans), size);
+}

@@ -1,0 +1,94 @@
+// The log of one job over the server's routes: bytes of a place in it, lines that hold some words, its address.
+
+import type { Api } from '../api/client';
+
+/** Which of a job's logs: '' is its first host, 0 its newest run. */
+export interface IWhichLog {
+  host: string;
+  attempt: number;
+}
+
+/** From a byte on (`offset`) or the end (`last` bytes of it); without anything new the answer comes after `wait` s. */
+export interface ILogAsk extends IWhichLog {
+  offset?: number;
+  last?: number;
+  limit: number;
+  wait: number;
+}
+
+/** The bytes from `start` to `next` of a log that is `total` long, and what other logs the job has. */
+export interface ILogPart extends IWhichLog {
+  bytes: Uint8Array;
+  start: number;
+  next: number;
+  total: number;
+  /** No byte will follow in this log. */
+  isFinal: boolean;
+  attempts: number;
+  hosts: string[];
+}
+
+/** Look for words in lines that lie before a byte and not before another one. */
+export interface IFindAsk extends IWhichLog {
+  text: string;
+  matchCase: boolean;
+  after: number;
+  before?: number;
+}
+
+/** Bytes at which words begin, the last first, one for each line; `reached` is where to go on. */
+export interface IFound {
+  places: number[];
+  reached: number;
+  total: number;
+}
+
+export interface ILogSource {
+  read(ask: ILogAsk, signal: AbortSignal): Promise<ILogPart>;
+  find(ask: IFindAsk, signal: AbortSignal): Promise<IFound>;
+  /** Where a browser gets the whole log as a file of that name. */
+  address(which: IWhichLog, name: string): string;
+}
+
+/** The header that says which byte follows. */
+const OFFSET = 'X-Smx-Offset';
+
+/** The logs of a job. */
+export function logOf(api: Api, id: string): ILogSource {
+  const path = `jobs/${encodeURIComponent(id)}/logs`;
+  return {
+    read: async (ask, signal) => {
+      const { bytes, headers } = await api.readBytes(path + queryOf({ ...ask }), OFFSET, {
+        signal
+      });
+      return partOf(headers, bytes);
+    },
+    find: ({ text, matchCase, ...where }, signal) => {
+      const query = queryOf({ ...where, text, case: matchCase ? 1 : 0 });
+      return api.read(`${path}/search${query}`, { signal });
+    },
+    address: (which, name) => api.address(`${path}/whole${queryOf({ ...which, name })}`)
+  };
+}
+
+/** What is undefined, empty or 0 is what the server takes anyway. */
+function queryOf(asked: Record<string, string | number | undefined>): string {
+  const said = Object.entries(asked).filter(([, value]) => Boolean(value));
+  return `?${new URLSearchParams(said.map(([name, value]) => [name, String(value)])).toString()}`;
+}
+
+function partOf(headers: Headers, bytes: Uint8Array): ILogPart {
+  const said = (name: string): string => headers.get(`X-Smx-${name}`) ?? '';
+  const next = Number(headers.get(OFFSET));
+  return {
+    bytes,
+    start: next - bytes.length,
+    next,
+    total: Number(said('Total')),
+    isFinal: said('Final') === '1',
+    host: said('Host'),
+    hosts: said('Hosts').split(','),
+    attempt: Number(said('Attempt')),
+    attempts: Number(said('Attempts'))
+  };
+}

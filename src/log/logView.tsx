@@ -1,0 +1,223 @@
+// The log of a job as a widget: it is read while it is seen, and nothing is asked while it is not.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { Message } from '@lumino/messaging';
+import React from 'react';
+
+import type { IPage } from '../api/pageVisibility';
+import { SeenWidget } from '../widgets/visibleWidget';
+import type { ILogActs } from './actions';
+import { LOG_CLASS, offerActs } from './actions';
+import type { IWords } from './ansi';
+import { Foot, ProblemNotice } from './footer';
+import type { ILogSource } from './logSource';
+import { Tools } from './logToolbar';
+import type { ILogLooks } from './options';
+import { LogReader } from './reader';
+import { Lines } from './rowList';
+import { LogSearch } from './search';
+
+/** Milliseconds without a key after which one looks for what was typed. */
+const TYPED = 250;
+
+export interface ILogOptions extends ILogLooks {
+  /** Where it is read: `logOf(api, job.id)`. */
+  source: ILogSource;
+  /** The job's: for those who hear and do not see, and for the name of a file. */
+  name: string;
+  page: IPage;
+  trans: TranslationBundle;
+}
+
+/**
+ * The log of one job, with everything that one does with it: `new LogView({ source: logOf(api, job.id), name: job.name,
+ * page: document, trans })`.
+ *
+ * It fills the space that it is given, and asks the server while it is seen in a visible tab only.
+ */
+export class LogView extends SeenWidget {
+  constructor(private readonly options: ILogOptions) {
+    super(options.page);
+    this._reader = new LogReader(options.source);
+    this._search = new LogSearch(options.source);
+    this._isWrapped = options.isWrapped ?? true;
+    this.addClass(LOG_CLASS);
+    offerActs(this.node, this._acts);
+    this._reader.changed.connect(this._onRead, this);
+    this._search.changed.connect(this._onFound, this);
+  }
+
+  dispose(): void {
+    clearTimeout(this._typing);
+    this._reader.dispose();
+    this._search.dispose();
+    super.dispose();
+  }
+
+  protected onSeen(): void {
+    this._isSeen = true;
+    this._reader.start();
+    this._search.resume(this._reader.total);
+    this.update();
+  }
+
+  protected onUnseen(): void {
+    this._isSeen = false;
+    this._reader.pause();
+    this._search.pause();
+  }
+
+  protected onActivateRequest(msg: Message): void {
+    super.onActivateRequest(msg);
+    this._lines.current?.focus();
+  }
+
+  protected render(): JSX.Element {
+    const { name, trans, wake } = this.options;
+    return (
+      <>
+        <Tools
+          reader={this._reader}
+          search={this._search}
+          words={this._words}
+          isWrapped={this._isWrapped}
+          field={this._field}
+          trans={trans}
+          acts={this._acts}
+          onWords={words => this._type(words)}
+          onLeave={() => this._leave()}
+        />
+        <ProblemNotice
+          reader={this._reader}
+          trans={trans}
+          onAgain={() => this._reader.start()}
+          onWake={wake && (() => void wake().then(() => this._reader.start()))}
+        />
+        <Lines
+          reader={this._reader}
+          words={this._search.words}
+          place={this._search.place}
+          isWrapped={this._isWrapped}
+          label={trans.__('Log of %1', name)}
+          scroller={this._lines}
+          trans={trans}
+          onSeen={end => (this._seen = end)}
+        />
+        <Foot reader={this._reader} trans={trans} />
+      </>
+    );
+  }
+
+  private _onRead(): void {
+    const { latest, problem, total } = this._reader;
+    const key = latest ? `${latest.host} ${latest.attempt}` : '';
+    if (!latest) {
+      // Another log was chosen, in which places of the one before are those of other lines.
+      this._search.pause();
+    } else if (this._key !== key) {
+      this._key = key;
+      this._find();
+    } else if (this._isSeen && !problem) {
+      this._search.resume(total);
+    }
+    this.update();
+  }
+
+  private _onFound(): void {
+    const { place, isDone } = this._search;
+    if (place !== null && this._isAsked) {
+      this._reader.toPlace(place);
+    }
+    // Lines that come later, or are drawn anew, move nobody.
+    this._isAsked &&= place === null && !isDone;
+    this.update();
+  }
+
+  private _type(words: IWords): void {
+    this._words = words;
+    clearTimeout(this._typing);
+    this._typing = setTimeout(() => this._find(), TYPED);
+    this.update();
+  }
+
+  /** Look for what stands in the field. */
+  private _find(): void {
+    clearTimeout(this._typing);
+    const { latest, which } = this._reader;
+    if (latest) {
+      // Of the run that is shown, also when another one begins meanwhile.
+      this._isAsked = true;
+      this._search.find(this._words, { host: which.host, attempt: latest.attempt }, this._seen);
+    }
+  }
+
+  /** Whether what is looked for is what stands in the field. */
+  private _isCurrent(): boolean {
+    const { words } = this._search;
+    const { text, matchCase } = this._words;
+    return (words?.text ?? '') === text && (!words || words.matchCase === matchCase);
+  }
+
+  private _step(step: () => void): void {
+    if (this._isCurrent()) {
+      // Also where it is the only one, and one has scrolled away from it.
+      this._isAsked = this._search.count > 0 || !this._search.isDone;
+      // Nobody else goes on after trouble, where the log grows no more.
+      this._search.resume();
+      step();
+    } else {
+      this._find();
+    }
+  }
+
+  private _leave(): void {
+    this._type({ ...this._words, text: '' });
+    this._find();
+    this._lines.current?.focus();
+  }
+
+  private _download(): void {
+    const { source, name } = this.options;
+    const { latest, which } = this._reader;
+    const host = latest?.host ?? which.host;
+    const link = document.createElement('a');
+    link.href = source.address({ ...which, host }, `${name}-${host}.log`);
+    link.download = '';
+    link.click();
+  }
+
+  private readonly _acts: ILogActs = {
+    find: () => {
+      this._field.current?.focus();
+      this._field.current?.select();
+    },
+    findNext: () => this._step(() => this._search.next()),
+    findPrevious: () => this._step(() => this._search.previous()),
+    toBegin: () => this._reader.toPlace(0),
+    toEnd: () => this._reader.toEnd(),
+    toggleFollow: () => {
+      if (this._reader.isFollowing) {
+        this._reader.follow(false);
+      } else {
+        this._reader.toEnd();
+      }
+    },
+    toggleWrap: () => {
+      this._isWrapped = !this._isWrapped;
+      this.update();
+    },
+    download: () => this._download()
+  };
+  private readonly _reader: LogReader;
+  private readonly _search: LogSearch;
+  private readonly _field = React.createRef<HTMLInputElement>();
+  private readonly _lines = React.createRef<HTMLDivElement>();
+  private _words: IWords = { text: '', matchCase: false };
+  private _isWrapped: boolean;
+  private _isSeen = false;
+  private _seen = 0;
+  private _key = '';
+  /** One wants to be at a line that has the words. */
+  private _isAsked = false;
+  private _typing: ReturnType<typeof setTimeout> | undefined;
+}

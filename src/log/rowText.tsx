@@ -1,0 +1,34 @@
+// The characters of a row of a log, in their colours.
+
+import React from 'react';
+
+import type { ISpan, IWords } from './ansi';
+import { spansOf } from './ansi';
+import type { IRow } from './rows';
+
+interface IRowTextProps {
+  row: IRow;
+  /** What is looked for. */
+  words: IWords | null;
+}
+
+export function RowText({ row, words }: IRowTextProps): JSX.Element {
+  return (
+    <>
+      {spansOf(row, words).map((span, key) => (
+        <Span key={key} {...span} />
+      ))}
+    </>
+  );
+}
+
+function Span({ text, className, color, background, isHit }: ISpan): JSX.Element {
+  const Name = isHit ? 'mark' : 'span';
+  return className || color || background || isHit ? (
+    <Name className={className} style={{ color, backgroundColor: background }}>
+      {text}
+    </Name>
+  ) : (
+    <>{text}</>
+  );
+}

@@ -1,0 +1,88 @@
+// When the tasks of an array are counted anew: at once where nothing is known of it, else once a second at most.
+
+import type { ITrouble } from '../api/errors';
+import { troubleOf } from '../api/errors';
+import { pauseAfter } from '../api/poller';
+
+/** Milliseconds between two counts while tasks begin and end. */
+const PAUSE_MS = 1000;
+
+/**
+ * Notes which arrays changed, and has them counted while somebody looks.
+ */
+export class Counts {
+  constructor(
+    private readonly count: (id: string) => Promise<void>,
+    private readonly page: Pick<Document, 'visibilityState'>,
+    private readonly random: () => number
+  ) {}
+
+  dispose(): void {
+    this._isDisposed = true;
+    clearTimeout(this._timer);
+  }
+
+  /** Say that tasks of an array changed. */
+  want(id: string, isKnown: boolean): void {
+    this._wanted.add(id);
+    if (!isKnown) {
+      void this._go();
+    } else if (this._timer === undefined) {
+      this._plan(PAUSE_MS);
+    }
+  }
+
+  /** Count what changed while nobody looked. */
+  look(): void {
+    if (this._wanted.size > 0) {
+      void this._go();
+    }
+  }
+
+  private async _go(): Promise<void> {
+    clearTimeout(this._timer);
+    this._timer = undefined;
+    // Of two answers on their way the older one may come last, and stay.
+    if (this.page.visibilityState !== 'visible' || this._isDisposed || this._isCounting) {
+      return;
+    }
+    this._isCounting = true;
+    const ids = [...this._wanted];
+    this._wanted.clear();
+    const tried = await Promise.all(ids.map(id => this._tried(id)));
+    this._isCounting = false;
+    const trouble = tried.find(one => one !== null);
+    this._failures = trouble ? this._failures + 1 : 0;
+    if (trouble) {
+      this._plan(pauseAfter(this._failures, trouble, this.random()));
+    } else if (this._wanted.size > 0) {
+      this._plan(PAUSE_MS);
+    }
+  }
+
+  /** Count one; gives the trouble that may pass: no further change may come that would ask for it. */
+  private async _tried(id: string): Promise<ITrouble | null> {
+    try {
+      await this.count(id);
+      return null;
+    } catch (reason) {
+      const trouble = troubleOf(reason);
+      if (trouble.kind === 'gone') {
+        return null;
+      }
+      this._wanted.add(id);
+      return trouble;
+    }
+  }
+
+  private _plan(pause: number): void {
+    clearTimeout(this._timer);
+    this._timer = this._isDisposed ? undefined : setTimeout(() => void this._go(), pause);
+  }
+
+  private readonly _wanted = new Set<string>();
+  private _failures = 0;
+  private _isCounting = false;
+  private _isDisposed = false;
+  private _timer: ReturnType<typeof setTimeout> | undefined;
+}

@@ -1,0 +1,383 @@
+// One list of jobs and pools per page: listed once, then followed by the numbers that Jupyter events announce.
+
+import type { Event } from '@jupyterlab/services';
+import type { IDisposable } from '@lumino/disposable';
+import type { ISignal, IStream } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+
+import type { JobSummary, PoolSummary } from '../_types';
+import type { Api, IAnswer, JobAnswer } from '../api/client';
+import { ApiError, troubleOf, troubleTold } from '../api/errors';
+import type { IPage } from '../api/pageVisibility';
+import { isReason, Pulse } from '../api/poller';
+import { troubled } from '../state/connectionState';
+import type { IState, IStep } from '../state/state';
+import {
+  arraysOf,
+  asleep,
+  changed,
+  counted,
+  extended,
+  listed,
+  NOTHING,
+  paged,
+  without
+} from '../state/state';
+import type { IJobsModel } from '../tokens';
+import { Counts } from './arrayCounter';
+import { isTurn } from './eventHints';
+
+export const CHANGE_SCHEMA = 'https://events.jupyter.org/jupyter_smx/change/v1';
+
+/** Jobs in one answer at most; the controller gives no more. */
+const PAGE = 1000;
+
+/** Arrays whose tasks are counted in a listing. */
+const ARRAYS = 200;
+
+type Wish = 'nothing' | 'changes' | 'list';
+
+/**
+ * Events are hints: they may be lost, and whoever holds a token can forge them. So an event only says that there
+ * is something new; what it is comes from `changes?since=`, and one request is under way at most.
+ */
+export class JobsModel implements IJobsModel, IDisposable {
+  constructor(options: JobsModel.IOptions) {
+    this._api = options.api;
+    this._page = options.page;
+    this._clock = options.clock;
+    this._newId = options.newId;
+    const random = options.random ?? Math.random;
+    this._counts = new Counts(id => this._count(id), options.page, random);
+    this._pulse = new Pulse({
+      page: options.page,
+      random,
+      ask: () => void this.catchUp()
+    });
+    options.events.connect(this._onEvent, this);
+    this._page.addEventListener('visibilitychange', this._onVisible);
+  }
+
+  get state(): IState {
+    return this._state;
+  }
+
+  get changed(): ISignal<this, IState> {
+    return this._changed;
+  }
+
+  get ended(): ISignal<this, JobSummary[]> {
+    return this._ended;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    this._page.removeEventListener('visibilitychange', this._onVisible);
+    this._pulse.dispose();
+    this._counts.dispose();
+    Signal.clearData(this);
+  }
+
+  now(): number {
+    return this._clock() + this._state.skew;
+  }
+
+  refresh(): Promise<void> {
+    return this._want('list');
+  }
+
+  catchUp(): Promise<void> {
+    return this._want('changes');
+  }
+
+  async begin(limit: number): Promise<void> {
+    if (limit !== this._state.limit) {
+      this._state = { ...this._state, limit };
+      await (this._state.reach === 'unknown' ? null : this.refresh());
+    }
+  }
+
+  async wake(): Promise<void> {
+    try {
+      await this._api.startController();
+    } finally {
+      // Where it cannot be started, the listing says why: here, and on every other page.
+      await this.refresh();
+    }
+  }
+
+  async stop(job: Pick<JobSummary, 'id'>): Promise<void> {
+    await this._api.stopJob(job.id);
+    await this._want('changes');
+  }
+
+  async interrupt(job: Pick<JobSummary, 'id'>): Promise<void> {
+    await this._api.interruptJob(job.id);
+    await this._want('changes');
+  }
+
+  async rerun(job: Pick<JobSummary, 'id'>): Promise<string> {
+    const newId = this._newId();
+    const ask = (): Promise<IAnswer<JobAnswer>> => this._api.rerunJob(job.id, newId);
+    // An answer that was lost on its way is asked for once more; the id makes one job of it.
+    const answer = await ask().catch((reason: unknown) => {
+      if (reason instanceof ApiError && reason.status === 0) {
+        return ask();
+      }
+      throw reason;
+    });
+    await this.catchUp();
+    return answer.body.name;
+  }
+
+  async stopArray(id: string): Promise<void> {
+    await this._api.stopArray(id);
+    await this._want('changes');
+  }
+
+  async remove(job: Pick<JobSummary, 'id'>): Promise<void> {
+    await this._api.deleteJob(job.id);
+    const deleted = this._state.jobs.get(job.id) ?? null;
+    // That it is gone is announced as well; whoever pressed the button need not wait for that.
+    this._become(without(this._state, job.id));
+    this._recount([deleted]);
+  }
+
+  more(): Promise<void> {
+    this._paging ??= this._readOn().finally(() => {
+      this._paging = null;
+    });
+    return this._paging;
+  }
+
+  async extend(pool: PoolSummary, seconds: number): Promise<void> {
+    const keepAlive = extended(pool, seconds, this.now());
+    if (keepAlive === null) {
+      return;
+    }
+    await this._api.keepPool(pool.id, keepAlive);
+    await this._want('changes');
+  }
+
+  async release(pool: PoolSummary): Promise<void> {
+    await this._api.releasePool(pool.id);
+    await this._want('changes');
+  }
+
+  private _onEvent(_sender: Event.IManager, event: Event.Emission): void {
+    const isOurs = event.schema_id === CHANGE_SCHEMA && isReason(this._state.trouble, event.kind);
+    if (!isOurs || (this._isHidden && !isTurn(event, this._state))) {
+      return;
+    }
+    const isNews = typeof event.seq === 'number' && event.seq > this._state.seq;
+    if (event.kind === 'reset') {
+      void this._want('list');
+    } else if (isNews || this._state.reach !== 'ready') {
+      void this._want('changes');
+    }
+  }
+
+  private get _isHidden(): boolean {
+    return this._page.visibilityState !== 'visible';
+  }
+
+  private readonly _onVisible = (): void => {
+    // Events are lost while a browser freezes a hidden tab, and nothing says so.
+    if (this._page.visibilityState === 'visible') {
+      void this.catchUp();
+      this._counts.look();
+    }
+  };
+
+  private _want(wish: Wish): Promise<void> {
+    if (this._wish !== 'list') {
+      this._wish = wish;
+    }
+    this._working ??= this._work().finally(() => {
+      this._working = null;
+    });
+    return this._working;
+  }
+
+  private async _work(): Promise<void> {
+    while (this._wish !== 'nothing' && !this._isDisposed) {
+      const wish = this._wish;
+      this._wish = 'nothing';
+      try {
+        if (wish === 'list' || this._state.reach !== 'ready') {
+          await this._list();
+        } else {
+          await this._follow();
+        }
+      } catch (reason) {
+        this._fail(reason);
+        return;
+      }
+    }
+  }
+
+  private async _list(): Promise<void> {
+    // The number first: a change between the requests comes again by number and is then applied twice, not lost.
+    const info = await this._api.controller();
+    const heard = this._clock();
+    if (!info.body.running) {
+      const { problem } = info.body;
+      this._take(info, asleep(this._state, problem ? troubleTold(problem) : null));
+      return;
+    }
+    const limit = Math.min(this._state.limit, PAGE);
+    const [page, pools] = await Promise.all([this._api.jobs(limit), this._api.pools()]);
+    const cursor = cursorOf(page.body.jobs, limit);
+    const jobs = [...(cursor === null ? [] : await this._unfinished()), ...page.body.jobs];
+    const hasArrays = arraysOf(jobs).size > 0;
+    const arrays = hasArrays ? (await this._api.arrays(ARRAYS)).body.arrays : [];
+    const now = pools.now ?? this.now();
+    const step = listed(this._state, jobs, pools.body.pools, info.body.seq, cursor, now);
+    this._take(info, { ...step, state: counted(step.state, arrays) }, heard);
+  }
+
+  /** Jobs without a verdict, which may be older than those of the first page. */
+  private async _unfinished(): Promise<JobSummary[]> {
+    const [open, ending] = await Promise.all([
+      this._api.jobs(PAGE, { status: 'InProgress' }),
+      this._api.jobs(PAGE, { status: 'Stopping' })
+    ]);
+    return [...open.body.jobs, ...ending.body.jobs];
+  }
+
+  private async _readOn(): Promise<void> {
+    const before = this._state.cursor;
+    if (before === null || this._state.reach !== 'ready') {
+      return;
+    }
+    try {
+      const { jobs } = (await this._api.jobs(PAGE, { before })).body;
+      if (this._state.cursor === before) {
+        this._become(paged(this._state, jobs, cursorOf(jobs, PAGE)));
+      } else {
+        // The list ends elsewhere by now, and whoever asked for what follows there got the promise of this page.
+        await this._readOn();
+      }
+    } catch (reason) {
+      this._fail(reason);
+    }
+  }
+
+  private async _follow(): Promise<void> {
+    const answer = await this._api.changes(this._state.seq);
+    if (answer.body.reset) {
+      await this._list();
+    } else {
+      const { seq: before, jobs } = this._state;
+      const { events } = answer.body;
+      this._take(answer, changed(this._state, answer.body));
+      this._recount(events.map(({ job, deleted }) => job ?? jobs.get(deleted) ?? null));
+      const isPart = this._state.seq < answer.body.seq && this._state.seq > before;
+      if (isPart && this._wish === 'nothing') {
+        this._wish = 'changes';
+      }
+    }
+  }
+
+  private _recount(jobs: readonly (JobSummary | null)[]): void {
+    for (const id of arraysOf(jobs)) {
+      this._counts.want(id, this._state.arrays.has(id));
+    }
+  }
+
+  private async _count(id: string): Promise<void> {
+    const { body } = await this._api.array(id);
+    this._become(counted(this._state, [body]));
+  }
+
+  /** Go on with what follows from an answer; `heard` is when it came, by this browser's clock. */
+  private _take(answer: IAnswer<unknown>, step: IStep, heard = this._clock()): void {
+    if (this._isDisposed) {
+      return;
+    }
+    const skew = answer.now === null ? this._state.skew : answer.now - heard;
+    const heardAt = heard + skew;
+    const serverVersion = answer.version ?? this._state.serverVersion;
+    this._become({ ...step.state, skew, heardAt, serverVersion });
+    this._pulse.answered();
+    if (step.ended.length > 0) {
+      this._ended.emit(step.ended);
+    }
+  }
+
+  private _become(state: IState): void {
+    if (!this._isDisposed) {
+      this._state = state;
+      this._changed.emit(state);
+    }
+  }
+
+  private _fail(reason: unknown): void {
+    if (this._isDisposed) {
+      return;
+    }
+    const trouble = troubleOf(reason);
+    this._become(troubled(this._state, trouble));
+    this._pulse.failed(trouble);
+  }
+
+  private readonly _api: JobsModel.IApi;
+  private readonly _page: IPage;
+  private readonly _clock: () => number;
+  private readonly _newId: () => string;
+  private readonly _counts: Counts;
+  private readonly _pulse: Pulse;
+  private readonly _changed = new Signal<this, IState>(this);
+  private readonly _ended = new Signal<this, JobSummary[]>(this);
+  private _state: IState = NOTHING;
+  private _wish: Wish = 'nothing';
+  private _working: Promise<void> | null = null;
+  private _paging: Promise<void> | null = null;
+  private _isDisposed = false;
+}
+
+function cursorOf(page: readonly JobSummary[], limit: number): string | null {
+  return page.length < limit ? null : page[page.length - 1].id;
+}
+
+/**
+ * What a model needs from outside.
+ */
+export namespace JobsModel {
+  export type IApi = Pick<
+    Api,
+    | 'controller'
+    | 'startController'
+    | 'jobs'
+    | 'pools'
+    | 'changes'
+    | 'stopJob'
+    | 'interruptJob'
+    | 'rerunJob'
+    | 'arrays'
+    | 'array'
+    | 'stopArray'
+    | 'deleteJob'
+    | 'keepPool'
+    | 'releasePool'
+  >;
+
+  export interface IOptions {
+    api: IApi;
+    events: IStream<Event.IManager, Event.Emission>;
+    page: IPage;
+    /** Seconds since the epoch by this browser's clock. */
+    clock: () => number;
+    /** A new id for a job. */
+    newId: () => string;
+    /** From 0 to 1: what keeps pages from asking all at once. */
+    random?: () => number;
+  }
+}

@@ -1,0 +1,78 @@
+// What an open card follows of its job, while it is seen: the record, the end of the log, and its figures over time.
+
+import type { IDisposable } from '@lumino/disposable';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+
+import { Feed } from '../../charts/historyPoller';
+import type { IHistorySource } from '../../charts/historySource';
+import type { IRecordOptions } from '../../jobView/jobRecord';
+import { JobRecord } from '../../jobView/jobRecord';
+import type { ILogSource } from '../../log/logSource';
+import { LogReader } from '../../log/reader';
+
+/** Milliseconds between two questions for figures: nobody reads them off small pictures. */
+const PACE = 2000;
+
+export interface IDetailOptions extends IRecordOptions {
+  log: ILogSource;
+  history: IHistorySource;
+}
+
+export class CardDetail implements IDisposable {
+  constructor(private readonly options: IDetailOptions) {
+    const { history, log, page } = options;
+    this.record = new JobRecord(options);
+    this.reader = new LogReader(log);
+    this.feed = new Feed({ source: history, pace: PACE });
+    const onNews = (): void => this._changed.emit();
+    this.record.changed.connect(onNews, this);
+    this.reader.changed.connect(onNews, this);
+    this.feed.changed.connect(onNews, this);
+    page.addEventListener('visibilitychange', this._look);
+  }
+
+  readonly record: JobRecord;
+  readonly reader: LogReader;
+  readonly feed: Feed;
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    if (!this._isDisposed) {
+      this._isDisposed = true;
+      this.options.page.removeEventListener('visibilitychange', this._look);
+      this.record.dispose();
+      this.reader.dispose();
+      this.feed.dispose();
+      Signal.clearData(this);
+    }
+  }
+
+  /** Say whether the open card is shown. */
+  see(isShown: boolean): void {
+    this._isShown = isShown;
+    this.record.see(isShown);
+    this._look();
+  }
+
+  private readonly _look = (): void => {
+    if (this._isShown && this.options.page.visibilityState === 'visible') {
+      this.reader.start();
+      this.feed.start();
+    } else {
+      this.reader.pause();
+      this.feed.stop();
+    }
+  };
+
+  private readonly _changed = new Signal<this, void>(this);
+  private _isShown = false;
+  private _isDisposed = false;
+}

@@ -1,0 +1,160 @@
+// The open part of a card: why it began as it did, the way to its first line, figures over time, the end of its log.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React, { useId } from 'react';
+
+import type { JobSummary } from '../../_types';
+import type { Kind } from '../../charts/history';
+import type { IPanel } from '../../charts/panels';
+import { panelsOf } from '../../charts/panels';
+import { valueWords } from '../../charts/units';
+import { Button } from '../../components/textButton';
+import { money } from '../../format/jobText';
+import { problemOf } from '../../jobView/recordError';
+import { problemSentence } from '../../log/logError';
+import { RowText } from '../../log/rowText';
+import type { IState } from '../../state/state';
+import { isFinal } from '../../state/state';
+import { HEIGHT, pathOf, WIDTH } from './curvePath';
+import type { CardDetail } from './detailsModel';
+import { stagesOf, stageWords } from './startStages';
+
+/** Lines of the log, and charts, that have room. */
+const [LINES, CURVES] = [5, 6];
+
+/** What a glance is for; the charts of the job have the rest. */
+const SHOWN: ReadonlySet<Kind> = new Set<Kind>(['metric', 'cpu', 'memory', 'gpu', 'gpu-memory']);
+
+interface IMoreProps {
+  detail: CardDetail;
+  reach: IState['reach'];
+  trans: TranslationBundle;
+  /** Show the job's files; absent where nobody can, or where there are none yet. */
+  onFiles?: () => void;
+}
+
+export function CardMore(props: IMoreProps): JSX.Element {
+  const { detail, trans, onFiles } = props;
+  const { summary } = detail.record;
+  return (
+    <div className="jp-smx-card-more">
+      <Trouble {...props} />
+      <Start {...props} />
+      <Curves {...props} />
+      <Tail {...props} />
+      {onFiles ? <Button label={trans.__('Outputs')} onClick={onFiles} /> : null}
+      {summary ? <Failure job={summary} /> : null}
+    </div>
+  );
+}
+
+function Trouble({ detail, reach, trans }: IMoreProps): JSX.Element | null {
+  const { trouble, job } = detail.record;
+  if (trouble === null) {
+    return job === null ? <p role="status">{trans.__('The job is being read.')}</p> : null;
+  }
+  const { sentence } = problemOf(trouble, reach, job !== null, trans);
+  return <p role="status">{sentence || trouble.sentence}</p>;
+}
+
+/** The whole sentence; the line above has the type of the error only. */
+function Failure({ job }: { job: JobSummary }): JSX.Element | null {
+  return job.status === 'Failed' && job.failure_type ? (
+    <p className="jp-smx-reason">{job.message}</p>
+  ) : null;
+}
+
+/** Warm or cold and why, what it cost so far, and where the time before the first line went. */
+function Start({ detail, trans }: IMoreProps): JSX.Element | null {
+  const { job, summary } = detail.record;
+  if (job === null) {
+    return null;
+  }
+  const stages = stagesOf(job.timings);
+  const words = stages.map(one => stageWords(one, trans)).join(' · ');
+  const sum = summary?.cost ? money(summary.cost) : '';
+  const cost = sum && summary && !isFinal(summary) ? trans.__('%1 so far', sum) : sum;
+  return (
+    <>
+      <p>{[job.why?.sentence ?? '', cost].filter(Boolean).join(' · ')}</p>
+      {stages.length > 0 ? (
+        <div className="jp-smx-way">
+          <div className="jp-smx-way-bar" aria-hidden="true">
+            {stages.map(({ stage, seconds }) => (
+              <span key={stage} data-stage={stage} style={{ flexGrow: seconds }} />
+            ))}
+          </div>
+          <span>{words}</span>
+        </div>
+      ) : null}
+    </>
+  );
+}
+
+function Curves({ detail, trans }: IMoreProps): JSX.Element | null {
+  const lines = detail.feed.history.lines.filter(line => SHOWN.has(line.kind));
+  const panels = panelsOf(lines, trans).slice(0, CURVES);
+  return panels.length > 0 ? (
+    <ul className="jp-smx-curves" aria-label={trans.__('Figures over time')}>
+      {panels.map(panel => (
+        <Curve key={panel.key} panel={panel} trans={trans} />
+      ))}
+    </ul>
+  ) : null;
+}
+
+/** One line for each figure of a chart, the newest value beside it. */
+function Curve({ panel, trans }: { panel: IPanel; trans: TranslationBundle }): JSX.Element {
+  const [first, ...others] = panel.lines;
+  const newest = [...first.line.values].reverse().find(value => value !== null) ?? null;
+  const value = newest === null ? trans.__('nan') : valueWords(newest, panel.unit, trans);
+  const more = others.length > 0 ? trans._n('and %1 more', 'and %1 more', others.length) : '';
+  const name = others.length > 0 ? trans.__('%1, %2', panel.title, first.label) : panel.title;
+  return (
+    <li>
+      <svg
+        className="jp-smx-curve"
+        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+        aria-hidden="true"
+        focusable="false"
+      >
+        <path d={pathOf(first.line, panel.isFromZero)} />
+      </svg>
+      {[trans.__('%1 %2', name, value), more].filter(Boolean).join(' ')}
+    </li>
+  );
+}
+
+function Tail({ detail, trans }: IMoreProps): JSX.Element | null {
+  const { problem, window, isEnded, latest } = detail.reader;
+  const id = useId();
+  const rows = window.rows.slice(-LINES);
+  if (problem && rows.length === 0) {
+    return <p>{problemSentence(problem, trans)}</p>;
+  }
+  if (rows.length === 0) {
+    const words = isEnded ? trans.__('Nothing was printed.') : trans.__('Nothing was printed yet.');
+    return latest ? <p>{words}</p> : null;
+  }
+  return (
+    <>
+      <span id={id} className="jp-smx-spoken">
+        {trans.__('The last lines of the log')}
+      </span>
+      <pre
+        className="jp-smx-tail jp-RenderedText"
+        role="log"
+        aria-live="off"
+        aria-labelledby={id}
+        // It scrolls to the side, also for who has no pointer.
+        tabIndex={0}
+      >
+        {rows.map(row => (
+          <div key={row.start}>
+            <RowText row={row} words={null} />
+          </div>
+        ))}
+      </pre>
+    </>
+  );
+}

@@ -1,0 +1,99 @@
+// What a saved notebook holds of a job: the content of the card's MIME bundle.
+
+import type { ReadonlyPartialJSONValue } from '@lumino/coreutils';
+
+import type { JobSummary } from '../_types';
+import { readUsage } from '../format/usageText';
+import type { IArraySnapshot } from '../state/arrays';
+
+export const CARD_MIME_TYPE = 'application/vnd.jupyter-smx.card+json';
+
+/** What the kernel put into the cell's output. */
+export interface ICard {
+  id: string;
+  name: string;
+  summary: JobSummary | null;
+  /** There where the card is of many jobs. */
+  array: IArraySnapshot | null;
+}
+
+/**
+ * Read a card from a notebook, where anything may stand; null when it is none.
+ */
+export function readCard(data: ReadonlyPartialJSONValue | undefined): ICard | null {
+  if (typeof data !== 'object' || data === null || Array.isArray(data)) {
+    return null;
+  }
+  const { id, name, summary, array, states } = data as Record<string, unknown>;
+  if (typeof id !== 'string' || typeof name !== 'string') {
+    return null;
+  }
+  return {
+    id,
+    name,
+    summary: isSummary(summary) ? { ...summary, ...outlookOf(summary) } : null,
+    array: arrayOf(id, array, states)
+  };
+}
+
+function arrayOf(id: string, array: unknown, states: unknown): IArraySnapshot | null {
+  if (typeof array !== 'object' || array === null || typeof states !== 'string') {
+    return null;
+  }
+  const { title } = array as Record<string, unknown>;
+  return { id, title: typeof title === 'string' ? title : '', states };
+}
+
+type Outlook = Pick<
+  JobSummary,
+  'progress' | 'metrics' | 'expectation' | 'expected_start_at' | 'usage' | 'peak'
+>;
+
+/** What is shown of a job's progress, where the notebook holds what it should; older cards hold nothing of it. */
+function outlookOf(summary: JobSummary): Outlook {
+  const { progress, metrics, expectation, peak } = summary as Partial<JobSummary>;
+  return {
+    progress: typeof progress?.text === 'string' ? { ...progress, ...fractionOf(progress) } : null,
+    metrics: numbersOf(metrics),
+    expectation: typeof expectation?.seconds === 'number' ? expectation : null,
+    // When the notebook is read, that moment is over, and what was used in it.
+    expected_start_at: null,
+    usage: null,
+    peak: readUsage(peak)
+  };
+}
+
+function fractionOf({ fraction }: { fraction: unknown }): { fraction: number | null } {
+  return { fraction: typeof fraction === 'number' ? fraction : null };
+}
+
+function numbersOf(metrics: unknown): JobSummary['metrics'] {
+  const found: JobSummary['metrics'] = {};
+  if (typeof metrics === 'object' && metrics !== null) {
+    for (const [name, value] of Object.entries(metrics as Record<string, unknown>)) {
+      if (typeof value === 'number' || value === null) {
+        found[name] = value;
+      }
+    }
+  }
+  return found;
+}
+
+const TEXTS: (keyof JobSummary)[] = [
+  'id',
+  'name',
+  'status',
+  'secondary_status',
+  'instances',
+  'start'
+];
+
+function isSummary(value: unknown): value is JobSummary {
+  if (typeof value !== 'object' || value === null) {
+    return false;
+  }
+  const fields = value as Record<string, unknown>;
+  return (
+    typeof fields.created_at === 'number' && TEXTS.every(name => typeof fields[name] === 'string')
+  );
+}

@@ -1,0 +1,138 @@
+// The mark of a cell that handed jobs in: where they are, as one sign and in words, read from the cards in its outputs.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import type { JobSummary } from '../_types';
+import { startWords, stepWords } from '../format/jobText';
+import { SIGNS } from '../format/statusIcons';
+import { countWords, mayBeOld, statesNow } from '../state/arrays';
+import type { IState } from '../state/state';
+import { isFinal, liveJob } from '../state/state';
+import type { ICard } from './cardSnapshot';
+
+/** What stands in the prompt area of a cell. */
+export interface IMark {
+  status: JobSummary['status'];
+  sign: string;
+  words: string;
+}
+
+/** Jobs that are named in the words of one mark. */
+const NAMED = 3;
+
+/** What is told first where a cell handed in several jobs. */
+const ORDER: readonly JobSummary['status'][] = [
+  'InProgress',
+  'Stopping',
+  'Failed',
+  'Stopped',
+  'Completed'
+];
+
+const STATUS: Record<string, JobSummary['status']> = {
+  p: 'InProgress',
+  r: 'InProgress',
+  c: 'Completed',
+  f: 'Failed',
+  s: 'Stopped'
+};
+
+/**
+ * The mark of a cell with these cards; null where nothing is known of any of them.
+ */
+export function markOf(
+  cards: readonly ICard[],
+  state: IState,
+  trans: TranslationBundle
+): IMark | null {
+  const marks: IMark[] = [];
+  for (const card of cards) {
+    const mark = card.array ? arrayMark(card, state, trans) : jobMark(card, state, trans);
+    if (mark) {
+      marks.push(mark);
+    }
+  }
+  if (marks.length < 2) {
+    return marks[0] ?? null;
+  }
+  marks.sort((a, b) => ORDER.indexOf(a.status) - ORDER.indexOf(b.status));
+  const words = marks.slice(0, NAMED).map(mark => mark.words);
+  const rest = marks.length - words.length;
+  const more = rest > 0 ? [trans._n('and %1 more', 'and %1 more', rest)] : [];
+  return { ...marks[0], words: [...words, ...more].join('; ') };
+}
+
+function jobMark(
+  { id, name, summary }: ICard,
+  state: IState,
+  trans: TranslationBundle
+): IMark | null {
+  const live = liveJob(state, id);
+  const job = live ?? summary;
+  if (!job) {
+    return null;
+  }
+  const isOld = !live && !isFinal(job);
+  const words = [
+    stepWords(job, trans),
+    startWords(job, trans),
+    isOld ? trans.__('as it was when the notebook was saved') : ''
+  ];
+  return {
+    status: job.status,
+    sign: signOf(job),
+    words: trans.__('Job %1: %2', name, words.filter(Boolean).join(', '))
+  };
+}
+
+/** A job that runs from cold has an empty circle, one on a warm pool a full one. */
+function signOf(job: JobSummary): string {
+  const isCold = job.status === 'InProgress' && job.start !== 'warm';
+  return isCold ? '○' : SIGNS[job.status];
+}
+
+function arrayMark(card: ICard, state: IState, trans: TranslationBundle): IMark | null {
+  const { array, name } = card;
+  const states = array && statesNow(array, state.jobs.values());
+  if (!array || !states) {
+    return null;
+  }
+  const all = [...states].map(letter => STATUS[letter] ?? 'InProgress');
+  const status = ORDER.find(one => all.includes(one)) ?? 'Completed';
+  const words = [
+    countWords(states, trans),
+    mayBeOld(array, state) ? trans.__('as it was when the notebook was saved') : ''
+  ];
+  const title = array.title ? `${array.title} · ${name}` : name;
+  return {
+    status,
+    sign: SIGNS[status],
+    words: trans.__('Array %1: %2', title, words.filter(Boolean).join(', '))
+  };
+}
+
+/**
+ * Put a mark into a prompt area, change the one that is there, or take it away.
+ */
+export function draw(area: HTMLElement, mark: IMark | null): void {
+  const known = area.querySelector<HTMLElement>(`:scope > .${MARK_CLASS}`);
+  if (mark === null) {
+    known?.remove();
+    return;
+  }
+  const node = known ?? document.createElement('span');
+  if (node.title === mark.words && node.dataset.status === mark.status) {
+    return;
+  }
+  node.className = MARK_CLASS;
+  node.setAttribute('role', 'img');
+  node.setAttribute('aria-label', mark.words);
+  node.title = mark.words;
+  node.dataset.status = mark.status;
+  node.textContent = mark.sign;
+  if (!known) {
+    area.append(node);
+  }
+}
+
+const MARK_CLASS = 'jp-smx-cell-mark';

@@ -1,0 +1,113 @@
+// Toasts about jobs that ended: one for each, and one for all as soon as many end one after the other.
+
+import { Notification } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import type { JobSummary } from '../_types';
+import { awaySentence, endedSentence, kindOf } from './messages';
+
+/** More jobs than this in one run of ends share one toast. */
+const BATCH = 3;
+
+/** Seconds without an end after which a new run begins. */
+const PAUSE = 10;
+
+/** Milliseconds that a toast stays: one that only says, and one that offers something. */
+const SHORT = 5000;
+const LONG = 15_000;
+
+export type IAction = Notification.IAction;
+
+export interface IBoardOptions {
+  trans: TranslationBundle;
+  /** Seconds of any clock. */
+  clock: () => number;
+  /** What one can do about these jobs. */
+  actionsFor: (jobs: readonly JobSummary[]) => IAction[];
+  /** What is offered once beside them; null after that. */
+  offer: () => IAction | null;
+}
+
+export class Board {
+  constructor(private readonly options: IBoardOptions) {}
+
+  /** Say that jobs ended just now. */
+  ended(jobs: readonly JobSummary[]): void {
+    const now = this.options.clock();
+    if (now - this._last > PAUSE) {
+      this._run = [];
+      this._shown = [];
+      this._offered = null;
+    }
+    this._last = now;
+    this._run.push(...jobs);
+    if (this._run.length <= BATCH) {
+      this._shown.push(...jobs.map(job => this._say([job])));
+    } else {
+      this._gather();
+    }
+  }
+
+  /** Say in one entry what ended while nobody looked. */
+  away(jobs: readonly JobSummary[], isPart: boolean): void {
+    this._emit(awaySentence(jobs, isPart, this.options.trans), jobs);
+  }
+
+  private _gather(): void {
+    const sentence = endedSentence(this._run, this.options.trans);
+    this._offered ??= this._offer();
+    const looks = this._looksOf(this._run, this._offered);
+    const [only] = this._shown;
+    if (this._shown.length === 1 && Notification.manager.has(only)) {
+      Notification.update({ id: only, message: sentence, type: kindOf(this._run), ...looks });
+      return;
+    }
+    // Without an id all notifications would go, also those of others.
+    this._shown.filter(id => id !== '').forEach(id => Notification.dismiss(id));
+    this._shown = [Notification.emit(sentence, kindOf(this._run), looks)];
+  }
+
+  private _say(jobs: readonly JobSummary[]): string {
+    return this._emit(endedSentence(jobs, this.options.trans), jobs);
+  }
+
+  private _emit(sentence: string, jobs: readonly JobSummary[]): string {
+    const offer = this._offer();
+    this._offered ??= offer;
+    return Notification.emit(sentence, kindOf(jobs), this._looksOf(jobs, offer));
+  }
+
+  /** What is offered; who takes it is not offered it again. */
+  private _offer(): IAction | null {
+    const offer = this.options.offer();
+    const callback: IAction['callback'] = event => {
+      this._offered = null;
+      offer?.callback(event);
+    };
+    return offer && { ...offer, callback };
+  }
+
+  private _looksOf(
+    jobs: readonly JobSummary[],
+    offer: IAction | null
+  ): { autoClose: number | false; actions: IAction[] } {
+    return {
+      autoClose: this._staysFor(jobs, offer !== null),
+      actions: [...this.options.actionsFor(jobs), ...(offer ? [offer] : [])]
+    };
+  }
+
+  /** A failure stays until it is closed. */
+  private _staysFor(jobs: readonly JobSummary[], isLong: boolean): number | false {
+    if (jobs.some(job => job.status === 'Failed')) {
+      return false;
+    }
+    return isLong ? LONG : SHORT;
+  }
+
+  private _run: JobSummary[] = [];
+  private _shown: string[] = [];
+  /** What a toast of the run offered: the one that takes its place offers it on. */
+  private _offered: IAction | null = null;
+  private _last = Number.NEGATIVE_INFINITY;
+}

@@ -1,0 +1,129 @@
+// The sentences of notifications: names, outcomes, times and money, never a message, a line of code or a value.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import type { JobSummary, PoolSummary } from '../_types';
+import { endSentence, money } from '../format/jobText';
+import { rough } from '../format/progressText';
+
+export type Kind = 'success' | 'error' | 'info';
+
+/** Letters of a pool's hosts; Lab cuts a message after 140. */
+const HOSTS = 40;
+
+/** How a notification about these jobs looks: a failure among them is what counts, then what completed. */
+export function kindOf(jobs: readonly JobSummary[]): Kind {
+  if (jobs.some(job => job.status === 'Failed')) {
+    return 'error';
+  }
+  return jobs.some(job => job.status === 'Completed') ? 'success' : 'info';
+}
+
+/** One sentence about one job or many that ended; of the tasks of one array it says which array it is. */
+export function endedSentence(jobs: readonly JobSummary[], trans: TranslationBundle): string {
+  if (jobs.length === 1) {
+    return endSentence(jobs[0], trans);
+  }
+  const array = jobs[0].array;
+  const sentence = trans.__('%1 jobs ended: %2', jobs.length, outcomes(jobs, trans).join(', '));
+  const isOne = array !== null && jobs.every(job => job.array?.id === array.id);
+  return isOne ? trans.__('%1: %2', array.title || array.name, sentence) : sentence;
+}
+
+/**
+ * One sentence about everything that ended while nobody looked, as `While you were away: 2 finished, 1 failed at
+ * line 14`. `isPart`: there may be more, older than what was read.
+ */
+export function awaySentence(
+  jobs: readonly JobSummary[],
+  isPart: boolean,
+  trans: TranslationBundle
+): string {
+  if (jobs.length === 1 && !isPart) {
+    return trans.__('While you were away: %1', endSentence(jobs[0], trans));
+  }
+  const words = outcomes(jobs, trans).join(', ');
+  return isPart
+    ? trans.__('While you were away: at least %1', words)
+    : trans.__('While you were away: %1', words);
+}
+
+function outcomes(jobs: readonly JobSummary[], trans: TranslationBundle): string[] {
+  const failed = jobs.filter(job => job.status === 'Failed');
+  const finished = jobs.filter(job => job.status === 'Completed').length;
+  const stopped = jobs.length - failed.length - finished;
+  const parts: string[] = [];
+  if (finished > 0) {
+    parts.push(trans.__('%1 finished', finished));
+  }
+  if (failed.length > 0) {
+    parts.push(failures(failed, trans));
+  }
+  if (stopped > 0) {
+    parts.push(trans.__('%1 stopped', stopped));
+  }
+  return parts;
+}
+
+/** Where several failed at one line it is one cause, most likely. */
+function failures(failed: readonly JobSummary[], trans: TranslationBundle): string {
+  const line = failed[0].failure_line;
+  const isOne = line !== null && failed.every(job => job.failure_line === line);
+  return isOne
+    ? trans.__('%1 failed at line %2', failed.length, line)
+    : trans.__('%1 failed', failed.length);
+}
+
+/** What a desktop notification says: the outcome, and below it which jobs or on which hosts. */
+export function endedNote(
+  jobs: readonly JobSummary[],
+  trans: TranslationBundle
+): { title: string; body: string } {
+  const title = endedSentence(jobs, trans);
+  if (jobs.length === 1) {
+    return { title, body: jobs[0].instances };
+  }
+  const names = jobs.slice(-NAMED).map(job => job.name);
+  const more = jobs.length - names.length;
+  const body = names.join(', ');
+  return { title, body: more > 0 ? trans.__('%1 and %2 more', body, more) : body };
+}
+
+const NAMED = 3;
+
+/** Until when a pool stays, what it is good for, and what it costs to keep it for `seconds` more. */
+export function poolQuestion(
+  pool: PoolSummary,
+  now: number,
+  seconds: number,
+  endsAt: string,
+  trans: TranslationBundle
+): string {
+  const left = rough(Math.max(0, (pool.expires_at ?? now) - now), trans);
+  const hosts =
+    pool.instances.length > HOSTS ? `${pool.instances.slice(0, HOSTS - 1)}…` : pool.instances;
+  return [
+    trans.__('The pool %1 ends in %2, at %3.', hosts, left, endsAt),
+    worth(pool, trans),
+    price(pool, seconds, trans)
+  ]
+    .filter(Boolean)
+    .join(' ');
+}
+
+function worth(pool: PoolSummary, trans: TranslationBundle): string {
+  const jobs = trans._n('%1 job', '%1 jobs', pool.jobs_served);
+  return pool.saved_seconds > 0
+    ? trans.__('%1 ran on it, %2 saved.', jobs, rough(pool.saved_seconds, trans))
+    : trans.__('%1 ran on it.', jobs);
+}
+
+function price(pool: PoolSummary, seconds: number, trans: TranslationBundle): string {
+  const longer = rough(seconds, trans);
+  if (pool.price_per_hour === null) {
+    return '';
+  }
+  return pool.price_per_hour > 0
+    ? trans.__('%1 more cost %2.', longer, money((pool.price_per_hour * seconds) / 3600))
+    : trans.__('%1 more cost nothing.', longer);
+}

@@ -1,0 +1,356 @@
+// Says that jobs ended and that pools are about to: on the page while it is seen, on the desktop while it is not.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+import type { IDisposable } from '@lumino/disposable';
+
+import type { JobSummary, PoolSummary } from '../_types';
+import { CommandIDs } from '../commands/commandIds';
+import { finished, running } from '../state/state';
+import type { IJobsModel } from '../tokens';
+import type { Desktop } from './desktopNotifications';
+import type { IAction } from './jobToasts';
+import { Board } from './jobToasts';
+import { endedNote } from './messages';
+import type { Wishes } from './notificationSettings';
+import { Asker } from './poolPrompt';
+import type { Presence } from './presence';
+import type { Answers } from './promptStore';
+import type { Told } from './seenStore';
+import type { Tabs } from './tabLocks';
+
+/** Milliseconds between two desktop notifications about jobs; what ends meanwhile comes with the next one. */
+const PAUSE = 5000;
+
+/** Milliseconds after a change until the watch is taken or left, so that what the change brings is still told. */
+const SETTLE = 1000;
+
+/** Milliseconds in which the watch is given to a tab where no other has it; shorter than any tab keeps it. */
+const GRANT = 500;
+
+export interface INotifierOptions {
+  model: IJobsModel;
+  commands: CommandRegistry;
+  trans: TranslationBundle;
+  presence: Presence;
+  tabs: Tabs;
+  desktop: Desktop;
+  told: Told;
+  answers: Answers;
+  wishes: Wishes;
+  offer: () => IAction | null;
+  /** Open a line to the event bus that is mended while the tab is hidden. */
+  openLine: () => IDisposable;
+}
+
+export class Notifier implements IDisposable {
+  constructor(private readonly options: INotifierOptions) {
+    const { model, presence, wishes, trans, offer, answers } = options;
+    this._board = new Board({
+      trans,
+      clock: () => model.now(),
+      actionsFor: jobs => this._actionsFor(jobs),
+      offer
+    });
+    this._asker = new Asker({
+      model,
+      trans,
+      answers,
+      isWanted: () => wishes.isOn('poolEnding'),
+      isVisible: () => presence.isVisible,
+      extend: pool => this._execute(CommandIDs.extendPool, pool.id),
+      note: (pool, title) => void this._notePool(pool, title),
+      unnote: id => options.desktop.close(this._tag(`pool:${id}`))
+    });
+    model.changed.connect(this._onChanged, this);
+    model.ended.connect(this._onEnded, this);
+    presence.turned.connect(this._onTurned, this);
+    presence.woke.connect(this._onWoke, this);
+    wishes.changed.connect(this._onChanged, this);
+    options.tabs.show(presence.isVisible);
+    this._onChanged();
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    const { model, presence, wishes, tabs, desktop } = this.options;
+    model.changed.disconnect(this._onChanged, this);
+    model.ended.disconnect(this._onEnded, this);
+    presence.turned.disconnect(this._onTurned, this);
+    presence.woke.disconnect(this._onWoke, this);
+    wishes.changed.disconnect(this._onChanged, this);
+    clearTimeout(this._settling);
+    clearTimeout(this._noting);
+    this._asker.dispose();
+    presence.dispose();
+    this._line?.dispose();
+    tabs.show(false);
+    tabs.watch(false, () => undefined);
+    desktop.close();
+  }
+
+  /** Another tab of this browser told or answered something. */
+  onOtherTab(): void {
+    this._asker.look();
+    if (this._missedNow().length === 0) {
+      this.options.desktop.close(this._tag(ENDED));
+    }
+  }
+
+  private _onChanged(): void {
+    // The model says that it changed before it says which jobs ended in that; both are one entry.
+    queueMicrotask(() => this._sayAway());
+    this._asker.look();
+    this._keepWatchLater();
+  }
+
+  private _onEnded(_: unknown, jobs: JobSummary[]): void {
+    const { model, told, presence } = this.options;
+    const now = model.now();
+    const wanted = jobs.filter(job => this._isWanted(job));
+    if (this._isAway || !presence.isVisible) {
+      wanted.forEach(job => this._missed.set(job.id, { job, at: now }));
+      if (wanted.length > 0 && !presence.isVisible) {
+        void this._noteInTurn();
+      }
+      return;
+    }
+    if (wanted.length > 0) {
+      this._board.ended(wanted);
+    }
+    told.add(idsOf(jobs), now);
+    told.settle(now);
+  }
+
+  private _onTurned(_: unknown, isVisible: boolean): void {
+    const { model, tabs, desktop } = this.options;
+    tabs.show(isVisible);
+    this._isAway = true;
+    this._keepWatch();
+    if (isVisible) {
+      clearTimeout(this._noting);
+      this._noting = undefined;
+      desktop.close();
+      void this._comeBack(() => model.catchUp());
+    }
+    this._asker.look();
+  }
+
+  private _onWoke(): void {
+    this._isAway = true;
+    // After such a pause the number of the last change may be older than what the controller remembers.
+    void this._comeBack(() => this.options.model.refresh());
+  }
+
+  /** Read first what happened meanwhile, and say it then, in one entry. */
+  private async _comeBack(read: () => Promise<void>): Promise<void> {
+    this._readings += 1;
+    await read().catch(() => undefined);
+    this._readings -= 1;
+    this._sayAway();
+  }
+
+  private _sayAway(): void {
+    const { model, told, presence, wishes } = this.options;
+    const isReady = model.state.reach === 'ready' && this._readings === 0;
+    if (!this._isAway || !presence.isVisible || !isReady || this._isDisposed) {
+      return;
+    }
+    this._isAway = false;
+    const now = model.now();
+    told.begin(now);
+    const over = finished(model.state);
+    const listed = told.untold(over).filter(job => this._isWanted(job));
+    const jobs = new Map([...listed, ...this._missedNow()].map(job => [job.id, job]));
+    if (jobs.size > 0 && wishes.isOn('whileAway')) {
+      const isPart = model.state.cursor !== null && listed.length === over.length;
+      this._board.away([...jobs.values()], isPart);
+    }
+    told.add([...jobs.keys()], now);
+    told.settle(now);
+    this._missed.clear();
+  }
+
+  /** What ended while this tab was hidden, and was told in no other tab. */
+  private _missedNow(): JobSummary[] {
+    const isTold = this.options.told.heard();
+    for (const [id, { at }] of this._missed) {
+      if (isTold(id, at)) {
+        this._missed.delete(id);
+      }
+    }
+    return [...this._missed.values()].map(({ job }) => job);
+  }
+
+  /** A job may be over before any tab took the watch for it; then the one that gets it says so. */
+  private async _noteInTurn(): Promise<void> {
+    const { tabs } = this.options;
+    if (tabs.isWatching) {
+      this._noteLater();
+    } else if (!(await tabs.isSomeWatching())) {
+      this._dueAt = Date.now();
+      this._keepWatch();
+    }
+  }
+
+  private get _isDue(): boolean {
+    return Date.now() - this._dueAt < GRANT;
+  }
+
+  private _noteLater(): void {
+    if (!this._mayNote() || this._noting !== undefined) {
+      return;
+    }
+    const wait = this._notedAt + PAUSE - Date.now();
+    if (wait <= 0) {
+      // Without a timer, which a hidden tab would get late.
+      void this._noteEnded();
+      return;
+    }
+    this._noting = setTimeout(() => {
+      this._noting = undefined;
+      void this._noteEnded();
+    }, wait);
+  }
+
+  private async _noteEnded(): Promise<void> {
+    const { tabs, desktop, trans } = this.options;
+    this._notedAt = Date.now();
+    const jobs = this._missedNow();
+    if (jobs.length === 0 || (await tabs.isSomeSeen())) {
+      this._notedAt = Number.NEGATIVE_INFINITY;
+      return;
+    }
+    const onClick = (): void => this._open(jobs);
+    desktop.show({ tag: this._tag(ENDED), ...endedNote(jobs, trans), onClick });
+  }
+
+  private async _notePool(pool: PoolSummary, body: string): Promise<void> {
+    const { tabs, desktop, trans } = this.options;
+    if (!this._mayNote() || (await tabs.isSomeSeen())) {
+      return;
+    }
+    const title = trans.__('Keep the warm pool?');
+    const onClick = (): void => this._execute(CommandIDs.openPanel);
+    desktop.show({ tag: this._tag(`pool:${pool.id}`), title, body, onClick });
+  }
+
+  private _mayNote(): boolean {
+    return this._isAllowed() && this.options.tabs.isWatching;
+  }
+
+  private _isAllowed(): boolean {
+    const { presence, wishes, desktop } = this.options;
+    return (
+      !presence.isVisible &&
+      wishes.isOn('desktop') &&
+      !wishes.isQuiet &&
+      desktop.permission === 'granted'
+    );
+  }
+
+  private _keepWatchLater(): void {
+    this._settling ??= setTimeout(() => this._keepWatch(), SETTLE);
+  }
+
+  /** Keep watch while the tab is hidden, something can happen that is to be told, and no other tab does. */
+  private _keepWatch(): void {
+    clearTimeout(this._settling);
+    this._settling = undefined;
+    if (this._isDisposed) {
+      return;
+    }
+    const { model, tabs, openLine } = this.options;
+    const isDue = this._isDue;
+    if (isDue) {
+      this._keepWatchLater();
+    }
+    const pools = [...model.state.pools.values()];
+    const awaits = running(model.state).length > 0 || pools.some(pool => pool.expires_at !== null);
+    tabs.watch(this._isAllowed() && (awaits || isDue), () => this._keepWatch());
+    if (tabs.isWatching) {
+      this._line ??= openLine();
+      if (isDue) {
+        this._dueAt = Number.NEGATIVE_INFINITY;
+        this._noteLater();
+      }
+    } else {
+      this._line?.dispose();
+      this._line = null;
+    }
+  }
+
+  private _isWanted(job: JobSummary): boolean {
+    const { wishes } = this.options;
+    switch (job.status) {
+      case 'Completed':
+        return wishes.isOn('jobCompleted');
+      case 'Failed':
+        return wishes.isOn('jobFailed');
+      default:
+        return wishes.isOn('jobStopped');
+    }
+  }
+
+  private _actionsFor(jobs: readonly JobSummary[]): IAction[] {
+    const { commands, trans } = this.options;
+    const actions: IAction[] = [];
+    if (jobs.length === 1 && commands.hasCommand(CommandIDs.openJob)) {
+      actions.push({ label: trans.__('Open job'), callback: () => this._open(jobs) });
+    }
+    if (commands.hasCommand(CommandIDs.openPanel)) {
+      const callback = (): void => this._execute(CommandIDs.openPanel);
+      actions.push({ label: trans.__('Show jobs'), callback });
+    }
+    return actions;
+  }
+
+  /** Open the only job, or the panel; who does that has been told. */
+  private _open(jobs: readonly JobSummary[]): void {
+    const { commands, told, model } = this.options;
+    told.add(idsOf(jobs), model.now());
+    if (jobs.length === 1 && commands.hasCommand(CommandIDs.openJob)) {
+      this._execute(CommandIDs.openJob, jobs[0].id);
+    } else {
+      this._execute(CommandIDs.openPanel);
+    }
+  }
+
+  private _execute(command: string, id = ''): void {
+    const { commands } = this.options;
+    if (commands.hasCommand(command)) {
+      void commands.execute(command, id ? { id } : {});
+    }
+  }
+
+  private _tag(what: string): string {
+    return `${this.options.told.key}:${what}`;
+  }
+
+  private readonly _board: Board;
+  private readonly _asker: Asker;
+  private readonly _missed = new Map<string, { job: JobSummary; at: number }>();
+  /** From when the tab is hidden, or the machine slept, until it was said what happened meanwhile. */
+  private _isAway = true;
+  private _readings = 0;
+  private _line: IDisposable | null = null;
+  private _notedAt = Number.NEGATIVE_INFINITY;
+  /** When jobs ended that the desktop is to be told of by the tab that has the watch. */
+  private _dueAt = Number.NEGATIVE_INFINITY;
+  private _noting: ReturnType<typeof setTimeout> | undefined;
+  private _settling: ReturnType<typeof setTimeout> | undefined;
+  private _isDisposed = false;
+}
+
+const ENDED = 'ended';
+
+function idsOf(jobs: readonly JobSummary[]): string[] {
+  return jobs.map(job => job.id);
+}

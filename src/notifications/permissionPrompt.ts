@@ -1,0 +1,98 @@
+// Whether this browser may show notifications of the desktop: asked from a click, once, with the reason.
+
+import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import type { Desktop } from './desktopNotifications';
+import type { IAction } from './jobToasts';
+import type { IMemory } from './storage';
+
+export interface IConsentOptions {
+  desktop: Desktop;
+  memory: IMemory;
+  /** Under which name it is remembered that it was offered. */
+  key: string;
+  trans: TranslationBundle;
+  /** Switch the setting on. */
+  switchOn: () => Promise<void>;
+}
+
+export class Consent {
+  constructor(private readonly options: IConsentOptions) {}
+
+  /** Give what the first toast about a job offers, and nothing after that. */
+  offer(): IAction | null {
+    const { desktop, memory, key, trans } = this.options;
+    if (desktop.permission !== 'default' || memory.getItem(key) !== null) {
+      return null;
+    }
+    memory.setItem(key, '1');
+    return {
+      label: trans.__('Tell me on the desktop'),
+      caption: trans.__('From now on, when a job ends while this tab is hidden'),
+      callback: () => void this.ask()
+    };
+  }
+
+  /** Ask, or say why that cannot be done; to be called from a click or a key. */
+  async ask(): Promise<void> {
+    const { desktop, memory, key, trans } = this.options;
+    memory.setItem(key, '1');
+    if (desktop.permission === 'default' && (await this._isWished())) {
+      await desktop.ask();
+      if (desktop.permission === 'default') {
+        return;
+      }
+    }
+    switch (desktop.permission) {
+      case 'granted':
+        await this.options.switchOn();
+        Notification.success(
+          trans.__('Jobs that end while this tab is hidden are told on the desktop.'),
+          { autoClose: 5000 }
+        );
+        break;
+      case 'denied':
+        await this._explain(this._wayBack());
+        break;
+      case 'unsupported':
+        await this._explain(this._why());
+        break;
+      default:
+        break;
+    }
+  }
+
+  private async _isWished(): Promise<boolean> {
+    const { trans } = this.options;
+    const answer = await showDialog({
+      title: trans.__('Tell on the desktop when jobs end?'),
+      body: trans.__(
+        'While this tab is hidden, a notification says that a job ended or that a warm pool is about to end: name, outcome and time, nothing of your code. The browser asks for your permission next. Later, the command "Tell Me on the Desktop When Jobs End" is in the palette.'
+      ),
+      buttons: [
+        Dialog.cancelButton({ label: trans.__('Not Now') }),
+        Dialog.okButton({ label: trans.__('Ask the Browser') })
+      ]
+    });
+    return answer.button.accept;
+  }
+
+  private async _explain(body: string): Promise<void> {
+    const { trans } = this.options;
+    const title = trans.__('The browser shows no notifications of this site');
+    await showDialog({ title, body, buttons: [Dialog.okButton({ label: trans.__('OK') })] });
+  }
+
+  private _wayBack(): string {
+    return this.options.trans.__(
+      "Notifications are blocked. To change that, open the site's settings at the left end of the address bar, set Notifications to Allow, and choose this command again."
+    );
+  }
+
+  private _why(): string {
+    return this.options.trans.__(
+      'Browsers allow notifications only to pages that come over https or from this machine (localhost), and some browsers have none at all.'
+    );
+  }
+}

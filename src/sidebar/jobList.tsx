@@ -1,0 +1,169 @@
+// Lists of jobs: one row for each job, one for each array, which unfolds into its tasks.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React, { useState } from 'react';
+
+import type { ArraySummary, JobSummary } from '../_types';
+import type { IArrayActions } from '../components/arrayRow';
+import { TasksRow } from '../components/arrayRow';
+import { Words } from '../components/inlineText';
+import type { IJobActions } from '../components/jobButtons';
+import { JobButtons } from '../components/jobButtons';
+import { JobExpected, JobMetrics, JobProgress, JobRemark } from '../components/jobProgress';
+import { JobTime, StatusMark } from '../components/jobStatus';
+import type { RowPlace } from '../components/virtualList';
+import { Rows, useReadOn } from '../components/virtualList';
+import { imageWords, money, startWords, stepWords } from '../format/jobText';
+import { waitWords } from '../format/progressText';
+import type { Row } from '../state/arrays';
+import { rowsOf, statusOfTasks } from '../state/arrays';
+import { isFinal } from '../state/state';
+import type { Trends } from '../state/trends';
+
+export interface IJobListProps extends IJobActions, IArrayActions {
+  jobs: readonly JobSummary[];
+  /** What is known of arrays, of whose tasks the list may have a part only. */
+  arrays: ReadonlyMap<string, ArraySummary>;
+  now: number;
+  /** What jobs that run used lately. */
+  trends: Trends;
+  trans: TranslationBundle;
+  /** The accessible name of the list. */
+  label: string;
+  /** What stands there when there is no job. */
+  empty: string;
+  /** The element in which the list scrolls. */
+  scroller: HTMLElement;
+  /** What `Rows` says of it. */
+  page?: string | null;
+  onEnd?: () => void;
+}
+
+/** Pixels of a row of two lines. */
+const ROW = 48;
+
+export function JobList(props: IJobListProps): JSX.Element {
+  const { jobs, arrays, label, empty, scroller, page = null, onEnd, ...row } = props;
+  const [open, fold] = useFolds();
+  if (jobs.length === 0) {
+    return <NoRows words={empty} page={page} trans={row.trans} onEnd={onEnd} />;
+  }
+  return (
+    <Rows<Row>
+      items={rowsOf(jobs, arrays, open)}
+      label={label}
+      scroller={scroller}
+      estimate={ROW}
+      page={page}
+      onEnd={onEnd}
+      onOpen={one => ('job' in one ? row.onOpen?.(one.job) : fold(one.id, !one.isOpen))}
+      onFold={(one, isOpen) => ('job' in one ? undefined : fold(one.id, isOpen))}
+      onDelete={one => end(one, row)}
+    >
+      {(one, place, isCurrent) =>
+        'job' in one ? (
+          <JobRow job={one.job} isTask={one.isTask} place={place} isCurrent={isCurrent} {...row} />
+        ) : (
+          <TasksRow row={one} place={place} isCurrent={isCurrent} onFold={fold} {...row} />
+        )
+      }
+    </Rows>
+  );
+}
+
+/** What the Delete key does: stop what runs, delete what is over. */
+function end(one: Row, acts: IJobActions & IArrayActions): void {
+  if ('job' in one) {
+    (isFinal(one.job) ? acts.onDelete : acts.onStop)?.(one.job);
+  } else {
+    // Not what the list shows of it: a task that is not listed may run.
+    const isLive = statusOfTasks(one.array) === 'InProgress';
+    (isLive ? acts.onStopArray : acts.onDeleteArray)?.(one.array);
+  }
+}
+
+/** Which rows are open, by their ids. */
+function useFolds(): [ReadonlySet<string>, (id: string, isOpen: boolean) => void] {
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  const fold = (id: string, isOpen: boolean): void => {
+    const others = [...open].filter(one => one !== id);
+    setOpen(new Set(isOpen ? [...others, id] : others));
+  };
+  return [open, fold];
+}
+
+/** What stands there instead of rows; while older jobs may still match, they are read. */
+function NoRows(props: {
+  words: string;
+  page: string | null;
+  trans: TranslationBundle;
+  onEnd?: () => void;
+}): JSX.Element {
+  const { words, page, trans, onEnd } = props;
+  useReadOn(page, onEnd);
+  return (
+    <p className="jp-smx-empty" role="status">
+      {page === null ? words : trans.__('Looking through older jobs…')}
+    </p>
+  );
+}
+
+export interface IJobRowProps extends IJobActions {
+  job: JobSummary;
+  /** Whether it stands under its array. */
+  isTask: boolean;
+  now: number;
+  trends: Trends;
+  trans: TranslationBundle;
+  place: RowPlace;
+  isCurrent: boolean;
+}
+
+function JobRow(props: IJobRowProps): JSX.Element {
+  const { job, isTask, now, trends, trans, place } = props;
+  const words = [
+    stepWords(job, trans),
+    waitWords(job, now, trans),
+    isTask ? '' : job.instances,
+    isTask ? '' : imageWords(job.image),
+    startWords(job, trans),
+    job.cost ? money(job.cost) : ''
+  ];
+  return (
+    <li
+      className="jp-smx-row"
+      data-status={job.status}
+      data-job={job.id}
+      data-task={isTask || undefined}
+      {...place}
+    >
+      <StatusMark job={job} />
+      <div className="jp-smx-row-text">
+        <div className="jp-smx-row-title">
+          <span className="jp-smx-name" title={job.name}>
+            {isTask ? taskName(job, trans) : job.name}
+          </span>
+          <span className="jp-smx-times">
+            <JobTime job={job} now={now} trans={trans} />
+            <JobExpected job={job} trans={trans} />
+          </span>
+        </div>
+        <JobProgress job={job} trans={trans} />
+        <Words words={words} />
+        <JobRemark job={job} trans={trans} />
+        <JobMetrics job={job} trend={trends.get(job.id)} trans={trans} />
+      </div>
+      <JobButtons {...props} />
+    </li>
+  );
+}
+
+/** A task says in what it differs; its array says the rest. */
+function taskName({ array, name }: JobSummary, trans: TranslationBundle): string {
+  if (array === null) {
+    return name;
+  }
+  return array.label
+    ? trans.__('%1: %2', array.index, array.label)
+    : trans.__('Task %1', array.index);
+}

@@ -1,0 +1,46 @@
+// The first line of the panel: filter, refresh, settings.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { refreshIcon, settingsIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+
+import { IconButton } from '../components/jobButtons';
+
+export interface IToolsProps {
+  text: string;
+  trans: TranslationBundle;
+  onFilter: (text: string) => void;
+  /** Absent where the command was switched off. */
+  onRefresh?: () => void;
+  /** Absent where there is no page of settings. */
+  onSettings?: () => void;
+}
+
+export function Tools({ text, trans, ...acts }: IToolsProps): JSX.Element {
+  return (
+    <div className="jp-smx-tools">
+      <input
+        type="search"
+        className="jp-smx-filter"
+        aria-label={trans.__('Filter jobs and pools')}
+        placeholder={trans.__('filter…')}
+        defaultValue={text}
+        onChange={event => acts.onFilter(event.target.value)}
+      />
+      {acts.onRefresh ? (
+        <IconButton
+          label={trans.__('Refresh jobs and pools')}
+          icon={refreshIcon}
+          onClick={() => acts.onRefresh?.()}
+        />
+      ) : null}
+      {acts.onSettings ? (
+        <IconButton
+          label={trans.__('Settings of jobs and pools')}
+          icon={settingsIcon}
+          onClick={acts.onSettings}
+        />
+      ) : null}
+    </div>
+  );
+}

@@ -1,0 +1,177 @@
+// Rows of warm pools: what they are, how long they stay, and the two things that one can do about that.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import type { PoolSummary } from '../_types';
+import { Sentence, Words } from '../components/inlineText';
+import { Button } from '../components/textButton';
+import { clock, idleCost, imageWords, measured, money, remaining, spoken } from '../format/jobText';
+import type { IPool } from '../state/state';
+
+interface IPoolActions {
+  /** Absent, as the other, where its command was switched off. */
+  onExtend?: (pool: PoolSummary) => void;
+  onRelease?: (pool: PoolSummary) => void;
+  onShell?: (pool: PoolSummary) => void;
+}
+
+export interface IPoolListProps extends IPoolActions {
+  pools: readonly IPool[];
+  now: number;
+  trans: TranslationBundle;
+  /** What stands there when there is no pool. */
+  empty: string;
+}
+
+export function PoolList({ pools, empty, ...row }: IPoolListProps): JSX.Element {
+  const { trans } = row;
+  if (pools.length === 0) {
+    return (
+      <p className="jp-smx-empty">
+        <Sentence words={empty} />
+      </p>
+    );
+  }
+  return (
+    <ul className="jp-smx-list" aria-label={trans.__('Warm pools')}>
+      {pools.map(pool => (
+        <PoolRow key={pool.id} pool={pool} {...row} />
+      ))}
+    </ul>
+  );
+}
+
+function PoolRow(
+  props: IPoolActions & Omit<IPoolListProps, 'pools' | 'empty'> & { pool: IPool }
+): JSX.Element {
+  const { pool, now, trans } = props;
+  const left = remaining(pool, now);
+  return (
+    <li className="jp-smx-row" data-state={pool.state} data-pool={pool.id}>
+      <div className="jp-smx-row-text">
+        <div className="jp-smx-row-title">
+          <span className="jp-smx-name" title={pool.name}>
+            {pool.instances}
+          </span>
+          <Countdown left={left} trans={trans} />
+        </div>
+        <Words words={poolWords(pool, now, trans)} />
+        <PoolReason pool={pool} trans={trans} />
+        {left === null ? null : <PoolButtons {...props} />}
+      </div>
+    </li>
+  );
+}
+
+function Countdown(props: { left: number | null; trans: TranslationBundle }): JSX.Element | null {
+  const { left, trans } = props;
+  if (left === null) {
+    return null;
+  }
+  return (
+    <span className="jp-smx-time" role="timer" aria-live="off" data-soon={left <= 120}>
+      <Dial left={left} />
+      <span aria-hidden="true">{clock(left)}</span>
+      <span className="jp-smx-spoken">{trans.__('ends in %1', spoken(left, trans))}</span>
+    </span>
+  );
+}
+
+const HOUR = 3600;
+
+/** What is left, as on a kitchen timer: a full turn is an hour. */
+function Dial({ left }: { left: number }): JSX.Element {
+  return (
+    <svg className="jp-smx-dial" viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">
+      <circle cx="8" cy="8" r="6" />
+      {/* A circle that is 100 long begins at three o'clock. */}
+      <circle
+        className="jp-smx-dial-left"
+        cx="8"
+        cy="8"
+        r="6"
+        pathLength={100}
+        strokeDasharray={`${Math.min(100, (100 * left) / HOUR)} 100`}
+        transform="rotate(-90 8 8)"
+      />
+    </svg>
+  );
+}
+
+function PoolButtons(
+  props: IPoolActions & { pool: PoolSummary; trans: TranslationBundle }
+): JSX.Element {
+  const { pool, trans, onExtend, onRelease, onShell } = props;
+  return (
+    <div className="jp-smx-buttons">
+      <PoolButton
+        pool={pool}
+        words={trans.__('+15 min')}
+        label={trans.__('Keep pool %1 15 minutes longer', pool.name)}
+        act={onExtend}
+      />
+      <PoolButton
+        pool={pool}
+        words={trans.__('Release')}
+        label={trans.__('Release pool %1', pool.name)}
+        act={onRelease}
+      />
+      <PoolButton
+        pool={pool}
+        words={trans.__('Shell')}
+        label={trans.__('Open a shell on a host of pool %1', pool.name)}
+        act={onShell}
+      />
+    </div>
+  );
+}
+
+function PoolButton(props: {
+  pool: PoolSummary;
+  words: string;
+  label: string;
+  act?: (pool: PoolSummary) => void;
+}): JSX.Element | null {
+  const { pool, words, label, act } = props;
+  return act ? <Button label={words} describedAs={label} onClick={() => act(pool)} /> : null;
+}
+
+/** Why it is there, and what its hosts have imported ahead for the next job. */
+function PoolReason(props: { pool: PoolSummary; trans: TranslationBundle }): JSX.Element | null {
+  const { pool, trans } = props;
+  const ahead =
+    pool.preloaded.length > 0 ? trans.__('imported: %1', pool.preloaded.join(', ')) : '';
+  const words = [pool.reason, ahead].filter(Boolean).join(' ');
+  return words ? (
+    <div className="jp-smx-pool-reason" title={words}>
+      {words}
+    </div>
+  ) : null;
+}
+
+function poolWords(pool: IPool, now: number, trans: TranslationBundle): string[] {
+  const saved = pool.saved_seconds;
+  const cost = idleCost(pool, now);
+  return [
+    pool.engine,
+    imageWords(pool.image),
+    stateWords(pool, trans),
+    pool.jobs_served > 0 ? trans._n('%1 job', '%1 jobs', pool.jobs_served) : '',
+    saved > 0 ? trans.__('saved %1', measured(saved, trans)) : '',
+    cost ? trans.__('idle %1', money(cost)) : ''
+  ];
+}
+
+function stateWords(pool: PoolSummary, trans: TranslationBundle): string {
+  switch (pool.state) {
+    case 'Provisioning':
+      return trans.__('Provisioning');
+    case 'InUse':
+      return pool.job ? trans.__('In use by %1', pool.job) : trans.__('In use');
+    case 'Available':
+      return pool.last_job ? trans.__('Available after %1', pool.last_job) : trans.__('Available');
+    default:
+      return pool.state;
+  }
+}

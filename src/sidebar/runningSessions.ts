@@ -1,0 +1,64 @@
+// Jobs and idle pools as items of Lab's own list of what runs: pure functions over the model.
+
+import type { IRunningSessions } from '@jupyterlab/running';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+
+import type { JobSummary, PoolSummary } from '../_types';
+import { CommandIDs } from '../commands/commandIds';
+import { errand, errandFor } from '../commands/commandRunner';
+import { jobsIcon } from '../components/icons';
+import { stepWords } from '../format/jobText';
+import { idlePools, running } from '../state/state';
+import type { IJobsModel } from '../tokens';
+
+/**
+ * The section "Jobs and pools": a job is stopped there after a question, an idle pool is released at once.
+ */
+export function runningManager(
+  model: IJobsModel,
+  commands: CommandRegistry,
+  trans: TranslationBundle
+): IRunningSessions.IManager {
+  const open = (): void => errand(commands, CommandIDs.openPanel)?.();
+  // Without the command there is no button for it.
+  const shutdown = (command: string, id: string): (() => void) | undefined => {
+    const act = errandFor(commands, command);
+    return act && (() => act({ id }));
+  };
+  const jobItem = (job: JobSummary): IRunningSessions.IRunningItem => ({
+    open,
+    icon: () => jobsIcon,
+    label: () => job.name,
+    labelTitle: () => trans.__('%1 on %2', job.name, job.instances),
+    detail: () => stepWords(job, trans),
+    shutdown: shutdown(CommandIDs.stopJob, job.id)
+  });
+  const poolItem = (pool: PoolSummary): IRunningSessions.IRunningItem => ({
+    open,
+    icon: () => jobsIcon,
+    label: () => trans.__('Pool %1', pool.name),
+    labelTitle: () => trans.__('%1 on %2', pool.instances, pool.engine),
+    detail: () => trans.__('Available'),
+    shutdown: shutdown(CommandIDs.releasePool, pool.id)
+  });
+  return {
+    name: trans.__('Jobs and pools'),
+    running: () => [...running(model.state).map(jobItem), ...idlePools(model.state).map(poolItem)],
+    refreshRunning: () => void model.refresh(),
+    runningChanged: model.changed,
+    shutdownLabel: trans.__('Stop'),
+    shutdownAllLabel: trans.__('Stop All'),
+    shutdownAllConfirmationText: () =>
+      trans.__('All jobs get the signal to end, and all idle pools are released.'),
+    shutdownAll: () => {
+      const ends = [
+        ...running(model.state).map(job => model.stop(job)),
+        ...idlePools(model.state).map(pool => model.release(pool))
+      ];
+      // Whatever could not be ended is still in the list.
+      const tried = ends.map(end => end.catch(() => undefined));
+      void Promise.all(tried).then(() => model.refresh());
+    }
+  };
+}

@@ -1,0 +1,226 @@
+// Arrays of jobs: where their tasks are, one letter for each, and rows that hold the tasks of one array together.
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import type { ArrayCounts, ArraySummary, JobSummary } from '../_types';
+import type { IState } from './state';
+import { arraysOf, finished, isFinal, liveJob, running } from './state';
+
+/** What a notebook holds of an array; `states` has a letter for each task: p(ending), r, c(ompleted), f, s(topped). */
+export interface IArraySnapshot {
+  id: string;
+  title: string;
+  states: string;
+}
+
+/** Tasks of one array that stand in one list, where a job stands for itself. */
+export interface ITasks {
+  id: string;
+  name: string;
+  title: string;
+  size: number;
+  tasks: JobSummary[];
+  /** Of all tasks, in this list or not; null where nobody counted them. */
+  counts: ArrayCounts | null;
+}
+
+/** A row of a list: a job, an array, or one of the tasks of an array that is unfolded. */
+export type Row =
+  { id: string; job: JobSummary; isTask: boolean } | { id: string; array: ITasks; isOpen: boolean };
+
+const WAITS = 'p';
+
+/** The letters of verdicts. */
+const OVER = 'cfs';
+
+export function stateOf(task: JobSummary): string {
+  if (isFinal(task)) {
+    return task.status.charAt(0).toLowerCase();
+  }
+  return task.secondary_status === 'Pending' ? WAITS : 'r';
+}
+
+/**
+ * The states of all tasks: what is known now over what the notebook says.
+ */
+export function statesNow(saved: IArraySnapshot, jobs: Iterable<JobSummary>): string {
+  const states = [...saved.states];
+  for (const job of jobs) {
+    if (job.array?.id === saved.id && job.array.index < states.length) {
+      states[job.array.index] = newer(states[job.array.index], stateOf(job));
+    }
+  }
+  return states.join('');
+}
+
+/**
+ * Whether a notebook may say of some task what is not so any more: the page does not list it, and of its array it does
+ * not know that it goes on.
+ */
+export function mayBeOld(saved: IArraySnapshot, state: IState): boolean {
+  const counts = state.arrays.get(saved.id)?.counts;
+  if (counts && counts.pending + counts.running > 0) {
+    return false;
+  }
+  const known = [...state.jobs.keys()].map(id => liveJob(state, id)?.array);
+  const tasks = known.filter(task => task?.id === saved.id);
+  const listed = new Set(tasks.map(task => task?.index));
+  return [...saved.states].some((letter, index) => !OVER.includes(letter) && !listed.has(index));
+}
+
+export function isOver(states: string): boolean {
+  return [...states].every(state => OVER.includes(state));
+}
+
+/** A verdict never changes, so a list that was read before it loses against it. */
+function newer(saved: string, live: string): string {
+  return OVER.includes(saved) ? saved : live;
+}
+
+/**
+ * Say in words what the letters say, as `4 of 12 done, 1 failed, 2 running`.
+ */
+export function countWords(states: string, trans: TranslationBundle): string {
+  const count = (letter: string): number => [...states].filter(one => one === letter).length;
+  const parts = [trans.__('%1 of %2 done', count('c'), states.length)];
+  if (count('f') > 0) {
+    parts.push(trans.__('%1 failed', count('f')));
+  }
+  if (count('s') > 0) {
+    parts.push(trans.__('%1 stopped', count('s')));
+  }
+  if (count('r') > 0) {
+    parts.push(trans.__('%1 running', count('r')));
+  }
+  return parts.join(', ');
+}
+
+/** How many tasks of an array are where; those that are in the list where nobody counted all of them. */
+export function countsOf({ tasks, counts }: ITasks): ArrayCounts {
+  const states = tasks.map(stateOf);
+  const count = (letter: string): number => states.filter(one => one === letter).length;
+  return (
+    counts ?? {
+      pending: count('p'),
+      running: count('r'),
+      completed: count('c'),
+      failed: count('f'),
+      stopped: count('s')
+    }
+  );
+}
+
+/** Say where the tasks of an array are, as `3 running, 8 completed, 1 failed of 12 tasks`. */
+export function tasksWords(row: ITasks, trans: TranslationBundle): string {
+  const counts = countsOf(row);
+  const words = (
+    [
+      [counts.running, trans.__('%1 running', counts.running)],
+      [counts.pending, trans.__('%1 waiting', counts.pending)],
+      [counts.completed, trans.__('%1 completed', counts.completed)],
+      [counts.failed, trans.__('%1 failed', counts.failed)],
+      [counts.stopped, trans.__('%1 stopped', counts.stopped)]
+    ] as const
+  )
+    .filter(([count]) => count > 0)
+    .map(([, said]) => said);
+  return trans._n('%2 of %1 task', '%2 of %1 tasks', row.size, words.join(', '));
+}
+
+/** The status of an array as a whole, in SageMaker's words. */
+export function statusOfTasks(row: ITasks): JobSummary['status'] {
+  const { pending, running: going, failed, stopped } = countsOf(row);
+  if (pending + going > 0) {
+    return 'InProgress';
+  }
+  return failed > 0 ? 'Failed' : stopped > 0 ? 'Stopped' : 'Completed';
+}
+
+export function stateWord(state: string, trans: TranslationBundle): string {
+  switch (state) {
+    case 'c':
+      return trans.__('completed');
+    case 'f':
+      return trans.__('failed');
+    case 's':
+      return trans.__('stopped');
+    case 'r':
+      return trans.__('runs');
+    default:
+      return trans.__('waits');
+  }
+}
+
+/**
+ * The jobs of the sections Running and Finished: an array stands in one of them with all of its tasks.
+ */
+export function sections(state: IState): { running: JobSummary[]; finished: JobSummary[] } {
+  const open = running(state);
+  const live = arraysOf(open);
+  for (const { id, counts } of state.arrays.values()) {
+    if (counts.pending + counts.running > 0) {
+      live.add(id);
+    }
+  }
+  const over = finished(state);
+  const isLive = (job: JobSummary): boolean => job.array !== null && live.has(job.array.id);
+  const moved = live.size > 0 ? over.filter(isLive) : [];
+  return moved.length === 0
+    ? { running: open, finished: over }
+    : {
+        running: [...open, ...moved].sort((a, b) => a.created_at - b.created_at),
+        finished: over.filter(job => !isLive(job))
+      };
+}
+
+/**
+ * Put the tasks of each array together, where its first task of the list stands; everything else stays where it is.
+ */
+export function together(
+  jobs: readonly JobSummary[],
+  known: ReadonlyMap<string, ArraySummary> = new Map()
+): (JobSummary | ITasks)[] {
+  const rows: (JobSummary | ITasks)[] = [];
+  const arrays = new Map<string, ITasks>();
+  for (const job of jobs) {
+    if (job.array === null) {
+      rows.push(job);
+      continue;
+    }
+    const { id, name, title, size } = job.array;
+    const row = arrays.get(id);
+    if (row) {
+      row.tasks.push(job);
+    } else {
+      const first = { id, name, title, size, tasks: [job], counts: known.get(id)?.counts ?? null };
+      arrays.set(id, first);
+      rows.push(first);
+    }
+  }
+  return rows;
+}
+
+/**
+ * The rows of a list of jobs; under an array that is open stand its tasks, in their order.
+ */
+export function rowsOf(
+  jobs: readonly JobSummary[],
+  known: ReadonlyMap<string, ArraySummary>,
+  open: ReadonlySet<string>
+): Row[] {
+  const rows: Row[] = [];
+  for (const one of together(jobs, known)) {
+    if (!('tasks' in one)) {
+      rows.push({ id: one.id, job: one, isTask: false });
+      continue;
+    }
+    const isOpen = open.has(one.id);
+    rows.push({ id: one.id, array: one, isOpen });
+    if (isOpen) {
+      const index = (task: JobSummary): number => task.array?.index ?? 0;
+      const tasks = [...one.tasks].sort((a, b) => index(a) - index(b));
+      rows.push(...tasks.map(job => ({ id: job.id, job, isTask: true })));
+    }
+  }
+  return rows;
+}

@@ -1,0 +1,343 @@
+// What is known of jobs and pools, and how a change is applied to it: pure functions over one immutable value.
+
+import type { ArraySummary, Changes, Event, JobSummary, PoolSummary, Status } from '../_types';
+import type { ITrouble } from '../api/errors';
+import type { Trends } from './trends';
+import { trendsAfter } from './trends';
+
+/**
+ * How the server half answers: not asked yet, its routes do not exist, no controller runs, answering, or failing.
+ */
+export type Reach = 'unknown' | 'missing' | 'asleep' | 'ready' | 'failing';
+
+/** A pool, and when the server said this of it (its clock, seconds since the epoch): what it costs goes on since. */
+export interface IPool extends PoolSummary {
+  readonly told_at?: number;
+}
+
+/** What of a job one needs to act on it; the page may know no more, of one that it does not list. */
+export type INamedJob = Pick<JobSummary, 'id' | 'name'>;
+
+/**
+ * Everything that the views show. `seq` is the number of the last change that is in it.
+ */
+export interface IState {
+  readonly reach: Reach;
+  readonly seq: number;
+  readonly jobs: ReadonlyMap<string, JobSummary>;
+  readonly pools: ReadonlyMap<string, IPool>;
+  /** Of the newest arrays: how many of their tasks are where, listed or not. */
+  readonly arrays: ReadonlyMap<string, ArraySummary>;
+  /** What the jobs that run used lately, since this page is open. */
+  readonly trends: Trends;
+  /** Seconds to add to this browser's clock in order to have the server's. */
+  readonly skew: number;
+  /** What goes with `missing` and `failing`, and with `asleep` where the controller could not be started. */
+  readonly trouble: ITrouble | null;
+  /** When the server half answered last, by the server's clock; null before the first time. */
+  readonly heardAt: number | null;
+  /** The version of the server half; empty until it said one. */
+  readonly serverVersion: string;
+  /** Finished jobs that are kept; it grows as more pages are read. */
+  readonly limit: number;
+  /** The id of the job before which the next page begins; null when everything is here. */
+  readonly cursor: string | null;
+}
+
+/** Finished jobs that are listed at first; the controller has all of them. */
+export const FINISHED_LIMIT = 200;
+
+export const NOTHING: IState = {
+  reach: 'unknown',
+  seq: 0,
+  jobs: new Map(),
+  pools: new Map(),
+  arrays: new Map(),
+  trends: new Map(),
+  skew: 0,
+  trouble: null,
+  heardAt: null,
+  serverVersion: '',
+  limit: FINISHED_LIMIT,
+  cursor: null
+};
+
+const FINAL: ReadonlySet<Status> = new Set<Status>(['Completed', 'Failed', 'Stopped']);
+
+export function isFinal(job: Pick<JobSummary, 'status'>): boolean {
+  return FINAL.has(job.status);
+}
+
+/** A new state, and the jobs whose verdict it is the first to have. */
+export interface IStep {
+  state: IState;
+  ended: JobSummary[];
+}
+
+/**
+ * The state after a listing; `seq` is the number that was newest before the listing was made.
+ */
+export function listed(
+  state: IState,
+  jobs: readonly JobSummary[],
+  pools: readonly PoolSummary[],
+  seq: number,
+  cursor: string | null = null,
+  now?: number
+): IStep {
+  const ended = jobs.filter(job => isFinal(job) && !wasKnownOver(job, state));
+  const open = jobs.filter(job => !isFinal(job));
+  const isOpen = new Set(open.map(job => job.id));
+  return {
+    state: {
+      ...state,
+      reach: 'ready',
+      trouble: null,
+      seq,
+      cursor,
+      trends: trendsAfter(
+        state.trends,
+        open,
+        [...state.trends.keys()].filter(id => !isOpen.has(id))
+      ),
+      jobs: new Map(jobs.map(job => [job.id, job])),
+      pools: new Map(pools.filter(isLive).map(pool => [pool.id, { ...pool, told_at: now }]))
+    },
+    ended
+  };
+}
+
+/**
+ * Whether this page knew that a job is over. A short one may be listed for the first time when it is; older ones that
+ * the page never listed were over before the server said anything to it.
+ */
+function wasKnownOver(job: JobSummary, { jobs, heardAt }: IState): boolean {
+  const before = jobs.get(job.id);
+  return before ? isFinal(before) : heardAt === null || (job.ended_at ?? 0) <= heardAt;
+}
+
+/**
+ * The state with one more page of older jobs; what is known of a job already is newer than the page.
+ */
+export function paged(state: IState, page: readonly JobSummary[], cursor: string | null): IState {
+  const jobs = new Map([...page.map(job => [job.id, job] as const), ...state.jobs]);
+  const limit = Math.max(state.limit, [...jobs.values()].filter(isFinal).length);
+  return { ...state, jobs, limit, cursor };
+}
+
+/**
+ * The state without a job that was deleted.
+ */
+export function without(state: IState, id: string): IState {
+  const jobs = new Map(state.jobs);
+  jobs.delete(id);
+  return { ...state, jobs, cursor: cursorWithout(jobs, state.cursor, [id]) };
+}
+
+/** Nobody can read on from a job that is gone, so the page begins at the oldest of those that are left. */
+function cursorWithout(
+  jobs: ReadonlyMap<string, JobSummary>,
+  cursor: string | null,
+  deleted: readonly string[]
+): string | null {
+  return cursor !== null && deleted.includes(cursor) ? oldestOf(jobs) : cursor;
+}
+
+function oldestOf(jobs: ReadonlyMap<string, JobSummary>): string | null {
+  return [...jobs.values()].filter(isFinal).sort(lastCreated).pop()?.id ?? null;
+}
+
+/**
+ * The state with the tasks of some arrays counted anew.
+ */
+export function counted(state: IState, arrays: readonly ArraySummary[]): IState {
+  const all = new Map([...state.arrays, ...arrays.map(array => [array.id, array] as const)]);
+  return { ...state, arrays: all };
+}
+
+/** The ids of the arrays of some jobs. */
+export function arraysOf(jobs: Iterable<JobSummary | null>): Set<string> {
+  const ids = new Set<string>();
+  for (const job of jobs) {
+    if (job?.array) {
+      ids.add(job.array.id);
+    }
+  }
+  return ids;
+}
+
+/**
+ * The state while no controller runs: what was known stays, and nothing is wrong, unless none could be started. How many
+ * tasks of an array are to come is counted anew when one runs again.
+ */
+export function asleep(state: IState, trouble: ITrouble | null = null): IStep {
+  const arrays = trouble ? state.arrays : new Map<string, ArraySummary>();
+  return { state: { ...state, reach: 'asleep', trouble, arrays }, ended: [] };
+}
+
+/**
+ * The state after some changes, and the jobs that got their verdict in them. Old news changes nothing.
+ */
+export function changed(state: IState, changes: Changes): IStep {
+  const fresh = changes.events.filter(event => event.seq > state.seq);
+  const jobs = new Map(state.jobs);
+  const pools = new Map<string, IPool>(state.pools);
+  const ended = new Map<string, JobSummary>();
+  for (const event of [...fresh].sort((a, b) => a.seq - b.seq)) {
+    const job = applyEvent(event, jobs, pools);
+    if (job) {
+      ended.set(job.id, job);
+    }
+    ended.delete(event.deleted);
+  }
+  const deleted = fresh.map(event => event.deleted).filter(Boolean);
+  return {
+    state: {
+      ...state,
+      reach: 'ready',
+      trouble: null,
+      // One answer may have a part only of very many events: the next part follows the last one of them.
+      seq: Math.max(state.seq, newestOf(changes)),
+      trends: followed(state.trends, fresh),
+      ...forgetOldest(jobs, { ...state, cursor: cursorWithout(jobs, state.cursor, deleted) }),
+      pools
+    },
+    ended: [...ended.values()]
+  };
+}
+
+function followed(trends: Trends, events: readonly Event[]): Trends {
+  const news = events.flatMap(event => event.job ?? []);
+  const over = [...news.filter(isFinal).map(job => job.id), ...events.map(event => event.deleted)];
+  return trendsAfter(
+    trends,
+    news.filter(job => !isFinal(job)),
+    over
+  );
+}
+
+function newestOf(changes: Changes): number {
+  return changes.events.length > 0
+    ? Math.max(...changes.events.map(event => event.seq))
+    : changes.seq;
+}
+
+function applyEvent(
+  event: Event,
+  jobs: Map<string, JobSummary>,
+  pools: Map<string, IPool>
+): JobSummary | null {
+  if (event.pool) {
+    if (isLive(event.pool)) {
+      pools.set(event.pool.id, { ...event.pool, told_at: event.at });
+    } else {
+      pools.delete(event.pool.id);
+    }
+  }
+  jobs.delete(event.deleted);
+  if (!event.job) {
+    return null;
+  }
+  const before = jobs.get(event.job.id);
+  jobs.set(event.job.id, event.job);
+  // A short job may be seen for the first time when it is over already.
+  const wasOver = before !== undefined && isFinal(before);
+  return isFinal(event.job) && !wasOver ? event.job : null;
+}
+
+/** Jobs beyond the limit go, and the next page begins with them. */
+function forgetOldest(
+  jobs: Map<string, JobSummary>,
+  { limit, cursor }: IState
+): Pick<IState, 'jobs' | 'cursor'> {
+  const over = [...jobs.values()].filter(isFinal).sort(lastCreated).slice(limit);
+  for (const job of over) {
+    jobs.delete(job.id);
+  }
+  return { jobs, cursor: over.length > 0 ? oldestOf(jobs) : cursor };
+}
+
+function lastCreated(a: JobSummary, b: JobSummary): number {
+  return b.created_at - a.created_at;
+}
+
+/** Steps in which hosts work for a job; a run begins, and is counted and paid for, with the first of them. */
+export const AT_WORK: readonly string[] = ['Downloading', 'Training'];
+
+/** Whether hosts work for a job; who downloads the image of hosts that are to be has none yet. */
+function isAtWork(job: JobSummary): boolean {
+  return AT_WORK.includes(job.secondary_status) && job.start !== 'none';
+}
+
+/** Whether the spot hosts of a job can be taken away now. */
+export function canBeInterrupted(job: JobSummary): boolean {
+  return job.spot && isAtWork(job);
+}
+
+/** Whether hosts work for a job now, or are warm after it; the server knows of some more at its end. */
+export function hasHosts(job: JobSummary): boolean {
+  return isAtWork(job) || job.warm_pool_status === 'Available';
+}
+
+/** Whether the hosts of a pool are there. */
+export function poolHasHosts(pool: PoolSummary): boolean {
+  return pool.state === 'InUse' || pool.state === 'Available';
+}
+
+function isLive(pool: PoolSummary): boolean {
+  return pool.state !== 'Terminated' && pool.state !== 'Releasing';
+}
+
+function newestFirst(a: JobSummary, b: JobSummary): number {
+  return (b.ended_at ?? b.created_at) - (a.ended_at ?? a.created_at);
+}
+
+/** Whether the controller left, as it does when nothing is left to do: what ran is over, and nobody said how it ended. */
+function hasLeft({ reach, trouble }: IState): boolean {
+  return reach === 'asleep' && trouble === null;
+}
+
+/** A job as it is now; none where the page does not know that. */
+export function liveJob(state: IState, id: string): JobSummary | undefined {
+  const job = state.jobs.get(id);
+  return job && !isFinal(job) && hasLeft(state) ? undefined : job;
+}
+
+/** Jobs without a verdict, oldest first. */
+export function running(state: IState): JobSummary[] {
+  const jobs = hasLeft(state) ? [] : [...state.jobs.values()];
+  return jobs.filter(job => !isFinal(job)).sort((a, b) => a.created_at - b.created_at);
+}
+
+/** Jobs with a verdict, newest first. */
+export function finished(state: IState): JobSummary[] {
+  return [...state.jobs.values()].filter(isFinal).sort(newestFirst);
+}
+
+/** All jobs that the page knows, as the panel has them: those without a verdict first. */
+export function inOrder(state: IState): JobSummary[] {
+  return [...running(state), ...finished(state)];
+}
+
+/** Pools: the one that ends soonest first, those in use last. */
+export function livePools(state: IState): IPool[] {
+  const pools = hasLeft(state) ? [] : [...state.pools.values()];
+  return pools.sort(
+    (a, b) => (a.expires_at ?? Infinity) - (b.expires_at ?? Infinity) || a.created_at - b.created_at
+  );
+}
+
+/** Pools that wait for a job: those that can be kept longer and released. */
+export function idlePools(state: IState): IPool[] {
+  return livePools(state).filter(pool => pool.expires_at !== null);
+}
+
+/**
+ * The keep-alive in seconds from now that moves a pool's end by `seconds`; null while it has no end.
+ */
+export function extended(pool: PoolSummary, seconds: number, now: number): number | null {
+  if (pool.expires_at === null) {
+    return null;
+  }
+  return Math.max(0, Math.ceil(pool.expires_at - now + seconds));
+}

@@ -1,0 +1,56 @@
+// Tabs that show a job in one way: each job has one, which is found again and comes back when the page is loaded again.
+
+import type { ILayoutRestorer, JupyterFrontEnd } from '@jupyterlab/application';
+import { MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
+import type { Widget } from '@lumino/widgets';
+
+import { jobsIcon } from '../components/icons';
+import type { INamedJob } from '../state/state';
+import { place } from './mainArea';
+
+export class JobTabs<T extends Widget> {
+  /** `kind` is in the ids of the tabs, and so in every layout that is kept. */
+  constructor(
+    private readonly app: JupyterFrontEnd,
+    private readonly kind: string
+  ) {
+    this._tabs = new WidgetTracker({ namespace: `jupyter-smx-${kind}` });
+  }
+
+  /** Show the tab of a job, made first where it has none. */
+  show(job: INamedJob, make: () => T): T {
+    const id = this._prefix + job.id;
+    const tab = this._tabs.find(one => one.id === id) ?? this._added(id, job.name, make());
+    this.app.shell.activateById(id);
+    return tab.content;
+  }
+
+  /** Open again what was open, by the command that takes `JOB_ARGS`. */
+  restore(restorer: ILayoutRestorer | null, command: string): void {
+    const jobOf = (tab: Widget): string => tab.id.slice(this._prefix.length);
+    void restorer?.restore(this._tabs, {
+      command,
+      args: tab => ({ id: jobOf(tab), name: tab.title.label }),
+      name: jobOf
+    });
+  }
+
+  private _added(id: string, name: string, content: T): MainAreaWidget<T> {
+    const tab = new MainAreaWidget({ content });
+    // What is shown has its own, and an empty one takes a line of the page.
+    tab.toolbar.hide();
+    tab.id = id;
+    tab.title.label = name;
+    tab.title.icon = jobsIcon;
+    tab.title.closable = true;
+    place(this.app.shell, tab);
+    void this._tabs.add(tab);
+    return tab;
+  }
+
+  private get _prefix(): string {
+    return `jupyter-smx-${this.kind}-`;
+  }
+
+  private readonly _tabs: WidgetTracker<MainAreaWidget<T>>;
+}

@@ -22,11 +22,11 @@ export interface IJobsModel {
   /** Read what changed since this page looked last. */
   catchUp(): Promise<void>;
   /** Start the controller, then list everything. */
-  wake(): Promise<void>;
+  startController(): Promise<void>;
   /** List so many finished jobs at first. */
-  begin(finished: number): Promise<void>;
+  setFinishedLimit(finished: number): Promise<void>;
   /** Read one more page of older jobs; nothing happens when there is none. */
-  more(): Promise<void>;
+  loadMore(): Promise<void>;
   stop(job: Pick<JobSummary, 'id'>): Promise<void>;
   /** Take the hosts of a spot job away; it begins again on others. */
   interrupt(job: Pick<JobSummary, 'id'>): Promise<void>;

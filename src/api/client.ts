@@ -13,7 +13,7 @@ import type {
   ShellCommand,
   Status
 } from '../_types';
-import { ApiError, sentenceIn, sentenceOf } from './errors';
+import { ApiError, errorBodyText, errorText } from './errors';
 
 const ROOT = 'jupyter-smx';
 const NO_CONTENT = 204;
@@ -24,7 +24,7 @@ export type ControllerInfo =
   { running: true; version: string; seq: number } | { running: false; problem?: ErrorBody };
 
 /** A body, and the server's clock (seconds since the epoch) when it answered, null if it did not say. */
-export interface IAnswer<T> {
+export interface IResponse<T> {
   body: T;
   now: number | null;
   /** Of the server half; absent where it did not say. */
@@ -32,29 +32,29 @@ export interface IAnswer<T> {
 }
 
 /** What is used of the answer that hands a job in. */
-export type JobAnswer = Pick<Job, 'id' | 'name'>;
+export type SubmittedJob = Pick<Job, 'id' | 'name'>;
 
 /** Whose hosts a shell opens on. */
-export type ShellOf = 'jobs' | 'pools';
+export type ShellTarget = 'jobs' | 'pools';
 
-export interface IWhichJobs {
+export interface IJobQuery {
   before?: string;
   status?: Status;
 }
 
-export class Api {
+export class ApiClient {
   constructor(private readonly settings: ServerConnection.ISettings) {}
 
-  controller(): Promise<IAnswer<ControllerInfo>> {
+  controller(): Promise<IResponse<ControllerInfo>> {
     return this.request('controller');
   }
 
-  startController(): Promise<IAnswer<ControllerInfo>> {
+  startController(): Promise<IResponse<ControllerInfo>> {
     return this.request('controller', { method: 'POST' });
   }
 
   /** One page, newest first: of all jobs or of those with a status, from the newest or `before` a job. */
-  jobs(limit: number, which: IWhichJobs = {}): Promise<IAnswer<{ jobs: JobSummary[] }>> {
+  jobs(limit: number, which: IJobQuery = {}): Promise<IResponse<{ jobs: JobSummary[] }>> {
     const query = URLExt.objectToQueryString({ limit, ...which });
     return this.request(`jobs${query}`);
   }
@@ -64,51 +64,51 @@ export class Api {
   }
 
   /** Run a job once more as the job `newId`; said twice, it is done once. */
-  rerunJob(id: string, newId: string): Promise<IAnswer<JobAnswer>> {
+  rerunJob(id: string, newId: string): Promise<IResponse<SubmittedJob>> {
     const body = JSON.stringify({ id: newId });
     return this.request(`jobs/${encodeURIComponent(id)}/rerun`, { method: 'POST', body });
   }
 
   /** The newest arrays, with how many of their tasks are where. */
-  arrays(limit: number): Promise<IAnswer<{ arrays: ArraySummary[] }>> {
+  arrays(limit: number): Promise<IResponse<{ arrays: ArraySummary[] }>> {
     return this.request(`arrays${URLExt.objectToQueryString({ limit })}`);
   }
 
-  array(id: string): Promise<IAnswer<ArraySummary>> {
+  array(id: string): Promise<IResponse<ArraySummary>> {
     return this.request(`arrays/${encodeURIComponent(id)}?tasks=0`);
   }
 
-  stopArray(id: string): Promise<IAnswer<unknown>> {
+  stopArray(id: string): Promise<IResponse<unknown>> {
     return this.request(`arrays/${encodeURIComponent(id)}/stop`, { method: 'POST' });
   }
 
-  pools(): Promise<IAnswer<{ pools: PoolSummary[] }>> {
+  pools(): Promise<IResponse<{ pools: PoolSummary[] }>> {
     return this.request('pools');
   }
 
-  changes(since: number): Promise<IAnswer<Changes>> {
+  changes(since: number): Promise<IResponse<Changes>> {
     return this.request(`changes?since=${since}`);
   }
 
-  stopJob(id: string): Promise<IAnswer<unknown>> {
+  stopJob(id: string): Promise<IResponse<unknown>> {
     return this.request(`jobs/${encodeURIComponent(id)}/stop`, { method: 'POST' });
   }
 
-  interruptJob(id: string): Promise<IAnswer<unknown>> {
+  interruptJob(id: string): Promise<IResponse<unknown>> {
     return this.request(`jobs/${encodeURIComponent(id)}/interrupt`, { method: 'POST' });
   }
 
-  keepPool(id: string, seconds: number): Promise<IAnswer<PoolSummary>> {
+  keepPool(id: string, seconds: number): Promise<IResponse<PoolSummary>> {
     const body = JSON.stringify({ keep_alive: seconds });
     return this.request(`pools/${encodeURIComponent(id)}`, { method: 'PATCH', body });
   }
 
-  releasePool(id: string): Promise<IAnswer<PoolSummary>> {
+  releasePool(id: string): Promise<IResponse<PoolSummary>> {
     return this.request(`pools/${encodeURIComponent(id)}`, { method: 'DELETE' });
   }
 
   /** What opens a shell on a host of a job or a pool in a terminal of the server; '' is the first host. */
-  shell(of: ShellOf, id: string, host = ''): Promise<ShellCommand> {
+  shell(of: ShellTarget, id: string, host = ''): Promise<ShellCommand> {
     const query = host ? URLExt.objectToQueryString({ host }) : '';
     return this.read(`${of}/${encodeURIComponent(id)}/shell${query}`);
   }
@@ -136,7 +136,7 @@ export class Api {
     }
   }
 
-  private async request<T>(path: string, init: RequestInit = {}): Promise<IAnswer<T>> {
+  private async request<T>(path: string, init: RequestInit = {}): Promise<IResponse<T>> {
     const response = await this.respond(path, init);
     const now = Number(response.headers.get('X-Smx-Now'));
     const version = response.headers.get('X-Smx-Version') ?? undefined;
@@ -181,7 +181,7 @@ function pageError({ redirected, status }: Response): ApiError {
 
 /** The connection was lost, before the answer or within it. */
 function lostError(reason: unknown): ApiError {
-  return new ApiError(0, 'NetworkError', sentenceOf(reason));
+  return new ApiError(0, 'NetworkError', errorText(reason));
 }
 
 async function errorOf(response: Response): Promise<ApiError> {
@@ -194,5 +194,5 @@ async function errorOf(response: Response): Promise<ApiError> {
   const { status, statusText } = response;
   const answered = `The server answered ${[status, statusText].filter(Boolean).join(' ')}.`;
   const retryAfter = Number(response.headers.get('Retry-After')) || 0;
-  return new ApiError(status, body.code ?? '', sentenceIn(body) || answered, retryAfter);
+  return new ApiError(status, body.code ?? '', errorBodyText(body) || answered, retryAfter);
 }

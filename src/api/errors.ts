@@ -21,26 +21,26 @@ export class ApiError extends Error {
  * No way to the server; no server half there; nobody logged in; no right to jobs and pools; no such job; an answer that
  * is not of the server half, as a proxy gives one; or what else the server half itself says.
  */
-export type TroubleKind =
+export type FailureKind =
   'lost' | 'missing' | 'loggedOut' | 'forbidden' | 'gone' | 'broken' | 'refused';
 
 /** Why what is shown may not be true any more. */
-export interface ITrouble {
-  readonly kind: TroubleKind;
+export interface IRequestFailure {
+  readonly kind: FailureKind;
   readonly status: number;
-  readonly sentence: string;
+  readonly message: string;
   /** Seconds that the server asks to wait. */
   readonly retryAfter: number;
 }
 
-const BY_CODE: Partial<Record<string, TroubleKind>> = {
+const BY_CODE: Partial<Record<string, FailureKind>> = {
   UnrecognizedClientException: 'loggedOut',
   AccessDeniedException: 'forbidden',
   ResourceNotFound: 'gone'
 };
 
 /** Of answers without a code of ours: a proxy or a hub asks for a login as it likes. */
-const BY_STATUS: Partial<Record<number, TroubleKind>> = {
+const BY_STATUS: Partial<Record<number, FailureKind>> = {
   0: 'lost',
   401: 'loggedOut',
   403: 'loggedOut',
@@ -50,28 +50,28 @@ const BY_STATUS: Partial<Record<number, TroubleKind>> = {
 /**
  * Decide which trouble it is that something was thrown.
  */
-export function troubleOf(reason: unknown): ITrouble {
-  const sentence = sentenceOf(reason);
+export function classifyFailure(reason: unknown): IRequestFailure {
+  const message = errorText(reason);
   if (!(reason instanceof ApiError)) {
-    return { kind: 'broken', status: 0, sentence, retryAfter: 0 };
+    return { kind: 'broken', status: 0, message, retryAfter: 0 };
   }
   const { status, code, retryAfter } = reason;
   const isOurs = code !== '' && status !== 0;
   const kind = isOurs ? (BY_CODE[code] ?? 'refused') : (BY_STATUS[status] ?? 'broken');
-  return { kind, status, sentence, retryAfter };
+  return { kind, status, message, retryAfter };
 }
 
 /** The trouble that an answer tells of, as the one why the controller could not be started. */
-export function troubleTold(body: ErrorBody): ITrouble {
-  return { kind: 'refused', status: 503, sentence: sentenceIn(body), retryAfter: 0 };
+export function failureFromBody(body: ErrorBody): IRequestFailure {
+  return { kind: 'refused', status: 503, message: errorBodyText(body), retryAfter: 0 };
 }
 
 /** Message, rule and cure of an error of ours, as one paragraph. */
-export function sentenceIn(body: Partial<ErrorBody>): string {
+export function errorBodyText(body: Partial<ErrorBody>): string {
   return [body.message, body.rule, body.cure].filter(Boolean).join(' ');
 }
 
 /** The sentence of whatever was thrown. */
-export function sentenceOf(reason: unknown): string {
+export function errorText(reason: unknown): string {
   return reason instanceof Error ? reason.message : String(reason);
 }

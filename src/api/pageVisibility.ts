@@ -1,3 +1,6 @@
 // The part of `document` that says whether anybody looks at the page.
 
-export type IPage = Pick<Document, 'visibilityState' | 'addEventListener' | 'removeEventListener'>;
+export type IPageVisibility = Pick<
+  Document,
+  'visibilityState' | 'addEventListener' | 'removeEventListener'
+>;

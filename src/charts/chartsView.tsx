@@ -4,27 +4,27 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
 import React from 'react';
 
-import { sentenceOf } from '../api/errors';
-import type { IPage } from '../api/pageVisibility';
-import { SeenWidget } from '../widgets/visibleWidget';
-import { ChartsPage } from './dashboard';
-import type { IFeedOptions } from './historyPoller';
-import { Feed } from './historyPoller';
-import type { IOpenCharts } from './openCharts';
+import { errorText } from '../api/errors';
+import type { IPageVisibility } from '../api/pageVisibility';
+import { VisibleWidget } from '../widgets/visibleWidget';
+import { ChartsDashboard } from './dashboard';
+import type { IHistoryPollerOptions } from './historyPoller';
+import { HistoryPoller } from './historyPoller';
+import type { IChartsHandle } from './openCharts';
 import { openCharts } from './openCharts';
 import type { IPlotProps } from './plot';
-import { isCalm } from './style';
-import type { IChoice, IScene } from './viewModel';
-import { firstHost, sceneOf } from './viewModel';
-import { keyed, zoomed } from './zoom';
+import { prefersReducedMotion } from './style';
+import type { IChartsSelection, IChartsViewModel } from './viewModel';
+import { buildViewModel, defaultHost } from './viewModel';
+import { clampRange, rangeForKey } from './zoom';
 
 /** Milliseconds between two looks at a running job; where less is to move, drawings move more rarely. */
 const [PACE, CALM_PACE] = [1_000, 5_000];
 
-export interface IChartsOptions extends Omit<IFeedOptions, 'pace'> {
+export interface IChartsOptions extends Omit<IHistoryPollerOptions, 'pace'> {
   /** The name of the job, for those who do not see the tab. */
   name: string;
-  page: IPage;
+  page: IPageVisibility;
   trans: TranslationBundle;
   pace?: number;
 }
@@ -34,12 +34,15 @@ let groups = 0;
 /**
  * Follows the job while it is attached and visible in a visible page, until the verdict.
  */
-export class ChartsView extends SeenWidget implements IOpenCharts {
+export class ChartsView extends VisibleWidget implements IChartsHandle {
   constructor(private readonly options: IChartsOptions) {
     super(options.page);
     this.addClass('jp-smx-charts');
-    this._feed = new Feed({ pace: isCalm() ? CALM_PACE : PACE, ...options });
-    this._feed.changed.connect(this._onFeed, this);
+    this._poller = new HistoryPoller({
+      pace: prefersReducedMotion() ? CALM_PACE : PACE,
+      ...options
+    });
+    this._poller.changed.connect(this._onHistory, this);
     this.node.addEventListener('keydown', this._onKey);
   }
 
@@ -51,21 +54,21 @@ export class ChartsView extends SeenWidget implements IOpenCharts {
   dispose(): void {
     this.node.removeEventListener('keydown', this._onKey);
     openCharts.delete(this);
-    this._feed.dispose();
+    this._poller.dispose();
     super.dispose();
   }
 
   /** Stop asking and moving; what is drawn stays. */
   pause(): void {
     this._isPaused = true;
-    this._feed.stop();
+    this._poller.stop();
     this.update();
   }
 
   /** Go on from where it was. */
   resume(): void {
     this._isPaused = false;
-    this.look();
+    this.updateVisibility();
     this.update();
   }
 
@@ -90,14 +93,14 @@ export class ChartsView extends SeenWidget implements IOpenCharts {
     super.onBeforeDetach(msg);
   }
 
-  protected onSeen(): void {
+  protected onVisible(): void {
     if (!this._isPaused) {
-      this._feed.start();
+      this._poller.start();
     }
   }
 
-  protected onUnseen(): void {
-    this._feed.stop();
+  protected onHidden(): void {
+    this._poller.stop();
   }
 
   protected onActivateRequest(msg: Message): void {
@@ -107,10 +110,10 @@ export class ChartsView extends SeenWidget implements IOpenCharts {
 
   protected render(): JSX.Element {
     return (
-      <ChartsPage
+      <ChartsDashboard
         name={this.options.name}
-        scene={this._drawn()}
-        feed={this._feed}
+        viewModel={this._drawn()}
+        poller={this._poller}
         choice={this._choice}
         isPaused={this._isPaused}
         moment={this._moment}
@@ -128,50 +131,50 @@ export class ChartsView extends SeenWidget implements IOpenCharts {
   }
 
   private readonly _onKey = (event: KeyboardEvent): void => {
-    const scene = this._drawn();
+    const viewModel = this._drawn();
     const isMine = event.target instanceof Element && event.target.matches('.jp-smx-charts-area');
-    if (!isMine || scene === null || event.ctrlKey || event.metaKey || event.altKey) {
+    if (!isMine || viewModel === null || event.ctrlKey || event.metaKey || event.altKey) {
       return;
     }
-    const part = keyed(event.key, scene.sight, this._feed.history.span);
+    const part = rangeForKey(event.key, viewModel.range, this._poller.history.span);
     if (part !== undefined) {
       event.preventDefault();
       this.zoom(part);
     }
   };
 
-  private _onFeed(): void {
-    if (!this._isHostChosen && this._feed.history.span !== null) {
+  private _onHistory(): void {
+    if (!this._isHostChosen && this._poller.history.span !== null) {
       this._isHostChosen = true;
-      const hosts = [...new Set(this._feed.history.lines.map(line => line.host))];
-      this._choice = { ...this._choice, host: firstHost(hosts) };
+      const hosts = [...new Set(this._poller.history.lines.map(line => line.host))];
+      this._choice = { ...this._choice, host: defaultHost(hosts) };
     }
-    if (this._feed.history.attempt === null) {
+    if (this._poller.history.attempt === null) {
       // The job began again, and nothing of its new run lies in a part of the time before.
       this._choice = { ...this._choice, zoom: null };
     }
-    this._scene = undefined;
+    this._viewModel = undefined;
     this.update();
   }
 
-  private _choose(change: Partial<IChoice>): void {
-    const span = this._feed.history.span;
-    const part = change.zoom ? zoomed(change.zoom, span) : change.zoom;
+  private _choose(change: Partial<IChartsSelection>): void {
+    const span = this._poller.history.span;
+    const part = change.zoom ? clampRange(change.zoom, span) : change.zoom;
     this._choice = { ...this._choice, ...change, ...(part === undefined ? {} : { zoom: part }) };
-    this._scene = undefined;
+    this._viewModel = undefined;
     this.update();
   }
 
   private _attempt(attempt: number): void {
     this._choose({ zoom: null });
-    this._feed.choose(attempt);
+    this._poller.choose(attempt);
     // A page that was paused has nothing left that could stand still.
     this.resume();
   }
 
   private _retry(): void {
-    this._feed.stop();
-    this.look();
+    this._poller.stop();
+    this.updateVisibility();
     void this._load();
   }
 
@@ -183,11 +186,11 @@ export class ChartsView extends SeenWidget implements IOpenCharts {
   }
 
   /** What is shown now; made when it is needed, and once for as long as nothing changes. */
-  private _drawn(): IScene | null {
-    if (this._scene === undefined) {
-      this._scene = sceneOf(this._feed.history, this._choice, this.options.trans);
+  private _drawn(): IChartsViewModel | null {
+    if (this._viewModel === undefined) {
+      this._viewModel = buildViewModel(this._poller.history, this._choice, this.options.trans);
     }
-    return this._scene;
+    return this._viewModel;
   }
 
   /** Without the part that draws, the sentence and the tables are there all the same. */
@@ -196,7 +199,7 @@ export class ChartsView extends SeenWidget implements IOpenCharts {
       this._plot ??= (await import('./plot')).Plot;
       this._failure = '';
     } catch (reason) {
-      this._failure = sentenceOf(reason);
+      this._failure = errorText(reason);
     }
     // What is drawn after the end is never taken away again.
     if (!this.isDisposed) {
@@ -204,12 +207,12 @@ export class ChartsView extends SeenWidget implements IOpenCharts {
     }
   }
 
-  private readonly _feed: Feed;
+  private readonly _poller: HistoryPoller;
   private readonly _group = `jupyter-smx-charts-${groups++}`;
-  private _choice: IChoice = { zoom: null, host: '', hidden: new Set() };
+  private _choice: IChartsSelection = { zoom: null, host: '', hidden: new Set() };
   private _isHostChosen = false;
   private _isPaused = false;
-  private _scene: IScene | null | undefined;
+  private _viewModel: IChartsViewModel | null | undefined;
   private _moment: number | null = null;
   private _plot: React.ComponentType<IPlotProps> | null = null;
   private _failure = '';

@@ -3,14 +3,14 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { knownAt, valueAt } from './downsample';
+import { lastKnownValue, valueAt } from './downsample';
 import type { IPanel } from './panels';
-import { figuresOf } from './statistics';
-import { colourOf, dashOf } from './style';
-import type { ISight } from './summary';
-import { timeWords, valueWords } from './units';
-import type { IDrawing, IScene } from './viewModel';
-import { momentsOf } from './viewModel';
+import { computeStatistics } from './statistics';
+import { seriesColour, seriesDash } from './style';
+import type { IVisibleRange } from './summary';
+import { formatTimeOffset, formatValue } from './units';
+import type { IChartsViewModel, IPanelDrawing } from './viewModel';
+import { sampleTimes } from './viewModel';
 
 /** Rows of the table of values over time. */
 const ROWS = 50;
@@ -55,7 +55,7 @@ export function Legend({ panel, hidden, moment, to, trans, onToggle }: ILegendPr
   return (
     <ul className="jp-smx-legend" aria-label={trans.__('Lines of %1', panel.title)}>
       {panel.lines.map(({ line, label }, turn) => {
-        const value = moment === null ? knownAt(line, to) : valueAt(line, moment);
+        const value = moment === null ? lastKnownValue(line, to) : valueAt(line, moment);
         return (
           <li key={line.key}>
             <button
@@ -69,13 +69,13 @@ export function Legend({ panel, hidden, moment, to, trans, onToggle }: ILegendPr
                   x2="28"
                   y1="4"
                   y2="4"
-                  style={{ stroke: colourOf(turn) }}
-                  strokeDasharray={dashOf(turn).join(' ')}
+                  style={{ stroke: seriesColour(turn) }}
+                  strokeDasharray={seriesDash(turn).join(' ')}
                 />
               </svg>
               <span className="jp-smx-legend-name">{label}</span>
               <span className="jp-smx-legend-value">
-                {value === null ? trans.__('unknown') : valueWords(value, panel.unit, trans)}
+                {value === null ? trans.__('unknown') : formatValue(value, panel.unit, trans)}
               </span>
             </button>
           </li>
@@ -86,26 +86,26 @@ export function Legend({ panel, hidden, moment, to, trans, onToggle }: ILegendPr
 }
 
 interface ITablesProps extends IWithWords {
-  scene: IScene;
+  viewModel: IChartsViewModel;
 }
 
 /** Everything that the charts show, as numbers; made anew with the scene, not with each step of the pointer. */
-export const Tables = React.memo(({ scene, trans }: ITablesProps): JSX.Element => {
-  const panels = scene.drawings.map(drawing => drawing.panel);
+export const DataTables = React.memo(({ viewModel, trans }: ITablesProps): JSX.Element => {
+  const panels = viewModel.drawings.map(drawing => drawing.panel);
   return (
     <div>
-      <FiguresTable panels={panels} sight={scene.sight} trans={trans} />
-      <MomentsTable drawings={scene.drawings} sight={scene.sight} trans={trans} />
+      <StatisticsTable panels={panels} range={viewModel.range} trans={trans} />
+      <SamplesTable drawings={viewModel.drawings} range={viewModel.range} trans={trans} />
     </div>
   );
 });
 
-interface IFiguresProps extends IWithWords {
+interface IStatisticsTableProps extends IWithWords {
   panels: readonly IPanel[];
-  sight: ISight;
+  range: IVisibleRange;
 }
 
-function FiguresTable({ panels, sight, trans }: IFiguresProps): JSX.Element {
+function StatisticsTable({ panels, range, trans }: IStatisticsTableProps): JSX.Element {
   const heads = [
     trans.__('Chart'),
     trans.__('Line'),
@@ -121,9 +121,9 @@ function FiguresTable({ panels, sight, trans }: IFiguresProps): JSX.Element {
       <tbody>
         {panels.flatMap(panel =>
           panel.lines.map(({ line, label }) => {
-            const found = figuresOf(line, sight.from, sight.to);
+            const found = computeStatistics(line, range.from, range.to);
             const words = (value: number | undefined): string =>
-              value === undefined ? '–' : valueWords(value, panel.unit, trans);
+              value === undefined ? '–' : formatValue(value, panel.unit, trans);
             return (
               <tr key={line.key}>
                 <th scope="row" className="jp-smx-text">
@@ -145,12 +145,12 @@ function FiguresTable({ panels, sight, trans }: IFiguresProps): JSX.Element {
   );
 }
 
-interface IMomentsProps extends IWithWords {
-  drawings: readonly IDrawing[];
-  sight: ISight;
+interface ISamplesTableProps extends IWithWords {
+  drawings: readonly IPanelDrawing[];
+  range: IVisibleRange;
 }
 
-function MomentsTable({ drawings, sight, trans }: IMomentsProps): JSX.Element {
+function SamplesTable({ drawings, range, trans }: ISamplesTableProps): JSX.Element {
   const columns = drawings.flatMap(({ panel }) =>
     panel.lines.map(({ line, label }) => ({ panel, line, label }))
   );
@@ -165,16 +165,16 @@ function MomentsTable({ drawings, sight, trans }: IMomentsProps): JSX.Element {
       texts={1}
     >
       <tbody>
-        {momentsOf(lines, sight, ROWS).map(moment => (
+        {sampleTimes(lines, range, ROWS).map(moment => (
           <tr key={moment}>
             <th scope="row" className="jp-smx-text">
-              {timeWords(moment - sight.begin, trans)}
+              {formatTimeOffset(moment - range.begin, trans)}
             </th>
             {columns.map(({ panel, line }) => {
               const value = valueAt(line, moment);
               return (
                 <td key={line.key}>
-                  {value === null ? '–' : valueWords(value, panel.unit, trans)}
+                  {value === null ? '–' : formatValue(value, panel.unit, trans)}
                 </td>
               );
             })}

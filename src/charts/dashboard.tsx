@@ -3,21 +3,21 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId, useState } from 'react';
 
-import { Button } from '../components/textButton';
-import { Legend, Select, Tables } from './controls';
-import type { Feed } from './historyPoller';
+import { TextButton } from '../components/textButton';
+import { DataTables, Legend, Select } from './controls';
+import type { HistoryPoller } from './historyPoller';
 import type { IPanel } from './panels';
 import type { IPlotProps } from './plot';
-import { panelWords } from './summary';
-import { timeWords, valueMarks, valueWords } from './units';
-import type { IChoice, IDrawing, IScene } from './viewModel';
-import { axisOf } from './viewModel';
+import { describePanel } from './summary';
+import { formatTimeOffset, formatValue, formatValueTicks } from './units';
+import type { IChartsSelection, IChartsViewModel, IPanelDrawing } from './viewModel';
+import { axisRange } from './viewModel';
 
-export interface IChartsPageProps {
+export interface IChartsDashboardProps {
   name: string;
-  scene: IScene | null;
-  feed: Feed;
-  choice: IChoice;
+  viewModel: IChartsViewModel | null;
+  poller: HistoryPoller;
+  choice: IChartsSelection;
   isPaused: boolean;
   /** The moment that the pointer is at, in seconds since the beginning. */
   moment: number | null;
@@ -28,24 +28,28 @@ export interface IChartsPageProps {
   group: string;
   trans: TranslationBundle;
   onPause: () => void;
-  onChoose: (change: Partial<IChoice>) => void;
+  onChoose: (change: Partial<IChartsSelection>) => void;
   onAttempt: (attempt: number) => void;
   onRetry: () => void;
   onPoint: (moment: number | null) => void;
 }
 
-export function ChartsPage(props: IChartsPageProps): JSX.Element {
-  const { scene, feed, trans } = props;
+export function ChartsDashboard(props: IChartsDashboardProps): JSX.Element {
+  const { viewModel, poller, trans } = props;
   const [isTable, setTable] = useState(false);
   const hint = useId();
   return (
     <>
       <div className="jp-smx-charts-tools" role="group" aria-label={trans.__('Charts')}>
         <Tools {...props} />
-        <Button label={trans.__('Tables')} isPressed={isTable} onClick={() => setTable(!isTable)} />
+        <TextButton
+          label={trans.__('Tables')}
+          isPressed={isTable}
+          onClick={() => setTable(!isTable)}
+        />
       </div>
       <State {...props} />
-      {scene ? <p className="jp-smx-charts-summary">{scene.summary}</p> : null}
+      {viewModel ? <p className="jp-smx-charts-summary">{viewModel.summary}</p> : null}
       <div
         className="jp-smx-charts-area"
         role="group"
@@ -53,8 +57,8 @@ export function ChartsPage(props: IChartsPageProps): JSX.Element {
         aria-label={trans.__('Charts of %1', props.name)}
         aria-describedby={hint}
       >
-        {scene?.drawings.map(drawing => (
-          <Chart key={drawing.panel.key} drawing={drawing} {...props} scene={scene} />
+        {viewModel?.drawings.map(drawing => (
+          <Chart key={drawing.panel.key} drawing={drawing} {...props} viewModel={viewModel} />
         ))}
       </div>
       <p className="jp-smx-charts-hint" id={hint}>
@@ -62,8 +66,8 @@ export function ChartsPage(props: IChartsPageProps): JSX.Element {
           'Drag to see a part of the time. Double click, 0 or Escape shows all of it; + and − make it shorter and longer, ← and → move it.'
         )}
       </p>
-      {isTable && scene ? <Tables scene={scene} trans={trans} /> : null}
-      {feed.history.notes.map(note => (
+      {isTable && viewModel ? <DataTables viewModel={viewModel} trans={trans} /> : null}
+      {poller.history.notes.map(note => (
         <p key={note} className="jp-smx-charts-note">
           {note}
         </p>
@@ -72,33 +76,33 @@ export function ChartsPage(props: IChartsPageProps): JSX.Element {
   );
 }
 
-function Tools(props: IChartsPageProps): JSX.Element {
-  const { scene, feed, choice, isPaused, trans, onPause, onChoose, onAttempt } = props;
-  const { attempts } = feed.history;
+function Tools(props: IChartsDashboardProps): JSX.Element {
+  const { viewModel, poller, choice, isPaused, trans, onPause, onChoose, onAttempt } = props;
+  const { attempts } = poller.history;
   const runs = Array.from({ length: attempts }, (_, i) => String(i + 1));
   const runWords = (run: string): string => trans.__('%1 of %2', run, attempts);
   return (
     <>
-      {feed.isOver || feed.isGone ? null : (
-        <Button label={trans.__('Pause')} isPressed={isPaused} onClick={onPause} />
+      {poller.isOver || poller.isGone ? null : (
+        <TextButton label={trans.__('Pause')} isPressed={isPaused} onClick={onPause} />
       )}
-      <Button
+      <TextButton
         label={trans.__('Reset zoom')}
         isDisabled={choice.zoom === null}
         onClick={() => onChoose({ zoom: null })}
       />
-      {scene && scene.hosts.length > 1 ? (
+      {viewModel && viewModel.hosts.length > 1 ? (
         <Select
           label={trans.__('Host')}
           value={choice.host}
-          choices={[['', trans.__('all')], ...scene.hosts.map(host => [host, host] as const)]}
+          choices={[['', trans.__('all')], ...viewModel.hosts.map(host => [host, host] as const)]}
           onChange={host => onChoose({ host })}
         />
       ) : null}
-      {attempts > 1 && !feed.isGone ? (
+      {attempts > 1 && !poller.isGone ? (
         <Select
           label={trans.__('Run')}
-          value={String(feed.attempt)}
+          value={String(poller.attempt)}
           choices={[['0', trans.__('newest')], ...runs.map(run => [run, runWords(run)] as const)]}
           onChange={run => onAttempt(Number(run))}
         />
@@ -108,31 +112,38 @@ function Tools(props: IChartsPageProps): JSX.Element {
 }
 
 /** What happens, in words that are read aloud when they change. */
-function State({ feed, scene, isPaused, failure, trans, onRetry }: IChartsPageProps): JSX.Element {
-  const words = stateWords(feed, scene !== null, isPaused, trans);
+function State({
+  poller,
+  viewModel,
+  isPaused,
+  failure,
+  trans,
+  onRetry
+}: IChartsDashboardProps): JSX.Element {
+  const words = stateWords(poller, viewModel !== null, isPaused, trans);
   const problem = failure ? trans.__('The charts cannot be drawn: %1', failure) : '';
-  const canRetry = Boolean(failure || feed.failure) && !feed.isGone;
+  const canRetry = Boolean(failure || poller.failure) && !poller.isGone;
   return (
     <div className="jp-smx-charts-state">
       <span role="status">{[problem, words].filter(Boolean).join(' ')}</span>
-      {canRetry ? <Button label={trans.__('Try again')} onClick={onRetry} /> : null}
+      {canRetry ? <TextButton label={trans.__('Try again')} onClick={onRetry} /> : null}
     </div>
   );
 }
 
 function stateWords(
-  feed: Feed,
+  poller: HistoryPoller,
   hasSome: boolean,
   isPaused: boolean,
   trans: TranslationBundle
 ): string {
-  if (feed.isGone) {
+  if (poller.isGone) {
     return trans.__('This job was deleted. What is drawn is what was known before.');
   }
-  if (feed.failure) {
-    return trans.__('Nothing new can be read: %1', feed.failure);
+  if (poller.failure) {
+    return trans.__('Nothing new can be read: %1', poller.failure);
   }
-  if (feed.isOver) {
+  if (poller.isOver) {
     return hasSome
       ? trans.__('The job has ended.')
       : trans.__('The job has ended, and nothing was measured: it was too short, or it never ran.');
@@ -148,20 +159,20 @@ function mostWords({ key, most, unit }: IPanel, trans: TranslationBundle): strin
   if (key === 'cpu') {
     return most === null
       ? trans.__('100 % is one core')
-      : trans.__('of %1, 100 % is one core', valueWords(most, unit, trans));
+      : trans.__('of %1, 100 % is one core', formatValue(most, unit, trans));
   }
-  return most === null ? '' : trans.__('of %1', valueWords(most, unit, trans));
+  return most === null ? '' : trans.__('of %1', formatValue(most, unit, trans));
 }
 
-interface IChartProps extends Omit<IChartsPageProps, 'scene'> {
-  drawing: IDrawing;
-  scene: IScene;
+interface IChartProps extends Omit<IChartsDashboardProps, 'scene'> {
+  drawing: IPanelDrawing;
+  viewModel: IChartsViewModel;
 }
 
 function Chart(props: IChartProps): JSX.Element {
-  const { drawing, scene, choice, moment, plot: Plot, group, trans, onChoose, onPoint } = props;
+  const { drawing, viewModel, choice, moment, plot: Plot, group, trans, onChoose, onPoint } = props;
   const { panel, table, turns } = drawing;
-  const { sight } = scene;
+  const { range } = viewModel;
   const toggle = (key: string): void => {
     const hidden = new Set(choice.hidden);
     if (!hidden.delete(key)) {
@@ -175,19 +186,19 @@ function Chart(props: IChartProps): JSX.Element {
         {panel.title}
         <span> {mostWords(panel, trans)}</span>
       </h3>
-      <div role="img" aria-label={panelWords(panel, sight, trans)}>
+      <div role="img" aria-label={describePanel(panel, range, trans)}>
         {Plot ? (
           <Plot
             table={table}
             turns={turns}
-            {...axisOf(sight)}
+            {...axisRange(range)}
             isFromZero={panel.isFromZero}
             group={group}
             timeLabel={trans.__('time since the start')}
-            valueMarks={marks => valueMarks(marks, panel.unit, trans)}
-            timeWords={seconds => timeWords(seconds, trans)}
+            valueMarks={marks => formatValueTicks(marks, panel.unit, trans)}
+            timeWords={seconds => formatTimeOffset(seconds, trans)}
             onZoom={(from, to) =>
-              onChoose({ zoom: { from: from + sight.begin, to: to + sight.begin } })
+              onChoose({ zoom: { from: from + range.begin, to: to + range.begin } })
             }
             onWhole={() => onChoose({ zoom: null })}
             onPoint={onPoint}
@@ -197,8 +208,8 @@ function Chart(props: IChartProps): JSX.Element {
       <Legend
         panel={panel}
         hidden={choice.hidden}
-        moment={moment === null ? null : moment + sight.begin}
-        to={sight.to}
+        moment={moment === null ? null : moment + range.begin}
+        to={range.to}
         trans={trans}
         onToggle={toggle}
       />

@@ -1,16 +1,16 @@
 // Columns of any length as columns that a screen can show: what is highest and lowest in each pixel stays.
 
-import { firstAfter, firstFrom } from './history';
+import { lowerBound, upperBound } from './history';
 
 type Value = number | null;
 
-export interface IPoints {
+export interface ISeriesPoints {
   readonly at: readonly number[];
   readonly values: readonly Value[];
 }
 
 /** A table as uPlot reads it: moments, then a column for each line; undefined where only another line has a point. */
-export type Table = [number[], ...(Value | undefined)[][]];
+export type AlignedData = [number[], ...(Value | undefined)[][]];
 
 /** Points for each piece of time: the first, the last, the lowest, the highest, and one where nothing is known. */
 const PER_PIECE = 5;
@@ -21,10 +21,15 @@ const PER_PIECE = 5;
  * What has more than five points in one of `pieces` equal parts of the time is reduced to those that a line through all
  * of them would touch there.
  */
-export function thinned(points: IPoints, from: number, to: number, pieces: number): IPoints {
+export function downsample(
+  points: ISeriesPoints,
+  from: number,
+  to: number,
+  pieces: number
+): ISeriesPoints {
   const { at, values } = points;
-  const begin = Math.max(0, firstFrom(at, from) - 1);
-  const end = Math.min(at.length, firstAfter(at, to) + 1);
+  const begin = Math.max(0, lowerBound(at, from) - 1);
+  const end = Math.min(at.length, upperBound(at, to) + 1);
   if (end - begin <= PER_PIECE * pieces) {
     return { at: at.slice(begin, end), values: values.slice(begin, end) };
   }
@@ -32,7 +37,7 @@ export function thinned(points: IPoints, from: number, to: number, pieces: numbe
   const width = (at[end - 1] - at[begin]) / pieces;
   let start = begin;
   for (let piece = 1; start < end; piece++) {
-    const until = piece < pieces ? firstAfter(at, at[begin] + piece * width) : end;
+    const until = piece < pieces ? upperBound(at, at[begin] + piece * width) : end;
     for (const index of telling(values, start, Math.min(until, end))) {
       found.at.push(at[index]);
       found.values.push(values[index]);
@@ -62,7 +67,7 @@ function telling(values: readonly Value[], start: number, end: number): number[]
 }
 
 /** Bring lines with moments of their own into one table. */
-export function tableOf(lines: readonly IPoints[]): Table {
+export function alignSeries(lines: readonly ISeriesPoints[]): AlignedData {
   const at: number[] = [];
   const columns: (Value | undefined)[][] = lines.map(() => []);
   const heads = lines.map(() => 0);
@@ -83,14 +88,14 @@ export function tableOf(lines: readonly IPoints[]): Table {
 }
 
 /** What a line says at a moment: its newest point until then, which may be no number. */
-export function valueAt({ at, values }: IPoints, moment: number): Value {
-  const index = firstAfter(at, moment) - 1;
+export function valueAt({ at, values }: ISeriesPoints, moment: number): Value {
+  const index = upperBound(at, moment) - 1;
   return index < 0 ? null : values[index];
 }
 
 /** The newest number of a line until a moment. */
-export function knownAt({ at, values }: IPoints, moment: number): Value {
-  let index = firstAfter(at, moment) - 1;
+export function lastKnownValue({ at, values }: ISeriesPoints, moment: number): Value {
+  let index = upperBound(at, moment) - 1;
   while (index >= 0 && values[index] === null) {
     index--;
   }

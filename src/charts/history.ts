@@ -3,7 +3,7 @@
 import type { GpuUsage, HostUsage, JobMetrics, JobUsage } from '../_types';
 
 /** What a line measures; `metric` is whatever the job itself printed. */
-export type Kind =
+export type SeriesKind =
   | 'metric'
   | 'cpu'
   | 'memory'
@@ -18,9 +18,9 @@ export type Kind =
 type Value = number | null;
 
 /** One figure of one host, oldest first, in two columns of equal length; null where it is not known. */
-export interface ILine {
+export interface ITimeSeries {
   readonly key: string;
-  readonly kind: Kind;
+  readonly kind: SeriesKind;
   readonly host: string;
   /** The name of a metric, or of a GPU; empty for what a host has once. */
   readonly name: string;
@@ -55,7 +55,7 @@ export class History {
   attempt: number | null = null;
   attempts = 1;
 
-  get lines(): readonly ILine[] {
+  get lines(): readonly ITimeSeries[] {
     return [...this._lines.values()];
   }
 
@@ -118,7 +118,7 @@ export class History {
     let isNew = false;
     for (const series of metrics.series) {
       const line = this._line('metric', series.host, series.name, null, []);
-      for (let i = firstAfter(series.at, last(line.at)); i < series.at.length; i++) {
+      for (let i = upperBound(series.at, last(line.at)); i < series.at.length; i++) {
         line.at.push(series.at[i]);
         line.values.push(known(series.values[i]));
         isNew = true;
@@ -132,7 +132,7 @@ export class History {
     this.attempts = Math.max(1, attempts);
   }
 
-  private _forget(which: (line: ILine) => boolean): void {
+  private _forget(which: (line: ITimeSeries) => boolean): void {
     for (const line of this.lines.filter(which)) {
       this._lines.delete(line.key);
     }
@@ -141,11 +141,11 @@ export class History {
   private _addHost(host: HostUsage): boolean {
     const at = this._clocks.get(host.host) ?? [];
     this._clocks.set(host.host, at);
-    const [before, from] = [at.length, firstAfter(host.at, last(at))];
+    const [before, from] = [at.length, upperBound(host.at, last(at))];
     for (let i = from; i < host.at.length; i++) {
       at.push(host.at[i]);
     }
-    const most: Partial<Record<Kind, Value>> = {
+    const most: Partial<Record<SeriesKind, Value>> = {
       cpu: host.cpus && host.cpus * 100,
       memory: host.memory_total_bytes,
       disk: host.disk_total_bytes
@@ -173,7 +173,13 @@ export class History {
     append(memory, gpu.memory_bytes, from, before);
   }
 
-  private _line(kind: Kind, host: string, name: string, most: Value, at: number[]): ILine {
+  private _line(
+    kind: SeriesKind,
+    host: string,
+    name: string,
+    most: Value,
+    at: number[]
+  ): ITimeSeries {
     const key = JSON.stringify([kind, name, host]);
     let line = this._lines.get(key);
     if (line === undefined) {
@@ -183,14 +189,14 @@ export class History {
     return line;
   }
 
-  private readonly _lines = new Map<string, ILine>();
+  private readonly _lines = new Map<string, ITimeSeries>();
   /** The moments of each host, shared by all its lines. */
   private readonly _clocks = new Map<string, number[]>();
   private readonly _notes = new Set<string>();
 }
 
 /** What began to be measured later than the rest of its host is not known before. */
-function append(line: ILine, column: readonly Value[], from: number, before: number): void {
+function append(line: ITimeSeries, column: readonly Value[], from: number, before: number): void {
   while (line.values.length < before) {
     line.values.push(null);
   }
@@ -209,12 +215,12 @@ function last(at: readonly number[]): number {
 }
 
 /** The index of the first moment after another, in a column that never falls. */
-export function firstAfter(at: readonly number[], moment: number): number {
+export function upperBound(at: readonly number[], moment: number): number {
   return first(at, one => one > moment);
 }
 
 /** The index of the first moment that is another, or after it. */
-export function firstFrom(at: readonly number[], moment: number): number {
+export function lowerBound(at: readonly number[], moment: number): number {
   return first(at, one => one >= moment);
 }
 

@@ -3,12 +3,12 @@
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
-import { troubleOf } from '../api/errors';
+import { classifyFailure } from '../api/errors';
 import { sleep } from '../api/sleep';
 import { History } from './history';
 import type { IHistorySource } from './historySource';
 
-export interface IFeedOptions {
+export interface IHistoryPollerOptions {
   source: IHistorySource;
   /** Milliseconds between two questions while something new comes. */
   pace: number;
@@ -18,7 +18,7 @@ export interface IFeedOptions {
 const [SLOWEST, SLOWEST_AFTER_FAILURE] = [5_000, 15_000];
 const SLOWER = 1.5;
 
-export class Feed {
+export class HistoryPoller {
   readonly history = new History();
   /** Which run is looked at; 0 is the newest one, whichever that is. */
   attempt = 0;
@@ -29,10 +29,10 @@ export class Feed {
   /** The job was deleted; what came before is still here. */
   isGone = false;
 
-  constructor(private readonly options: IFeedOptions) {}
+  constructor(private readonly options: IHistoryPollerOptions) {}
 
   /** Emitted after each answer and each failure. */
-  get changed(): ISignal<Feed, void> {
+  get changed(): ISignal<HistoryPoller, void> {
     return this._changed;
   }
 
@@ -85,8 +85,8 @@ export class Feed {
       return isNew ? pace : Math.max(pace, Math.min(SLOWEST, pause * SLOWER));
     } catch (reason) {
       if (!signal.aborted) {
-        const { kind, sentence } = troubleOf(reason);
-        this.failure = sentence;
+        const { kind, message } = classifyFailure(reason);
+        this.failure = message;
         this.isGone = kind === 'gone';
       }
       return Math.min(SLOWEST_AFTER_FAILURE, pause * 2);

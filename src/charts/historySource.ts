@@ -3,27 +3,27 @@
 import { URLExt } from '@jupyterlab/coreutils';
 
 import type { JobMetrics, JobUsage } from '../_types';
-import type { Api } from '../api/client';
+import type { ApiClient } from '../api/client';
 
 /** What came after a moment (seconds since the epoch; 0 is everything) of a run of the job (0 is the newest). */
-export interface IHistoryAsk {
+export interface IHistoryQuery {
   since: number;
   attempt: number;
 }
 
 export interface IHistorySource {
-  usage(ask: IHistoryAsk, signal: AbortSignal): Promise<JobUsage>;
-  metrics(ask: IHistoryAsk, signal: AbortSignal): Promise<JobMetrics>;
+  usage(query: IHistoryQuery, signal: AbortSignal): Promise<JobUsage>;
+  metrics(query: IHistoryQuery, signal: AbortSignal): Promise<JobMetrics>;
 }
 
 /** The history of a job. */
-export function historyOf(api: Api, id: string): IHistorySource {
-  const read = <T>(what: string, ask: IHistoryAsk, signal: AbortSignal): Promise<T> => {
+export function createHistorySource(api: ApiClient, id: string): IHistorySource {
+  const read = <T>(what: string, query: IHistoryQuery, signal: AbortSignal): Promise<T> => {
     const path = `jobs/${encodeURIComponent(id)}/${what}`;
-    return api.read(path + URLExt.objectToQueryString({ ...ask }), { signal });
+    return api.read(path + URLExt.objectToQueryString({ ...query }), { signal });
   };
   return {
-    usage: (ask, signal) => read<JobUsage>('usage', ask, signal),
-    metrics: (ask, signal) => read<JobMetrics>('metrics', ask, signal)
+    usage: (query, signal) => read<JobUsage>('usage', query, signal),
+    metrics: (query, signal) => read<JobMetrics>('metrics', query, signal)
   };
 }

@@ -2,5 +2,5 @@
 
 export { ChartsView } from './chartsView';
 export type { IChartsOptions } from './chartsView';
-export { historyOf } from './historySource';
-export type { IHistoryAsk, IHistorySource } from './historySource';
+export { createHistorySource } from './historySource';
+export type { IHistoryQuery, IHistorySource } from './historySource';

@@ -1,7 +1,7 @@
 // The charts that are open, for commands, which are there before the charts are loaded.
 
 /** What a command can do with charts. */
-export interface IOpenCharts {
+export interface IChartsHandle {
   readonly isVisible: boolean;
   readonly isPaused: boolean;
   pause(): void;
@@ -11,9 +11,9 @@ export interface IOpenCharts {
 }
 
 /** Whoever is attached is in it. */
-export const openCharts = new Set<IOpenCharts>();
+export const openCharts = new Set<IChartsHandle>();
 
 /** Those that a person sees. */
-export function seenCharts(): IOpenCharts[] {
+export function visibleCharts(): IChartsHandle[] {
   return [...openCharts].filter(charts => charts.isVisible);
 }

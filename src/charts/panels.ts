@@ -2,7 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import type { ILine, Kind } from './history';
+import type { ITimeSeries, SeriesKind } from './history';
 import type { Unit } from './units';
 
 /** One chart: lines in the same unit. */
@@ -10,21 +10,21 @@ export interface IPanel {
   readonly key: string;
   readonly title: string;
   readonly unit: Unit;
-  readonly lines: readonly ILabelled[];
+  readonly lines: readonly ILabelledSeries[];
   /** Whether the axis begins at nothing, as it does for what is used. */
   readonly isFromZero: boolean;
   /** The most that there can be on each host; null where hosts differ or nobody knows. */
   readonly most: number | null;
 }
 
-export interface ILabelled {
+export interface ILabelledSeries {
   readonly label: string;
-  readonly line: ILine;
+  readonly line: ITimeSeries;
 }
 
 interface IKindOfPanel {
   key: string;
-  kinds: Kind[];
+  kinds: SeriesKind[];
   unit: Unit;
 }
 
@@ -42,7 +42,7 @@ const PANELS: IKindOfPanel[] = [
 const SPLIT = /^(train|training|val|valid|validation|dev|eval|test)[_\-/. ]+(?=.)/i;
 
 /** The charts of some lines: metrics first, then what was used; a figure that nobody knows has none. */
-export function panelsOf(lines: readonly ILine[], trans: TranslationBundle): IPanel[] {
+export function buildPanels(lines: readonly ITimeSeries[], trans: TranslationBundle): IPanel[] {
   const used = PANELS.map(({ key, kinds, unit }) => {
     const mine = lines.filter(line => kinds.includes(line.kind) && isKnown(line));
     return {
@@ -59,10 +59,10 @@ export function panelsOf(lines: readonly ILine[], trans: TranslationBundle): IPa
 
 /** Call each line by what makes it another one than the others of its chart: its host, what it is, or both. */
 function labelled(
-  lines: readonly ILine[],
-  whatOf: (line: ILine) => string,
+  lines: readonly ITimeSeries[],
+  whatOf: (line: ITimeSeries) => string,
   trans: TranslationBundle
-): ILabelled[] {
+): ILabelledSeries[] {
   const hosts = new Set(lines.map(line => line.host)).size;
   const whats = new Set(lines.map(whatOf)).size;
   return lines.map(line => {
@@ -72,8 +72,8 @@ function labelled(
   });
 }
 
-function metricPanels(lines: readonly ILine[], trans: TranslationBundle): IPanel[] {
-  const groups = new Map<string, ILine[]>();
+function metricPanels(lines: readonly ITimeSeries[], trans: TranslationBundle): IPanel[] {
+  const groups = new Map<string, ITimeSeries[]>();
   for (const line of lines.filter(one => one.kind === 'metric')) {
     const base = line.name.replace(SPLIT, '');
     groups.set(base, [...(groups.get(base) ?? []), line]);
@@ -91,12 +91,12 @@ function metricPanels(lines: readonly ILine[], trans: TranslationBundle): IPanel
   });
 }
 
-function mostOf(lines: readonly ILine[]): number | null {
+function mostOf(lines: readonly ITimeSeries[]): number | null {
   const found = new Set(lines.map(line => line.most));
   return found.size === 1 ? [...found][0] : null;
 }
 
-function isKnown(line: ILine): boolean {
+function isKnown(line: ITimeSeries): boolean {
   return line.values.some(value => value !== null);
 }
 
@@ -120,7 +120,7 @@ function titleOf(key: string, trans: TranslationBundle): string {
 }
 
 /** What a line is called beside the others of its chart. */
-function labelOf({ kind, name }: ILine, trans: TranslationBundle): string {
+function labelOf({ kind, name }: ITimeSeries, trans: TranslationBundle): string {
   switch (kind) {
     case 'cpu':
       return trans.__('CPU');

@@ -3,14 +3,14 @@
 import React, { useEffect, useRef } from 'react';
 import uPlot from 'uplot';
 
-import type { Table } from './downsample';
-import type { IPaint } from './style';
-import { dashOf, onRepaint, paintOf } from './style';
-import { TIME_STEPS, timeMarks } from './units';
+import type { AlignedData } from './downsample';
+import type { ICanvasTheme } from './style';
+import { onThemeChange, readCanvasTheme, seriesDash } from './style';
+import { formatTimeTicks, TIME_TICK_STEPS } from './units';
 
 /** What is drawn: seconds since the beginning in the first column, and which turn of looks each line has. */
 export interface IPlotProps {
-  table: Table;
+  table: AlignedData;
   turns: readonly number[];
   from: number;
   to: number;
@@ -49,10 +49,14 @@ export function Plot(props: IPlotProps): JSX.Element {
     const draw = (): void => {
       plot.current?.destroy();
       const { table } = now.current;
-      plot.current = new uPlot(optionsOf(now, paintOf(node), node.clientWidth), table, node);
+      plot.current = new uPlot(
+        optionsOf(now, readCanvasTheme(node), node.clientWidth),
+        table,
+        node
+      );
     };
     draw();
-    const endRepaint = onRepaint(draw);
+    const endRepaint = onThemeChange(draw);
     const sizes = new ResizeObserver(() => {
       if (node.clientWidth > 0 && node.clientWidth !== plot.current?.width) {
         plot.current?.setSize({ width: node.clientWidth, height: HEIGHT });
@@ -76,7 +80,11 @@ export function Plot(props: IPlotProps): JSX.Element {
   return <div className="jp-smx-plot" ref={place} aria-hidden="true" />;
 }
 
-function optionsOf(now: { current: IPlotProps }, paint: IPaint, width: number): uPlot.Options {
+function optionsOf(
+  now: { current: IPlotProps },
+  paint: ICanvasTheme,
+  width: number
+): uPlot.Options {
   const { group, turns, isFromZero } = now.current;
   return {
     width: Math.max(1, width),
@@ -107,11 +115,11 @@ function optionsOf(now: { current: IPlotProps }, paint: IPaint, width: number): 
   };
 }
 
-function lineOf(turn: number, paint: IPaint): uPlot.Series {
-  return { stroke: paint.line(turn), dash: dashOf(turn), width: 1.5, points: { size: 6 } };
+function lineOf(turn: number, paint: ICanvasTheme): uPlot.Series {
+  return { stroke: paint.line(turn), dash: seriesDash(turn), width: 1.5, points: { size: 6 } };
 }
 
-function axisOf(paint: IPaint): uPlot.Axis {
+function axisOf(paint: ICanvasTheme): uPlot.Axis {
   const { text, grid, font } = paint;
   return {
     stroke: text,
@@ -122,7 +130,7 @@ function axisOf(paint: IPaint): uPlot.Axis {
   };
 }
 
-function timeAxis(now: { current: IPlotProps }, paint: IPaint): uPlot.Axis {
+function timeAxis(now: { current: IPlotProps }, paint: ICanvasTheme): uPlot.Axis {
   return {
     ...axisOf(paint),
     size: TIMES - 18,
@@ -130,12 +138,12 @@ function timeAxis(now: { current: IPlotProps }, paint: IPaint): uPlot.Axis {
     labelSize: 18,
     labelGap: 0,
     space: SPACE_ACROSS,
-    incrs: TIME_STEPS,
-    values: (_plot, marks) => timeMarks(marks, now.current.timeWords)
+    incrs: TIME_TICK_STEPS,
+    values: (_plot, marks) => formatTimeTicks(marks, now.current.timeWords)
   };
 }
 
-function valueAxis(now: { current: IPlotProps }, paint: IPaint): uPlot.Axis {
+function valueAxis(now: { current: IPlotProps }, paint: ICanvasTheme): uPlot.Axis {
   return {
     ...axisOf(paint),
     size: VALUES,

@@ -1,9 +1,9 @@
 // Numbers that stand for a whole line: average, lowest, highest, first, newest.
 
-import type { ILine } from './history';
-import { firstAfter, firstFrom } from './history';
+import type { ITimeSeries } from './history';
+import { lowerBound, upperBound } from './history';
 
-export interface IFigures {
+export interface IStatistics {
   /** Points between the two moments, and how many of them are no numbers. */
   count: number;
   unknown: number;
@@ -16,10 +16,10 @@ export interface IFigures {
 }
 
 /** What was summed up last: several parts of a page say the same of a line, and a line may be long. */
-const known = new WeakMap<ILine, { of: string; figures: IFigures | null }>();
+const known = new WeakMap<ITimeSeries, { of: string; figures: IStatistics | null }>();
 
 /** Sum up what a line says between two moments; null where it says nothing. */
-export function figuresOf(line: ILine, from: number, to: number): IFigures | null {
+export function computeStatistics(line: ITimeSeries, from: number, to: number): IStatistics | null {
   const of = `${from} ${to} ${line.at.length}`;
   let found = known.get(line);
   if (found?.of !== of) {
@@ -29,10 +29,10 @@ export function figuresOf(line: ILine, from: number, to: number): IFigures | nul
   return found.figures;
 }
 
-function summedUp(line: ILine, from: number, to: number): IFigures | null {
+function summedUp(line: ITimeSeries, from: number, to: number): IStatistics | null {
   const { at, values, kind } = line;
-  const end = firstAfter(at, to);
-  const begin = firstFrom(at, from);
+  const end = upperBound(at, to);
+  const begin = lowerBound(at, from);
   const found = {
     count: end - begin,
     unknown: 0,

@@ -1,7 +1,7 @@
 // How lines look: a colour of the theme and a dash for each, so that they differ also for those who see no colours.
 
 /** What the browser is told about the colours of a page. */
-export interface ILook {
+export interface ISeriesStyle {
   readonly stroke: string;
   readonly dash: number[];
 }
@@ -19,17 +19,17 @@ const COLOURS = [
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3], [16, 4], [5, 2, 5, 6]];
 
 /** The colour of the n-th line of a chart, as CSS has it. */
-export function colourOf(turn: number): string {
+export function seriesColour(turn: number): string {
   return `var(${COLOURS[turn % COLOURS.length]})`;
 }
 
 /** The dash of the n-th line: where colours come round again it is another one. */
-export function dashOf(turn: number): number[] {
+export function seriesDash(turn: number): number[] {
   return DASHES[(turn + Math.floor(turn / COLOURS.length)) % DASHES.length];
 }
 
 /** What a canvas cannot take from a style sheet. */
-export interface IPaint {
+export interface ICanvasTheme {
   line: (turn: number) => string;
   text: string;
   grid: string;
@@ -37,7 +37,7 @@ export interface IPaint {
 }
 
 /** Read the colours of the theme for a canvas inside `node`; where colours are forced, the system's. */
-export function paintOf(node: Element): IPaint {
+export function readCanvasTheme(node: Element): ICanvasTheme {
   const style = getComputedStyle(node);
   const font = `${style.fontSize} ${style.fontFamily}`;
   if (isForced()) {
@@ -57,12 +57,12 @@ function isForced(): boolean {
 }
 
 /** Whether the system asks for less that moves. */
-export function isCalm(): boolean {
+export function prefersReducedMotion(): boolean {
   return window.matchMedia?.('(prefers-reduced-motion: reduce)').matches ?? false;
 }
 
 /** Call back when the theme of the page or the colours of the system changed; gives a function that ends it. */
-export function onRepaint(repaint: () => void): () => void {
+export function onThemeChange(repaint: () => void): () => void {
   let frame = 0;
   // While a theme changes nothing has a size; in the next frame all of it has come.
   const callback = (): void => {

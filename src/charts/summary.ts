@@ -2,15 +2,15 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { measured, spoken } from '../format/jobText';
-import type { ILine } from './history';
+import { formatDuration, formatLongDuration } from '../format/jobText';
+import type { ITimeSeries } from './history';
 import type { IPanel } from './panels';
-import type { IFigures } from './statistics';
-import { figuresOf } from './statistics';
-import { timeWords, valueWords } from './units';
+import type { IStatistics } from './statistics';
+import { computeStatistics } from './statistics';
+import { formatTimeOffset, formatValue } from './units';
 
 /** The part of the time that is shown, in seconds since the epoch, and whether it is all of it. */
-export interface ISight {
+export interface IVisibleRange {
   from: number;
   to: number;
   begin: number;
@@ -24,63 +24,74 @@ const TOLD = 4;
 const STILL = 1e-3;
 
 /** `Over 3 minutes: loss fell from 0.9 to 0.2; CPU 180 % on average, 212 % at most; memory 1.2 GB at most.` */
-export function summaryOf(
+export function summarizePanels(
   panels: readonly IPanel[],
-  sight: ISight,
+  range: IVisibleRange,
   trans: TranslationBundle
 ): string {
   const used = panels.filter(panel => panel.unit !== 'number');
   const metrics = panels.filter(panel => panel.unit === 'number');
   const hosts = new Set(used.flatMap(panel => panel.lines.map(({ line }) => line.host))).size;
   const parts = [
-    ...metricParts(metrics, sight, trans),
-    ...used.map(panel => usedPart(panel, sight, trans))
+    ...metricParts(metrics, range, trans),
+    ...used.map(panel => usedPart(panel, range, trans))
   ].filter(Boolean);
   if (parts.length === 0) {
     return trans.__('Nothing is known of this time.');
   }
   const all = parts.join('; ');
-  const when = whenWords(sight, trans);
+  const when = whenWords(range, trans);
   return hosts > 1
     ? trans.__('%1, on each of %2 hosts: %3.', when, hosts, all)
     : trans.__('%1: %2.', when, all);
 }
 
 /** What one chart shows, as the name of the picture. */
-export function panelWords(panel: IPanel, sight: ISight, trans: TranslationBundle): string {
+export function describePanel(
+  panel: IPanel,
+  range: IVisibleRange,
+  trans: TranslationBundle
+): string {
   const words =
     panel.unit === 'number'
-      ? metricParts([panel], sight, trans).join('; ')
-      : usedPart(panel, sight, trans);
+      ? metricParts([panel], range, trans).join('; ')
+      : usedPart(panel, range, trans);
   return words ? trans.__('Chart of %1: %2', panel.title, words) : panel.title;
 }
 
-function whenWords({ from, to, begin, isWhole }: ISight, trans: TranslationBundle): string {
+function whenWords({ from, to, begin, isWhole }: IVisibleRange, trans: TranslationBundle): string {
   return isWhole
     ? overWords(to - from, trans)
-    : trans.__('From %1 to %2', timeWords(from - begin, trans), timeWords(to - begin, trans));
+    : trans.__(
+        'From %1 to %2',
+        formatTimeOffset(from - begin, trans),
+        formatTimeOffset(to - begin, trans)
+      );
 }
 
 function overWords(seconds: number, trans: TranslationBundle): string {
   if (seconds === 0) {
     return trans.__('At one moment');
   }
-  return trans.__('Over %1', seconds < 1 ? measured(seconds, trans) : spoken(seconds, trans));
+  return trans.__(
+    'Over %1',
+    seconds < 1 ? formatDuration(seconds, trans) : formatLongDuration(seconds, trans)
+  );
 }
 
-function usedPart(panel: IPanel, sight: ISight, trans: TranslationBundle): string {
+function usedPart(panel: IPanel, range: IVisibleRange, trans: TranslationBundle): string {
   const told = panel.lines.map(({ line }) => ({
     line,
-    found: figuresOf(line, sight.from, sight.to)
+    found: computeStatistics(line, range.from, range.to)
   }));
-  const found = told.map(one => one.found).filter((one): one is IFigures => one !== null);
+  const found = told.map(one => one.found).filter((one): one is IStatistics => one !== null);
   if (found.length === 0) {
     return '';
   }
-  const most = valueWords(Math.max(...found.map(one => one.highest)), panel.unit, trans);
-  const mean = valueWords(meanOf(found), panel.unit, trans);
+  const most = formatValue(Math.max(...found.map(one => one.highest)), panel.unit, trans);
+  const mean = formatValue(meanOf(found), panel.unit, trans);
   const meanOfKind = (kind: string): string =>
-    valueWords(
+    formatValue(
       meanOf(told.flatMap(one => (one.line.kind === kind && one.found) || [])),
       panel.unit,
       trans
@@ -107,24 +118,24 @@ function usedPart(panel: IPanel, sight: ISight, trans: TranslationBundle): strin
   }
 }
 
-function meanOf(found: readonly IFigures[]): number {
+function meanOf(found: readonly IStatistics[]): number {
   return found.reduce((sum, one) => sum + one.mean, 0) / Math.max(1, found.length);
 }
 
 function metricParts(
   panels: readonly IPanel[],
-  { from, to }: ISight,
+  { from, to }: IVisibleRange,
   trans: TranslationBundle
 ): string[] {
   // The first host that printed it stands for all.
-  const leaders = new Map<string, ILine>();
+  const leaders = new Map<string, ITimeSeries>();
   for (const { line } of panels.flatMap(panel => panel.lines)) {
     leaders.set(line.name, leaders.get(line.name) ?? line);
   }
   const told: string[] = [];
   let untold = 0;
   for (const [name, line] of leaders) {
-    const found = figuresOf(line, from, to);
+    const found = computeStatistics(line, from, to);
     if (told.length >= TOLD) {
       untold++;
     } else if (found !== null) {
@@ -136,8 +147,8 @@ function metricParts(
   return untold > 0 ? [...told, trans._n('%1 more metric', '%1 more metrics', untold)] : told;
 }
 
-function moved(name: string, found: IFigures, trans: TranslationBundle): string {
-  const [first, newest] = [found.first, found.newest].map(one => valueWords(one, 'number', trans));
+function moved(name: string, found: IStatistics, trans: TranslationBundle): string {
+  const [first, newest] = [found.first, found.newest].map(one => formatValue(one, 'number', trans));
   const step = found.newest - found.first;
   if (found.count - found.unknown < 2) {
     return trans.__('%1 is %2', name, newest);

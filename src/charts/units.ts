@@ -2,8 +2,8 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { clock, METRIC_DIGITS, numberWords } from '../format/jobText';
-import { decimalBytes } from '../format/usageText';
+import { formatClock, formatNumber, METRIC_DIGITS } from '../format/jobText';
+import { toDecimalUnit } from '../format/usageText';
 
 /** What the numbers of a panel are: percent of a core or GPU, bytes, bytes in a second, or whatever the job counts. */
 export type Unit = 'percent' | 'bytes' | 'rate' | 'number';
@@ -13,7 +13,7 @@ const MOST_DIGITS = 15;
 const DAY = 86_400;
 
 /** A value as it is told: `186 %`, `1.2 GB`, `3.4 MB/s`, `0.2134`. */
-export function valueWords(
+export function formatValue(
   value: number,
   unit: Unit,
   trans: TranslationBundle,
@@ -27,28 +27,28 @@ export function valueWords(
     case 'rate':
       return trans.__('%1/s', bytes(value, trans));
     default:
-      return numberWords(value, digits);
+      return formatNumber(value, digits);
   }
 }
 
 /** The words at the marks of an axis: where a metric hardly moves, with the digits that its steps take. */
-export function valueMarks(
+export function formatValueTicks(
   marks: readonly number[],
   unit: Unit,
   trans: TranslationBundle
 ): string[] {
   const step = marks.length > 1 ? marks[1] - marks[0] : 0;
   const isTrue = (digits: number): boolean =>
-    marks.every(mark => Math.abs(Number(numberWords(mark, digits)) - mark) <= step / 100);
+    marks.every(mark => Math.abs(Number(formatNumber(mark, digits)) - mark) <= step / 100);
   let digits = METRIC_DIGITS;
   while (digits < MOST_DIGITS && !isTrue(digits)) {
     digits++;
   }
-  return marks.map(mark => valueWords(mark, unit, trans, digits));
+  return marks.map(mark => formatValue(mark, unit, trans, digits));
 }
 
 function bytes(value: number, trans: TranslationBundle): string {
-  const [amount, name] = decimalBytes(value);
+  const [amount, name] = toDecimalUnit(value);
   return trans.__('%1 %2', trimmed(amount, amount < 10 ? 2 : 1), name);
 }
 
@@ -57,23 +57,28 @@ function trimmed(value: number, digits: number): string {
 }
 
 /** Seconds since a beginning: `00:31`, `1:00:31`, `2 d 1:00:31`; between whole seconds `00:00.25`. */
-export function timeWords(seconds: number, trans: TranslationBundle): string {
+export function formatTimeOffset(seconds: number, trans: TranslationBundle): string {
   const days = Math.floor(Math.max(0, seconds) / DAY);
   if (days > 0) {
-    return trans._n('%1 d %2', '%1 d %2', days, clock(seconds - days * DAY));
+    return trans._n('%1 d %2', '%1 d %2', days, formatClock(seconds - days * DAY));
   }
   const rounded = Math.round(seconds * 100) / 100;
   const part = Math.round((rounded - Math.floor(rounded)) * 100);
-  return part > 0 ? `${clock(rounded)}.${String(part).padStart(2, '0')}` : clock(rounded);
+  return part > 0
+    ? `${formatClock(rounded)}.${String(part).padStart(2, '0')}`
+    : formatClock(rounded);
 }
 
 /** The words under the marks of a time axis; nothing was before the beginning, only room. */
-export function timeMarks(marks: readonly number[], words: (seconds: number) => string): string[] {
+export function formatTimeTicks(
+  marks: readonly number[],
+  words: (seconds: number) => string
+): string[] {
   return marks.map(mark => (mark < 0 ? '' : words(mark)));
 }
 
 /** Steps between two marks of a time axis, in seconds. */
-export const TIME_STEPS = [
+export const TIME_TICK_STEPS = [
   0.01,
   0.02,
   0.05,

@@ -1,8 +1,8 @@
 // Which part of the time is shown: pure functions of what was shown before.
 
-import type { ISight } from './summary';
+import type { IVisibleRange } from './summary';
 
-export interface IPart {
+export interface ITimeRange {
   from: number;
   to: number;
 }
@@ -13,7 +13,10 @@ const SHORTEST = 0.1;
 const [STEP, CLOSER] = [0.25, 0.5];
 
 /** A part of the time that lies within it; null where that is all of it. */
-export function zoomed(part: IPart, span: { begin: number; end: number } | null): IPart | null {
+export function clampRange(
+  part: ITimeRange,
+  span: { begin: number; end: number } | null
+): ITimeRange | null {
   if (span === null) {
     return null;
   }
@@ -27,13 +30,13 @@ export function zoomed(part: IPart, span: { begin: number; end: number } | null)
 }
 
 /** What a key asks for: a part, null for all of the time, undefined where it asks for nothing. */
-export function keyed(
+export function rangeForKey(
   key: string,
-  { from, to }: ISight,
+  { from, to }: IVisibleRange,
   span: { begin: number; end: number } | null
-): IPart | null | undefined {
+): ITimeRange | null | undefined {
   const length = to - from;
-  const around = (factor: number): IPart => {
+  const around = (factor: number): ITimeRange => {
     const middle = (from + to) / 2;
     return { from: middle - (factor * length) / 2, to: middle + (factor * length) / 2 };
   };
@@ -43,13 +46,13 @@ export function keyed(
       return null;
     case '+':
     case '=':
-      return zoomed(around(CLOSER), span);
+      return clampRange(around(CLOSER), span);
     case '-':
-      return zoomed(around(1 / CLOSER), span);
+      return clampRange(around(1 / CLOSER), span);
     case 'ArrowLeft':
-      return zoomed({ from: from - STEP * length, to: to - STEP * length }, span);
+      return clampRange({ from: from - STEP * length, to: to - STEP * length }, span);
     case 'ArrowRight':
-      return zoomed({ from: from + STEP * length, to: to + STEP * length }, span);
+      return clampRange({ from: from + STEP * length, to: to + STEP * length }, span);
     default:
       return undefined;
   }

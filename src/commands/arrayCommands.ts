@@ -6,14 +6,14 @@ import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
 import { DisposableSet } from '@lumino/disposable';
 
-import { filterOf } from '../model/filter';
-import type { ITasks } from '../state/arrays';
-import { countsOf, sections, together } from '../state/arrays';
+import { filterFromArgs } from '../model/filter';
+import type { IArrayGroup } from '../state/arrays';
+import { arrayCounts, groupByArray, partitionJobs } from '../state/arrays';
 import { isFinal } from '../state/state';
 import type { IJobsModel } from '../tokens';
-import { removeAll } from './bulkDelete';
+import { deleteJobs } from './bulkDelete';
 import { CommandIDs, FILTER_PROPERTY, idArgs } from './commandIds';
-import { agreed, chosen, idOf, told } from './prompts';
+import { chooseItem, confirmAction, idFromArgs, notifyOnError } from './prompts';
 
 /**
  * Add the commands that act on arrays; disposing the result takes them away again.
@@ -43,8 +43,8 @@ function addStopArray(
       if (!array) {
         return;
       }
-      const { pending, running } = countsOf(array);
-      const sure = await agreed(
+      const { pending, running } = arrayCounts(array);
+      const sure = await confirmAction(
         trans.__('Stop all tasks of %1?', array.name),
         trans.__(
           'Running tasks (%1) get the signal to end, and waiting ones (%2) do not begin. What they wrote so far is kept.',
@@ -55,7 +55,7 @@ function addStopArray(
         trans.__('Stop All')
       );
       if (sure) {
-        await told(model.stopArray(array.id));
+        await notifyOnError(model.stopArray(array.id));
       }
     }
   });
@@ -74,20 +74,20 @@ function addDeleteArray(
     },
     execute: async args => {
       const array = await arrayOf(args, model, trans, 'finished');
-      const tasks = filterOf(args)
+      const tasks = filterFromArgs(args)
         .jobs(array?.tasks ?? [])
         .filter(isFinal);
       if (!array || tasks.length === 0) {
         return;
       }
-      const sure = await agreed(
+      const sure = await confirmAction(
         trans._n('Delete %1 task of %2?', 'Delete %1 tasks of %2?', tasks.length, array.name),
         trans.__('Their records, their logs and the files that they brought home go.'),
         trans.__('Keep Them'),
         trans.__('Delete')
       );
       if (sure) {
-        await removeAll(tasks, model, trans);
+        await deleteJobs(tasks, model, trans);
       }
     }
   });
@@ -99,14 +99,14 @@ function arrayOf(
   { state }: IJobsModel,
   trans: TranslationBundle,
   section: 'running' | 'finished'
-): Promise<ITasks | null> {
-  const rows = (jobs: ReturnType<typeof sections>['running']): ITasks[] =>
-    together(jobs, state.arrays).filter((row): row is ITasks => 'tasks' in row);
-  const id = idOf(args);
+): Promise<IArrayGroup | null> {
+  const rows = (jobs: ReturnType<typeof partitionJobs>['running']): IArrayGroup[] =>
+    groupByArray(jobs, state.arrays).filter((row): row is IArrayGroup => 'tasks' in row);
+  const id = idFromArgs(args);
   if (id) {
     const all = rows([...state.jobs.values()]);
     return Promise.resolve(all.find(row => row.id === id) ?? null);
   }
-  const nameOf = ({ title, name }: ITasks): string => (title ? `${title} · ${name}` : name);
-  return chosen(rows(sections(state)[section]), nameOf, trans.__('Which array?'), trans);
+  const nameOf = ({ title, name }: IArrayGroup): string => (title ? `${title} · ${name}` : name);
+  return chooseItem(rows(partitionJobs(state)[section]), nameOf, trans.__('Which array?'), trans);
 }

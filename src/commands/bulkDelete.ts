@@ -4,11 +4,11 @@ import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { JobSummary } from '../_types';
-import { sentenceOf } from '../api/errors';
+import { errorText } from '../api/errors';
 import type { IJobsModel } from '../tokens';
 
 /** One after the other, so that the controller can do other things between; what may not go is said once. */
-export async function removeAll(
+export async function deleteJobs(
   jobs: readonly Pick<JobSummary, 'id'>[],
   model: IJobsModel,
   trans: TranslationBundle
@@ -19,6 +19,6 @@ export async function removeAll(
   }
   if (refusals.length > 0) {
     const kept = trans._n('%1 job was kept.', '%1 jobs were kept.', refusals.length);
-    Notification.warning(trans.__('%1 %2', kept, sentenceOf(refusals[0])));
+    Notification.warning(trans.__('%1 %2', kept, errorText(refusals[0])));
   }
 }

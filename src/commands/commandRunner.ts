@@ -6,7 +6,7 @@ import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 /**
  * What executes a command; undefined while nobody has added it, so that a button without an effect is not drawn.
  */
-export function errand(
+export function commandRunner(
   commands: CommandRegistry,
   id: string
 ): ((args?: ReadonlyPartialJSONObject) => void) | undefined {
@@ -14,10 +14,10 @@ export function errand(
 }
 
 /** The same for a command that acts on one job, pool or array. */
-export function errandFor(
+export function itemCommandRunner(
   commands: CommandRegistry,
   id: string
 ): ((one: { id: string }) => void) | undefined {
-  const act = errand(commands, id);
+  const act = commandRunner(commands, id);
   return act && (one => act({ id: one.id }));
 }

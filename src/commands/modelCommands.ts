@@ -7,14 +7,14 @@ import { refreshIcon, runIcon } from '@jupyterlab/ui-components';
 import type { IDisposable } from '@lumino/disposable';
 import { DisposableSet } from '@lumino/disposable';
 
-import { filterOf } from '../model/filter';
-import { sections } from '../state/arrays';
-import { canBeInterrupted, finished, running } from '../state/state';
+import { filterFromArgs } from '../model/filter';
+import { partitionJobs } from '../state/arrays';
+import { canBeInterrupted, finishedJobs, runningJobs } from '../state/state';
 import type { IJobsModel } from '../tokens';
 import { addArrayCommands } from './arrayCommands';
-import { removeAll } from './bulkDelete';
+import { deleteJobs } from './bulkDelete';
 import { CommandIDs, FILTER_PROPERTY, idArgs, JOB_ARGS, NO_ARGS } from './commandIds';
-import { agreed, jobOf, poolOf, told } from './prompts';
+import { confirmAction, jobFromArgs, notifyOnError, poolFromArgs } from './prompts';
 
 /** Seconds that one press of the button adds to a pool. */
 export const EXTENSION_SECONDS = 900;
@@ -22,7 +22,7 @@ export const EXTENSION_SECONDS = 900;
 /**
  * Add the commands that act on the model; disposing the result takes them away again.
  */
-export function addCommands(
+export function addModelCommands(
   commands: CommandRegistry,
   model: IJobsModel,
   trans: TranslationBundle
@@ -64,7 +64,7 @@ function addWake(
     label: trans.__('Show Earlier Jobs'),
     caption: trans.__('Start the controller, which knows them'),
     describedBy: { args: NO_ARGS },
-    execute: () => told(model.wake())
+    execute: () => notifyOnError(model.startController())
   });
 }
 
@@ -78,18 +78,18 @@ function addStop(
     caption: trans.__('Ask a job to end, after a question'),
     describedBy: { args: JOB_ARGS },
     execute: async args => {
-      const job = await jobOf(args, model, trans, running(model.state));
+      const job = await jobFromArgs(args, model, trans, runningJobs(model.state));
       if (!job) {
         return;
       }
-      const sure = await agreed(
+      const sure = await confirmAction(
         trans.__('Stop this job?'),
         trans.__('%1 gets the signal to end. What it wrote so far is kept.', job.name),
         trans.__('Let It Run'),
         trans.__('Stop')
       );
       if (sure) {
-        await told(model.stop(job));
+        await notifyOnError(model.stop(job));
       }
     }
   });
@@ -105,12 +105,12 @@ function addInterrupt(
     caption: trans.__('Take the hosts of a spot job away, to see whether it bears that'),
     describedBy: { args: JOB_ARGS },
     execute: async args => {
-      const spots = running(model.state).filter(canBeInterrupted);
-      const job = await jobOf(args, model, trans, spots);
+      const spots = runningJobs(model.state).filter(canBeInterrupted);
+      const job = await jobFromArgs(args, model, trans, spots);
       if (!job) {
         return;
       }
-      const sure = await agreed(
+      const sure = await confirmAction(
         trans.__('Interrupt this spot job?'),
         trans.__(
           '%1 loses its hosts, as when spot instances are taken back: its code gets the signal to end, is killed when the grace period is over, and begins again on other hosts. Only checkpoints and logs are kept, and this run is not billed.',
@@ -120,7 +120,7 @@ function addInterrupt(
         trans.__('Interrupt')
       );
       if (sure) {
-        await told(model.interrupt(job));
+        await notifyOnError(model.interrupt(job));
       }
     }
   });
@@ -137,11 +137,11 @@ function addRerun(
     icon: runIcon,
     describedBy: { args: JOB_ARGS },
     execute: async args => {
-      const job = await jobOf(args, model, trans, finished(model.state));
+      const job = await jobFromArgs(args, model, trans, finishedJobs(model.state));
       if (job) {
         const say = (name: string): unknown =>
           Notification.info(trans.__('%1 runs again as %2', job.name, name), { autoClose: 5000 });
-        await told(model.rerun(job).then(say));
+        await notifyOnError(model.rerun(job).then(say));
       }
     }
   });
@@ -157,18 +157,18 @@ function addDelete(
     caption: trans.__('Delete the record, log and files of a finished job, after a question'),
     describedBy: { args: JOB_ARGS },
     execute: async args => {
-      const job = await jobOf(args, model, trans, finished(model.state));
+      const job = await jobFromArgs(args, model, trans, finishedJobs(model.state));
       if (!job) {
         return;
       }
-      const sure = await agreed(
+      const sure = await confirmAction(
         trans.__('Delete this job?'),
         trans.__('The record of %1, its log and the files that it brought home go.', job.name),
         trans.__('Keep It'),
         trans.__('Delete')
       );
       if (sure) {
-        await told(model.remove(job));
+        await notifyOnError(model.remove(job));
       }
     }
   });
@@ -184,19 +184,19 @@ function addClear(
     caption: trans.__('Delete the finished jobs that are listed, after a question'),
     describedBy: { args: { type: 'object', properties: FILTER_PROPERTY } },
     execute: async args => {
-      const jobs = filterOf(args).jobs(sections(model.state).finished);
+      const jobs = filterFromArgs(args).jobs(partitionJobs(model.state).finished);
       if (jobs.length === 0) {
         Notification.info(trans.__('No finished job is listed.'), { autoClose: 5000 });
         return;
       }
-      const sure = await agreed(
+      const sure = await confirmAction(
         trans._n('Delete %1 finished job?', 'Delete %1 finished jobs?', jobs.length),
         trans.__('Their records, their logs and the files that they brought home go.'),
         trans.__('Keep Them'),
         trans.__('Delete')
       );
       if (sure) {
-        await removeAll(jobs, model, trans);
+        await deleteJobs(jobs, model, trans);
       }
     }
   });
@@ -212,9 +212,9 @@ function addExtend(
     caption: trans.__('Move the end of an idle pool'),
     describedBy: { args: idArgs('The id of the pool; without it, which one is asked') },
     execute: async args => {
-      const pool = await poolOf(args, model, trans);
+      const pool = await poolFromArgs(args, model, trans);
       if (pool) {
-        await told(model.extend(pool, EXTENSION_SECONDS));
+        await notifyOnError(model.extend(pool, EXTENSION_SECONDS));
       }
     }
   });
@@ -230,9 +230,9 @@ function addRelease(
     caption: trans.__('End an idle pool now'),
     describedBy: { args: idArgs('The id of the pool; without it, which one is asked') },
     execute: async args => {
-      const pool = await poolOf(args, model, trans);
+      const pool = await poolFromArgs(args, model, trans);
       if (pool) {
-        await told(model.release(pool));
+        await notifyOnError(model.release(pool));
       }
     }
   });

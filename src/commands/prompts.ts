@@ -5,12 +5,12 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import type { PoolSummary } from '../_types';
-import { sentenceOf } from '../api/errors';
+import { errorText } from '../api/errors';
 import type { INamedJob } from '../state/state';
-import { idlePools, inOrder } from '../state/state';
+import { idlePools, orderedJobs } from '../state/state';
 import type { IJobsModel } from '../tokens';
 
-export function idOf(args: ReadonlyPartialJSONObject): string {
+export function idFromArgs(args: ReadonlyPartialJSONObject): string {
   return typeof args.id === 'string' ? args.id : '';
 }
 
@@ -19,38 +19,38 @@ export function idOf(args: ReadonlyPartialJSONObject): string {
  *
  * One that is not listed is not unknown: it may be older than those that are, or the page may not have listed any yet.
  */
-export async function jobOf(
+export async function jobFromArgs(
   args: ReadonlyPartialJSONObject,
   { state }: IJobsModel,
   trans: TranslationBundle,
-  candidates: readonly INamedJob[] = inOrder(state)
+  candidates: readonly INamedJob[] = orderedJobs(state)
 ): Promise<INamedJob | null> {
-  const id = idOf(args);
+  const id = idFromArgs(args);
   if (!id) {
-    return chosen(candidates, job => job.name, trans.__('Which job?'), trans);
+    return chooseItem(candidates, job => job.name, trans.__('Which job?'), trans);
   }
   const name = typeof args.name === 'string' ? args.name : '';
   return { id, name: state.jobs.get(id)?.name ?? (name || id) };
 }
 
 /** The same for a pool; where the candidates are not said, they are the idle ones. */
-export function poolOf(
+export function poolFromArgs(
   args: ReadonlyPartialJSONObject,
   { state }: IJobsModel,
   trans: TranslationBundle,
   candidates: readonly PoolSummary[] = idlePools(state)
 ): Promise<PoolSummary | null> {
-  const id = idOf(args);
+  const id = idFromArgs(args);
   if (id) {
     return Promise.resolve(state.pools.get(id) ?? null);
   }
   const nameOf = (pool: PoolSummary): string =>
     trans.__('%1 (%2, %3)', pool.name, pool.instances, pool.engine);
-  return chosen(candidates, nameOf, trans.__('Which pool?'), trans);
+  return chooseItem(candidates, nameOf, trans.__('Which pool?'), trans);
 }
 
 /** The only candidate, or the one that a person chooses among several. */
-export async function chosen<T>(
+export async function chooseItem<T>(
   candidates: readonly T[],
   nameOf: (one: T) => string,
   title: string,
@@ -68,7 +68,7 @@ export async function chosen<T>(
 }
 
 /** Ask before something that cannot be taken back; `no` and `yes` are the words on the buttons. */
-export async function agreed(
+export async function confirmAction(
   title: string,
   body: string,
   no: string,
@@ -80,11 +80,11 @@ export async function agreed(
 }
 
 /** Wait for an action and say its failure in the sentence that the server gave. */
-export async function told(action: Promise<unknown>): Promise<void> {
+export async function notifyOnError(action: Promise<unknown>): Promise<void> {
   try {
     await action;
   } catch (reason) {
     // Without that it is one more on the counter in the status bar, and nobody sees what it says.
-    Notification.error(sentenceOf(reason), { autoClose: false });
+    Notification.error(errorText(reason), { autoClose: false });
   }
 }

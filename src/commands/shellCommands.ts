@@ -6,11 +6,11 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { terminalIcon } from '@jupyterlab/ui-components';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import type { Api, ShellOf } from '../api/client';
-import { hasHosts, inOrder, livePools, poolHasHosts } from '../state/state';
+import type { ApiClient, ShellTarget } from '../api/client';
+import { jobHasHosts, livePools, orderedJobs, poolHasHosts } from '../state/state';
 import type { IJobsModel } from '../tokens';
 import { CommandIDs, idArgs, JOB_PROPERTIES } from './commandIds';
-import { chosen, jobOf, poolOf, told } from './prompts';
+import { chooseItem, jobFromArgs, notifyOnError, poolFromArgs } from './prompts';
 
 /** Lab's own; without terminals on the server it is not there. */
 const NEW_TERMINAL = 'terminal:create-new';
@@ -21,14 +21,14 @@ const HOST = {
 
 export interface IShellOptions {
   app: Pick<JupyterFrontEnd, 'commands' | 'serviceManager'>;
-  api: Pick<Api, 'shell'>;
+  api: Pick<ApiClient, 'shell'>;
   model: IJobsModel;
   trans: TranslationBundle;
 }
 
 /** Whose host it is, and what somebody would type elsewhere for the same. */
 interface IWhose {
-  of: ShellOf;
+  of: ShellTarget;
   id: string;
   host: string;
   instead: string;
@@ -45,10 +45,17 @@ export function addShellCommands(options: IShellOptions): void {
     icon: terminalIcon,
     describedBy: { args: { type: 'object', properties: { ...JOB_PROPERTIES, ...HOST } } },
     execute: async args => {
-      const job = await jobOf(args, model, trans, inOrder(model.state).filter(hasHosts));
+      const job = await jobFromArgs(
+        args,
+        model,
+        trans,
+        orderedJobs(model.state).filter(jobHasHosts)
+      );
       if (job) {
         const instead = `jupyter smx shell ${job.name}`;
-        await told(opened({ of: 'jobs', id: job.id, host: hostOf(args), instead }, options));
+        await notifyOnError(
+          opened({ of: 'jobs', id: job.id, host: hostOf(args), instead }, options)
+        );
       }
     }
   });
@@ -59,10 +66,12 @@ export function addShellCommands(options: IShellOptions): void {
     describedBy: { args: idArgs('The id of the pool; without it, which one is asked', HOST) },
     execute: async args => {
       const pools = livePools(model.state).filter(poolHasHosts);
-      const pool = await poolOf(args, model, trans, pools);
+      const pool = await poolFromArgs(args, model, trans, pools);
       if (pool) {
         const instead = `jupyter smx shell --pool ${pool.name}`;
-        await told(opened({ of: 'pools', id: pool.id, host: hostOf(args), instead }, options));
+        await notifyOnError(
+          opened({ of: 'pools', id: pool.id, host: hostOf(args), instead }, options)
+        );
       }
     }
   });
@@ -82,7 +91,7 @@ async function opened(whose: IWhose, options: IShellOptions): Promise<void> {
   }
   const command = await commandFor(whose, options);
   if (command) {
-    await typed(lineOf(command), whose.instead, options);
+    await typed(quoteCommand(command), whose.instead, options);
   }
 }
 
@@ -95,7 +104,7 @@ async function commandFor(
   if (host || hosts.length < 2) {
     return command;
   }
-  const which = await chosen(hosts, one => one, trans.__('On which host?'), trans);
+  const which = await chooseItem(hosts, one => one, trans.__('On which host?'), trans);
   if (which === null) {
     return null;
   }
@@ -117,7 +126,7 @@ async function typed(line: string, instead: string, { app, trans }: IShellOption
   }
   session.send({ type: 'stdin', content: [`${line}\r`] });
   const lost = trans.__('The terminal heard nothing of it. Type in it: %1', instead);
-  void told(left(session, lost));
+  void notifyOnError(left(session, lost));
 }
 
 /**
@@ -145,7 +154,7 @@ function left(session: Terminal.ITerminalConnection, lost: string): Promise<void
 }
 
 /** The words of a command as one line for a shell, whatever is in them. */
-export function lineOf(words: readonly string[]): string {
+export function quoteCommand(words: readonly string[]): string {
   return words.map(quoted).join(' ');
 }
 

@@ -5,12 +5,18 @@ import { caretDownIcon, caretRightIcon, deleteIcon, stopIcon } from '@jupyterlab
 import React from 'react';
 
 import type { ArrayCounts } from '../_types';
-import type { ITasks } from '../state/arrays';
-import { countsOf, countWords, statusOfTasks, stateWord, tasksWords } from '../state/arrays';
-import { Words } from './inlineText';
+import type { IArrayGroup } from '../state/arrays';
+import {
+  arrayCounts,
+  arrayStatus,
+  formatArrayStatus,
+  formatTaskCounts,
+  formatTaskState
+} from '../state/arrays';
+import { InlineList } from './inlineText';
 import { IconButton } from './jobButtons';
-import { JobTime } from './jobStatus';
-import type { RowPlace } from './virtualList';
+import { JobDuration } from './jobStatus';
+import type { RowAttributes } from './virtualList';
 
 /** Marks on one line; the words count the others all the same. */
 const SHOWN = 200;
@@ -23,7 +29,7 @@ const MARKS: Record<string, [string, string]> = {
   p: ['▢', 'Pending']
 };
 
-export function ArrayLine(props: {
+export function ArrayStatusLine(props: {
   name: string;
   title: string;
   states: string;
@@ -36,7 +42,7 @@ export function ArrayLine(props: {
     <div className="jp-smx-card-line" role="group" aria-label={trans.__('Array %1', name)}>
       <span className="jp-smx-name">{title || name}</span>
       <span className="jp-smx-words" role="status" aria-live="polite">
-        {countWords(states, trans)}
+        {formatTaskCounts(states, trans)}
       </span>
       <TaskMarks name={name} states={states} trans={trans} />
       {children}
@@ -51,7 +57,7 @@ function TaskMarks(props: { name: string; states: string; trans: TranslationBund
     <span role="list" aria-label={trans.__('Tasks of %1', name)}>
       {shown.map((state, index) => {
         const [mark, status] = MARKS[state] ?? MARKS.p;
-        const words = trans.__('task %1 %2', index, stateWord(state, trans));
+        const words = trans.__('task %1 %2', index, formatTaskState(state, trans));
         return (
           <span
             key={index}
@@ -72,24 +78,24 @@ function TaskMarks(props: { name: string; states: string; trans: TranslationBund
 
 /** What can be done to an array; a button whose act is not there is not there. */
 export interface IArrayActions {
-  onStopArray?: (row: ITasks) => void;
-  onDeleteArray?: (row: ITasks) => void;
+  onStopArray?: (row: IArrayGroup) => void;
+  onDeleteArray?: (row: IArrayGroup) => void;
 }
 
 interface ITasksRowProps extends IArrayActions {
-  row: { array: ITasks; isOpen: boolean };
+  row: { array: IArrayGroup; isOpen: boolean };
   now: number;
   trans: TranslationBundle;
-  place: RowPlace;
+  place: RowAttributes;
   isCurrent: boolean;
   onFold: (id: string, isOpen: boolean) => void;
 }
 
 /** One row for all tasks of an array; under it stand those that are listed, while it is open. */
-export function TasksRow(props: ITasksRowProps): JSX.Element {
+export function ArrayRow(props: ITasksRowProps): JSX.Element {
   const { row, now, trans, place } = props;
   const { array, isOpen } = row;
-  const status = statusOfTasks(array);
+  const status = arrayStatus(array);
   const ends = array.tasks.map(task => task.ended_at ?? now);
   const whole = {
     status,
@@ -105,12 +111,12 @@ export function TasksRow(props: ITasksRowProps): JSX.Element {
           <span className="jp-smx-name" title={array.name}>
             {array.title ? `${array.title} · ${array.name}` : array.name}
           </span>
-          <JobTime job={whole} now={now} trans={trans} />
+          <JobDuration job={whole} now={now} trans={trans} />
         </div>
-        <CountBar counts={countsOf(array)} />
-        <Words
+        <CountBar counts={arrayCounts(array)} />
+        <InlineList
           words={[
-            tasksWords(array, trans),
+            formatArrayStatus(array, trans),
             isPart ? trans.__('%1 of them listed here', array.tasks.length) : ''
           ]}
         />

@@ -3,15 +3,15 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { troubleWords, versionWords } from '../state/connectionState';
+import { describeFailure, describeVersionMismatch } from '../state/connectionState';
 import type { IState } from '../state/state';
-import { Button } from './textButton';
+import { TextButton } from './textButton';
 
 // Commands, the same in every language.
 const INSTALL = 'pip install jupyter-smx';
 const CHECK = 'jupyter server extension list';
 
-export interface INoticeProps {
+export interface IConnectionNoticeProps {
   state: IState;
   now: number;
   trans: TranslationBundle;
@@ -22,7 +22,7 @@ export interface INoticeProps {
   onWake?: () => void;
 }
 
-export function Notice(props: INoticeProps): JSX.Element {
+export function ConnectionNotice(props: IConnectionNoticeProps): JSX.Element {
   return (
     <>
       <VersionNotice {...props} />
@@ -31,24 +31,24 @@ export function Notice(props: INoticeProps): JSX.Element {
   );
 }
 
-function ReachNotice(props: INoticeProps): JSX.Element | null {
-  switch (props.state.reach) {
+function ReachNotice(props: IConnectionNoticeProps): JSX.Element | null {
+  switch (props.state.connectionStatus) {
     case 'missing':
       return <MissingNotice {...props} />;
     case 'asleep':
-      return props.state.trouble ? (
-        <TroubleNotice {...props} onTry={props.onWake} />
+      return props.state.failure ? (
+        <FailureNotice {...props} onTry={props.onWake} />
       ) : (
         <AsleepNotice {...props} />
       );
     case 'failing':
-      return <TroubleNotice {...props} onTry={props.onRefresh} />;
+      return <FailureNotice {...props} onTry={props.onRefresh} />;
     default:
       return null;
   }
 }
 
-function AsleepNotice({ trans, onWake }: INoticeProps): JSX.Element {
+function AsleepNotice({ trans, onWake }: IConnectionNoticeProps): JSX.Element {
   return (
     <div className="jp-smx-notice">
       <p>{trans.__('No job has run for a while, so nothing of jupyter_smx is running.')}</p>
@@ -58,14 +58,14 @@ function AsleepNotice({ trans, onWake }: INoticeProps): JSX.Element {
   );
 }
 
-function TroubleNotice(props: INoticeProps & { onTry?: () => void }): JSX.Element {
+function FailureNotice(props: IConnectionNoticeProps & { onTry?: () => void }): JSX.Element {
   const { state, now, trans, loginUrl, onTry } = props;
   return (
     <div className="jp-smx-notice jp-smx-trouble" role="alert">
-      {troubleWords(state, now, trans).map(words => (
+      {describeFailure(state, now, trans).map(words => (
         <p key={words}>{words}</p>
       ))}
-      {state.trouble?.kind === 'loggedOut' && loginUrl ? (
+      {state.failure?.kind === 'loggedOut' && loginUrl ? (
         // Not in this tab: what is not saved in it would be lost.
         <a href={loginUrl} target="_blank" rel="noopener noreferrer" className="jp-smx-login">
           {trans.__('Log in (opens another tab)')}
@@ -76,8 +76,8 @@ function TroubleNotice(props: INoticeProps & { onTry?: () => void }): JSX.Elemen
   );
 }
 
-function VersionNotice({ state, trans }: INoticeProps): JSX.Element | null {
-  const sentences = versionWords(state, trans);
+function VersionNotice({ state, trans }: IConnectionNoticeProps): JSX.Element | null {
+  const sentences = describeVersionMismatch(state, trans);
   return sentences.length > 0 ? (
     <div className="jp-smx-notice jp-smx-versions" role="status">
       {sentences.map(words => (
@@ -90,10 +90,10 @@ function VersionNotice({ state, trans }: INoticeProps): JSX.Element | null {
 
 function NoticeButton(props: { label: string; onClick?: () => void }): JSX.Element | null {
   const { label, onClick } = props;
-  return onClick ? <Button label={label} onClick={() => onClick()} /> : null;
+  return onClick ? <TextButton label={label} onClick={() => onClick()} /> : null;
 }
 
-function MissingNotice({ trans, onRefresh }: INoticeProps): JSX.Element {
+function MissingNotice({ trans, onRefresh }: IConnectionNoticeProps): JSX.Element {
   return (
     <div className="jp-smx-notice" role="alert">
       <p>{trans.__('The server half of jupyter_smx is not active on this Jupyter server.')}</p>

@@ -2,7 +2,7 @@
 
 import React from 'react';
 
-export interface IHeirProps {
+export interface IFocusFallbackProps {
   /** What holds the focus while any of its nodes does. */
   node: HTMLElement;
   /** Give the focus to what is left. */
@@ -13,13 +13,13 @@ export interface IHeirProps {
 /**
  * Tells when what was drawn took the focus with it.
  */
-export class Heir extends React.Component<IHeirProps> {
+export class FocusFallback extends React.Component<IFocusFallbackProps> {
   // Before and after React's own change: an idle moment may come between the order to draw and the drawing.
   getSnapshotBeforeUpdate(): boolean {
     return this.props.node.contains(document.activeElement);
   }
 
-  componentDidUpdate(_props: IHeirProps, _state: unknown, hadFocus: boolean): void {
+  componentDidUpdate(_props: IFocusFallbackProps, _state: unknown, hadFocus: boolean): void {
     if (hadFocus && document.activeElement === document.body) {
       this.props.onLost();
     }

@@ -2,7 +2,7 @@
 
 import React from 'react';
 
-export function Words({ words }: { words: readonly string[] }): JSX.Element {
+export function InlineList({ words }: { words: readonly string[] }): JSX.Element {
   const said = words.filter(Boolean);
   return (
     <div className="jp-smx-row-detail">
@@ -16,7 +16,7 @@ export function Words({ words }: { words: readonly string[] }): JSX.Element {
 }
 
 /** A sentence whose lines end nowhere in an option, as `--keep-alive 10m`, whose dashes browsers take for hyphens. */
-export function Sentence({ words }: { words: string }): JSX.Element {
+export function OptionText({ words }: { words: string }): JSX.Element {
   const parts = words.split(/(--[\w-]+ \w+)/);
   return (
     <>

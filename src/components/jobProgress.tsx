@@ -4,11 +4,16 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { JobSummary } from '../_types';
-import { remarkWords } from '../format/jobText';
-import { expectedWords, metricWords, percent, progressText } from '../format/progressText';
-import { usageFigures } from '../format/usageText';
+import { formatRemark } from '../format/jobText';
+import {
+  formatExpectedDuration,
+  formatMetrics,
+  formatProgress,
+  progressPercent
+} from '../format/progressText';
+import { formatUsage } from '../format/usageText';
 import type { ITrend } from '../state/trends';
-import { Spark } from './sparkline';
+import { Sparkline } from './sparkline';
 
 interface IOutlookProps {
   job: JobSummary;
@@ -17,7 +22,7 @@ interface IOutlookProps {
 
 /** The bar of a running job; only its words where the job announced no end, nothing where it says nothing. */
 export function JobProgress({ job, trans }: IOutlookProps): JSX.Element | null {
-  const [value, text] = [percent(job), progressText(job)];
+  const [value, text] = [progressPercent(job), formatProgress(job)];
   if (value === null) {
     return text ? <div className="jp-smx-progress-text">{text}</div> : null;
   }
@@ -53,11 +58,11 @@ const FULL = 100;
 export function JobMetrics(props: IOutlookProps & { trend?: ITrend }): JSX.Element | null {
   const { job, trend, trans } = props;
   const said = [
-    ...usageFigures(job, trans).map(({ of, words }) => ({
+    ...formatUsage(job, trans).map(({ of, words }) => ({
       words,
       values: (of === 'memory' ? undefined : trend?.[of]) ?? []
     })),
-    ...metricWords(job, trans).map(words => ({ words, values: [] }))
+    ...formatMetrics(job, trans).map(words => ({ words, values: [] }))
   ];
   if (said.length === 0) {
     return null;
@@ -68,7 +73,7 @@ export function JobMetrics(props: IOutlookProps & { trend?: ITrend }): JSX.Eleme
         <React.Fragment key={index}>
           {index > 0 ? ' · ' : ''}
           <span className="jp-smx-word">
-            <Spark values={values} full={FULL} />
+            <Sparkline values={values} full={FULL} />
             {words}
           </span>
         </React.Fragment>
@@ -79,13 +84,13 @@ export function JobMetrics(props: IOutlookProps & { trend?: ITrend }): JSX.Eleme
 
 /** What a job waits for, beside its step. */
 export function JobRemark({ job, trans }: IOutlookProps): JSX.Element | null {
-  const says = remarkWords(job, trans);
+  const says = formatRemark(job, trans);
   return says ? <p className="jp-smx-says">{says}</p> : null;
 }
 
 /** How long a running job is expected to take, beside its clock. */
-export function JobExpected({ job, trans }: IOutlookProps): JSX.Element | null {
-  const words = expectedWords(job, trans);
+export function JobExpectedDuration({ job, trans }: IOutlookProps): JSX.Element | null {
+  const words = formatExpectedDuration(job, trans);
   if (!words) {
     return null;
   }

@@ -4,34 +4,36 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { JobSummary } from '../_types';
-import { clock, elapsed, measured, spoken } from '../format/jobText';
-import { SIGNS } from '../format/statusIcons';
+import { elapsedSeconds, formatClock, formatDuration, formatLongDuration } from '../format/jobText';
+import { STATUS_ICONS } from '../format/statusIcons';
 import { isFinal } from '../state/state';
 
 /** How long a job took, or takes so far: a clock while it runs, the measured time afterwards. */
-export function JobTime(props: {
+export function JobDuration(props: {
   job: Pick<JobSummary, 'status' | 'created_at' | 'ended_at'>;
   now: number;
   trans: TranslationBundle;
 }): JSX.Element {
   const { job, now, trans } = props;
-  const seconds = elapsed(job, now);
+  const seconds = elapsedSeconds(job, now);
   const words = isFinal(job)
-    ? trans.__('took %1', spoken(seconds, trans))
-    : trans.__('for %1', spoken(seconds, trans));
+    ? trans.__('took %1', formatLongDuration(seconds, trans))
+    : trans.__('for %1', formatLongDuration(seconds, trans));
   return (
     <span className="jp-smx-time">
-      <span aria-hidden="true">{isFinal(job) ? measured(seconds, trans) : clock(seconds)}</span>
+      <span aria-hidden="true">
+        {isFinal(job) ? formatDuration(seconds, trans) : formatClock(seconds)}
+      </span>
       <span className="jp-smx-spoken">{words}</span>
     </span>
   );
 }
 
 /** The state as one sign; the words beside it say the same. */
-export function StatusMark({ job }: { job: Pick<JobSummary, 'status'> }): JSX.Element {
+export function StatusIcon({ job }: { job: Pick<JobSummary, 'status'> }): JSX.Element {
   return (
     <span className="jp-smx-mark" data-status={job.status} aria-hidden="true">
-      {SIGNS[job.status]}
+      {STATUS_ICONS[job.status]}
     </span>
   );
 }

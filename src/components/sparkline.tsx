@@ -2,7 +2,7 @@
 
 import React from 'react';
 
-import { KEPT } from '../state/trends';
+import { TREND_LENGTH } from '../state/trends';
 
 interface ISparkProps {
   values: readonly number[];
@@ -13,16 +13,16 @@ interface ISparkProps {
 /** Pixels of a bar with the space behind it, and of the tallest one. */
 const [WIDTH, HEIGHT] = [4, 10];
 
-export function Spark({ values, full }: ISparkProps): JSX.Element | null {
+export function Sparkline({ values, full }: ISparkProps): JSX.Element | null {
   if (values.length === 0) {
     return null;
   }
   const top = Math.max(full, ...values);
-  const begin = (KEPT - values.length) * WIDTH;
+  const begin = (TREND_LENGTH - values.length) * WIDTH;
   return (
     <svg
       className="jp-smx-spark"
-      viewBox={`0 0 ${KEPT * WIDTH} ${HEIGHT}`}
+      viewBox={`0 0 ${TREND_LENGTH * WIDTH} ${HEIGHT}`}
       aria-hidden="true"
       focusable="false"
     >

@@ -11,7 +11,7 @@ interface IButtonProps {
   describedAs?: string;
 }
 
-export function Button(props: IButtonProps): JSX.Element {
+export function TextButton(props: IButtonProps): JSX.Element {
   const { label, onClick, isPressed, isDisabled, describedAs } = props;
   return (
     <button

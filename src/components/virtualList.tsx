@@ -5,12 +5,12 @@ import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual';
 import React, { useEffect, useRef, useState } from 'react';
 
 /** What a row spreads over its `li`. */
-export type RowPlace = React.LiHTMLAttributes<HTMLLIElement> & {
+export type RowAttributes = React.LiHTMLAttributes<HTMLLIElement> & {
   ref: (node: HTMLLIElement | null) => void;
   'data-index': number;
 };
 
-export interface IRowsProps<T> {
+export interface IVirtualListProps<T> {
   items: readonly T[];
   /** The accessible name of the list. */
   label: string;
@@ -19,7 +19,7 @@ export interface IRowsProps<T> {
   /** Pixels that a row has before anybody measured it. */
   estimate: number;
   /** Draw a row; its buttons can be tabbed to where it is the current one. */
-  children: (item: T, place: RowPlace, isCurrent: boolean) => JSX.Element;
+  children: (item: T, place: RowAttributes, isCurrent: boolean) => JSX.Element;
   /** Enter, or a double click, on a row. */
   onOpen?: (item: T) => void;
   /** An arrow to the right opens a row that can be opened, one to the left closes it. */
@@ -35,7 +35,7 @@ export interface IRowsProps<T> {
 /** Rows that are drawn beyond those in sight. */
 const OVERSCAN = 6;
 
-export function Rows<T extends { id: string }>(props: IRowsProps<T>): JSX.Element {
+export function VirtualList<T extends { id: string }>(props: IVirtualListProps<T>): JSX.Element {
   const { items, label, scroller, estimate, page = null, onEnd } = props;
   const [current, setCurrent] = useState<string | null>(null);
   const at = usePlace(items, current);
@@ -50,7 +50,7 @@ export function Rows<T extends { id: string }>(props: IRowsProps<T>): JSX.Elemen
   });
   const drawn = virtualizer.getVirtualItems();
   const isEnd = drawn.length > 0 && drawn[drawn.length - 1].index === items.length - 1;
-  useReadOn(isEnd ? page : null, onEnd);
+  useLoadMore(isEnd ? page : null, onEnd);
   const keys = useRowKeys(props, at, virtualizer, setCurrent);
   return (
     <ul
@@ -61,7 +61,7 @@ export function Rows<T extends { id: string }>(props: IRowsProps<T>): JSX.Elemen
     >
       {drawn.map(({ index, start }) => {
         const item = items[index];
-        const place: RowPlace = {
+        const place: RowAttributes = {
           ref: virtualizer.measureElement,
           'data-index': index,
           'aria-setsize': items.length,
@@ -89,7 +89,7 @@ function usePlace(items: readonly { id: string }[], current: string | null): num
 /**
  * Ask for what comes after the end, once for each `page`; null while the end is not in sight, or nothing follows.
  */
-export function useReadOn(page: string | null, onEnd?: () => void): void {
+export function useLoadMore(page: string | null, onEnd?: () => void): void {
   // Not how many rows there are: a page may be of one array, or have nothing that the filter lets through.
   useEffect(() => {
     if (page !== null) {
@@ -106,7 +106,7 @@ function withRow(range: Range, row: number): number[] {
 type ListKeys = Pick<React.HTMLAttributes<HTMLUListElement>, 'onKeyDown' | 'onDoubleClick'>;
 
 function useRowKeys<T extends { id: string }>(
-  { items, onOpen, onFold, onDelete }: IRowsProps<T>,
+  { items, onOpen, onFold, onDelete }: IVirtualListProps<T>,
   at: number,
   virtualizer: Virtualizer<HTMLElement, HTMLLIElement>,
   setCurrent: (id: string) => void

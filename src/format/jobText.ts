@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { Image, JobSummary, PoolSummary, SecondaryStatus } from '../_types';
 import type { IPool, IState } from '../state/state';
-import { idlePools, isFinal, running } from '../state/state';
+import { idlePools, isFinal, runningJobs } from '../state/state';
 
 const HOUR = 3600;
 
@@ -13,7 +13,7 @@ export const METRIC_DIGITS = 4;
 const [SMALL, LARGE] = [1e-4, 1e6];
 
 /** A value of a metric: `0.2134`, `123456`, `1.23e-5`; zeros in the place of digits would look measured. */
-export function numberWords(value: number, digits = METRIC_DIGITS): string {
+export function formatNumber(value: number, digits = METRIC_DIGITS): string {
   const size = Math.abs(value);
   if (size > 0 && (size < SMALL || size >= LARGE)) {
     return value.toExponential(digits - 2).replace(/\.?0+e/, 'e');
@@ -23,7 +23,7 @@ export function numberWords(value: number, digits = METRIC_DIGITS): string {
 }
 
 /** `mm:ss`, or `h:mm:ss` from one hour on; never negative. */
-export function clock(seconds: number): string {
+export function formatClock(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));
   const [h, m, s] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60), whole % 60];
   const two = (n: number): string => String(n).padStart(2, '0');
@@ -31,7 +31,7 @@ export function clock(seconds: number): string {
 }
 
 /** A duration that is spoken: `7 minutes 52 seconds`. */
-export function spoken(seconds: number, trans: TranslationBundle): string {
+export function formatLongDuration(seconds: number, trans: TranslationBundle): string {
   const whole = Math.max(0, Math.floor(seconds));
   const [h, m, s] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60), whole % 60];
   const parts: string[] = [];
@@ -48,33 +48,36 @@ export function spoken(seconds: number, trans: TranslationBundle): string {
 }
 
 /** A measured time with the unit that suits it: `6 ms`, `1.9 s`, `02:14`. */
-export function measured(seconds: number, trans: TranslationBundle): string {
+export function formatDuration(seconds: number, trans: TranslationBundle): string {
   // What would be rounded up to the next unit is said in the next unit.
   const thousandths = Math.round(seconds * 1000);
   if (thousandths < 1000) {
     return trans.__('%1 ms', thousandths);
   }
   const tenths = Math.round(seconds * 10) / 10;
-  return tenths < 60 ? trans.__('%1 s', tenths.toFixed(1)) : clock(Math.max(60, seconds));
+  return tenths < 60 ? trans.__('%1 s', tenths.toFixed(1)) : formatClock(Math.max(60, seconds));
 }
 
 /** A time that is measured finely, as that of a step: `0.4 ms`, `86.2 ms`, `1.19 s`. */
-export function fine(seconds: number, trans: TranslationBundle): string {
+export function formatPreciseDuration(seconds: number, trans: TranslationBundle): string {
   const thousandths = Number((seconds * 1000).toPrecision(3));
   const short = Number(seconds.toPrecision(3));
   if (thousandths < 1000) {
     return trans.__('%1 ms', thousandths);
   }
-  return short < 10 ? trans.__('%1 s', short) : measured(seconds, trans);
+  return short < 10 ? trans.__('%1 s', short) : formatDuration(seconds, trans);
 }
 
 /** Seconds that a job took until its end, or until `now`. */
-export function elapsed(job: Pick<JobSummary, 'created_at' | 'ended_at'>, now: number): number {
+export function elapsedSeconds(
+  job: Pick<JobSummary, 'created_at' | 'ended_at'>,
+  now: number
+): number {
   return Math.max(0, (job.ended_at ?? now) - job.created_at);
 }
 
 /** Seconds until a pool ends; null while a job uses it. */
-export function remaining(pool: PoolSummary, now: number): number | null {
+export function remainingSeconds(pool: PoolSummary, now: number): number | null {
   return pool.expires_at === null ? null : Math.max(0, pool.expires_at - now);
 }
 
@@ -83,12 +86,12 @@ export function idleCost(pool: IPool, now: number): number | null {
   if (pool.idle_cost === null) {
     return null;
   }
-  const since = pool.expires_at === null ? 0 : Math.max(0, now - (pool.told_at ?? now));
+  const since = pool.expires_at === null ? 0 : Math.max(0, now - (pool.reported_at ?? now));
   return pool.idle_cost + ((pool.price_per_hour ?? 0) * since) / HOUR;
 }
 
 /** The step that a job is at, in the words of SageMaker's `SecondaryStatus`, translated. */
-export function stepWords(job: JobSummary, trans: TranslationBundle): string {
+export function formatStep(job: JobSummary, trans: TranslationBundle): string {
   if (job.queue_position !== null && !isFinal(job)) {
     return trans.__('Queued, position %1', job.queue_position);
   }
@@ -116,9 +119,9 @@ function pendingWords(job: JobSummary, trans: TranslationBundle): string {
 }
 
 /** What is done before a job's code runs, in a sentence of the server; empty where its step says all. */
-export function underWayWords(job: JobSummary, trans: TranslationBundle): string {
+export function formatPreparation(job: JobSummary, trans: TranslationBundle): string {
   const isUnderWay = ['Pending', 'Starting', 'Downloading'].includes(job.secondary_status);
-  return isUnderWay && job.message !== stepWords(job, trans) ? job.message : '';
+  return isUnderWay && job.message !== formatStep(job, trans) ? job.message : '';
 }
 
 /** What the server says of steps that go as they should, most of them in moments: `tests/model/test_status.py` compares. */
@@ -134,9 +137,9 @@ const USUAL = [
 ];
 
 /** What else a job that is not over waits for: an image that is downloaded, say, or hosts that do not answer. */
-export function remarkWords(job: JobSummary, trans: TranslationBundle): string {
+export function formatRemark(job: JobSummary, trans: TranslationBundle): string {
   const isSaid = isFinal(job) || job.queue_position !== null || USUAL.includes(job.message);
-  return isSaid || job.message === stepWords(job, trans) ? '' : job.message;
+  return isSaid || job.message === formatStep(job, trans) ? '' : job.message;
 }
 
 function verdictWords(job: JobSummary, trans: TranslationBundle): string {
@@ -166,14 +169,14 @@ function failureWords(job: JobSummary, trans: TranslationBundle): string {
 }
 
 /** Warm or cold, with the time to the first line of user code when it is known; empty before that. */
-export function startWords(job: JobSummary, trans: TranslationBundle): string {
+export function formatStart(job: JobSummary, trans: TranslationBundle): string {
   if (job.start !== 'warm' && job.start !== 'cold') {
     return '';
   }
   if (job.first_line_seconds === null) {
     return job.start === 'warm' ? trans.__('warm') : trans.__('cold');
   }
-  const time = measured(job.first_line_seconds, trans);
+  const time = formatDuration(job.first_line_seconds, trans);
   return job.start === 'warm' ? trans.__('warm, %1', time) : trans.__('cold, %1', time);
 }
 
@@ -184,7 +187,7 @@ const DIGITS = 12;
  * What hosts are made of, as `train:1 (3fa85f645717)`: of the name what follows its registry, and the first digits of the
  * id as soon as that is known. Empty where they are made of no image, and where an older server says nothing of it.
  */
-export function imageWords(image: Pick<Image, 'name' | 'id'> | null | undefined): string {
+export function formatImage(image: Pick<Image, 'name' | 'id'> | null | undefined): string {
   if (!image) {
     return '';
   }
@@ -203,8 +206,8 @@ function digitsOf(id: string): string {
 }
 
 /** The one sentence of a toast about a job that ended. */
-export function endSentence(job: JobSummary, trans: TranslationBundle): string {
-  const time = measured(elapsed(job, job.ended_at ?? job.created_at), trans);
+export function formatJobEnd(job: JobSummary, trans: TranslationBundle): string {
+  const time = formatDuration(elapsedSeconds(job, job.ended_at ?? job.created_at), trans);
   switch (job.status) {
     case 'Completed':
       return trans.__('%1 completed after %2', job.name, time);
@@ -216,19 +219,19 @@ export function endSentence(job: JobSummary, trans: TranslationBundle): string {
 }
 
 /** An amount of US dollars; what rounds to nothing is still not free. */
-export function money(dollars: number): string {
+export function formatMoney(dollars: number): string {
   return dollars > 0 && dollars < 0.005 ? '< $0.01' : `$${dollars.toFixed(2)}`;
 }
 
 /** Dollars as a bill has them: cents, or three digits that count below ten of them, and never in powers of ten. */
-export function exactly(dollars: number): string {
+export function formatExactMoney(dollars: number): string {
   const size = Number(dollars.toPrecision(3));
   const places = size > 0 && size < 0.1 ? Math.min(20, 2 - Math.floor(Math.log10(size))) : 2;
   return `$${dollars.toFixed(places)}`;
 }
 
 /** What the jobs that ended since midnight cost, as `$0.41 today`; empty where nothing has a price. */
-export function todayWords(state: IState, now: number, trans: TranslationBundle): string {
+export function formatCostToday(state: IState, now: number, trans: TranslationBundle): string {
   const midnight = new Date(now * 1000).setHours(0, 0, 0, 0) / 1000;
   const over = [...state.jobs.values()].filter(isFinal);
   const costs = over.filter(job => (job.ended_at ?? 0) >= midnight).map(job => job.cost ?? 0);
@@ -236,7 +239,7 @@ export function todayWords(state: IState, now: number, trans: TranslationBundle)
   if (total === 0) {
     return '';
   }
-  const sum = money(total);
+  const sum = formatMoney(total);
   // Everything that is not here was made before the edge of the page; some older jobs are here all the same.
   const edge = state.cursor === null ? null : state.jobs.get(state.cursor);
   const isWhole = edge === null || (edge !== undefined && edge.created_at < midnight);
@@ -244,11 +247,11 @@ export function todayWords(state: IState, now: number, trans: TranslationBundle)
 }
 
 /** The line that sums up: `3 running · 2 warm · $0.41 today`. */
-export function countSentence(state: IState, now: number, trans: TranslationBundle): string {
+export function formatCounts(state: IState, now: number, trans: TranslationBundle): string {
   const words = [
-    trans.__('%1 running', running(state).length),
+    trans.__('%1 running', runningJobs(state).length),
     trans.__('%1 warm', idlePools(state).length),
-    todayWords(state, now, trans)
+    formatCostToday(state, now, trans)
   ];
   return words.filter(Boolean).join(' · ');
 }

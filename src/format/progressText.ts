@@ -4,13 +4,13 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { JobSummary } from '../_types';
 import { isFinal } from '../state/state';
-import { numberWords } from './jobText';
+import { formatNumber } from './jobText';
 
 /** Metrics in one line. */
 const SHOWN = 3;
 
 /** How far a running job is, from 0 to 100; null where nobody knows or it has its verdict. */
-export function percent(job: JobSummary): number | null {
+export function progressPercent(job: JobSummary): number | null {
   // A card that an older version saved has no such field.
   const fraction = job.progress?.fraction ?? null;
   // 100 * 0.29 is a hair less than 29.
@@ -18,12 +18,12 @@ export function percent(job: JobSummary): number | null {
 }
 
 /** What a running job counts, as `epoch 7/10`; empty where it says nothing. */
-export function progressText(job: JobSummary): string {
+export function formatProgress(job: JobSummary): string {
   return isFinal(job) ? '' : (job.progress?.text ?? '');
 }
 
 /** An estimated duration with no more digits than it deserves: `40 s`, `3 min`, `1.5 h`. */
-export function rough(seconds: number, trans: TranslationBundle): string {
+export function formatApproximateDuration(seconds: number, trans: TranslationBundle): string {
   if (seconds < 9.5) {
     return trans.__('%1 s', Math.max(1, Math.round(seconds)));
   }
@@ -38,24 +38,30 @@ export function rough(seconds: number, trans: TranslationBundle): string {
 }
 
 /** How long a running job is expected to take in all, as `of ~3 min`; empty where nobody knows. */
-export function expectedWords(job: JobSummary, trans: TranslationBundle): string {
+export function formatExpectedDuration(job: JobSummary, trans: TranslationBundle): string {
   if (!job.expectation || isFinal(job)) {
     return '';
   }
-  return trans.__('of ~%1', rough(job.expectation.seconds, trans));
+  return trans.__('of ~%1', formatApproximateDuration(job.expectation.seconds, trans));
 }
 
 /** How long a waiting job is expected to wait, as `begins in ~40 s`; empty where nobody knows. */
-export function waitWords(job: JobSummary, now: number, trans: TranslationBundle): string {
+export function formatExpectedStart(
+  job: JobSummary,
+  now: number,
+  trans: TranslationBundle
+): string {
   const left = (job.expected_start_at ?? 0) - now;
-  return left > 0 && !isFinal(job) ? trans.__('begins in ~%1', rough(left, trans)) : '';
+  return left > 0 && !isFinal(job)
+    ? trans.__('begins in ~%1', formatApproximateDuration(left, trans))
+    : '';
 }
 
 /** The newest values, as `loss 0.2134`; what is no number is said to be none. */
-export function metricWords(job: JobSummary, trans: TranslationBundle): string[] {
+export function formatMetrics(job: JobSummary, trans: TranslationBundle): string[] {
   const values = Object.entries(job.metrics ?? {});
   const shown = values
     .slice(0, SHOWN)
-    .map(([name, value]) => trans.__('%1 %2', name, value === null ? 'nan' : numberWords(value)));
+    .map(([name, value]) => trans.__('%1 %2', name, value === null ? 'nan' : formatNumber(value)));
   return values.length > SHOWN ? [...shown, '…'] : shown;
 }

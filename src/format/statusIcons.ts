@@ -2,7 +2,7 @@
 
 import type { JobSummary } from '../_types';
 
-export const SIGNS: Record<JobSummary['status'], string> = {
+export const STATUS_ICONS: Record<JobSummary['status'], string> = {
   InProgress: '●',
   Stopping: '◌',
   Completed: '✓',

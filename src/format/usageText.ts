@@ -8,37 +8,37 @@ import { isFinal } from '../state/state';
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
 
 /** Bytes as an amount of the decimal unit that suits it, and its name. */
-export function decimalBytes(bytes: number): [number, string] {
+export function toDecimalUnit(bytes: number): [number, string] {
   const step = Math.min(UNITS.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
   return [bytes / 1000 ** step, UNITS[step]];
 }
 
 /** Bytes in decimal units, as `1.2 GB`. */
-export function bytesWords(bytes: number, trans: TranslationBundle): string {
-  const [amount, unit] = decimalBytes(bytes);
+export function formatBytes(bytes: number, trans: TranslationBundle): string {
+  const [amount, unit] = toDecimalUnit(bytes);
   return trans.__('%1 %2', unit === 'B' ? Math.round(amount) : amount.toFixed(1), unit);
 }
 
-export interface IFigure {
+export interface IUsageText {
   of: 'cpu' | 'memory' | 'gpu';
   words: string;
 }
 
 /** What a running job uses now, or the most that a finished one used; empty where nobody knows. */
-export function usageFigures(job: JobSummary, trans: TranslationBundle): IFigure[] {
+export function formatUsage(job: JobSummary, trans: TranslationBundle): IUsageText[] {
   return isFinal(job)
     ? figures(job.peak, trans).map(({ of, words }) => ({ of, words: trans.__('peak %1', words) }))
     : figures(job.usage, trans);
 }
 
 // A card that an older version saved has no such field.
-function figures(usage: Usage | null | undefined, trans: TranslationBundle): IFigure[] {
+function figures(usage: Usage | null | undefined, trans: TranslationBundle): IUsageText[] {
   const { cpu_percent: cpu, memory_bytes: memory, gpu_percent: gpu } = usage ?? NOTHING;
-  const known: IFigure[] = [
+  const known: IUsageText[] = [
     { of: 'cpu', words: cpu === null ? '' : trans.__('CPU %1 %', Math.round(cpu)) },
     {
       of: 'memory',
-      words: memory === null ? '' : trans.__('memory %1', bytesWords(memory, trans))
+      words: memory === null ? '' : trans.__('memory %1', formatBytes(memory, trans))
     },
     { of: 'gpu', words: gpu === null ? '' : trans.__('GPU %1 %', Math.round(gpu)) }
   ];
@@ -48,7 +48,7 @@ function figures(usage: Usage | null | undefined, trans: TranslationBundle): IFi
 const NOTHING = { cpu_percent: null, memory_bytes: null, gpu_percent: null };
 
 /** Read what a notebook holds, where anything may stand; null when it is none. */
-export function readUsage(value: unknown): Usage | null {
+export function parseUsage(value: unknown): Usage | null {
   if (typeof value !== 'object' || value === null) {
     return null;
   }

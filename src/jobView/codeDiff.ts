@@ -3,9 +3,9 @@
 import type { JobSpec } from '../_types';
 
 /** Where the code of a job comes from: a notebook's cell, a file, or what a program made. */
-export type Origin = 'cell' | 'file' | 'program';
+export type CodeOrigin = 'cell' | 'file' | 'program';
 
-export function originOf({ source, filename }: Pick<JobSpec, 'source' | 'filename'>): Origin {
+export function codeOrigin({ source, filename }: Pick<JobSpec, 'source' | 'filename'>): CodeOrigin {
   if (filename && !filename.startsWith('<')) {
     return 'file';
   }
@@ -13,41 +13,41 @@ export function originOf({ source, filename }: Pick<JobSpec, 'source' | 'filenam
   return source.startsWith('\n') ? 'cell' : 'program';
 }
 
-export interface INumbered {
+export interface INumberedCode {
   code: string;
   /** The number of its first line, as tracebacks count. */
   first: number;
 }
 
 /** Code without the empty lines before and after it. */
-export function numbered(source: string): INumbered {
+export function trimBlankLines(source: string): INumberedCode {
   const first = 1 + (/^\n*/.exec(source)?.[0].length ?? 0);
   return { code: source.replace(/^\n+/, '').replace(/\s+$/, ''), first };
 }
 
 /** What a cell gives its magic to run: everything under the magic's line and the lines that continue it. */
-export function underMagic(cell: string): INumbered {
+export function stripMagic(cell: string): INumberedCode {
   const lines = cell.replace(/\r\n?/g, '\n').split('\n');
   let taken = lines.findIndex(line => line.trim() !== '');
   if (taken < 0 || !lines[taken].startsWith('%%')) {
-    return numbered(cell);
+    return trimBlankLines(cell);
   }
   while (taken < lines.length && lines[taken].trimEnd().endsWith('\\')) {
     taken++;
   }
-  return numbered('\n'.repeat(taken + 1) + lines.slice(taken + 1).join('\n'));
+  return trimBlankLines('\n'.repeat(taken + 1) + lines.slice(taken + 1).join('\n'));
 }
 
 /** Of some cells the one that a job came from: by its id, or the only one with the same code. */
-export function cellOf<T extends { id?: string; source: string }>(
+export function findCell<T extends { id?: string; source: string }>(
   cells: readonly T[],
   spec: Pick<JobSpec, 'cell_id' | 'source'>
 ): T | null {
   if (spec.cell_id) {
     return cells.find(cell => cell.id === spec.cell_id) ?? null;
   }
-  const { code } = numbered(spec.source);
-  const same = cells.filter(cell => underMagic(cell.source).code === code);
+  const { code } = trimBlankLines(spec.source);
+  const same = cells.filter(cell => stripMagic(cell.source).code === code);
   return same.length === 1 ? same[0] : null;
 }
 
@@ -55,7 +55,7 @@ export function cellOf<T extends { id?: string; source: string }>(
 const PATIENCE_MS = 500;
 
 /** Lines of a unified diff, empty where nothing differs; the library is loaded with the first one. */
-export async function differing(before: INumbered, after: INumbered): Promise<string[]> {
+export async function diffCode(before: INumberedCode, after: INumberedCode): Promise<string[]> {
   if (before.code === after.code) {
     return [];
   }

@@ -5,11 +5,11 @@ import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { Contents } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
 
-import { cellOf } from './codeDiff';
+import { findCell } from './codeDiff';
 import type { IJobRecord, IPlaces } from './jobSource';
 
 /** The code that stands where a job's code came from, now. */
-export interface IOriginNow {
+export interface ICurrentCode {
   text: string;
   /** Its file, as the browser of files calls it. */
   path: string;
@@ -20,11 +20,11 @@ export interface IOriginNow {
 }
 
 /** Why it is not there: the record names none, its file is out of reach or gone, or the file has no such cell. */
-export type Absence = 'unnamed' | 'elsewhere' | 'gone' | 'no-cell';
+export type MissingReason = 'unnamed' | 'elsewhere' | 'gone' | 'no-cell';
 
-export interface IOrigins {
-  cell(job: IJobRecord, places: IPlaces): Promise<IOriginNow | Absence>;
-  file(job: IJobRecord, places: IPlaces): Promise<IOriginNow | Absence>;
+export interface ICodeLocator {
+  cell(job: IJobRecord, places: IPlaces): Promise<ICurrentCode | MissingReason>;
+  file(job: IJobRecord, places: IPlaces): Promise<ICurrentCode | MissingReason>;
 }
 
 interface ISavedCell {
@@ -32,13 +32,13 @@ interface ISavedCell {
   source: string | string[];
 }
 
-export class Origins implements IOrigins {
+export class CodeLocator implements ICodeLocator {
   constructor(
     private readonly app: JupyterFrontEnd,
     private readonly notebooks: INotebookTracker | null
   ) {}
 
-  async cell({ spec }: IJobRecord, places: IPlaces): Promise<IOriginNow | Absence> {
+  async cell({ spec }: IJobRecord, places: IPlaces): Promise<ICurrentCode | MissingReason> {
     const shownAs = places[spec.notebook]?.shown_as ?? null;
     const open = this._inOpenNotebook(spec, shownAs);
     if (open !== null) {
@@ -53,16 +53,16 @@ export class Origins implements IOrigins {
     }
     const { cells = [] } = saved.content as { cells?: ISavedCell[] };
     const texts = cells.map(({ id, source }) => ({ id, source: [source].flat().join('') }));
-    const found = cellOf(texts, spec);
+    const found = findCell(texts, spec);
     return found ? { text: found.source, path: saved.path } : 'no-cell';
   }
 
-  async file({ spec }: IJobRecord, places: IPlaces): Promise<IOriginNow | Absence> {
+  async file({ spec }: IJobRecord, places: IPlaces): Promise<ICurrentCode | MissingReason> {
     const saved = await this._read(spec.filename, places, 'file');
     return typeof saved === 'string' ? saved : { text: String(saved.content), path: saved.path };
   }
 
-  private _inOpenNotebook(spec: IJobRecord['spec'], shownAs: string | null): IOriginNow | null {
+  private _inOpenNotebook(spec: IJobRecord['spec'], shownAs: string | null): ICurrentCode | null {
     const { contents } = this.app.serviceManager;
     const panels: NotebookPanel[] = [];
     this.notebooks?.forEach(panel => panels.push(panel));
@@ -78,7 +78,7 @@ export class Origins implements IOrigins {
         source: model.sharedModel.getSource(),
         edited: model.contentChanged
       }));
-      const found = cellOf(cells, spec);
+      const found = findCell(cells, spec);
       if (found !== null) {
         return {
           text: found.source,
@@ -109,7 +109,7 @@ export class Origins implements IOrigins {
     path: string,
     places: IPlaces,
     type: 'notebook' | 'file'
-  ): Promise<Contents.IModel | Absence> {
+  ): Promise<Contents.IModel | MissingReason> {
     const place = places[path];
     if (!place?.exists) {
       return 'gone';

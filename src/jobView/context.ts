@@ -6,11 +6,11 @@ import type { CommandRegistry } from '@lumino/commands';
 
 import type { IHistorySource } from '../charts';
 import type { IJobsModel } from '../tokens';
-import type { IOrigins } from './codeLocator';
+import type { ICodeLocator } from './codeLocator';
 import type { JobRecord } from './jobRecord';
 import type { IJobSource } from './jobSource';
 
-export interface IViewContext {
+export interface IJobViewContext {
   /** What is known of its name before the record is here. */
   name: string;
   record: JobRecord;
@@ -19,7 +19,7 @@ export interface IViewContext {
   history: IHistorySource;
   model: IJobsModel;
   commands: CommandRegistry;
-  origins: IOrigins;
+  codeLocator: ICodeLocator;
   languages: IEditorLanguageRegistry | null;
   trans: TranslationBundle;
   close: () => void;

@@ -6,28 +6,28 @@ import React from 'react';
 
 import type { JobSummary } from '../_types';
 import { CommandIDs } from '../commands/commandIds';
-import { errand } from '../commands/commandRunner';
-import { Notice } from '../components/connectionNotice';
-import { Words } from '../components/inlineText';
-import { JobExpected, JobMetrics, JobProgress } from '../components/jobProgress';
-import { JobTime, StatusMark } from '../components/jobStatus';
-import { Button } from '../components/textButton';
+import { commandRunner } from '../commands/commandRunner';
+import { ConnectionNotice } from '../components/connectionNotice';
+import { InlineList } from '../components/inlineText';
+import { JobExpectedDuration, JobMetrics, JobProgress } from '../components/jobProgress';
+import { JobDuration, StatusIcon } from '../components/jobStatus';
+import { TextButton } from '../components/textButton';
 import {
-  imageWords,
-  money,
-  remarkWords,
-  startWords,
-  stepWords,
-  underWayWords
+  formatImage,
+  formatMoney,
+  formatPreparation,
+  formatRemark,
+  formatStart,
+  formatStep
 } from '../format/jobText';
-import { waitWords } from '../format/progressText';
-import { canBeInterrupted, hasHosts, isFinal, NOTHING } from '../state/state';
+import { formatExpectedStart } from '../format/progressText';
+import { canBeInterrupted, EMPTY_STATE, isFinal, jobHasHosts } from '../state/state';
 import { LiveWidget } from '../widgets/liveWidget';
-import type { IViewContext } from './context';
-import { problemOf } from './recordError';
+import type { IJobViewContext } from './context';
+import { describeRecordError } from './recordError';
 
-export class HeadView extends LiveWidget {
-  constructor(private readonly context: IViewContext) {
+export class HeaderView extends LiveWidget {
+  constructor(private readonly context: IJobViewContext) {
     super(context.model);
     this.addClass('jp-smx-view-head');
     context.record.changed.connect(this.update, this);
@@ -50,15 +50,15 @@ export class HeadView extends LiveWidget {
     return (
       <>
         <div className="jp-smx-view-title">
-          {job ? <StatusMark job={job} /> : null}
+          {job ? <StatusIcon job={job} /> : null}
           <h2>{job?.name ?? name}</h2>
-          {job && record.trouble === null ? this._buttons(job) : null}
+          {job && record.failure === null ? this._buttons(job) : null}
         </div>
-        <Trouble {...this.context} />
+        <RecordErrorNotice {...this.context} />
         {job ? (
           <State job={job} now={this.model.now()} trans={trans} />
         ) : (
-          <p role="status">{record.trouble === null ? trans.__('The job is being read.') : ''}</p>
+          <p role="status">{record.failure === null ? trans.__('The job is being read.') : ''}</p>
         )}
       </>
     );
@@ -66,7 +66,7 @@ export class HeadView extends LiveWidget {
 
   private _buttons(job: JobSummary): JSX.Element {
     const { commands, record, trans } = this.context;
-    const shell: Record<string, string> = hasHosts(job)
+    const shell: Record<string, string> = jobHasHosts(job)
       ? { [CommandIDs.openShell]: trans.__('Shell') }
       : {};
     const labels: Record<string, string> = isFinal(job)
@@ -91,7 +91,7 @@ export class HeadView extends LiveWidget {
               commands.execute(id, { id: job.id, name: job.name });
             const isDisabled = id === CommandIDs.stopJob && job.status === 'Stopping';
             return (
-              <Button
+              <TextButton
                 key={id}
                 label={label}
                 isDisabled={isDisabled}
@@ -113,23 +113,23 @@ interface IStateProps {
 
 function State({ job, now, trans }: IStateProps): JSX.Element {
   const reason = job.status === 'Failed' ? job.message : '';
-  const says = underWayWords(job, trans) || remarkWords(job, trans);
+  const says = formatPreparation(job, trans) || formatRemark(job, trans);
   return (
     <>
       <div className="jp-smx-view-state">
-        <span role="status">{stepWords(job, trans)}</span>
+        <span role="status">{formatStep(job, trans)}</span>
         <span className="jp-smx-times">
-          <JobTime job={job} now={now} trans={trans} />
-          <JobExpected job={job} trans={trans} />
+          <JobDuration job={job} now={now} trans={trans} />
+          <JobExpectedDuration job={job} trans={trans} />
         </span>
-        <Words
+        <InlineList
           words={[
-            waitWords(job, now, trans),
+            formatExpectedStart(job, now, trans),
             job.instances,
             job.engine,
-            imageWords(job.image),
-            startWords(job, trans),
-            job.cost ? money(job.cost) : '',
+            formatImage(job.image),
+            formatStart(job, trans),
+            job.cost ? formatMoney(job.cost) : '',
             job.array?.label ?? ''
           ]}
         />
@@ -142,22 +142,27 @@ function State({ job, now, trans }: IStateProps): JSX.Element {
   );
 }
 
-function Trouble(context: IViewContext): JSX.Element | null {
+function RecordErrorNotice(context: IJobViewContext): JSX.Element | null {
   const { record, model, commands, trans, close } = context;
-  if (record.trouble === null) {
+  if (record.failure === null) {
     return null;
   }
-  const { reach } = model.state;
-  const { kind, sentence } = problemOf(record.trouble, reach, record.job !== null, trans);
+  const { connectionStatus } = model.state;
+  const { kind, message } = describeRecordError(
+    record.failure,
+    connectionStatus,
+    record.job !== null,
+    trans
+  );
   const again = (): void => {
     record.refresh();
     void model.refresh();
   };
   if (kind === 'missing') {
-    const state = { ...NOTHING, reach: kind };
-    return <Notice state={state} now={model.now()} trans={trans} onRefresh={again} />;
+    const state = { ...EMPTY_STATE, connectionStatus: kind };
+    return <ConnectionNotice state={state} now={model.now()} trans={trans} onRefresh={again} />;
   }
-  const wake = errand(commands, CommandIDs.wake);
+  const wake = commandRunner(commands, CommandIDs.wake);
   const acts: Record<typeof kind, [string, (() => void) | undefined]> = {
     gone: [trans.__('Close this tab'), close],
     asleep: [trans.__('Start the controller'), wake && (() => wake())],
@@ -168,8 +173,8 @@ function Trouble(context: IViewContext): JSX.Element | null {
   const [label, act] = acts[kind];
   return (
     <div className="jp-smx-notice" role="alert">
-      <p>{sentence}</p>
-      {act ? <Button label={label} onClick={act} /> : null}
+      <p>{message}</p>
+      {act ? <TextButton label={label} onClick={act} /> : null}
     </div>
   );
 }

@@ -6,22 +6,22 @@ import type { INotebookTracker } from '@jupyterlab/notebook';
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { Api } from '../api/client';
-import { historyOf } from '../charts/historySource';
-import type { ILogLooks } from '../log/index';
-import { LogView, logOf } from '../log/index';
+import { ApiClient } from '../api/client';
+import { createHistorySource } from '../charts/historySource';
+import type { ILogDisplayOptions } from '../log/index';
+import { createLogSource, LogView } from '../log/index';
 import type { INamedJob } from '../state/state';
 import type { IJobsModel } from '../tokens';
-import { Origins } from './codeLocator';
+import { CodeLocator } from './codeLocator';
 import { JobRecord } from './jobRecord';
-import { jobSource } from './jobSource';
+import { createJobSource } from './jobSource';
 import { JobView } from './jobView';
 
-export { logLooks } from '../log/index';
+export { loadDisplayOptions } from '../log/index';
 export { JobView } from './jobView';
 export type { SectionName } from './jobView';
 
-export interface IOpenOptions {
+export interface IJobViewOptions {
   app: JupyterFrontEnd;
   model: IJobsModel;
   trans: TranslationBundle;
@@ -32,26 +32,32 @@ export interface IOpenOptions {
 }
 
 /** Make the view of a job; the name is what is known of it before its record is read. */
-export function viewOf(
+export function createJobView(
   { id, name }: INamedJob,
-  { app, model, trans, notebooks, languages }: IOpenOptions,
-  looks: ILogLooks
+  { app, model, trans, notebooks, languages }: IJobViewOptions,
+  displayOptions: ILogDisplayOptions
 ): JobView {
-  const api = new Api(app.serviceManager.serverSettings);
-  const source = jobSource(api, id);
+  const api = new ApiClient(app.serviceManager.serverSettings);
+  const source = createJobSource(api, id);
   const record = new JobRecord({ id, model, source, page: document, random: Math.random });
-  const log = new LogView({ source: logOf(api, id), name, page: document, trans, ...looks });
+  const log = new LogView({
+    source: createLogSource(api, id),
+    name,
+    page: document,
+    trans,
+    ...displayOptions
+  });
   const view: JobView = new JobView(
     {
       name,
       record,
       source,
-      history: historyOf(api, id),
+      history: createHistorySource(api, id),
       model,
       trans,
       languages,
       commands: app.commands,
-      origins: new Origins(app, notebooks),
+      codeLocator: new CodeLocator(app, notebooks),
       close: () => view.parent?.dispose()
     },
     log

@@ -5,15 +5,15 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
 import type { JobSummary } from '../_types';
-import type { ITrouble } from '../api/errors';
-import { troubleOf } from '../api/errors';
-import type { IPage } from '../api/pageVisibility';
-import { pauseAfter } from '../api/poller';
+import type { IRequestFailure } from '../api/errors';
+import { classifyFailure } from '../api/errors';
+import type { IPageVisibility } from '../api/pageVisibility';
+import { retryDelay } from '../api/poller';
 import type { IState } from '../state/state';
 import { isFinal } from '../state/state';
 import type { IJobsModel } from '../tokens';
 import type { IJobRecord, IJobSource, IPlaces } from './jobSource';
-import { kindOf } from './recordError';
+import { recordErrorKind } from './recordError';
 
 /** The server's status where its controller does not answer. */
 const NO_ANSWER = 503;
@@ -22,7 +22,7 @@ export interface IRecordOptions {
   id: string;
   model: IJobsModel;
   source: Pick<IJobSource, 'record' | 'places'>;
-  page: IPage;
+  page: IPageVisibility;
   /** From 0 to 1; keeps pages apart that ask again. */
   random: () => number;
 }
@@ -31,7 +31,7 @@ export class JobRecord implements IDisposable {
   constructor(private readonly options: IRecordOptions) {
     const { model, page } = options;
     this._mark = markOf(this.listed);
-    this._reach = model.state.reach;
+    this._connectionStatus = model.state.connectionStatus;
     model.changed.connect(this._onModel, this);
     page.addEventListener('visibilitychange', this._onPage);
   }
@@ -46,8 +46,8 @@ export class JobRecord implements IDisposable {
   }
 
   /** Why the last request failed; null where it did not. */
-  get trouble(): ITrouble | null {
-    return this._trouble;
+  get failure(): IRequestFailure | null {
+    return this._failure;
   }
 
   /** What lists show of the job, the newest that this page knows. */
@@ -82,7 +82,7 @@ export class JobRecord implements IDisposable {
   }
 
   /** Say whether the view is shown: what changed meanwhile is read when it is. */
-  see(isSeen: boolean): void {
+  setVisible(isSeen: boolean): void {
     this._isSeen = isSeen;
     // Nobody announces that a job was deleted elsewhere, so whoever comes back looks once.
     this._isStale ||= isSeen;
@@ -104,12 +104,13 @@ export class JobRecord implements IDisposable {
     }
   };
 
-  private _onModel(_: IJobsModel, { reach }: IState): void {
+  private _onModel(_: IJobsModel, { connectionStatus }: IState): void {
     const mark = markOf(this.listed);
-    const isBack = reach === 'ready' && this._reach !== 'ready' && this._trouble !== null;
+    const isBack =
+      connectionStatus === 'ready' && this._connectionStatus !== 'ready' && this._failure !== null;
     this._isStale ||= isBack || mark !== this._mark;
     this._mark = mark;
-    this._reach = reach;
+    this._connectionStatus = connectionStatus;
     this._look();
   }
 
@@ -130,12 +131,12 @@ export class JobRecord implements IDisposable {
       // Where the files are is of use to some rows only; without it they have no button.
       const places = source.places().catch(() => this._places);
       [this._job, this._places] = await Promise.all([source.record(), places]);
-      this._trouble = null;
+      this._failure = null;
       this._failures = 0;
     } catch (reason) {
-      this._trouble = troubleOf(reason);
-      this._tryLater(this._trouble);
-      if (this._trouble.status === NO_ANSWER) {
+      this._failure = classifyFailure(reason);
+      this._tryLater(this._failure);
+      if (this._failure.status === NO_ANSWER) {
         // Nobody announces that the controller has left: the lists learn it when they ask.
         void this.options.model.refresh();
       }
@@ -147,10 +148,10 @@ export class JobRecord implements IDisposable {
     }
   }
 
-  private _tryLater(trouble: ITrouble): void {
+  private _tryLater(failure: IRequestFailure): void {
     this._failures += 1;
-    if (!this._isDisposed && kindOf(trouble, this._reach) === 'failing') {
-      const pause = pauseAfter(this._failures, trouble, this.options.random());
+    if (!this._isDisposed && recordErrorKind(failure, this._connectionStatus) === 'failing') {
+      const pause = retryDelay(this._failures, failure, this.options.random());
       this._retry = setTimeout(() => this.refresh(), pause);
     }
   }
@@ -158,10 +159,10 @@ export class JobRecord implements IDisposable {
   private readonly _changed = new Signal<this, void>(this);
   private _job: IJobRecord | null = null;
   private _places: IPlaces = {};
-  private _trouble: ITrouble | null = null;
+  private _failure: IRequestFailure | null = null;
   private _failures = 0;
   private _mark: string;
-  private _reach: IState['reach'];
+  private _connectionStatus: IState['connectionStatus'];
   private _isSeen = false;
   private _isStale = true;
   private _isReading = false;

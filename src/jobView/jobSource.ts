@@ -10,7 +10,7 @@ import type {
   JobSummary,
   Place
 } from '../_types';
-import type { Api } from '../api/client';
+import type { ApiClient } from '../api/client';
 
 /** The record of a job, with what lists show of it and its bill as of the answer. */
 export type IJobRecord = Job & { summary: JobSummary; bill: Bill };
@@ -29,7 +29,7 @@ export interface IJobSource {
   address(artifact: string): string;
 }
 
-export function jobSource(api: Api, id: string): IJobSource {
+export function createJobSource(api: ApiClient, id: string): IJobSource {
   const pathOf = (one: string): string => `jobs/${encodeURIComponent(one)}`;
   const path = pathOf(id);
   return {

@@ -5,9 +5,9 @@ import { MessageLoop } from '@lumino/messaging';
 import { Panel, TabBar, Widget } from '@lumino/widgets';
 
 import type { LogView } from '../log/index';
-import type { IViewContext } from './context';
-import { HeadView } from './header';
-import { ChartsSlot } from './lazyCharts';
+import type { IJobViewContext } from './context';
+import { HeaderView } from './header';
+import { LazyCharts } from './lazyCharts';
 import {
   CodeView,
   CompareView,
@@ -22,7 +22,7 @@ export type SectionName =
 
 export class JobView extends Panel {
   constructor(
-    private readonly context: IViewContext,
+    private readonly context: IJobViewContext,
     log: LogView
   ) {
     super();
@@ -31,12 +31,12 @@ export class JobView extends Panel {
     this.addClass('jp-smx-view');
     this.node.setAttribute('role', 'region');
     log.title.label = trans.__('Log');
-    this.addWidget(new HeadView(context));
+    this.addWidget(new HeaderView(context));
     this.addWidget(this._tabs);
     // The first tab is chosen when it is added.
     this._tabs.currentChanged.connect(this._onTab, this);
     this._add('log', log);
-    this._add('charts', new ChartsSlot(context));
+    this._add('charts', new LazyCharts(context));
     this._add('files', new FilesView(context));
     this._add('code', new CodeView(context));
     this._add('environment', new EnvironmentView(context));
@@ -56,7 +56,7 @@ export class JobView extends Panel {
   }
 
   /** Show one of the sections. */
-  open(section: SectionName): void {
+  openSection(section: SectionName): void {
     const widget = this._sections.get(section);
     if (widget) {
       this._tabs.currentTitle = widget.title;
@@ -66,26 +66,26 @@ export class JobView extends Panel {
   /** Show in what the job differs from another one, or from the run before it (''). */
   compareWith(other: string): void {
     this._compare.choose(other);
-    this.open('compare');
+    this.openSection('compare');
   }
 
   protected onAfterAttach(msg: Message): void {
     super.onAfterAttach(msg);
-    this.context.record.see(this.isVisible);
+    this.context.record.setVisible(this.isVisible);
   }
 
   protected onAfterShow(msg: Message): void {
     super.onAfterShow(msg);
-    this.context.record.see(this.isVisible);
+    this.context.record.setVisible(this.isVisible);
   }
 
   protected onBeforeHide(msg: Message): void {
-    this.context.record.see(false);
+    this.context.record.setVisible(false);
     super.onBeforeHide(msg);
   }
 
   protected onBeforeDetach(msg: Message): void {
-    this.context.record.see(false);
+    this.context.record.setVisible(false);
     super.onBeforeDetach(msg);
   }
 

@@ -3,11 +3,11 @@
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
 import { CommandIDs, JOB_PROPERTIES } from '../commands/commandIds';
-import { chosen, jobOf } from '../commands/prompts';
+import { chooseItem, jobFromArgs } from '../commands/prompts';
 import type { INamedJob } from '../state/state';
-import { inOrder } from '../state/state';
+import { orderedJobs } from '../state/state';
 import type { JobTabs } from '../widgets/jobTabs';
-import type { IOpenOptions, JobView, SectionName } from '.';
+import type { IJobViewOptions, JobView, SectionName } from '.';
 
 const OPEN_ARGS = {
   type: 'object',
@@ -28,16 +28,16 @@ const COMPARE_ARGS = {
 /**
  * Add both; a tab that is open is shown again, and what makes one is loaded with the first.
  */
-export function addJobCommands(options: IOpenOptions, tabs: JobTabs<JobView>): void {
+export function addJobViewCommands(options: IJobViewOptions, tabs: JobTabs<JobView>): void {
   const { app, model, trans } = options;
   app.commands.addCommand(CommandIDs.openJob, {
     label: trans.__('Open Job'),
     caption: trans.__('Show the log, files, code, environment, events and cost of a job'),
     describedBy: { args: OPEN_ARGS },
     execute: async args => {
-      const job = await jobOf(args, model, trans);
-      const view = job && (await opened(job, options, tabs));
-      view?.open(textOf(args, 'section') as SectionName);
+      const job = await jobFromArgs(args, model, trans);
+      const view = job && (await openView(job, options, tabs));
+      view?.openSection(textOf(args, 'section') as SectionName);
     }
   });
   app.commands.addCommand(CommandIDs.compareJobs, {
@@ -45,10 +45,10 @@ export function addJobCommands(options: IOpenOptions, tabs: JobTabs<JobView>): v
     caption: trans.__('Show in what two jobs differ'),
     describedBy: { args: COMPARE_ARGS },
     execute: async args => {
-      const job = await jobOf(args, model, trans);
-      const other = job && (args.id ? textOf(args, 'with') : await asked(job, options));
+      const job = await jobFromArgs(args, model, trans);
+      const other = job && (args.id ? textOf(args, 'with') : await promptForOther(job, options));
       if (job && other !== null) {
-        const view = await opened(job, options, tabs);
+        const view = await openView(job, options, tabs);
         view.compareWith(other);
       }
     }
@@ -61,20 +61,23 @@ function textOf(args: ReadonlyPartialJSONObject, name: string): string {
 }
 
 /** Ask for the second job: an id, '' for the run before, null where nobody chose. */
-async function asked(job: INamedJob, { model, trans }: IOpenOptions): Promise<string | null> {
+async function promptForOther(
+  job: INamedJob,
+  { model, trans }: IJobViewOptions
+): Promise<string | null> {
   const before = { id: '', name: trans.__('The run of the same name before it') };
-  const others = inOrder(model.state).filter(one => one.id !== job.id);
+  const others = orderedJobs(model.state).filter(one => one.id !== job.id);
   const title = trans.__('Compare %1 with which job?', job.name);
-  const found = await chosen<INamedJob>([before, ...others], one => one.name, title, trans);
+  const found = await chooseItem<INamedJob>([before, ...others], one => one.name, title, trans);
   return found?.id ?? null;
 }
 
-async function opened(
+async function openView(
   job: INamedJob,
-  options: IOpenOptions,
+  options: IJobViewOptions,
   tabs: JobTabs<JobView>
 ): Promise<JobView> {
-  const { logLooks, viewOf } = await import('.');
-  const looks = await logLooks(options.model, options.registry);
-  return tabs.show(job, () => viewOf(job, options, looks));
+  const { loadDisplayOptions, createJobView } = await import('.');
+  const displayOptions = await loadDisplayOptions(options.model, options.registry);
+  return tabs.show(job, () => createJobView(job, options, displayOptions));
 }

@@ -6,12 +6,12 @@ import { Panel } from '@lumino/widgets';
 import React from 'react';
 
 import type * as Charts from '../charts';
-import { Button } from '../components/textButton';
-import type { IViewContext } from './context';
+import { TextButton } from '../components/textButton';
+import type { IJobViewContext } from './context';
 
-export class ChartsSlot extends Panel {
+export class LazyCharts extends Panel {
   constructor(
-    private readonly context: IViewContext,
+    private readonly context: IJobViewContext,
     private readonly loaded: () => Promise<Pick<typeof Charts, 'ChartsView'>> = () =>
       import('../charts')
   ) {
@@ -57,7 +57,7 @@ export class ChartsSlot extends Panel {
     return ReactWidget.create(
       <div className="jp-smx-notice" role="alert">
         <p>{words}</p>
-        <Button label={trans.__('Try again')} onClick={() => this._look()} />
+        <TextButton label={trans.__('Try again')} onClick={() => this._look()} />
       </div>
     );
   }

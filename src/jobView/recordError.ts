@@ -2,20 +2,23 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import type { ITrouble } from '../api/errors';
-import type { Reach } from '../state/state';
+import type { IRequestFailure } from '../api/errors';
+import type { ConnectionStatus } from '../state/state';
 
 /** As trouble is told apart everywhere; besides, nobody answers because nothing was to do, or for another reason. */
-export type ProblemKind = 'gone' | 'asleep' | 'loggedOut' | 'forbidden' | 'missing' | 'failing';
+export type RecordErrorKind = 'gone' | 'asleep' | 'loggedOut' | 'forbidden' | 'missing' | 'failing';
 
-export interface IProblem {
-  kind: ProblemKind;
-  sentence: string;
+export interface IRecordError {
+  kind: RecordErrorKind;
+  message: string;
 }
 
 const UNAVAILABLE = 503;
 
-export function kindOf({ kind, status }: ITrouble, reach: Reach): ProblemKind {
+export function recordErrorKind(
+  { kind, status }: IRequestFailure,
+  connectionStatus: ConnectionStatus
+): RecordErrorKind {
   switch (kind) {
     case 'gone':
     case 'loggedOut':
@@ -23,19 +26,19 @@ export function kindOf({ kind, status }: ITrouble, reach: Reach): ProblemKind {
     case 'missing':
       return kind;
     default:
-      return status === UNAVAILABLE && reach === 'asleep' ? 'asleep' : 'failing';
+      return status === UNAVAILABLE && connectionStatus === 'asleep' ? 'asleep' : 'failing';
   }
 }
 
 /** The kind and the sentence with its cure; `isKnown` says whether something of the job is shown below. */
-export function problemOf(
-  trouble: ITrouble,
-  reach: Reach,
+export function describeRecordError(
+  failure: IRequestFailure,
+  connectionStatus: ConnectionStatus,
   isKnown: boolean,
   trans: TranslationBundle
-): IProblem {
-  const kind = kindOf(trouble, reach);
-  const words: Record<ProblemKind, () => string> = {
+): IRecordError {
+  const kind = recordErrorKind(failure, connectionStatus);
+  const words: Record<RecordErrorKind, () => string> = {
     gone: () =>
       isKnown
         ? trans.__(
@@ -45,13 +48,13 @@ export function problemOf(
     asleep: () =>
       trans.__('The controller, which knows this job, has left since nothing was to do.'),
     // Whoever is known and has no right is told by the server whom to ask.
-    forbidden: () => trouble.sentence,
+    forbidden: () => failure.message,
     loggedOut: () =>
       trans.__(
         'You are logged out, so the server does not let you read this job. Log in again in another tab; this one goes on when you come back to it.'
       ),
     missing: () => '',
-    failing: () => trans.__('The server cannot be asked about this job: %1', trouble.sentence)
+    failing: () => trans.__('The server cannot be asked about this job: %1', failure.message)
   };
-  return { kind, sentence: words[kind]() };
+  return { kind, message: words[kind]() };
 }

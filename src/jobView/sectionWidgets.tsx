@@ -5,15 +5,15 @@ import type { Message } from '@lumino/messaging';
 import React from 'react';
 
 import type { Advice, Comparison, Place } from '../_types';
-import { sentenceOf } from '../api/errors';
-import { tick } from '../widgets/liveWidget';
-import { differing, numbered, originOf, underMagic } from './codeDiff';
-import type { IOriginNow } from './codeLocator';
-import type { IViewContext } from './context';
+import { errorText } from '../api/errors';
+import { updateEverySecond } from '../widgets/liveWidget';
+import { codeOrigin, diffCode, stripMagic, trimBlankLines } from './codeDiff';
+import type { ICurrentCode } from './codeLocator';
+import type { IJobViewContext } from './context';
 import type { IJobRecord } from './jobSource';
-import type { Since } from './sections/code';
+import type { CodeComparison } from './sections/code';
 import { Code } from './sections/code';
-import { Compare, othersOf } from './sections/compare';
+import { Compare, comparisonCandidates } from './sections/compare';
 import { Cost } from './sections/cost';
 import { Environment } from './sections/environment';
 import { Events } from './sections/events';
@@ -25,7 +25,7 @@ const EDIT_MS = 300;
 /** Renders the record when it changed, and only what somebody sees. */
 abstract class RecordView extends ReactWidget {
   constructor(
-    protected readonly context: IViewContext,
+    protected readonly context: IJobViewContext,
     label: string
   ) {
     super();
@@ -74,9 +74,9 @@ const PACKED = /\.(tar|gz|tgz|zip|bz2|xz|zst|whl|pkl|pickle|pt|pth|bin|npy|npz|o
 
 /** One that shows how long something takes so far. */
 abstract class TickingView extends RecordView {
-  constructor(context: IViewContext, label: string) {
+  constructor(context: IJobViewContext, label: string) {
     super(context, label);
-    tick(this, () => context.record.isLive);
+    updateEverySecond(this, () => context.record.isLive);
   }
 
   protected onAfterShow(msg: Message): void {
@@ -90,7 +90,7 @@ abstract class TickingView extends RecordView {
 }
 
 export class FilesView extends RecordView {
-  constructor(context: IViewContext) {
+  constructor(context: IJobViewContext) {
     super(context, context.trans.__('Files'));
   }
 
@@ -109,7 +109,7 @@ export class FilesView extends RecordView {
 }
 
 export class EnvironmentView extends RecordView {
-  constructor(context: IViewContext) {
+  constructor(context: IJobViewContext) {
     super(context, context.trans.__('Environment'));
   }
 
@@ -119,7 +119,7 @@ export class EnvironmentView extends RecordView {
 }
 
 export class EventsView extends TickingView {
-  constructor(context: IViewContext) {
+  constructor(context: IJobViewContext) {
     super(context, context.trans.__('Events'));
   }
 
@@ -130,7 +130,7 @@ export class EventsView extends TickingView {
 
 /** Asks for advice when it is shown, and once more when the job is over. */
 export class CostView extends TickingView {
-  constructor(context: IViewContext) {
+  constructor(context: IJobViewContext) {
     super(context, context.trans.__('Cost'));
   }
 
@@ -155,7 +155,7 @@ export class CostView extends TickingView {
   }
 
   private async _ask(state: string): Promise<void> {
-    const found = await this.context.source.advice().catch(sentenceOf);
+    const found = await this.context.source.advice().catch(errorText);
     // An answer that was overtaken says how things stood before.
     if (this.isDisposed || state !== this._asked) {
       return;
@@ -174,7 +174,7 @@ export class CostView extends TickingView {
 
 /** Compares with the cell when it is shown, when the record is new, and after each edit of the cell. */
 export class CodeView extends RecordView {
-  constructor(context: IViewContext) {
+  constructor(context: IJobViewContext) {
     super(context, context.trans.__('Code'));
   }
 
@@ -189,9 +189,9 @@ export class CodeView extends RecordView {
     return (
       <Code
         name={job.name}
-        ran={numbered(job.spec.source)}
+        ran={trimBlankLines(job.spec.source)}
         since={this._since}
-        isFile={originOf(job.spec) === 'file'}
+        isFile={codeOrigin(job.spec) === 'file'}
         trans={trans}
         languages={languages}
         onOpen={open && (path => open({ exists: true, is_folder: false, shown_as: path }))}
@@ -212,14 +212,14 @@ export class CodeView extends RecordView {
   }
 
   private async _look(): Promise<void> {
-    const { record, origins } = this.context;
+    const { record, codeLocator } = this.context;
     const { job, places } = record;
     if (job === null) {
       return;
     }
     const turn = ++this._turn;
-    const kind = originOf(job.spec);
-    const found = kind === 'program' ? kind : await origins[kind](job, places);
+    const kind = codeOrigin(job.spec);
+    const found = kind === 'program' ? kind : await codeLocator[kind](job, places);
     const since = typeof found === 'string' ? found : await this._compared(job, found, kind);
     if (turn === this._turn && !this.isDisposed) {
       this._since = since;
@@ -228,12 +228,16 @@ export class CodeView extends RecordView {
     }
   }
 
-  private async _compared(job: IJobRecord, origin: IOriginNow, kind: string): Promise<Since> {
-    const now = kind === 'cell' ? underMagic(origin.text) : numbered(origin.text);
-    return { origin, lines: await differing(numbered(job.spec.source), now) };
+  private async _compared(
+    job: IJobRecord,
+    origin: ICurrentCode,
+    kind: string
+  ): Promise<CodeComparison> {
+    const now = kind === 'cell' ? stripMagic(origin.text) : trimBlankLines(origin.text);
+    return { origin, lines: await diffCode(trimBlankLines(job.spec.source), now) };
   }
 
-  private _watch(origin: IOriginNow | null): void {
+  private _watch(origin: ICurrentCode | null): void {
     clearTimeout(this._pause);
     this._watched?.edited?.disconnect(this._onEdit, this);
     this._watched = origin;
@@ -245,15 +249,15 @@ export class CodeView extends RecordView {
     this._pause = setTimeout(() => void this._look(), EDIT_MS);
   }
 
-  private _since: Since = 'asking';
+  private _since: CodeComparison = 'asking';
   private _turn = 0;
-  private _watched: IOriginNow | null = null;
+  private _watched: ICurrentCode | null = null;
   private _pause: ReturnType<typeof setTimeout> | undefined;
 }
 
 /** Asks when it is shown for the first time, and when another job is chosen. */
 export class CompareView extends RecordView {
-  constructor(context: IViewContext) {
+  constructor(context: IJobViewContext) {
     super(context, context.trans.__('Compare'));
   }
 
@@ -270,7 +274,7 @@ export class CompareView extends RecordView {
     return (
       <Compare
         name={job.name}
-        others={othersOf(job.summary, model.state.jobs.values())}
+        others={comparisonCandidates(job.summary, model.state.jobs.values())}
         other={this._other}
         found={this._found}
         trans={trans}
@@ -294,7 +298,7 @@ export class CompareView extends RecordView {
     const other = this._other;
     const isYounger = (model.state.jobs.get(other)?.created_at ?? 0) > record.summary.created_at;
     const [from, to] = isYounger ? [record.id, other] : [other, record.id];
-    const found = await source.difference(from, to).catch(sentenceOf);
+    const found = await source.difference(from, to).catch(errorText);
     if (other === this._other && !this.isDisposed) {
       this._found = found;
       this.update();

@@ -3,7 +3,7 @@
 /** The name that a view's element has. */
 export const LOG_CLASS = 'jp-smx-log';
 
-export interface ILogActs {
+export interface ILogActions {
   find: () => void;
   findNext: () => void;
   findPrevious: () => void;
@@ -14,14 +14,14 @@ export interface ILogActs {
   download: () => void;
 }
 
-const shown = new WeakMap<Element, ILogActs>();
+const shown = new WeakMap<Element, ILogActions>();
 
-export function offerActs(node: Element, acts: ILogActs): void {
-  shown.set(node, acts);
+export function registerActions(node: Element, actions: ILogActions): void {
+  shown.set(node, actions);
 }
 
 /** Of the log that an element is in, or that is in it. */
-export function actsOf(element: Element | null | undefined): ILogActs | null {
+export function findActions(element: Element | null | undefined): ILogActions | null {
   const node = element?.closest(`.${LOG_CLASS}`) ?? element?.querySelector(`.${LOG_CLASS}`);
   return (node && shown.get(node)) ?? null;
 }

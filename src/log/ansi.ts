@@ -5,7 +5,7 @@ import Anser from 'anser';
 import type { IRow } from './rows';
 
 /** Characters that look alike; `isHit` are those that are looked for. */
-export interface ISpan {
+export interface ITextSpan {
   text: string;
   className: string;
   color?: string;
@@ -14,7 +14,7 @@ export interface ISpan {
 }
 
 /** Words that are looked for. */
-export interface IWords {
+export interface ISearchTerm {
   text: string;
   matchCase: boolean;
 }
@@ -33,7 +33,7 @@ const CONTROLS = /[\u0000-\u0006\u000b-\u001a\u001c-\u001f\u007f-\u009f]/g;
 const DECODER = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** The characters of a row, in colours, with the words that are looked for marked. */
-export function spansOf(row: IRow, words: IWords | null): ISpan[] {
+export function parseSpans(row: IRow, words: ISearchTerm | null): ITextSpan[] {
   const text = DECODER.decode(row.bytes)
     .replace(ORDERS, '')
     .replace(SILENT, '')
@@ -43,13 +43,13 @@ export function spansOf(row: IRow, words: IWords | null): ISpan[] {
   return words ? marked(spans, words) : spans;
 }
 
-function coloured(text: string): ISpan[] {
+function coloured(text: string): ITextSpan[] {
   // Some write the numbers of one colour with colons between them.
   const usual = text.replace(/\u001b\[[\d:;]*m/g, order => order.replace(/:+/g, ';')); // eslint-disable-line no-control-regex
   return Anser.ansiToJson(usual, { use_classes: true, remove_empty: true }).map(spanOf);
 }
 
-function spanOf(part: Anser.AnserJsonEntry): ISpan {
+function spanOf(part: Anser.AnserJsonEntry): ITextSpan {
   const isBold = part.decorations.includes('bold');
   const classes = DECORATIONS.filter(one => part.decorations.includes(one)).map(
     one => `ansi-${one}`
@@ -89,14 +89,14 @@ function colourOf(said: string | null, exact: string | null): string | undefined
   return undefined;
 }
 
-function marked(spans: ISpan[], { text, matchCase }: IWords): ISpan[] {
+function marked(spans: ITextSpan[], { text, matchCase }: ISearchTerm): ITextSpan[] {
   const whole = spans.map(span => span.text).join('');
   const places = placesOf(whole, text, matchCase);
   if (places.length === 0) {
     return spans;
   }
   const borders = ([] as number[]).concat(...places.map(place => [place, place + text.length]));
-  const cut: ISpan[] = [];
+  const cut: ITextSpan[] = [];
   let at = 0;
   for (const span of spans) {
     const end = at + span.text.length;

@@ -3,9 +3,9 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { Button } from '../components/textButton';
-import { bytesWords } from '../format/usageText';
-import { problemSentence } from './logError';
+import { TextButton } from '../components/textButton';
+import { formatBytes } from '../format/usageText';
+import { formatLogError } from './logError';
 import type { ILogPart } from './logSource';
 import type { LogReader } from './reader';
 
@@ -17,7 +17,7 @@ interface IProblemProps {
   onWake?: () => void;
 }
 
-export function ProblemNotice(props: IProblemProps): JSX.Element | null {
+export function LogErrorNotice(props: IProblemProps): JSX.Element | null {
   const { reader, trans, onAgain, onWake } = props;
   const { problem } = reader;
   if (!problem) {
@@ -25,14 +25,18 @@ export function ProblemNotice(props: IProblemProps): JSX.Element | null {
   }
   return (
     <div className="jp-smx-notice" role="alert">
-      <p>{problemSentence(problem, trans)}</p>
-      {problem.kind === 'gone' ? null : <Button label={trans.__('Try again')} onClick={onAgain} />}
-      {problem.isAsleep && onWake ? <Button label={trans.__('Start it')} onClick={onWake} /> : null}
+      <p>{formatLogError(problem, trans)}</p>
+      {problem.kind === 'gone' ? null : (
+        <TextButton label={trans.__('Try again')} onClick={onAgain} />
+      )}
+      {problem.isAsleep && onWake ? (
+        <TextButton label={trans.__('Start it')} onClick={onWake} />
+      ) : null}
     </div>
   );
 }
 
-export function Foot({ reader, trans }: Pick<IProblemProps, 'reader' | 'trans'>): JSX.Element {
+export function LogFooter({ reader, trans }: Pick<IProblemProps, 'reader' | 'trans'>): JSX.Element {
   return (
     <div className="jp-smx-log-foot">
       <span role="status">{stateWords(reader, trans).join(' ')}</span>
@@ -76,15 +80,15 @@ function runWords(
 /** Where one is in a log of which a part is in memory. */
 function placeWords({ window, total }: LogReader, trans: TranslationBundle): string {
   const { start, end } = window;
-  const size = bytesWords(total, trans);
+  const size = formatBytes(total, trans);
   if (start === 0 && end >= total) {
     return total > 0 ? size : '';
   }
-  const loaded = bytesWords(end - start, trans);
+  const loaded = formatBytes(end - start, trans);
   if (end >= total) {
     return trans.__('the last %1 of %2', loaded, size);
   }
   return start === 0
     ? trans.__('the first %1 of %2', loaded, size)
-    : trans.__('%1 after the first %2 of %3', loaded, bytesWords(start, trans), size);
+    : trans.__('%1 after the first %2 of %3', loaded, formatBytes(start, trans), size);
 }

@@ -1,8 +1,8 @@
 // Logs of jobs, for whoever shows one.
 
-export type { ILogLooks } from './options';
-export { logLooks } from './options';
+export type { ILogDisplayOptions } from './options';
+export { loadDisplayOptions } from './options';
 export type { ILogOptions } from './logView';
 export { LogView } from './logView';
 export type { ILogSource } from './logSource';
-export { logOf } from './logSource';
+export { createLogSource } from './logSource';

@@ -4,12 +4,12 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import { LogCommandIDs, NO_ARGS } from '../commands/commandIds';
-import type { ILogActs } from './actions';
-import { actsOf } from './actions';
+import type { ILogActions } from './actions';
+import { findActions } from './actions';
 
 /** Add the commands, and give their names. */
 export function addLogCommands(app: JupyterFrontEnd, trans: TranslationBundle): string[] {
-  const words: [string, string, keyof ILogActs][] = [
+  const words: [string, string, keyof ILogActions][] = [
     [LogCommandIDs.find, trans.__('Find in Log'), 'find'],
     [LogCommandIDs.findNext, trans.__('Find Next in Log'), 'findNext'],
     [LogCommandIDs.findPrevious, trans.__('Find Previous in Log'), 'findPrevious'],
@@ -19,8 +19,9 @@ export function addLogCommands(app: JupyterFrontEnd, trans: TranslationBundle): 
     [LogCommandIDs.wrap, trans.__('Wrap Lines of Log'), 'toggleWrap'],
     [LogCommandIDs.download, trans.__('Download Log'), 'download']
   ];
-  const shown = (): ILogActs | null =>
-    actsOf(document.activeElement?.closest('.jp-smx-log')) ?? actsOf(app.shell.currentWidget?.node);
+  const shown = (): ILogActions | null =>
+    findActions(document.activeElement?.closest('.jp-smx-log')) ??
+    findActions(app.shell.currentWidget?.node);
   for (const [id, label, act] of words) {
     app.commands.addCommand(id, {
       label,

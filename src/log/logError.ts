@@ -2,24 +2,24 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import type { TroubleKind } from '../api/errors';
-import { ApiError, sentenceOf, troubleOf } from '../api/errors';
+import type { FailureKind } from '../api/errors';
+import { ApiError, classifyFailure, errorText } from '../api/errors';
 
 /**
  * `outage`: it may pass, so one asks again; `signedOut`: a person has to do something; `gone`: the job was deleted;
  * `missing`: the server half is; `refused`: the question was wrong.
  */
-export type ProblemKind = 'outage' | 'signedOut' | 'gone' | 'missing' | 'refused';
+export type LogErrorKind = 'outage' | 'signedOut' | 'gone' | 'missing' | 'refused';
 
-export interface IProblem {
-  kind: ProblemKind;
+export interface ILogError {
+  kind: LogErrorKind;
   /** What the server said. */
-  said: string;
+  message: string;
   /** Nothing answers because nothing was to do: it can be started. */
   isAsleep?: boolean;
 }
 
-const BY_TROUBLE: Record<TroubleKind, ProblemKind> = {
+const BY_FAILURE: Record<FailureKind, LogErrorKind> = {
   lost: 'outage',
   broken: 'outage',
   loggedOut: 'signedOut',
@@ -33,26 +33,26 @@ const TOO_MANY = 429;
 const SERVER_ERROR = 500;
 const UNAVAILABLE = 503;
 
-export function problemOf(reason: unknown): IProblem {
+export function toLogError(reason: unknown): ILogError {
   if (!(reason instanceof ApiError)) {
     // It is wrong in this page, and is so again the next time.
-    return { kind: 'refused', said: sentenceOf(reason) };
+    return { kind: 'refused', message: errorText(reason) };
   }
-  const { kind, status, sentence: said } = troubleOf(reason);
+  const { kind, status, message } = classifyFailure(reason);
   const mayPass = kind === 'refused' && (status >= SERVER_ERROR || status === TOO_MANY);
   return {
-    kind: mayPass ? 'outage' : BY_TROUBLE[kind],
-    said,
+    kind: mayPass ? 'outage' : BY_FAILURE[kind],
+    message,
     isAsleep: status === UNAVAILABLE
   };
 }
 
-export function problemSentence({ kind, said }: IProblem, trans: TranslationBundle): string {
+export function formatLogError({ kind, message }: ILogError, trans: TranslationBundle): string {
   switch (kind) {
     case 'outage':
       return trans.__(
         'The log cannot be read now: %1 It is tried again by itself.',
-        sentence(said)
+        endSentence(message)
       );
     case 'signedOut':
       return trans.__(
@@ -67,10 +67,10 @@ export function problemSentence({ kind, said }: IProblem, trans: TranslationBund
         'The server half of jupyter_smx is not active on this Jupyter server: the panel says how to install it.'
       );
     default:
-      return trans.__('The log cannot be read: %1', sentence(said));
+      return trans.__('The log cannot be read: %1', endSentence(message));
   }
 }
 
-function sentence(said: string): string {
-  return /[.!?]$/.test(said) ? said : `${said}.`;
+function endSentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
 }

@@ -1,15 +1,15 @@
 // The log of one job over the server's routes: bytes of a place in it, lines that hold some words, its address.
 
-import type { Api } from '../api/client';
+import type { ApiClient } from '../api/client';
 
 /** Which of a job's logs: '' is its first host, 0 its newest run. */
-export interface IWhichLog {
+export interface ILogId {
   host: string;
   attempt: number;
 }
 
 /** From a byte on (`offset`) or the end (`last` bytes of it); without anything new the answer comes after `wait` s. */
-export interface ILogAsk extends IWhichLog {
+export interface ILogQuery extends ILogId {
   offset?: number;
   last?: number;
   limit: number;
@@ -17,7 +17,7 @@ export interface ILogAsk extends IWhichLog {
 }
 
 /** The bytes from `start` to `next` of a log that is `total` long, and what other logs the job has. */
-export interface ILogPart extends IWhichLog {
+export interface ILogPart extends ILogId {
   bytes: Uint8Array;
   start: number;
   next: number;
@@ -29,7 +29,7 @@ export interface ILogPart extends IWhichLog {
 }
 
 /** Look for words in lines that lie before a byte and not before another one. */
-export interface IFindAsk extends IWhichLog {
+export interface ISearchQuery extends ILogId {
   text: string;
   matchCase: boolean;
   after: number;
@@ -37,28 +37,28 @@ export interface IFindAsk extends IWhichLog {
 }
 
 /** Bytes at which words begin, the last first, one for each line; `reached` is where to go on. */
-export interface IFound {
+export interface ISearchResult {
   places: number[];
   reached: number;
   total: number;
 }
 
 export interface ILogSource {
-  read(ask: ILogAsk, signal: AbortSignal): Promise<ILogPart>;
-  find(ask: IFindAsk, signal: AbortSignal): Promise<IFound>;
+  read(query: ILogQuery, signal: AbortSignal): Promise<ILogPart>;
+  find(query: ISearchQuery, signal: AbortSignal): Promise<ISearchResult>;
   /** Where a browser gets the whole log as a file of that name. */
-  address(which: IWhichLog, name: string): string;
+  address(which: ILogId, name: string): string;
 }
 
 /** The header that says which byte follows. */
 const OFFSET = 'X-Smx-Offset';
 
 /** The logs of a job. */
-export function logOf(api: Api, id: string): ILogSource {
+export function createLogSource(api: ApiClient, id: string): ILogSource {
   const path = `jobs/${encodeURIComponent(id)}/logs`;
   return {
-    read: async (ask, signal) => {
-      const { bytes, headers } = await api.readBytes(path + queryOf({ ...ask }), OFFSET, {
+    read: async (query, signal) => {
+      const { bytes, headers } = await api.readBytes(path + queryOf({ ...query }), OFFSET, {
         signal
       });
       return partOf(headers, bytes);

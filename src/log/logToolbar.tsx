@@ -11,31 +11,31 @@ import {
 import React from 'react';
 
 import { IconButton } from '../components/jobButtons';
-import type { ILogActs } from './actions';
-import type { IWords } from './ansi';
-import type { IWhichLog } from './logSource';
+import type { ILogActions } from './actions';
+import type { ISearchTerm } from './ansi';
+import type { ILogId } from './logSource';
 import type { LogReader } from './reader';
 import type { LogSearch } from './search';
 
 /** What the server looks for at most. */
 const LONGEST_WORDS = 200;
 
-export interface IToolsProps {
+export interface ILogToolbarProps {
   reader: LogReader;
   search: LogSearch;
   /** What is in the field, whether it was looked for yet or not. */
-  words: IWords;
+  words: ISearchTerm;
   isWrapped: boolean;
   field: React.RefObject<HTMLInputElement>;
   trans: TranslationBundle;
-  acts: ILogActs;
-  onWords: (words: IWords) => void;
+  actions: ILogActions;
+  onWords: (words: ISearchTerm) => void;
   /** Escape in the field. */
   onLeave: () => void;
 }
 
-export function Tools(props: IToolsProps): JSX.Element {
-  const { reader, isWrapped, trans, acts } = props;
+export function LogToolbar(props: ILogToolbarProps): JSX.Element {
+  const { reader, isWrapped, trans, actions } = props;
   return (
     <div className="jp-smx-log-tools">
       <Choices reader={reader} trans={trans} />
@@ -45,26 +45,26 @@ export function Tools(props: IToolsProps): JSX.Element {
           isOn={reader.isFollowing}
           label={trans.__('Follow')}
           title={trans.__('Go to the end, and go on with it')}
-          onClick={acts.toggleFollow}
+          onClick={actions.toggleFollow}
         />
         <Switch
           isOn={isWrapped}
           label={trans.__('Wrap')}
           title={trans.__('Break lines that are longer than the view')}
-          onClick={acts.toggleWrap}
+          onClick={actions.toggleWrap}
         />
         <button
           type="button"
           className="jp-smx-button"
           title={trans.__('Go to the first line')}
-          onClick={acts.toBegin}
+          onClick={actions.toBegin}
         >
           {trans.__('Beginning')}
         </button>
         <IconButton
           label={trans.__('Download the whole log')}
           icon={downloadIcon}
-          onClick={acts.download}
+          onClick={actions.download}
         />
       </div>
     </div>
@@ -72,13 +72,16 @@ export function Tools(props: IToolsProps): JSX.Element {
 }
 
 /** Which host and which run, where there is a choice. */
-function Choices({ reader, trans }: Pick<IToolsProps, 'reader' | 'trans'>): JSX.Element | null {
+function Choices({
+  reader,
+  trans
+}: Pick<ILogToolbarProps, 'reader' | 'trans'>): JSX.Element | null {
   const { runs, which } = reader;
   if (!runs) {
     return null;
   }
   const { hosts, attempts } = runs;
-  const choose = (change: Partial<IWhichLog>): void => reader.choose({ ...which, ...change });
+  const choose = (change: Partial<ILogId>): void => reader.choose({ ...which, ...change });
   return (
     <>
       {hosts.length > 1 ? (
@@ -115,13 +118,13 @@ function Choices({ reader, trans }: Pick<IToolsProps, 'reader' | 'trans'>): JSX.
   );
 }
 
-function Find(props: IToolsProps): JSX.Element {
-  const { search, words, field, trans, acts, onWords, onLeave } = props;
+function Find(props: ILogToolbarProps): JSX.Element {
+  const { search, words, field, trans, actions, onWords, onLeave } = props;
   const canStep = search.count > 0 || search.problem !== '';
   const onKeyDown = (event: React.KeyboardEvent): void => {
     if (event.key === 'Enter') {
       event.preventDefault();
-      (event.shiftKey ? acts.findPrevious : acts.findNext)();
+      (event.shiftKey ? actions.findPrevious : actions.findNext)();
     } else if (event.key === 'Escape') {
       event.preventDefault();
       event.stopPropagation();
@@ -151,13 +154,13 @@ function Find(props: IToolsProps): JSX.Element {
         label={trans.__('Previous line that has it')}
         icon={caretUpIcon}
         isDisabled={!canStep}
-        onClick={acts.findPrevious}
+        onClick={actions.findPrevious}
       />
       <IconButton
         label={trans.__('Next line that has it')}
         icon={caretDownIcon}
         isDisabled={!canStep}
-        onClick={acts.findNext}
+        onClick={actions.findNext}
       />
       <Count search={search} trans={trans} />
     </div>
@@ -165,8 +168,8 @@ function Find(props: IToolsProps): JSX.Element {
 }
 
 /** Seen as it grows, and said once. */
-function Count({ search, trans }: Pick<IToolsProps, 'search' | 'trans'>): JSX.Element {
-  const words = countWords(search, trans);
+function Count({ search, trans }: Pick<ILogToolbarProps, 'search' | 'trans'>): JSX.Element {
+  const words = formatMatchCount(search, trans);
   return (
     <>
       <span className="jp-smx-log-count" aria-hidden="true">
@@ -180,7 +183,7 @@ function Count({ search, trans }: Pick<IToolsProps, 'search' | 'trans'>): JSX.El
 }
 
 /** How many lines were found, and how far was looked. */
-export function countWords(search: LogSearch, trans: TranslationBundle): string {
+export function formatMatchCount(search: LogSearch, trans: TranslationBundle): string {
   const { words, count, number, isDone, isTooMany, problem, progress } = search;
   if (!words) {
     return '';

@@ -4,28 +4,28 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';
 import React from 'react';
 
-import type { IPage } from '../api/pageVisibility';
-import { SeenWidget } from '../widgets/visibleWidget';
-import type { ILogActs } from './actions';
-import { LOG_CLASS, offerActs } from './actions';
-import type { IWords } from './ansi';
-import { Foot, ProblemNotice } from './footer';
+import type { IPageVisibility } from '../api/pageVisibility';
+import { VisibleWidget } from '../widgets/visibleWidget';
+import type { ILogActions } from './actions';
+import { LOG_CLASS, registerActions } from './actions';
+import type { ISearchTerm } from './ansi';
+import { LogErrorNotice, LogFooter } from './footer';
 import type { ILogSource } from './logSource';
-import { Tools } from './logToolbar';
-import type { ILogLooks } from './options';
+import { LogToolbar } from './logToolbar';
+import type { ILogDisplayOptions } from './options';
 import { LogReader } from './reader';
-import { Lines } from './rowList';
+import { RowList } from './rowList';
 import { LogSearch } from './search';
 
 /** Milliseconds without a key after which one looks for what was typed. */
 const TYPED = 250;
 
-export interface ILogOptions extends ILogLooks {
+export interface ILogOptions extends ILogDisplayOptions {
   /** Where it is read: `logOf(api, job.id)`. */
   source: ILogSource;
   /** The job's: for those who hear and do not see, and for the name of a file. */
   name: string;
-  page: IPage;
+  page: IPageVisibility;
   trans: TranslationBundle;
 }
 
@@ -35,14 +35,14 @@ export interface ILogOptions extends ILogLooks {
  *
  * It fills the space that it is given, and asks the server while it is seen in a visible tab only.
  */
-export class LogView extends SeenWidget {
+export class LogView extends VisibleWidget {
   constructor(private readonly options: ILogOptions) {
     super(options.page);
     this._reader = new LogReader(options.source);
     this._search = new LogSearch(options.source);
     this._isWrapped = options.isWrapped ?? true;
     this.addClass(LOG_CLASS);
-    offerActs(this.node, this._acts);
+    registerActions(this.node, this._actions);
     this._reader.changed.connect(this._onRead, this);
     this._search.changed.connect(this._onFound, this);
   }
@@ -54,14 +54,14 @@ export class LogView extends SeenWidget {
     super.dispose();
   }
 
-  protected onSeen(): void {
+  protected onVisible(): void {
     this._isSeen = true;
     this._reader.start();
     this._search.resume(this._reader.total);
     this.update();
   }
 
-  protected onUnseen(): void {
+  protected onHidden(): void {
     this._isSeen = false;
     this._reader.pause();
     this._search.pause();
@@ -73,27 +73,29 @@ export class LogView extends SeenWidget {
   }
 
   protected render(): JSX.Element {
-    const { name, trans, wake } = this.options;
+    const { name, trans, startController } = this.options;
     return (
       <>
-        <Tools
+        <LogToolbar
           reader={this._reader}
           search={this._search}
           words={this._words}
           isWrapped={this._isWrapped}
           field={this._field}
           trans={trans}
-          acts={this._acts}
+          actions={this._actions}
           onWords={words => this._type(words)}
           onLeave={() => this._leave()}
         />
-        <ProblemNotice
+        <LogErrorNotice
           reader={this._reader}
           trans={trans}
           onAgain={() => this._reader.start()}
-          onWake={wake && (() => void wake().then(() => this._reader.start()))}
+          onWake={
+            startController && (() => void startController().then(() => this._reader.start()))
+          }
         />
-        <Lines
+        <RowList
           reader={this._reader}
           words={this._search.words}
           place={this._search.place}
@@ -103,7 +105,7 @@ export class LogView extends SeenWidget {
           trans={trans}
           onSeen={end => (this._seen = end)}
         />
-        <Foot reader={this._reader} trans={trans} />
+        <LogFooter reader={this._reader} trans={trans} />
       </>
     );
   }
@@ -133,7 +135,7 @@ export class LogView extends SeenWidget {
     this.update();
   }
 
-  private _type(words: IWords): void {
+  private _type(words: ISearchTerm): void {
     this._words = words;
     clearTimeout(this._typing);
     this._typing = setTimeout(() => this._find(), TYPED);
@@ -186,7 +188,7 @@ export class LogView extends SeenWidget {
     link.click();
   }
 
-  private readonly _acts: ILogActs = {
+  private readonly _actions: ILogActions = {
     find: () => {
       this._field.current?.focus();
       this._field.current?.select();
@@ -212,7 +214,7 @@ export class LogView extends SeenWidget {
   private readonly _search: LogSearch;
   private readonly _field = React.createRef<HTMLInputElement>();
   private readonly _lines = React.createRef<HTMLDivElement>();
-  private _words: IWords = { text: '', matchCase: false };
+  private _words: ISearchTerm = { text: '', matchCase: false };
   private _isWrapped: boolean;
   private _isSeen = false;
   private _seen = 0;

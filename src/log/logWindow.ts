@@ -1,11 +1,11 @@
 // The part of a log that is in memory: rows that follow each other, added at either end, given up at the other.
 
-import type { IRest, IRow } from './rows';
-import { beginOf, coloursAfter, isText, openRow, rowsOf } from './rows';
+import type { IRemainder, IRow } from './rows';
+import { carriedColours, findRowStart, isText, remainderRow, splitRows } from './rows';
 
 /** Rows, and bytes that are seen of them; more is on the disk, and one scrolls there. */
-export const MOST_ROWS = 20_000;
-export const MOST_BYTES = 4 * 1024 * 1024;
+export const MAX_ROWS = 20_000;
+export const MAX_BYTES = 4 * 1024 * 1024;
 
 export class LogWindow {
   /** From the first to the last; the last grows where no newline ended it yet. */
@@ -31,13 +31,13 @@ export class LogWindow {
   /** Begin anew with bytes from somewhere; a line of which they have the end only is left out, unless `place` is in it. */
   open(bytes: Uint8Array, start: number, place = Infinity): void {
     const { skip, isContinued } =
-      start === 0 ? WHOLE : beginOf(bytes.subarray(0, place - start + 1));
+      start === 0 ? WHOLE : findRowStart(bytes.subarray(0, place - start + 1));
     this._rows = [];
     this._seen = 0;
     this._isText = true;
     this._forget(start + skip, isContinued);
     this._grow(bytes.subarray(skip));
-    this._giveUpFirst(Math.max(0, this.indexOf(place) - MOST_ROWS / 2));
+    this._giveUpFirst(Math.max(0, this.indexOf(place) - MAX_ROWS / 2));
     this._giveUpLast();
   }
 
@@ -49,14 +49,14 @@ export class LogWindow {
 
   /** Add the bytes before the first row. */
   prepend(bytes: Uint8Array, start: number): void {
-    const { skip, isContinued } = start === 0 ? WHOLE : beginOf(bytes);
+    const { skip, isContinued } = start === 0 ? WHOLE : findRowStart(bytes);
     const end = start + bytes.length;
-    const { rows, rest } = rowsOf(
+    const { rows, rest } = splitRows(
       { start: start + skip, bytes: bytes.subarray(skip), isContinued },
       end
     );
     if (rest.bytes.length > 0) {
-      rows.push({ ...openRow(rest, end), goesOn: true });
+      rows.push({ ...remainderRow(rest, end), goesOn: true });
     }
     this._isText = this._isText && rows.every(row => isText(row.bytes));
     this._take(rows, '');
@@ -83,7 +83,7 @@ export class LogWindow {
       this._drop(this._rows.pop());
     }
     this._end += bytes.length;
-    const { rows, rest } = rowsOf(
+    const { rows, rest } = splitRows(
       { ...this._rest, bytes: joined(this._rest.bytes, bytes) },
       this._end
     );
@@ -91,10 +91,10 @@ export class LogWindow {
     // What has no end yet may have half a character.
     this._isText = this._isText && rows.every(row => isText(row.bytes));
     if (rest.bytes.length > 0) {
-      rows.push(openRow(rest, this._end));
+      rows.push(remainderRow(rest, this._end));
     }
     const last = this._rows[this._rows.length - 1];
-    this._take(rows, last ? coloursAfter(last.colours, last.bytes) : '');
+    this._take(rows, last ? carriedColours(last.colours, last.bytes) : '');
     this._rows = [...this._rows, ...rows];
   }
 
@@ -102,7 +102,7 @@ export class LogWindow {
     let held = colours;
     for (const row of rows) {
       row.colours = held;
-      held = coloursAfter(held, row.bytes);
+      held = carriedColours(held, row.bytes);
       this._seen += row.bytes.length;
     }
   }
@@ -112,13 +112,13 @@ export class LogWindow {
   }
 
   private _isTooMuch(): boolean {
-    return this._rows.length > MOST_ROWS || this._seen > MOST_BYTES;
+    return this._rows.length > MAX_ROWS || this._seen > MAX_BYTES;
   }
 
   /** Give up rows at the begin as long as there are too many, but no more than so many. */
   private _giveUpFirst(most = Infinity): void {
     let count = 0;
-    while (count < most && (this._rows.length - count > MOST_ROWS || this._seen > MOST_BYTES)) {
+    while (count < most && (this._rows.length - count > MAX_ROWS || this._seen > MAX_BYTES)) {
       this._drop(this._rows[count++]);
     }
     this._rows.splice(0, count);
@@ -142,7 +142,7 @@ export class LogWindow {
   private _seen = 0;
   private _end = 0;
   private _isText = true;
-  private _rest: IRest = { start: 0, bytes: new Uint8Array(), isContinued: false };
+  private _rest: IRemainder = { start: 0, bytes: new Uint8Array(), isContinued: false };
 }
 
 const NONE = new Uint8Array();

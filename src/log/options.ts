@@ -3,24 +3,24 @@
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 
 import { LOG_PLUGIN } from '../commands/commandIds';
-import { told } from '../commands/prompts';
+import { notifyOnError } from '../commands/prompts';
 import type { IJobsModel } from '../tokens';
 
-export interface ILogLooks {
+export interface ILogDisplayOptions {
   /** Start what answers, where nothing does because nothing was to do; a failure is told there. */
-  wake?: () => Promise<void>;
+  startController?: () => Promise<void>;
   /** Whether long lines are broken at first; they are. */
   isWrapped?: boolean;
 }
 
 /** By the settings, where there are some. */
-export async function logLooks(
+export async function loadDisplayOptions(
   model: IJobsModel,
   registry: ISettingRegistry | null
-): Promise<ILogLooks> {
+): Promise<ILogDisplayOptions> {
   const settings = await registry?.load(LOG_PLUGIN).catch(() => null);
   return {
     isWrapped: settings?.get('wrap').composite !== false,
-    wake: () => told(model.wake())
+    startController: () => notifyOnError(model.startController())
   };
 }

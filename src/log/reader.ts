@@ -5,9 +5,9 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
 import { sleep } from '../api/sleep';
-import type { IProblem } from './logError';
-import { problemOf } from './logError';
-import type { ILogAsk, ILogPart, ILogSource, IWhichLog } from './logSource';
+import type { ILogError } from './logError';
+import { toLogError } from './logError';
+import type { ILogId, ILogPart, ILogQuery, ILogSource } from './logSource';
 import { LogWindow } from './logWindow';
 
 /** Bytes of one answer. */
@@ -28,7 +28,7 @@ const AGAIN_AT_MOST = 15_000;
 export type IRuns = Pick<ILogPart, 'hosts' | 'attempts'>;
 
 /** What is to be read next. */
-type Wish = { kind: 'end' | 'earlier' | 'later' } | { kind: 'place'; place: number };
+type ReadTarget = { kind: 'end' | 'earlier' | 'later' } | { kind: 'place'; place: number };
 
 export class LogReader implements IDisposable {
   constructor(private readonly source: ILogSource) {}
@@ -40,7 +40,7 @@ export class LogReader implements IDisposable {
   }
 
   /** Which log is read: `attempt` is 0 while it is the newest run's, whichever that is. */
-  get which(): IWhichLog {
+  get which(): ILogId {
     return this._which;
   }
 
@@ -54,7 +54,7 @@ export class LogReader implements IDisposable {
     return this._runs;
   }
 
-  get problem(): IProblem | null {
+  get problem(): ILogError | null {
     return this._problem;
   }
 
@@ -112,7 +112,7 @@ export class LogReader implements IDisposable {
   /** Show the end, and follow it. */
   toEnd(): void {
     this._isFollowing = true;
-    this._wish = { kind: 'end' };
+    this._nextRead = { kind: 'end' };
     this._changed.emit();
     this._go();
   }
@@ -126,37 +126,37 @@ export class LogReader implements IDisposable {
       this._changed.emit();
       this._stay();
     } else {
-      this._wish = { kind: 'place', place };
+      this._nextRead = { kind: 'place', place };
       this._go();
     }
   }
 
   /** Go to no other place or end that was asked for before. */
   private _stay(): void {
-    if (this._wish?.kind === 'place' || this._wish?.kind === 'end') {
-      this._wish = null;
+    if (this._nextRead?.kind === 'place' || this._nextRead?.kind === 'end') {
+      this._nextRead = null;
       this._go();
     }
   }
 
   /** Read what is before the first row, if something is. */
   earlier(): void {
-    if (this.window.start > 0 && !this._wish) {
-      this._wish = { kind: 'earlier' };
+    if (this.window.start > 0 && !this._nextRead) {
+      this._nextRead = { kind: 'earlier' };
       this._go();
     }
   }
 
   /** Read what is behind the last row, if something is. */
   later(): void {
-    if (this.window.end < this._known && !this._isFollowing && !this._wish) {
-      this._wish = { kind: 'later' };
+    if (this.window.end < this._known && !this._isFollowing && !this._nextRead) {
+      this._nextRead = { kind: 'later' };
       this._go();
     }
   }
 
   /** Read another host's log, or another run's. */
-  choose(which: IWhichLog): void {
+  choose(which: ILogId): void {
     this._which = which;
     this._latest = null;
     this._toBegin();
@@ -168,7 +168,7 @@ export class LogReader implements IDisposable {
     this._known = 0;
     this._isEnded = false;
     this._isFollowing = true;
-    this._wish = { kind: 'end' };
+    this._nextRead = { kind: 'end' };
     this._changed.emit();
   }
 
@@ -200,7 +200,7 @@ export class LogReader implements IDisposable {
         if (signal.aborted) {
           return;
         }
-        this._problem = problemOf(reason);
+        this._problem = toLogError(reason);
         this._changed.emit();
         if (this._problem.kind !== 'outage') {
           return;
@@ -213,7 +213,7 @@ export class LogReader implements IDisposable {
 
   /** Ask one question; false when nothing is left to ask. */
   private async _readOne(signal: AbortSignal): Promise<boolean> {
-    const wish = this._wish ?? this._behind();
+    const wish = this._nextRead ?? this._behind();
     if (!wish && this._isEnded) {
       return false;
     }
@@ -230,7 +230,7 @@ export class LogReader implements IDisposable {
     return true;
   }
 
-  private _hear(wish: Wish | null, part: ILogPart): void {
+  private _hear(wish: ReadTarget | null, part: ILogPart): void {
     const isAnother = this._isAnother(part);
     this._problem = null;
     this._latest = part;
@@ -242,7 +242,7 @@ export class LogReader implements IDisposable {
     this._known = part.total;
     // Only an answer that has the last byte says it, and it stays so.
     this._isEnded ||= part.isFinal;
-    this._wish = null;
+    this._nextRead = null;
     if (wish) {
       this._take(wish, part);
     } else if (this._isFollowing && part.start === this.window.end) {
@@ -260,12 +260,12 @@ export class LogReader implements IDisposable {
   }
 
   /** What a follower has not seen yet: of very much the end. */
-  private _behind(): Wish | null {
+  private _behind(): ReadTarget | null {
     const missing = this._known - this.window.end;
     return this._isFollowing && missing > 0 ? { kind: missing > FAR ? 'end' : 'later' } : null;
   }
 
-  private _askOf(wish: Wish): Omit<ILogAsk, keyof IWhichLog> {
+  private _askOf(wish: ReadTarget): Omit<ILogQuery, keyof ILogId> {
     const { start, end } = this.window;
     switch (wish.kind) {
       case 'end':
@@ -280,11 +280,11 @@ export class LogReader implements IDisposable {
   }
 
   /** Wait for what is new; who does not follow only wants to know that there is something. */
-  private _watch(): Omit<ILogAsk, keyof IWhichLog> {
+  private _watch(): Omit<ILogQuery, keyof ILogId> {
     return { offset: this._known, limit: this._isFollowing ? PIECE : 1, wait: WAIT };
   }
 
-  private _take(wish: Wish, { bytes, start, next }: ILogPart): void {
+  private _take(wish: ReadTarget, { bytes, start, next }: ILogPart): void {
     const { window } = this;
     if (wish.kind === 'earlier' && next === window.start) {
       window.prepend(bytes, start);
@@ -297,12 +297,12 @@ export class LogReader implements IDisposable {
   }
 
   private readonly _changed = new Signal<this, void>(this);
-  private _which: IWhichLog = { host: '', attempt: 0 };
+  private _which: ILogId = { host: '', attempt: 0 };
   private _latest: ILogPart | null = null;
   private _runs: IRuns | null = null;
-  private _problem: IProblem | null = null;
+  private _problem: ILogError | null = null;
   private _question: AbortController | null = null;
-  private _wish: Wish | null = { kind: 'end' };
+  private _nextRead: ReadTarget | null = { kind: 'end' };
   private _target: { place: number } | null = null;
   private _known = 0;
   private _isFollowing = true;

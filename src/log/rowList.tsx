@@ -5,7 +5,7 @@ import type { Virtualizer } from '@tanstack/react-virtual';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import React, { useEffect, useLayoutEffect, useRef } from 'react';
 
-import type { IWords } from './ansi';
+import type { ISearchTerm } from './ansi';
 import type { LogReader } from './reader';
 import type { IRow } from './rows';
 import { RowText } from './rowText';
@@ -23,9 +23,9 @@ const SETTLES = 2_000;
 /** Keys that leave the end. */
 const UPWARDS = ['ArrowUp', 'PageUp', 'Home'];
 
-export interface ILinesProps {
+export interface IRowListProps {
   reader: LogReader;
-  words: IWords | null;
+  words: ISearchTerm | null;
   /** The byte at which the words begin in the line that one went to. */
   place: number | null;
   isWrapped: boolean;
@@ -36,7 +36,7 @@ export interface ILinesProps {
   onSeen: (end: number) => void;
 }
 
-export function Lines(props: ILinesProps): JSX.Element {
+export function RowList(props: IRowListProps): JSX.Element {
   const { reader, words, place, isWrapped, label, scroller, trans, onSeen } = props;
   const { rows } = reader.window;
   const virtualizer = useRows(props);
@@ -86,7 +86,7 @@ export function Lines(props: ILinesProps): JSX.Element {
   );
 }
 
-function useRows({ reader, scroller }: ILinesProps): Virtualizer<HTMLDivElement, HTMLPreElement> {
+function useRows({ reader, scroller }: IRowListProps): Virtualizer<HTMLDivElement, HTMLPreElement> {
   const { rows } = reader.window;
   return useVirtualizer<HTMLDivElement, HTMLPreElement>({
     count: rows.length,
@@ -102,7 +102,7 @@ function useRows({ reader, scroller }: ILinesProps): Virtualizer<HTMLDivElement,
 
 /** Be at the end while one follows, and at a place that one went to, which is gone to again until a moment. */
 function usePlaces(
-  { reader, isWrapped, scroller }: ILinesProps,
+  { reader, isWrapped, scroller }: IRowListProps,
   virtualizer: Virtualizer<HTMLDivElement, HTMLPreElement>,
   until: React.MutableRefObject<number>
 ): void {
@@ -178,7 +178,7 @@ interface IRowProps {
   row: IRow;
   index: number;
   top: number;
-  words: IWords | null;
+  words: ISearchTerm | null;
   isCurrent: boolean;
   measure: (node: HTMLPreElement | null) => void;
   trans: TranslationBundle;

@@ -2,27 +2,27 @@
 
 import React from 'react';
 
-import type { ISpan, IWords } from './ansi';
-import { spansOf } from './ansi';
+import type { ISearchTerm, ITextSpan } from './ansi';
+import { parseSpans } from './ansi';
 import type { IRow } from './rows';
 
 interface IRowTextProps {
   row: IRow;
   /** What is looked for. */
-  words: IWords | null;
+  words: ISearchTerm | null;
 }
 
 export function RowText({ row, words }: IRowTextProps): JSX.Element {
   return (
     <>
-      {spansOf(row, words).map((span, key) => (
+      {parseSpans(row, words).map((span, key) => (
         <Span key={key} {...span} />
       ))}
     </>
   );
 }
 
-function Span({ text, className, color, background, isHit }: ISpan): JSX.Element {
+function Span({ text, className, color, background, isHit }: ITextSpan): JSX.Element {
   const Name = isHit ? 'mark' : 'span';
   return className || color || background || isHit ? (
     <Name className={className} style={{ color, backgroundColor: background }}>

@@ -5,7 +5,7 @@ const RETURN = 13;
 const ESCAPE = 27;
 
 /** Bytes of a line in one row; what is longer goes on in the next, so that no line is too long for a page. */
-export const LONGEST_ROW = 8_192;
+export const MAX_ROW_BYTES = 8_192;
 
 /** Orders of colour are kept for the rows that follow, unless somebody never ends them. */
 const LONGEST_COLOURS = 120;
@@ -26,7 +26,7 @@ export interface IRow {
 }
 
 /** Bytes that have no line's end yet: from where they are a row, and what counts of them. */
-export interface IRest {
+export interface IRemainder {
   start: number;
   bytes: Uint8Array;
   isContinued: boolean;
@@ -37,7 +37,7 @@ export interface IRest {
  *
  * The last of them, where no newline ends it, is given back as the rest, and is no row yet.
  */
-export function rowsOf(rest: IRest, end: number): { rows: IRow[]; rest: IRest } {
+export function splitRows(rest: IRemainder, end: number): { rows: IRow[]; rest: IRemainder } {
   const { bytes } = rest;
   const first = end - bytes.length;
   const rows: IRow[] = [];
@@ -72,12 +72,12 @@ export function rowsOf(rest: IRest, end: number): { rows: IRow[]; rest: IRest } 
 }
 
 /** The row that a rest is until more of it comes. */
-export function openRow({ start, bytes, isContinued }: IRest, end: number): IRow {
+export function remainderRow({ start, bytes, isContinued }: IRemainder, end: number): IRow {
   return { start, end, bytes: seenOf(bytes), colours: '', isContinued, goesOn: false };
 }
 
 /** Where the first row begins in bytes that begin anywhere: after a newline or, without one, with a character. */
-export function beginOf(bytes: Uint8Array): { skip: number; isContinued: boolean } {
+export function findRowStart(bytes: Uint8Array): { skip: number; isContinued: boolean } {
   const newline = bytes.indexOf(NEWLINE);
   if (newline >= 0 && newline + 1 < bytes.length) {
     return { skip: newline + 1, isContinued: false };
@@ -90,7 +90,7 @@ export function beginOf(bytes: Uint8Array): { skip: number; isContinued: boolean
 }
 
 /** Orders of colour that hold behind a row. */
-export function coloursAfter(colours: string, bytes: Uint8Array): string {
+export function carriedColours(colours: string, bytes: Uint8Array): string {
   if (!bytes.includes(ESCAPE)) {
     return colours;
   }
@@ -164,8 +164,8 @@ function folded(line: ILine, rows: IRow[]): void {
   const offset = line.offset + trimmed(line.bytes).length - seen.length;
   let { start, isContinued } = line;
   let at = 0;
-  while (seen.length - at > LONGEST_ROW) {
-    const cut = characterBefore(seen, at + LONGEST_ROW);
+  while (seen.length - at > MAX_ROW_BYTES) {
+    const cut = characterBefore(seen, at + MAX_ROW_BYTES);
     const bytes = seen.slice(at, cut);
     rows.push({ start, end: offset + cut, bytes, colours: '', isContinued, goesOn: true });
     start = offset + cut;

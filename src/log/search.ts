@@ -4,17 +4,17 @@ import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
-import { sentenceOf } from '../api/errors';
-import type { IWords } from './ansi';
-import type { IFindAsk, IFound, ILogSource, IWhichLog } from './logSource';
+import { errorText } from '../api/errors';
+import type { ISearchTerm } from './ansi';
+import type { ILogId, ILogSource, ISearchQuery, ISearchResult } from './logSource';
 
 /** Lines that are kept; who finds more needs other words. */
-export const MOST_PLACES = 100_000;
+export const MAX_MATCHES = 100_000;
 /** Bytes before the old end in which words may begin that were not whole then, or may have been drawn over since. */
 const AGAIN = 65_536;
 
 /** Asks for the words in a part of the log. */
-type Ask = (where: Pick<IFindAsk, 'after' | 'before'>) => Promise<IFound | null>;
+type Ask = (where: Pick<ISearchQuery, 'after' | 'before'>) => Promise<ISearchResult | null>;
 
 export class LogSearch implements IDisposable {
   constructor(private readonly source: ILogSource) {}
@@ -24,7 +24,7 @@ export class LogSearch implements IDisposable {
   }
 
   /** What is looked for, null when nothing is. */
-  get words(): IWords | null {
+  get words(): ISearchTerm | null {
     return this._words;
   }
 
@@ -35,7 +35,7 @@ export class LogSearch implements IDisposable {
 
   /** Whether there are more of them than are kept. */
   get isTooMany(): boolean {
-    return this._places.length >= MOST_PLACES;
+    return this._places.length >= MAX_MATCHES;
   }
 
   /** From 0 to 1. */
@@ -73,7 +73,7 @@ export class LogSearch implements IDisposable {
   }
 
   /** Look for words, and go to the last line before `from` that has them. */
-  find(words: IWords | null, which: IWhichLog, from: number): void {
+  find(words: ISearchTerm | null, which: ILogId, from: number): void {
     this._stop();
     this._words = words && words.text !== '' ? words : null;
     this._which = which;
@@ -136,7 +136,7 @@ export class LogSearch implements IDisposable {
       // What comes behind the end that the first answer saw is looked through afterwards.
       this._total = this._before === undefined ? found.total : this._total;
       this._before = found.reached;
-      this._places = this._places.concat(found.places).slice(0, MOST_PLACES);
+      this._places = this._places.concat(found.places).slice(0, MAX_MATCHES);
       this._arrive();
       this._changed.emit();
     }
@@ -168,7 +168,7 @@ export class LogSearch implements IDisposable {
     this._total = total;
     // What was heard of meanwhile may lie behind what was looked through.
     this._grown = this._grown === grown ? 0 : this._grown;
-    this._places = fresh.concat(kept).slice(0, MOST_PLACES);
+    this._places = fresh.concat(kept).slice(0, MAX_MATCHES);
     this._at = this._at === null ? null : within(this._places, this._at + gained);
     this._arrive();
     this._changed.emit();
@@ -176,7 +176,7 @@ export class LogSearch implements IDisposable {
   }
 
   /** Ask with a question of one's own; null where it was given up, or refused, which is told. */
-  private async _asking(words: IWords, look: (ask: Ask) => Promise<boolean>): Promise<void> {
+  private async _asking(words: ISearchTerm, look: (ask: Ask) => Promise<boolean>): Promise<void> {
     const question = new AbortController();
     this._question = question;
     const isWhole = await look(async where => {
@@ -187,7 +187,7 @@ export class LogSearch implements IDisposable {
         return question.signal.aborted ? null : found;
       } catch (reason) {
         if (!question.signal.aborted) {
-          this._problem = sentenceOf(reason);
+          this._problem = errorText(reason);
           this._changed.emit();
         }
         return null;
@@ -210,8 +210,8 @@ export class LogSearch implements IDisposable {
   }
 
   private readonly _changed = new Signal<this, void>(this);
-  private _words: IWords | null = null;
-  private _which: IWhichLog = { host: '', attempt: 0 };
+  private _words: ISearchTerm | null = null;
+  private _which: ILogId = { host: '', attempt: 0 };
   private _from = 0;
   private _places: number[] = [];
   private _at: number | null = null;

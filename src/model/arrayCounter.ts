@@ -1,8 +1,8 @@
 // When the tasks of an array are counted anew: at once where nothing is known of it, else once a second at most.
 
-import type { ITrouble } from '../api/errors';
-import { troubleOf } from '../api/errors';
-import { pauseAfter } from '../api/poller';
+import type { IRequestFailure } from '../api/errors';
+import { classifyFailure } from '../api/errors';
+import { retryDelay } from '../api/poller';
 
 /** Milliseconds between two counts while tasks begin and end. */
 const PAUSE_MS = 1000;
@@ -10,7 +10,7 @@ const PAUSE_MS = 1000;
 /**
  * Notes which arrays changed, and has them counted while somebody looks.
  */
-export class Counts {
+export class ArrayCounter {
   constructor(
     private readonly count: (id: string) => Promise<void>,
     private readonly page: Pick<Document, 'visibilityState'>,
@@ -23,7 +23,7 @@ export class Counts {
   }
 
   /** Say that tasks of an array changed. */
-  want(id: string, isKnown: boolean): void {
+  markChanged(id: string, isKnown: boolean): void {
     this._wanted.add(id);
     if (!isKnown) {
       void this._go();
@@ -33,7 +33,7 @@ export class Counts {
   }
 
   /** Count what changed while nobody looked. */
-  look(): void {
+  countPending(): void {
     if (this._wanted.size > 0) {
       void this._go();
     }
@@ -54,24 +54,24 @@ export class Counts {
     const trouble = tried.find(one => one !== null);
     this._failures = trouble ? this._failures + 1 : 0;
     if (trouble) {
-      this._plan(pauseAfter(this._failures, trouble, this.random()));
+      this._plan(retryDelay(this._failures, trouble, this.random()));
     } else if (this._wanted.size > 0) {
       this._plan(PAUSE_MS);
     }
   }
 
   /** Count one; gives the trouble that may pass: no further change may come that would ask for it. */
-  private async _tried(id: string): Promise<ITrouble | null> {
+  private async _tried(id: string): Promise<IRequestFailure | null> {
     try {
       await this.count(id);
       return null;
     } catch (reason) {
-      const trouble = troubleOf(reason);
-      if (trouble.kind === 'gone') {
+      const failure = classifyFailure(reason);
+      if (failure.kind === 'gone') {
         return null;
       }
       this._wanted.add(id);
-      return trouble;
+      return failure;
     }
   }
 

@@ -9,7 +9,7 @@ import type { IState } from '../state/state';
  *
  * A running job is news about once a second. In a hidden tab nobody sees that, and each reading would be a request.
  */
-export function isTurn(hint: Event.Emission, state: IState): boolean {
+export function isStatusChange(hint: Event.Emission, state: IState): boolean {
   if (hint.kind !== 'job' || typeof hint.id !== 'string') {
     return true;
   }

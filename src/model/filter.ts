@@ -5,7 +5,7 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
 import type { JobSummary, PoolSummary } from '../_types';
-import { imageWords } from '../format/jobText';
+import { formatImage } from '../format/jobText';
 
 /** The text of the filter field, shared by the sections of the panel. */
 export class Filter {
@@ -33,7 +33,7 @@ export class Filter {
       job.status,
       job.secondary_status,
       job.failure_type,
-      imageWords(job.image),
+      formatImage(job.image),
       job.array?.name ?? '',
       job.array?.title ?? ''
     ]);
@@ -45,7 +45,7 @@ export class Filter {
       pool.engine,
       pool.instances,
       pool.state,
-      imageWords(pool.image)
+      formatImage(pool.image)
     ]);
   }
 
@@ -65,7 +65,7 @@ export class Filter {
 }
 
 /** The filter that the arguments of a command name; without one everything is let through. */
-export function filterOf({ filter }: ReadonlyPartialJSONObject): Filter {
+export function filterFromArgs({ filter }: ReadonlyPartialJSONObject): Filter {
   const found = new Filter();
   found.text = typeof filter === 'string' ? filter : '';
   return found;

@@ -6,26 +6,26 @@ import type { ISignal, IStream } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
 import type { JobSummary, PoolSummary } from '../_types';
-import type { Api, IAnswer, JobAnswer } from '../api/client';
-import { ApiError, troubleOf, troubleTold } from '../api/errors';
-import type { IPage } from '../api/pageVisibility';
-import { isReason, Pulse } from '../api/poller';
-import { troubled } from '../state/connectionState';
-import type { IState, IStep } from '../state/state';
+import type { ApiClient, IResponse, SubmittedJob } from '../api/client';
+import { ApiError, classifyFailure, failureFromBody } from '../api/errors';
+import type { IPageVisibility } from '../api/pageVisibility';
+import { Poller, shouldPollOnEvent } from '../api/poller';
+import { applyFailure } from '../state/connectionState';
+import type { IState, IStateUpdate } from '../state/state';
 import {
-  arraysOf,
-  asleep,
-  changed,
-  counted,
-  extended,
-  listed,
-  NOTHING,
-  paged,
-  without
+  appendPage,
+  applyArrayCounts,
+  applyChanges,
+  applyControllerStopped,
+  applyListing,
+  arrayIds,
+  EMPTY_STATE,
+  extendedKeepAlive,
+  removeJob
 } from '../state/state';
 import type { IJobsModel } from '../tokens';
-import { Counts } from './arrayCounter';
-import { isTurn } from './eventHints';
+import { ArrayCounter } from './arrayCounter';
+import { isStatusChange } from './eventHints';
 
 export const CHANGE_SCHEMA = 'https://events.jupyter.org/jupyter_smx/change/v1';
 
@@ -35,7 +35,7 @@ const PAGE = 1000;
 /** Arrays whose tasks are counted in a listing. */
 const ARRAYS = 200;
 
-type Wish = 'nothing' | 'changes' | 'list';
+type PendingRead = 'nothing' | 'changes' | 'list';
 
 /**
  * Events are hints: they may be lost, and whoever holds a token can forge them. So an event only says that there
@@ -48,11 +48,11 @@ export class JobsModel implements IJobsModel, IDisposable {
     this._clock = options.clock;
     this._newId = options.newId;
     const random = options.random ?? Math.random;
-    this._counts = new Counts(id => this._count(id), options.page, random);
-    this._pulse = new Pulse({
+    this._arrayCounter = new ArrayCounter(id => this._count(id), options.page, random);
+    this._poller = new Poller({
       page: options.page,
       random,
-      ask: () => void this.catchUp()
+      poll: () => void this.catchUp()
     });
     options.events.connect(this._onEvent, this);
     this._page.addEventListener('visibilitychange', this._onVisible);
@@ -80,8 +80,8 @@ export class JobsModel implements IJobsModel, IDisposable {
     }
     this._isDisposed = true;
     this._page.removeEventListener('visibilitychange', this._onVisible);
-    this._pulse.dispose();
-    this._counts.dispose();
+    this._poller.dispose();
+    this._arrayCounter.dispose();
     Signal.clearData(this);
   }
 
@@ -90,21 +90,21 @@ export class JobsModel implements IJobsModel, IDisposable {
   }
 
   refresh(): Promise<void> {
-    return this._want('list');
+    return this._request('list');
   }
 
   catchUp(): Promise<void> {
-    return this._want('changes');
+    return this._request('changes');
   }
 
-  async begin(limit: number): Promise<void> {
+  async setFinishedLimit(limit: number): Promise<void> {
     if (limit !== this._state.limit) {
       this._state = { ...this._state, limit };
-      await (this._state.reach === 'unknown' ? null : this.refresh());
+      await (this._state.connectionStatus === 'unknown' ? null : this.refresh());
     }
   }
 
-  async wake(): Promise<void> {
+  async startController(): Promise<void> {
     try {
       await this._api.startController();
     } finally {
@@ -115,17 +115,17 @@ export class JobsModel implements IJobsModel, IDisposable {
 
   async stop(job: Pick<JobSummary, 'id'>): Promise<void> {
     await this._api.stopJob(job.id);
-    await this._want('changes');
+    await this._request('changes');
   }
 
   async interrupt(job: Pick<JobSummary, 'id'>): Promise<void> {
     await this._api.interruptJob(job.id);
-    await this._want('changes');
+    await this._request('changes');
   }
 
   async rerun(job: Pick<JobSummary, 'id'>): Promise<string> {
     const newId = this._newId();
-    const ask = (): Promise<IAnswer<JobAnswer>> => this._api.rerunJob(job.id, newId);
+    const ask = (): Promise<IResponse<SubmittedJob>> => this._api.rerunJob(job.id, newId);
     // An answer that was lost on its way is asked for once more; the id makes one job of it.
     const answer = await ask().catch((reason: unknown) => {
       if (reason instanceof ApiError && reason.status === 0) {
@@ -139,18 +139,18 @@ export class JobsModel implements IJobsModel, IDisposable {
 
   async stopArray(id: string): Promise<void> {
     await this._api.stopArray(id);
-    await this._want('changes');
+    await this._request('changes');
   }
 
   async remove(job: Pick<JobSummary, 'id'>): Promise<void> {
     await this._api.deleteJob(job.id);
     const deleted = this._state.jobs.get(job.id) ?? null;
     // That it is gone is announced as well; whoever pressed the button need not wait for that.
-    this._become(without(this._state, job.id));
+    this._become(removeJob(this._state, job.id));
     this._recount([deleted]);
   }
 
-  more(): Promise<void> {
+  loadMore(): Promise<void> {
     this._paging ??= this._readOn().finally(() => {
       this._paging = null;
     });
@@ -158,29 +158,30 @@ export class JobsModel implements IJobsModel, IDisposable {
   }
 
   async extend(pool: PoolSummary, seconds: number): Promise<void> {
-    const keepAlive = extended(pool, seconds, this.now());
+    const keepAlive = extendedKeepAlive(pool, seconds, this.now());
     if (keepAlive === null) {
       return;
     }
     await this._api.keepPool(pool.id, keepAlive);
-    await this._want('changes');
+    await this._request('changes');
   }
 
   async release(pool: PoolSummary): Promise<void> {
     await this._api.releasePool(pool.id);
-    await this._want('changes');
+    await this._request('changes');
   }
 
   private _onEvent(_sender: Event.IManager, event: Event.Emission): void {
-    const isOurs = event.schema_id === CHANGE_SCHEMA && isReason(this._state.trouble, event.kind);
-    if (!isOurs || (this._isHidden && !isTurn(event, this._state))) {
+    const isOurs =
+      event.schema_id === CHANGE_SCHEMA && shouldPollOnEvent(this._state.failure, event.kind);
+    if (!isOurs || (this._isHidden && !isStatusChange(event, this._state))) {
       return;
     }
     const isNews = typeof event.seq === 'number' && event.seq > this._state.seq;
     if (event.kind === 'reset') {
-      void this._want('list');
-    } else if (isNews || this._state.reach !== 'ready') {
-      void this._want('changes');
+      void this._request('list');
+    } else if (isNews || this._state.connectionStatus !== 'ready') {
+      void this._request('changes');
     }
   }
 
@@ -192,13 +193,13 @@ export class JobsModel implements IJobsModel, IDisposable {
     // Events are lost while a browser freezes a hidden tab, and nothing says so.
     if (this._page.visibilityState === 'visible') {
       void this.catchUp();
-      this._counts.look();
+      this._arrayCounter.countPending();
     }
   };
 
-  private _want(wish: Wish): Promise<void> {
-    if (this._wish !== 'list') {
-      this._wish = wish;
+  private _request(wish: PendingRead): Promise<void> {
+    if (this._pendingRead !== 'list') {
+      this._pendingRead = wish;
     }
     this._working ??= this._work().finally(() => {
       this._working = null;
@@ -207,11 +208,11 @@ export class JobsModel implements IJobsModel, IDisposable {
   }
 
   private async _work(): Promise<void> {
-    while (this._wish !== 'nothing' && !this._isDisposed) {
-      const wish = this._wish;
-      this._wish = 'nothing';
+    while (this._pendingRead !== 'nothing' && !this._isDisposed) {
+      const wish = this._pendingRead;
+      this._pendingRead = 'nothing';
       try {
-        if (wish === 'list' || this._state.reach !== 'ready') {
+        if (wish === 'list' || this._state.connectionStatus !== 'ready') {
           await this._list();
         } else {
           await this._follow();
@@ -226,21 +227,24 @@ export class JobsModel implements IJobsModel, IDisposable {
   private async _list(): Promise<void> {
     // The number first: a change between the requests comes again by number and is then applied twice, not lost.
     const info = await this._api.controller();
-    const heard = this._clock();
+    const receivedAt = this._clock();
     if (!info.body.running) {
       const { problem } = info.body;
-      this._take(info, asleep(this._state, problem ? troubleTold(problem) : null));
+      this._take(
+        info,
+        applyControllerStopped(this._state, problem ? failureFromBody(problem) : null)
+      );
       return;
     }
     const limit = Math.min(this._state.limit, PAGE);
     const [page, pools] = await Promise.all([this._api.jobs(limit), this._api.pools()]);
     const cursor = cursorOf(page.body.jobs, limit);
     const jobs = [...(cursor === null ? [] : await this._unfinished()), ...page.body.jobs];
-    const hasArrays = arraysOf(jobs).size > 0;
+    const hasArrays = arrayIds(jobs).size > 0;
     const arrays = hasArrays ? (await this._api.arrays(ARRAYS)).body.arrays : [];
     const now = pools.now ?? this.now();
-    const step = listed(this._state, jobs, pools.body.pools, info.body.seq, cursor, now);
-    this._take(info, { ...step, state: counted(step.state, arrays) }, heard);
+    const step = applyListing(this._state, jobs, pools.body.pools, info.body.seq, cursor, now);
+    this._take(info, { ...step, state: applyArrayCounts(step.state, arrays) }, receivedAt);
   }
 
   /** Jobs without a verdict, which may be older than those of the first page. */
@@ -254,13 +258,13 @@ export class JobsModel implements IJobsModel, IDisposable {
 
   private async _readOn(): Promise<void> {
     const before = this._state.cursor;
-    if (before === null || this._state.reach !== 'ready') {
+    if (before === null || this._state.connectionStatus !== 'ready') {
       return;
     }
     try {
       const { jobs } = (await this._api.jobs(PAGE, { before })).body;
       if (this._state.cursor === before) {
-        this._become(paged(this._state, jobs, cursorOf(jobs, PAGE)));
+        this._become(appendPage(this._state, jobs, cursorOf(jobs, PAGE)));
       } else {
         // The list ends elsewhere by now, and whoever asked for what follows there got the promise of this page.
         await this._readOn();
@@ -277,36 +281,36 @@ export class JobsModel implements IJobsModel, IDisposable {
     } else {
       const { seq: before, jobs } = this._state;
       const { events } = answer.body;
-      this._take(answer, changed(this._state, answer.body));
+      this._take(answer, applyChanges(this._state, answer.body));
       this._recount(events.map(({ job, deleted }) => job ?? jobs.get(deleted) ?? null));
       const isPart = this._state.seq < answer.body.seq && this._state.seq > before;
-      if (isPart && this._wish === 'nothing') {
-        this._wish = 'changes';
+      if (isPart && this._pendingRead === 'nothing') {
+        this._pendingRead = 'changes';
       }
     }
   }
 
   private _recount(jobs: readonly (JobSummary | null)[]): void {
-    for (const id of arraysOf(jobs)) {
-      this._counts.want(id, this._state.arrays.has(id));
+    for (const id of arrayIds(jobs)) {
+      this._arrayCounter.markChanged(id, this._state.arrays.has(id));
     }
   }
 
   private async _count(id: string): Promise<void> {
     const { body } = await this._api.array(id);
-    this._become(counted(this._state, [body]));
+    this._become(applyArrayCounts(this._state, [body]));
   }
 
-  /** Go on with what follows from an answer; `heard` is when it came, by this browser's clock. */
-  private _take(answer: IAnswer<unknown>, step: IStep, heard = this._clock()): void {
+  /** Go on with what follows from an answer; `receivedAt` is when it came, by this browser's clock. */
+  private _take(answer: IResponse<unknown>, step: IStateUpdate, receivedAt = this._clock()): void {
     if (this._isDisposed) {
       return;
     }
-    const skew = answer.now === null ? this._state.skew : answer.now - heard;
-    const heardAt = heard + skew;
+    const skew = answer.now === null ? this._state.skew : answer.now - receivedAt;
+    const lastResponseAt = receivedAt + skew;
     const serverVersion = answer.version ?? this._state.serverVersion;
-    this._become({ ...step.state, skew, heardAt, serverVersion });
-    this._pulse.answered();
+    this._become({ ...step.state, skew, lastResponseAt, serverVersion });
+    this._poller.recordSuccess();
     if (step.ended.length > 0) {
       this._ended.emit(step.ended);
     }
@@ -323,21 +327,21 @@ export class JobsModel implements IJobsModel, IDisposable {
     if (this._isDisposed) {
       return;
     }
-    const trouble = troubleOf(reason);
-    this._become(troubled(this._state, trouble));
-    this._pulse.failed(trouble);
+    const failure = classifyFailure(reason);
+    this._become(applyFailure(this._state, failure));
+    this._poller.recordFailure(failure);
   }
 
   private readonly _api: JobsModel.IApi;
-  private readonly _page: IPage;
+  private readonly _page: IPageVisibility;
   private readonly _clock: () => number;
   private readonly _newId: () => string;
-  private readonly _counts: Counts;
-  private readonly _pulse: Pulse;
+  private readonly _arrayCounter: ArrayCounter;
+  private readonly _poller: Poller;
   private readonly _changed = new Signal<this, IState>(this);
   private readonly _ended = new Signal<this, JobSummary[]>(this);
-  private _state: IState = NOTHING;
-  private _wish: Wish = 'nothing';
+  private _state: IState = EMPTY_STATE;
+  private _pendingRead: PendingRead = 'nothing';
   private _working: Promise<void> | null = null;
   private _paging: Promise<void> | null = null;
   private _isDisposed = false;
@@ -352,7 +356,7 @@ function cursorOf(page: readonly JobSummary[], limit: number): string | null {
  */
 export namespace JobsModel {
   export type IApi = Pick<
-    Api,
+    ApiClient,
     | 'controller'
     | 'startController'
     | 'jobs'
@@ -372,7 +376,7 @@ export namespace JobsModel {
   export interface IOptions {
     api: IApi;
     events: IStream<Event.IManager, Event.Emission>;
-    page: IPage;
+    page: IPageVisibility;
     /** Seconds since the epoch by this browser's clock. */
     clock: () => number;
     /** A new id for a job. */

@@ -14,26 +14,26 @@ import type { Message } from '@lumino/messaging';
 import React from 'react';
 
 import type { JobSummary } from '../_types';
-import { sentenceOf } from '../api/errors';
+import { errorText } from '../api/errors';
 import { CommandIDs } from '../commands/commandIds';
-import { errand } from '../commands/commandRunner';
-import { ArrayLine } from '../components/arrayRow';
-import { Heir } from '../components/focusFallback';
+import { commandRunner } from '../commands/commandRunner';
+import { ArrayStatusLine } from '../components/arrayRow';
+import { FocusFallback } from '../components/focusFallback';
 import { IconButton, StopButton } from '../components/jobButtons';
-import { JobExpected, JobMetrics, JobProgress, JobRemark } from '../components/jobProgress';
-import { JobTime, StatusMark } from '../components/jobStatus';
-import { startWords, stepWords } from '../format/jobText';
-import { waitWords } from '../format/progressText';
+import { JobExpectedDuration, JobMetrics, JobProgress, JobRemark } from '../components/jobProgress';
+import { JobDuration, StatusIcon } from '../components/jobStatus';
+import { formatStart, formatStep } from '../format/jobText';
+import { formatExpectedStart } from '../format/progressText';
 import type { IArraySnapshot } from '../state/arrays';
-import { isOver, mayBeOld, statesNow } from '../state/arrays';
-import { staleWords } from '../state/connectionState';
+import { currentTaskStates, isArrayFinal, mayBeStale } from '../state/arrays';
+import { describeStaleness } from '../state/connectionState';
 import { isFinal, liveJob } from '../state/state';
 import type { ITrend } from '../state/trends';
 import type { IJobsModel } from '../tokens';
 import { LiveWidget } from '../widgets/liveWidget';
-import type { CardDetail, CardMore } from './cardDetails';
-import type { ICard } from './cardSnapshot';
-import { CARD_MIME_TYPE, readCard } from './cardSnapshot';
+import type { CardDetailsModel, CardDetailsView } from './cardDetails';
+import type { ICardSnapshot } from './cardSnapshot';
+import { CARD_MIME_TYPE, parseCard } from './cardSnapshot';
 
 /**
  * Renders one card; nothing in it comes from the notebook as HTML, so it needs no trust.
@@ -43,7 +43,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     model: IJobsModel,
     private readonly commands: CommandRegistry,
     private readonly trans: TranslationBundle,
-    private readonly open?: (id: string) => Promise<IOpenCard>
+    private readonly open?: (id: string) => Promise<ICardDetails>
   ) {
     super(model);
     this.addClass('jp-smx-card');
@@ -56,7 +56,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
 
   renderModel(model: IRenderMime.IMimeModel): Promise<void> {
     const before = this._card?.id;
-    this._card = readCard(model.data[CARD_MIME_TYPE]);
+    this._card = parseCard(model.data[CARD_MIME_TYPE]);
     if (this._card?.id !== before) {
       // Lab gives the output of another run to the same renderer.
       this._opened?.detail.dispose();
@@ -95,9 +95,9 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
 
   protected render(): JSX.Element {
     return (
-      <Heir node={this.node} onLost={() => this._handOn()}>
+      <FocusFallback node={this.node} onLost={() => this._handOn()}>
         {this._drawn()}
-      </Heir>
+      </FocusFallback>
     );
   }
 
@@ -133,12 +133,12 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
 
   private _array(name: string, array: IArraySnapshot): JSX.Element {
     const { model, trans } = this;
-    const states = statesNow(array, model.state.jobs.values());
-    const stale = isOver(states) ? '' : staleWords(model.state, model.now(), trans);
+    const states = currentTaskStates(array, model.state.jobs.values());
+    const stale = isArrayFinal(states) ? '' : describeStaleness(model.state, model.now(), trans);
     return (
-      <ArrayLine name={name} title={array.title} states={states} trans={trans}>
-        <Stale isLive={!mayBeOld(array, model.state)} stale={stale} trans={trans} />
-      </ArrayLine>
+      <ArrayStatusLine name={name} title={array.title} states={states} trans={trans}>
+        <Stale isLive={!mayBeStale(array, model.state)} stale={stale} trans={trans} />
+      </ArrayStatusLine>
     );
   }
 
@@ -147,7 +147,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     return {
       now: this.model.now(),
       trend: state.trends.get(job.id),
-      stale: staleWords(state, this.model.now(), this.trans),
+      stale: describeStaleness(state, this.model.now(), this.trans),
       trans: this.trans,
       isOpen: this._isOpen,
       ...this._acts(job)
@@ -157,10 +157,10 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
   /** Old jobs are not listed and there all the same; without a controller nothing of them can be asked. */
   private _acts({ id, name }: JobSummary): ICardActs {
     const of = (command: string): (() => void) | undefined => {
-      const act = errand(this.commands, command);
+      const act = commandRunner(this.commands, command);
       return act && (() => act({ id, name }));
     };
-    return this.model.state.reach === 'ready'
+    return this.model.state.connectionStatus === 'ready'
       ? {
           onStop: of(CommandIDs.stopJob),
           onRerun: of(CommandIDs.rerunJob),
@@ -176,12 +176,12 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
       return <p role="status">{this._failure || this.trans.__('The job is being read.')}</p>;
     }
     const { More, detail } = this._opened;
-    const act = errand(this.commands, CommandIDs.openJob);
+    const act = commandRunner(this.commands, CommandIDs.openJob);
     const { id, name } = job;
     return (
       <More
         detail={detail}
-        reach={this.model.state.reach}
+        connectionStatus={this.model.state.connectionStatus}
         trans={this.trans}
         onFiles={isFinal(job) && act ? () => act({ id, name, section: 'files' }) : undefined}
       />
@@ -199,7 +199,7 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     if (this._card && this._isOpen && this._opened === null && this._loading !== this._card.id) {
       void this._load(this._card.id);
     }
-    this._opened?.detail.see(this._isOpen && isShown);
+    this._opened?.detail.setVisible(this._isOpen && isShown);
   }
 
   private async _load(id: string): Promise<void> {
@@ -218,10 +218,10 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
       if (!isWanted()) {
         return;
       }
-      this._failure = this.trans.__('This cannot be shown: %1', sentenceOf(reason));
+      this._failure = this.trans.__('This cannot be shown: %1', errorText(reason));
     }
     this._loading = '';
-    this._opened?.detail.see(this._isOpen && this.isVisible);
+    this._opened?.detail.setVisible(this._isOpen && this.isVisible);
     this.update();
   }
 
@@ -229,18 +229,18 @@ export class CardRenderer extends LiveWidget implements IRenderMime.IRenderer {
     return this._card === null ? undefined : liveJob(this.model.state, this._card.id);
   }
 
-  private _card: ICard | null = null;
+  private _card: ICardSnapshot | null = null;
   private _isOpen = false;
   /** The id of the job whose open part is on its way. */
   private _loading = '';
   private _failure = '';
-  private _opened: IOpenCard | null = null;
+  private _opened: ICardDetails | null = null;
 }
 
 /** What draws the open part of a card, and what it follows. */
-export interface IOpenCard {
-  More: typeof CardMore;
-  detail: CardDetail;
+export interface ICardDetails {
+  More: typeof CardDetailsView;
+  detail: CardDetailsModel;
 }
 
 /** What can be done from a card; a button whose act is not there is not there. */
@@ -274,20 +274,20 @@ function Stale(props: Pick<ICardLineProps, 'isLive' | 'stale' | 'trans'>): JSX.E
 function CardLine(props: ICardLineProps): JSX.Element {
   const { job, isLive, now, stale, trend, trans } = props;
   const isRunning = !isFinal(job);
-  const words = [stepWords(job, trans), job.instances, startWords(job, trans)];
-  const wait = waitWords(job, now, trans);
+  const words = [formatStep(job, trans), job.instances, formatStart(job, trans)];
+  const wait = formatExpectedStart(job, now, trans);
   return (
     <div className="jp-smx-card-line">
       <Fold {...props} />
-      <StatusMark job={job} />
+      <StatusIcon job={job} />
       <span className="jp-smx-name">{job.name}</span>
       <span className="jp-smx-words" role="status" aria-live="polite">
         {words.filter(Boolean).join(' · ')}
       </span>
       {/* It gets shorter as one looks: nobody wants to hear that. */}
       {wait ? <span className="jp-smx-words">{wait}</span> : null}
-      {isLive || !isRunning ? <JobTime job={job} now={now} trans={trans} /> : null}
-      {isLive ? <JobExpected job={job} trans={trans} /> : null}
+      {isLive || !isRunning ? <JobDuration job={job} now={now} trans={trans} /> : null}
+      {isLive ? <JobExpectedDuration job={job} trans={trans} /> : null}
       <JobProgress job={job} trans={trans} />
       <JobMetrics job={job} trend={trend} trans={trans} />
       {isRunning ? <Stale isLive={isLive} stale={stale} trans={trans} /> : null}

@@ -3,13 +3,13 @@
 import type { ReadonlyPartialJSONValue } from '@lumino/coreutils';
 
 import type { JobSummary } from '../_types';
-import { readUsage } from '../format/usageText';
+import { parseUsage } from '../format/usageText';
 import type { IArraySnapshot } from '../state/arrays';
 
 export const CARD_MIME_TYPE = 'application/vnd.jupyter-smx.card+json';
 
 /** What the kernel put into the cell's output. */
-export interface ICard {
+export interface ICardSnapshot {
   id: string;
   name: string;
   summary: JobSummary | null;
@@ -20,7 +20,7 @@ export interface ICard {
 /**
  * Read a card from a notebook, where anything may stand; null when it is none.
  */
-export function readCard(data: ReadonlyPartialJSONValue | undefined): ICard | null {
+export function parseCard(data: ReadonlyPartialJSONValue | undefined): ICardSnapshot | null {
   if (typeof data !== 'object' || data === null || Array.isArray(data)) {
     return null;
   }
@@ -59,7 +59,7 @@ function outlookOf(summary: JobSummary): Outlook {
     // When the notebook is read, that moment is over, and what was used in it.
     expected_start_at: null,
     usage: null,
-    peak: readUsage(peak)
+    peak: parseUsage(peak)
   };
 }
 

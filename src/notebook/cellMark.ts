@@ -3,15 +3,15 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { JobSummary } from '../_types';
-import { startWords, stepWords } from '../format/jobText';
-import { SIGNS } from '../format/statusIcons';
-import { countWords, mayBeOld, statesNow } from '../state/arrays';
+import { formatStart, formatStep } from '../format/jobText';
+import { STATUS_ICONS } from '../format/statusIcons';
+import { currentTaskStates, formatTaskCounts, mayBeStale } from '../state/arrays';
 import type { IState } from '../state/state';
 import { isFinal, liveJob } from '../state/state';
-import type { ICard } from './cardSnapshot';
+import type { ICardSnapshot } from './cardSnapshot';
 
 /** What stands in the prompt area of a cell. */
-export interface IMark {
+export interface ICellMark {
   status: JobSummary['status'];
   sign: string;
   words: string;
@@ -40,12 +40,12 @@ const STATUS: Record<string, JobSummary['status']> = {
 /**
  * The mark of a cell with these cards; null where nothing is known of any of them.
  */
-export function markOf(
-  cards: readonly ICard[],
+export function createCellMark(
+  cards: readonly ICardSnapshot[],
   state: IState,
   trans: TranslationBundle
-): IMark | null {
-  const marks: IMark[] = [];
+): ICellMark | null {
+  const marks: ICellMark[] = [];
   for (const card of cards) {
     const mark = card.array ? arrayMark(card, state, trans) : jobMark(card, state, trans);
     if (mark) {
@@ -63,10 +63,10 @@ export function markOf(
 }
 
 function jobMark(
-  { id, name, summary }: ICard,
+  { id, name, summary }: ICardSnapshot,
   state: IState,
   trans: TranslationBundle
-): IMark | null {
+): ICellMark | null {
   const live = liveJob(state, id);
   const job = live ?? summary;
   if (!job) {
@@ -74,8 +74,8 @@ function jobMark(
   }
   const isOld = !live && !isFinal(job);
   const words = [
-    stepWords(job, trans),
-    startWords(job, trans),
+    formatStep(job, trans),
+    formatStart(job, trans),
     isOld ? trans.__('as it was when the notebook was saved') : ''
   ];
   return {
@@ -88,25 +88,25 @@ function jobMark(
 /** A job that runs from cold has an empty circle, one on a warm pool a full one. */
 function signOf(job: JobSummary): string {
   const isCold = job.status === 'InProgress' && job.start !== 'warm';
-  return isCold ? '○' : SIGNS[job.status];
+  return isCold ? '○' : STATUS_ICONS[job.status];
 }
 
-function arrayMark(card: ICard, state: IState, trans: TranslationBundle): IMark | null {
+function arrayMark(card: ICardSnapshot, state: IState, trans: TranslationBundle): ICellMark | null {
   const { array, name } = card;
-  const states = array && statesNow(array, state.jobs.values());
+  const states = array && currentTaskStates(array, state.jobs.values());
   if (!array || !states) {
     return null;
   }
   const all = [...states].map(letter => STATUS[letter] ?? 'InProgress');
   const status = ORDER.find(one => all.includes(one)) ?? 'Completed';
   const words = [
-    countWords(states, trans),
-    mayBeOld(array, state) ? trans.__('as it was when the notebook was saved') : ''
+    formatTaskCounts(states, trans),
+    mayBeStale(array, state) ? trans.__('as it was when the notebook was saved') : ''
   ];
   const title = array.title ? `${array.title} · ${name}` : name;
   return {
     status,
-    sign: SIGNS[status],
+    sign: STATUS_ICONS[status],
     words: trans.__('Array %1: %2', title, words.filter(Boolean).join(', '))
   };
 }
@@ -114,7 +114,7 @@ function arrayMark(card: ICard, state: IState, trans: TranslationBundle): IMark 
 /**
  * Put a mark into a prompt area, change the one that is there, or take it away.
  */
-export function draw(area: HTMLElement, mark: IMark | null): void {
+export function drawCellMark(area: HTMLElement, mark: ICellMark | null): void {
   const known = area.querySelector<HTMLElement>(`:scope > .${MARK_CLASS}`);
   if (mark === null) {
     known?.remove();

@@ -7,9 +7,9 @@ import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 
 import type { IJobsModel } from '../tokens';
-import type { ICard } from './cardSnapshot';
-import { CARD_MIME_TYPE, readCard } from './cardSnapshot';
-import { draw, markOf } from './cellMark';
+import type { ICardSnapshot } from './cardSnapshot';
+import { CARD_MIME_TYPE, parseCard } from './cardSnapshot';
+import { createCellMark, drawCellMark } from './cellMark';
 
 /** What is used of Lab's notebook. */
 export type IMarkedNotebook = Pick<
@@ -20,7 +20,7 @@ export type IMarkedNotebook = Pick<
 /**
  * Draws at most once a frame, and only cells whose outputs hold cards.
  */
-export class CellMarks implements IDisposable {
+export class CellMarkRenderer implements IDisposable {
   constructor(
     private readonly notebook: IMarkedNotebook,
     private readonly jobs: IJobsModel,
@@ -94,15 +94,15 @@ export class CellMarks implements IDisposable {
     }
   }
 
-  private _draw(cell: CodeCell, cards: readonly ICard[]): void {
+  private _draw(cell: CodeCell, cards: readonly ICardSnapshot[]): void {
     // A cell that was never in sight has no input area yet; it says so when it has one.
     const area = cell.isDisposed ? null : cell.inputArea?.node;
     if (area) {
-      draw(area, markOf(cards, this.jobs.state, this.trans));
+      drawCellMark(area, createCellMark(cards, this.jobs.state, this.trans));
     }
   }
 
-  private readonly _cards = new Map<CodeCell, ICard[]>();
+  private readonly _cards = new Map<CodeCell, ICardSnapshot[]>();
   private readonly _known = new WeakSet<Cell>();
   private _frame = 0;
   private _isNew = false;
@@ -113,10 +113,10 @@ function isCodeCell(cell: Cell): cell is CodeCell {
   return cell.model.type === 'code';
 }
 
-function cardsOf({ outputs }: ICodeCellModel): ICard[] {
-  const cards: ICard[] = [];
+function cardsOf({ outputs }: ICodeCellModel): ICardSnapshot[] {
+  const cards: ICardSnapshot[] = [];
   for (let index = 0; index < outputs.length; index++) {
-    const card = readCard(outputs.get(index).data[CARD_MIME_TYPE]);
+    const card = parseCard(outputs.get(index).data[CARD_MIME_TYPE]);
     if (card) {
       cards.push(card);
     }

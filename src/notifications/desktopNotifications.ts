@@ -4,7 +4,7 @@
 export type Permission = NotificationPermission | 'unsupported';
 
 /** What a notification says; another one with the same tag takes its place. */
-export interface INote {
+export interface INotificationText {
   tag: string;
   title: string;
   body: string;
@@ -18,7 +18,7 @@ export interface IDesktopWindow {
   focus(): void;
 }
 
-export class Desktop {
+export class DesktopNotifications {
   constructor(private readonly window: IDesktopWindow) {}
 
   get permission(): Permission {
@@ -32,7 +32,7 @@ export class Desktop {
     return this.permission;
   }
 
-  show({ tag, title, body, onClick }: INote): void {
+  show({ tag, title, body, onClick }: INotificationText): void {
     const { Notification: Note } = this.window;
     if (!Note || this.permission !== 'granted') {
       return;

@@ -8,7 +8,7 @@ import type { IDisposable } from '@lumino/disposable';
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 30_000;
 
-export interface ILineOptions {
+export interface IEventSocketOptions {
   settings: ServerConnection.ISettings;
   /** The line is there, and what came before was not heard. */
   onOpen: () => void;
@@ -19,8 +19,8 @@ export interface ILineOptions {
  * JupyterLab's own line to the bus is not mended while its tab is hidden: its poll stands by until somebody looks.
  * This one is mended.
  */
-export class EventLine implements IDisposable {
-  constructor(private readonly options: ILineOptions) {
+export class EventSocket implements IDisposable {
+  constructor(private readonly options: IEventSocketOptions) {
     this._open();
   }
 

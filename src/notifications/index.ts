@@ -5,19 +5,19 @@ import type { Event } from '@jupyterlab/services';
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { isTurn } from '../model/eventHints';
+import { isStatusChange } from '../model/eventHints';
 import { CHANGE_SCHEMA } from '../model/jobsModel';
 import type { IJobsModel } from '../tokens';
-import { Desktop } from './desktopNotifications';
-import { EventLine } from './eventSocket';
-import { QUIET_PLUGIN, Wishes } from './notificationSettings';
+import { DesktopNotifications } from './desktopNotifications';
+import { EventSocket } from './eventSocket';
+import { DO_NOT_DISTURB_PLUGIN, NotificationSettings } from './notificationSettings';
 import { Notifier } from './notifier';
-import { Consent } from './permissionPrompt';
+import { PermissionPrompt } from './permissionPrompt';
 import { Presence } from './presence';
-import { Answers } from './promptStore';
-import { Told } from './seenStore';
-import { memoryOf } from './storage';
-import { Tabs } from './tabLocks';
+import { PromptStore } from './promptStore';
+import { SeenStore } from './seenStore';
+import { createStorage } from './storage';
+import { TabLocks } from './tabLocks';
 
 export interface INotifyOptions {
   app: JupyterFrontEnd;
@@ -29,43 +29,43 @@ export interface INotifyOptions {
 }
 
 /** What notifies, until it is disposed, and what asks for the desktop's permission. */
-export interface INotifying {
+export interface INotifications {
   notifier: Notifier;
-  consent: Consent;
+  permissionPrompt: PermissionPrompt;
 }
 
 /** Begin to notify. */
-export async function startNotifier(options: INotifyOptions): Promise<INotifying> {
+export async function startNotifier(options: INotifyOptions): Promise<INotifications> {
   const { app, model, trans, registry, plugin } = options;
   const load = (id: string): Promise<ISettingRegistry.ISettings | null> =>
     registry?.load(id).catch(() => null) ?? Promise.resolve(null);
-  const wishes = new Wishes(await load(plugin), await load(QUIET_PLUGIN));
+  const settings = new NotificationSettings(await load(plugin), await load(DO_NOT_DISTURB_PLUGIN));
   const { serverSettings } = app.serviceManager;
-  const memory = memoryOf(window);
+  const storage = createStorage(window);
   // Servers of several users may have one origin.
   const key = `jupyter-smx:${new URL(serverSettings.baseUrl).pathname}`;
-  const desktop = new Desktop(window);
+  const desktop = new DesktopNotifications(window);
   const presence = new Presence(document, window, () => Date.now());
-  const consent = new Consent({
+  const permissionPrompt = new PermissionPrompt({
     desktop,
-    memory,
+    storage,
     key: `${key}:offered`,
     trans,
-    switchOn: () => wishes.switchOn('desktop')
+    switchOn: () => settings.switchOn('desktop')
   });
   const notifier = new Notifier({
     model,
     commands: app.commands,
     trans,
     presence,
-    tabs: new Tabs(navigator.locks, key),
+    tabLocks: new TabLocks(navigator.locks, key),
     desktop,
-    told: new Told(memory, key),
-    answers: new Answers(memory, `${key}:answers`),
-    wishes,
-    offer: () => consent.offer(),
-    openLine: () =>
-      new EventLine({
+    seenStore: new SeenStore(storage, key),
+    promptStore: new PromptStore(storage, `${key}:answers`),
+    settings,
+    offer: () => permissionPrompt.offer(),
+    openSocket: () =>
+      new EventSocket({
         settings: serverSettings,
         onOpen: () => void model.catchUp(),
         onEvent: event => hear(event, model)
@@ -76,7 +76,7 @@ export async function startNotifier(options: INotifyOptions): Promise<INotifying
       notifier.onOtherTab();
     }
   });
-  return { notifier, consent };
+  return { notifier, permissionPrompt };
 }
 
 /** Read the truth where a hint says that there is more of it. */
@@ -86,7 +86,7 @@ function hear(event: Event.Emission, model: IJobsModel): void {
   }
   if (event.kind === 'reset') {
     void model.refresh();
-  } else if (Number(event.seq) > model.state.seq && isTurn(event, model.state)) {
+  } else if (Number(event.seq) > model.state.seq && isStatusChange(event, model.state)) {
     void model.catchUp();
   }
 }

@@ -4,7 +4,7 @@ import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { JobSummary } from '../_types';
-import { awaySentence, endedSentence, kindOf } from './messages';
+import { formatEnded, formatEndedWhileAway, toastType } from './messages';
 
 /** More jobs than this in one run of ends share one toast. */
 const BATCH = 3;
@@ -18,7 +18,7 @@ const LONG = 15_000;
 
 export type IAction = Notification.IAction;
 
-export interface IBoardOptions {
+export interface IJobToastsOptions {
   trans: TranslationBundle;
   /** Seconds of any clock. */
   clock: () => number;
@@ -28,11 +28,11 @@ export interface IBoardOptions {
   offer: () => IAction | null;
 }
 
-export class Board {
-  constructor(private readonly options: IBoardOptions) {}
+export class JobToasts {
+  constructor(private readonly options: IJobToastsOptions) {}
 
   /** Say that jobs ended just now. */
-  ended(jobs: readonly JobSummary[]): void {
+  showEnded(jobs: readonly JobSummary[]): void {
     const now = this.options.clock();
     if (now - this._last > PAUSE) {
       this._run = [];
@@ -49,32 +49,32 @@ export class Board {
   }
 
   /** Say in one entry what ended while nobody looked. */
-  away(jobs: readonly JobSummary[], isPart: boolean): void {
-    this._emit(awaySentence(jobs, isPart, this.options.trans), jobs);
+  showEndedWhileAway(jobs: readonly JobSummary[], isPart: boolean): void {
+    this._emit(formatEndedWhileAway(jobs, isPart, this.options.trans), jobs);
   }
 
   private _gather(): void {
-    const sentence = endedSentence(this._run, this.options.trans);
+    const sentence = formatEnded(this._run, this.options.trans);
     this._offered ??= this._offer();
     const looks = this._looksOf(this._run, this._offered);
     const [only] = this._shown;
     if (this._shown.length === 1 && Notification.manager.has(only)) {
-      Notification.update({ id: only, message: sentence, type: kindOf(this._run), ...looks });
+      Notification.update({ id: only, message: sentence, type: toastType(this._run), ...looks });
       return;
     }
     // Without an id all notifications would go, also those of others.
     this._shown.filter(id => id !== '').forEach(id => Notification.dismiss(id));
-    this._shown = [Notification.emit(sentence, kindOf(this._run), looks)];
+    this._shown = [Notification.emit(sentence, toastType(this._run), looks)];
   }
 
   private _say(jobs: readonly JobSummary[]): string {
-    return this._emit(endedSentence(jobs, this.options.trans), jobs);
+    return this._emit(formatEnded(jobs, this.options.trans), jobs);
   }
 
   private _emit(sentence: string, jobs: readonly JobSummary[]): string {
     const offer = this._offer();
     this._offered ??= offer;
-    return Notification.emit(sentence, kindOf(jobs), this._looksOf(jobs, offer));
+    return Notification.emit(sentence, toastType(jobs), this._looksOf(jobs, offer));
   }
 
   /** What is offered; who takes it is not offered it again. */

@@ -3,16 +3,16 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { JobSummary, PoolSummary } from '../_types';
-import { endSentence, money } from '../format/jobText';
-import { rough } from '../format/progressText';
+import { formatJobEnd, formatMoney } from '../format/jobText';
+import { formatApproximateDuration } from '../format/progressText';
 
-export type Kind = 'success' | 'error' | 'info';
+export type ToastType = 'success' | 'error' | 'info';
 
 /** Letters of a pool's hosts; Lab cuts a message after 140. */
 const HOSTS = 40;
 
 /** How a notification about these jobs looks: a failure among them is what counts, then what completed. */
-export function kindOf(jobs: readonly JobSummary[]): Kind {
+export function toastType(jobs: readonly JobSummary[]): ToastType {
   if (jobs.some(job => job.status === 'Failed')) {
     return 'error';
   }
@@ -20,9 +20,9 @@ export function kindOf(jobs: readonly JobSummary[]): Kind {
 }
 
 /** One sentence about one job or many that ended; of the tasks of one array it says which array it is. */
-export function endedSentence(jobs: readonly JobSummary[], trans: TranslationBundle): string {
+export function formatEnded(jobs: readonly JobSummary[], trans: TranslationBundle): string {
   if (jobs.length === 1) {
-    return endSentence(jobs[0], trans);
+    return formatJobEnd(jobs[0], trans);
   }
   const array = jobs[0].array;
   const sentence = trans.__('%1 jobs ended: %2', jobs.length, outcomes(jobs, trans).join(', '));
@@ -34,13 +34,13 @@ export function endedSentence(jobs: readonly JobSummary[], trans: TranslationBun
  * One sentence about everything that ended while nobody looked, as `While you were away: 2 finished, 1 failed at
  * line 14`. `isPart`: there may be more, older than what was read.
  */
-export function awaySentence(
+export function formatEndedWhileAway(
   jobs: readonly JobSummary[],
   isPart: boolean,
   trans: TranslationBundle
 ): string {
   if (jobs.length === 1 && !isPart) {
-    return trans.__('While you were away: %1', endSentence(jobs[0], trans));
+    return trans.__('While you were away: %1', formatJobEnd(jobs[0], trans));
   }
   const words = outcomes(jobs, trans).join(', ');
   return isPart
@@ -75,11 +75,11 @@ function failures(failed: readonly JobSummary[], trans: TranslationBundle): stri
 }
 
 /** What a desktop notification says: the outcome, and below it which jobs or on which hosts. */
-export function endedNote(
+export function formatDesktopNotification(
   jobs: readonly JobSummary[],
   trans: TranslationBundle
 ): { title: string; body: string } {
-  const title = endedSentence(jobs, trans);
+  const title = formatEnded(jobs, trans);
   if (jobs.length === 1) {
     return { title, body: jobs[0].instances };
   }
@@ -92,14 +92,14 @@ export function endedNote(
 const NAMED = 3;
 
 /** Until when a pool stays, what it is good for, and what it costs to keep it for `seconds` more. */
-export function poolQuestion(
+export function formatPoolPrompt(
   pool: PoolSummary,
   now: number,
   seconds: number,
   endsAt: string,
   trans: TranslationBundle
 ): string {
-  const left = rough(Math.max(0, (pool.expires_at ?? now) - now), trans);
+  const left = formatApproximateDuration(Math.max(0, (pool.expires_at ?? now) - now), trans);
   const hosts =
     pool.instances.length > HOSTS ? `${pool.instances.slice(0, HOSTS - 1)}…` : pool.instances;
   return [
@@ -114,16 +114,20 @@ export function poolQuestion(
 function worth(pool: PoolSummary, trans: TranslationBundle): string {
   const jobs = trans._n('%1 job', '%1 jobs', pool.jobs_served);
   return pool.saved_seconds > 0
-    ? trans.__('%1 ran on it, %2 saved.', jobs, rough(pool.saved_seconds, trans))
+    ? trans.__(
+        '%1 ran on it, %2 saved.',
+        jobs,
+        formatApproximateDuration(pool.saved_seconds, trans)
+      )
     : trans.__('%1 ran on it.', jobs);
 }
 
 function price(pool: PoolSummary, seconds: number, trans: TranslationBundle): string {
-  const longer = rough(seconds, trans);
+  const longer = formatApproximateDuration(seconds, trans);
   if (pool.price_per_hour === null) {
     return '';
   }
   return pool.price_per_hour > 0
-    ? trans.__('%1 more cost %2.', longer, money((pool.price_per_hour * seconds) / 3600))
+    ? trans.__('%1 more cost %2.', longer, formatMoney((pool.price_per_hour * seconds) / 3600))
     : trans.__('%1 more cost nothing.', longer);
 }

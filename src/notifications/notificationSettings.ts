@@ -4,11 +4,11 @@ import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
-export type WishKind =
+export type NotificationKind =
   'jobCompleted' | 'jobFailed' | 'jobStopped' | 'whileAway' | 'poolEnding' | 'desktop';
 
 /** Where JupyterLab keeps "Do not disturb". */
-export const QUIET_PLUGIN = '@jupyterlab/apputils-extension:notification';
+export const DO_NOT_DISTURB_PLUGIN = '@jupyterlab/apputils-extension:notification';
 const QUIET = 'doNotDisturbMode';
 
 type ISettings = Pick<ISettingRegistry.ISettings, 'get' | 'set' | 'changed'>;
@@ -16,7 +16,7 @@ type ISettings = Pick<ISettingRegistry.ISettings, 'get' | 'set' | 'changed'>;
 /**
  * Without settings everything is wanted; a Notebook or a Lab without notifications of its own is never quiet.
  */
-export class Wishes {
+export class NotificationSettings {
   constructor(
     private readonly own: ISettings | null,
     private readonly lab: ISettings | null
@@ -29,16 +29,16 @@ export class Wishes {
     return this._changed;
   }
 
-  isOn(kind: WishKind): boolean {
+  isOn(kind: NotificationKind): boolean {
     return this.own?.get(kind).composite !== false;
   }
 
   /** JupyterLab keeps toasts back itself; what is ours to keep back is the desktop. */
-  get isQuiet(): boolean {
+  get isDoNotDisturb(): boolean {
     return this.lab?.get(QUIET).composite === true;
   }
 
-  async switchOn(kind: WishKind): Promise<void> {
+  async switchOn(kind: NotificationKind): Promise<void> {
     if (!this.isOn(kind)) {
       await this.own?.set(kind, true);
     }

@@ -6,18 +6,18 @@ import type { IDisposable } from '@lumino/disposable';
 
 import type { JobSummary, PoolSummary } from '../_types';
 import { CommandIDs } from '../commands/commandIds';
-import { finished, running } from '../state/state';
+import { finishedJobs, runningJobs } from '../state/state';
 import type { IJobsModel } from '../tokens';
-import type { Desktop } from './desktopNotifications';
+import type { DesktopNotifications } from './desktopNotifications';
 import type { IAction } from './jobToasts';
-import { Board } from './jobToasts';
-import { endedNote } from './messages';
-import type { Wishes } from './notificationSettings';
-import { Asker } from './poolPrompt';
+import { JobToasts } from './jobToasts';
+import { formatDesktopNotification } from './messages';
+import type { NotificationSettings } from './notificationSettings';
+import { PoolPrompt } from './poolPrompt';
 import type { Presence } from './presence';
-import type { Answers } from './promptStore';
-import type { Told } from './seenStore';
-import type { Tabs } from './tabLocks';
+import type { PromptStore } from './promptStore';
+import type { SeenStore } from './seenStore';
+import type { TabLocks } from './tabLocks';
 
 /** Milliseconds between two desktop notifications about jobs; what ends meanwhile comes with the next one. */
 const PAUSE = 5000;
@@ -33,41 +33,41 @@ export interface INotifierOptions {
   commands: CommandRegistry;
   trans: TranslationBundle;
   presence: Presence;
-  tabs: Tabs;
-  desktop: Desktop;
-  told: Told;
-  answers: Answers;
-  wishes: Wishes;
+  tabLocks: TabLocks;
+  desktop: DesktopNotifications;
+  seenStore: SeenStore;
+  promptStore: PromptStore;
+  settings: NotificationSettings;
   offer: () => IAction | null;
   /** Open a line to the event bus that is mended while the tab is hidden. */
-  openLine: () => IDisposable;
+  openSocket: () => IDisposable;
 }
 
 export class Notifier implements IDisposable {
   constructor(private readonly options: INotifierOptions) {
-    const { model, presence, wishes, trans, offer, answers } = options;
-    this._board = new Board({
+    const { model, presence, settings, trans, offer, promptStore } = options;
+    this._toasts = new JobToasts({
       trans,
       clock: () => model.now(),
       actionsFor: jobs => this._actionsFor(jobs),
       offer
     });
-    this._asker = new Asker({
+    this._poolPrompt = new PoolPrompt({
       model,
       trans,
-      answers,
-      isWanted: () => wishes.isOn('poolEnding'),
+      promptStore,
+      isWanted: () => settings.isOn('poolEnding'),
       isVisible: () => presence.isVisible,
       extend: pool => this._execute(CommandIDs.extendPool, pool.id),
-      note: (pool, title) => void this._notePool(pool, title),
-      unnote: id => options.desktop.close(this._tag(`pool:${id}`))
+      showOnDesktop: (pool, title) => void this._notePool(pool, title),
+      closeOnDesktop: id => options.desktop.close(this._tag(`pool:${id}`))
     });
     model.changed.connect(this._onChanged, this);
     model.ended.connect(this._onEnded, this);
     presence.turned.connect(this._onTurned, this);
     presence.woke.connect(this._onWoke, this);
-    wishes.changed.connect(this._onChanged, this);
-    options.tabs.show(presence.isVisible);
+    settings.changed.connect(this._onChanged, this);
+    options.tabLocks.setVisible(presence.isVisible);
     this._onChanged();
   }
 
@@ -80,25 +80,25 @@ export class Notifier implements IDisposable {
       return;
     }
     this._isDisposed = true;
-    const { model, presence, wishes, tabs, desktop } = this.options;
+    const { model, presence, settings, tabLocks, desktop } = this.options;
     model.changed.disconnect(this._onChanged, this);
     model.ended.disconnect(this._onEnded, this);
     presence.turned.disconnect(this._onTurned, this);
     presence.woke.disconnect(this._onWoke, this);
-    wishes.changed.disconnect(this._onChanged, this);
+    settings.changed.disconnect(this._onChanged, this);
     clearTimeout(this._settling);
     clearTimeout(this._noting);
-    this._asker.dispose();
+    this._poolPrompt.dispose();
     presence.dispose();
-    this._line?.dispose();
-    tabs.show(false);
-    tabs.watch(false, () => undefined);
+    this._socket?.dispose();
+    tabLocks.setVisible(false);
+    tabLocks.watch(false, () => undefined);
     desktop.close();
   }
 
   /** Another tab of this browser told or answered something. */
   onOtherTab(): void {
-    this._asker.look();
+    this._poolPrompt.update();
     if (this._missedNow().length === 0) {
       this.options.desktop.close(this._tag(ENDED));
     }
@@ -107,12 +107,12 @@ export class Notifier implements IDisposable {
   private _onChanged(): void {
     // The model says that it changed before it says which jobs ended in that; both are one entry.
     queueMicrotask(() => this._sayAway());
-    this._asker.look();
+    this._poolPrompt.update();
     this._keepWatchLater();
   }
 
   private _onEnded(_: unknown, jobs: JobSummary[]): void {
-    const { model, told, presence } = this.options;
+    const { model, seenStore, presence } = this.options;
     const now = model.now();
     const wanted = jobs.filter(job => this._isWanted(job));
     if (this._isAway || !presence.isVisible) {
@@ -123,15 +123,15 @@ export class Notifier implements IDisposable {
       return;
     }
     if (wanted.length > 0) {
-      this._board.ended(wanted);
+      this._toasts.showEnded(wanted);
     }
-    told.add(idsOf(jobs), now);
-    told.settle(now);
+    seenStore.add(idsOf(jobs), now);
+    seenStore.markAllSeen(now);
   }
 
   private _onTurned(_: unknown, isVisible: boolean): void {
-    const { model, tabs, desktop } = this.options;
-    tabs.show(isVisible);
+    const { model, tabLocks, desktop } = this.options;
+    tabLocks.setVisible(isVisible);
     this._isAway = true;
     this._keepWatch();
     if (isVisible) {
@@ -140,7 +140,7 @@ export class Notifier implements IDisposable {
       desktop.close();
       void this._comeBack(() => model.catchUp());
     }
-    this._asker.look();
+    this._poolPrompt.update();
   }
 
   private _onWoke(): void {
@@ -158,29 +158,29 @@ export class Notifier implements IDisposable {
   }
 
   private _sayAway(): void {
-    const { model, told, presence, wishes } = this.options;
-    const isReady = model.state.reach === 'ready' && this._readings === 0;
+    const { model, seenStore, presence, settings } = this.options;
+    const isReady = model.state.connectionStatus === 'ready' && this._readings === 0;
     if (!this._isAway || !presence.isVisible || !isReady || this._isDisposed) {
       return;
     }
     this._isAway = false;
     const now = model.now();
-    told.begin(now);
-    const over = finished(model.state);
-    const listed = told.untold(over).filter(job => this._isWanted(job));
+    seenStore.begin(now);
+    const over = finishedJobs(model.state);
+    const listed = seenStore.unseen(over).filter(job => this._isWanted(job));
     const jobs = new Map([...listed, ...this._missedNow()].map(job => [job.id, job]));
-    if (jobs.size > 0 && wishes.isOn('whileAway')) {
+    if (jobs.size > 0 && settings.isOn('whileAway')) {
       const isPart = model.state.cursor !== null && listed.length === over.length;
-      this._board.away([...jobs.values()], isPart);
+      this._toasts.showEndedWhileAway([...jobs.values()], isPart);
     }
-    told.add([...jobs.keys()], now);
-    told.settle(now);
+    seenStore.add([...jobs.keys()], now);
+    seenStore.markAllSeen(now);
     this._missed.clear();
   }
 
   /** What ended while this tab was hidden, and was told in no other tab. */
   private _missedNow(): JobSummary[] {
-    const isTold = this.options.told.heard();
+    const isTold = this.options.seenStore.seenTest();
     for (const [id, { at }] of this._missed) {
       if (isTold(id, at)) {
         this._missed.delete(id);
@@ -191,10 +191,10 @@ export class Notifier implements IDisposable {
 
   /** A job may be over before any tab took the watch for it; then the one that gets it says so. */
   private async _noteInTurn(): Promise<void> {
-    const { tabs } = this.options;
-    if (tabs.isWatching) {
+    const { tabLocks } = this.options;
+    if (tabLocks.isWatching) {
       this._noteLater();
-    } else if (!(await tabs.isSomeWatching())) {
+    } else if (!(await tabLocks.isAnyWatching())) {
       this._dueAt = Date.now();
       this._keepWatch();
     }
@@ -221,20 +221,20 @@ export class Notifier implements IDisposable {
   }
 
   private async _noteEnded(): Promise<void> {
-    const { tabs, desktop, trans } = this.options;
+    const { tabLocks, desktop, trans } = this.options;
     this._notedAt = Date.now();
     const jobs = this._missedNow();
-    if (jobs.length === 0 || (await tabs.isSomeSeen())) {
+    if (jobs.length === 0 || (await tabLocks.isAnyVisible())) {
       this._notedAt = Number.NEGATIVE_INFINITY;
       return;
     }
     const onClick = (): void => this._open(jobs);
-    desktop.show({ tag: this._tag(ENDED), ...endedNote(jobs, trans), onClick });
+    desktop.show({ tag: this._tag(ENDED), ...formatDesktopNotification(jobs, trans), onClick });
   }
 
   private async _notePool(pool: PoolSummary, body: string): Promise<void> {
-    const { tabs, desktop, trans } = this.options;
-    if (!this._mayNote() || (await tabs.isSomeSeen())) {
+    const { tabLocks, desktop, trans } = this.options;
+    if (!this._mayNote() || (await tabLocks.isAnyVisible())) {
       return;
     }
     const title = trans.__('Keep the warm pool?');
@@ -243,15 +243,15 @@ export class Notifier implements IDisposable {
   }
 
   private _mayNote(): boolean {
-    return this._isAllowed() && this.options.tabs.isWatching;
+    return this._isAllowed() && this.options.tabLocks.isWatching;
   }
 
   private _isAllowed(): boolean {
-    const { presence, wishes, desktop } = this.options;
+    const { presence, settings, desktop } = this.options;
     return (
       !presence.isVisible &&
-      wishes.isOn('desktop') &&
-      !wishes.isQuiet &&
+      settings.isOn('desktop') &&
+      !settings.isDoNotDisturb &&
       desktop.permission === 'granted'
     );
   }
@@ -267,35 +267,36 @@ export class Notifier implements IDisposable {
     if (this._isDisposed) {
       return;
     }
-    const { model, tabs, openLine } = this.options;
+    const { model, tabLocks, openSocket } = this.options;
     const isDue = this._isDue;
     if (isDue) {
       this._keepWatchLater();
     }
     const pools = [...model.state.pools.values()];
-    const awaits = running(model.state).length > 0 || pools.some(pool => pool.expires_at !== null);
-    tabs.watch(this._isAllowed() && (awaits || isDue), () => this._keepWatch());
-    if (tabs.isWatching) {
-      this._line ??= openLine();
+    const awaits =
+      runningJobs(model.state).length > 0 || pools.some(pool => pool.expires_at !== null);
+    tabLocks.watch(this._isAllowed() && (awaits || isDue), () => this._keepWatch());
+    if (tabLocks.isWatching) {
+      this._socket ??= openSocket();
       if (isDue) {
         this._dueAt = Number.NEGATIVE_INFINITY;
         this._noteLater();
       }
     } else {
-      this._line?.dispose();
-      this._line = null;
+      this._socket?.dispose();
+      this._socket = null;
     }
   }
 
   private _isWanted(job: JobSummary): boolean {
-    const { wishes } = this.options;
+    const { settings } = this.options;
     switch (job.status) {
       case 'Completed':
-        return wishes.isOn('jobCompleted');
+        return settings.isOn('jobCompleted');
       case 'Failed':
-        return wishes.isOn('jobFailed');
+        return settings.isOn('jobFailed');
       default:
-        return wishes.isOn('jobStopped');
+        return settings.isOn('jobStopped');
     }
   }
 
@@ -314,8 +315,8 @@ export class Notifier implements IDisposable {
 
   /** Open the only job, or the panel; who does that has been told. */
   private _open(jobs: readonly JobSummary[]): void {
-    const { commands, told, model } = this.options;
-    told.add(idsOf(jobs), model.now());
+    const { commands, seenStore, model } = this.options;
+    seenStore.add(idsOf(jobs), model.now());
     if (jobs.length === 1 && commands.hasCommand(CommandIDs.openJob)) {
       this._execute(CommandIDs.openJob, jobs[0].id);
     } else {
@@ -331,16 +332,16 @@ export class Notifier implements IDisposable {
   }
 
   private _tag(what: string): string {
-    return `${this.options.told.key}:${what}`;
+    return `${this.options.seenStore.key}:${what}`;
   }
 
-  private readonly _board: Board;
-  private readonly _asker: Asker;
+  private readonly _toasts: JobToasts;
+  private readonly _poolPrompt: PoolPrompt;
   private readonly _missed = new Map<string, { job: JobSummary; at: number }>();
   /** From when the tab is hidden, or the machine slept, until it was said what happened meanwhile. */
   private _isAway = true;
   private _readings = 0;
-  private _line: IDisposable | null = null;
+  private _socket: IDisposable | null = null;
   private _notedAt = Number.NEGATIVE_INFINITY;
   /** When jobs ended that the desktop is to be told of by the tab that has the watch. */
   private _dueAt = Number.NEGATIVE_INFINITY;

@@ -3,13 +3,13 @@
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import type { Desktop } from './desktopNotifications';
+import type { DesktopNotifications } from './desktopNotifications';
 import type { IAction } from './jobToasts';
-import type { IMemory } from './storage';
+import type { IStorage } from './storage';
 
-export interface IConsentOptions {
-  desktop: Desktop;
-  memory: IMemory;
+export interface IPermissionPromptOptions {
+  desktop: DesktopNotifications;
+  storage: IStorage;
   /** Under which name it is remembered that it was offered. */
   key: string;
   trans: TranslationBundle;
@@ -17,16 +17,16 @@ export interface IConsentOptions {
   switchOn: () => Promise<void>;
 }
 
-export class Consent {
-  constructor(private readonly options: IConsentOptions) {}
+export class PermissionPrompt {
+  constructor(private readonly options: IPermissionPromptOptions) {}
 
   /** Give what the first toast about a job offers, and nothing after that. */
   offer(): IAction | null {
-    const { desktop, memory, key, trans } = this.options;
-    if (desktop.permission !== 'default' || memory.getItem(key) !== null) {
+    const { desktop, storage, key, trans } = this.options;
+    if (desktop.permission !== 'default' || storage.getItem(key) !== null) {
       return null;
     }
-    memory.setItem(key, '1');
+    storage.setItem(key, '1');
     return {
       label: trans.__('Tell me on the desktop'),
       caption: trans.__('From now on, when a job ends while this tab is hidden'),
@@ -36,8 +36,8 @@ export class Consent {
 
   /** Ask, or say why that cannot be done; to be called from a click or a key. */
   async ask(): Promise<void> {
-    const { desktop, memory, key, trans } = this.options;
-    memory.setItem(key, '1');
+    const { desktop, storage, key, trans } = this.options;
+    storage.setItem(key, '1');
     if (desktop.permission === 'default' && (await this._isWished())) {
       await desktop.ask();
       if (desktop.permission === 'default') {

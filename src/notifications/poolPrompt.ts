@@ -7,22 +7,22 @@ import type { IDisposable } from '@lumino/disposable';
 import type { PoolSummary } from '../_types';
 import { EXTENSION_SECONDS } from '../commands/modelCommands';
 import type { IJobsModel } from '../tokens';
-import { poolQuestion } from './messages';
-import { due, nextTurn, questionOf } from './poolDeadlines';
-import type { Answers } from './promptStore';
+import { formatPoolPrompt } from './messages';
+import { duePools, promptKey, secondsToNextChange } from './poolDeadlines';
+import type { PromptStore } from './promptStore';
 
-export interface IAskerOptions {
+export interface IPoolPromptOptions {
   model: IJobsModel;
   trans: TranslationBundle;
-  answers: Answers;
+  promptStore: PromptStore;
   /** Whether such questions are wanted. */
   isWanted: () => boolean;
   isVisible: () => boolean;
   extend: (pool: PoolSummary) => void;
   /** Say it on the desktop, where that is allowed. */
-  note: (pool: PoolSummary, title: string) => void;
+  showOnDesktop: (pool: PoolSummary, title: string) => void;
   /** Take it from the desktop. */
-  unnote: (pool: string) => void;
+  closeOnDesktop: (pool: string) => void;
 }
 
 interface IQuestion {
@@ -31,8 +31,8 @@ interface IQuestion {
   toast: string;
 }
 
-export class Asker implements IDisposable {
-  constructor(private readonly options: IAskerOptions) {
+export class PoolPrompt implements IDisposable {
+  constructor(private readonly options: IPoolPromptOptions) {
     Notification.manager.changed.connect(this._onNotification, this);
   }
 
@@ -47,11 +47,11 @@ export class Asker implements IDisposable {
   }
 
   /** Look which questions are due, ask those that are new, and take away those that are over. */
-  look(): void {
-    const { model, answers, isWanted } = this.options;
-    const pools = isWanted() ? due(model.state.pools.values(), model.now()) : [];
+  update(): void {
+    const { model, promptStore, isWanted } = this.options;
+    const pools = isWanted() ? duePools(model.state.pools.values(), model.now()) : [];
     const open = new Map(
-      pools.map(pool => [questionOf(pool), pool] as const).filter(([one]) => !answers.has(one))
+      pools.map(pool => [promptKey(pool), pool] as const).filter(([one]) => !promptStore.has(one))
     );
     for (const [question, { pool, toast }] of [...this._asked]) {
       if (!open.has(question)) {
@@ -65,12 +65,12 @@ export class Asker implements IDisposable {
 
   private _ask(question: string, pool: PoolSummary): void {
     const asked = this._asked.get(question);
-    const { isVisible, note } = this.options;
+    const { isVisible, showOnDesktop } = this.options;
     if (isVisible()) {
       this._asked.set(question, { pool, toast: asked?.toast || this._toast(pool) });
     } else if (!asked) {
       this._asked.set(question, { pool, toast: '' });
-      note(pool, this._sentence(pool));
+      showOnDesktop(pool, this._sentence(pool));
     }
   }
 
@@ -99,7 +99,7 @@ export class Asker implements IDisposable {
     const { model, trans } = this.options;
     const end = new Date(((pool.expires_at ?? 0) - model.state.skew) * 1000);
     const time = end.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
-    return poolQuestion(pool, model.now(), EXTENSION_SECONDS, time, trans);
+    return formatPoolPrompt(pool, model.now(), EXTENSION_SECONDS, time, trans);
   }
 
   /** A toast that goes without our doing was answered, which other tabs are to know. */
@@ -110,8 +110,8 @@ export class Asker implements IDisposable {
     for (const [question, { pool, toast }] of [...this._asked]) {
       if (toast === change.notification.id) {
         this._asked.delete(question);
-        this.options.answers.add(question, pool.expires_at ?? 0, this.options.model.now());
-        this.options.unnote(pool.id);
+        this.options.promptStore.add(question, pool.expires_at ?? 0, this.options.model.now());
+        this.options.closeOnDesktop(pool.id);
       }
     }
   }
@@ -120,15 +120,15 @@ export class Asker implements IDisposable {
     if (toast !== '') {
       Notification.dismiss(toast);
     }
-    this.options.unnote(pool.id);
+    this.options.closeOnDesktop(pool.id);
   }
 
   private _lookLater(): void {
     clearTimeout(this._timer);
     const { model } = this.options;
-    const left = nextTurn(model.state.pools.values(), model.now());
+    const left = secondsToNextChange(model.state.pools.values(), model.now());
     if (left !== null && !this._isDisposed) {
-      this._timer = setTimeout(() => this.look(), Math.min(left * 1000 + 50, LONGEST));
+      this._timer = setTimeout(() => this.update(), Math.min(left * 1000 + 50, LONGEST));
     }
   }
 

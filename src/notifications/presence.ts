@@ -4,7 +4,7 @@ import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
-import type { IPage } from '../api/pageVisibility';
+import type { IPageVisibility } from '../api/pageVisibility';
 
 /** Milliseconds between two looks at the clock while the tab is visible. */
 const TICK = 10_000;
@@ -13,12 +13,12 @@ const TICK = 10_000;
 const SLEPT = 20_000;
 
 /** The part of `window` that is needed here. */
-export type INetwork = Pick<Window, 'addEventListener' | 'removeEventListener'>;
+export type INetworkEvents = Pick<Window, 'addEventListener' | 'removeEventListener'>;
 
 export class Presence implements IDisposable {
   constructor(
-    private readonly page: IPage,
-    private readonly network: INetwork,
+    private readonly page: IPageVisibility,
+    private readonly network: INetworkEvents,
     private readonly clock: () => number
   ) {
     page.addEventListener('visibilitychange', this._onVisibility);

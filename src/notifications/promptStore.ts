@@ -1,10 +1,10 @@
 // Questions that were answered, in any tab of this browser, each until it is over.
 
-import type { IMemory } from './storage';
+import type { IStorage } from './storage';
 
-export class Answers {
+export class PromptStore {
   constructor(
-    private readonly memory: IMemory,
+    private readonly storage: IStorage,
     private readonly key: string
   ) {}
 
@@ -15,12 +15,12 @@ export class Answers {
   /** Remember an answer until the question is over; answers to questions that are over go. */
   add(question: string, until: number, now: number): void {
     const open = this._read().filter(([one, end]) => end > now && one !== question);
-    this.memory.setItem(this.key, JSON.stringify([...open, [question, until]]));
+    this.storage.setItem(this.key, JSON.stringify([...open, [question, until]]));
   }
 
   private _read(): [string, number][] {
     try {
-      const found: unknown = JSON.parse(this.memory.getItem(this.key) ?? '[]');
+      const found: unknown = JSON.parse(this.storage.getItem(this.key) ?? '[]');
       return Array.isArray(found) ? found.filter(isAnswer) : [];
     } catch {
       return [];

@@ -1,7 +1,7 @@
 // What a person was told already, in any tab of this browser, today or when the page was open last.
 
 import type { JobSummary } from '../_types';
-import type { IMemory } from './storage';
+import type { IStorage } from './storage';
 
 /** Seconds for which the jobs that were told are remembered one by one; of everything before, the moment is enough. */
 const ONE_BY_ONE = 60;
@@ -16,9 +16,9 @@ interface IRecord {
 /**
  * Shared by the tabs of one browser, so that one tab does not say again what was read in another one.
  */
-export class Told {
+export class SeenStore {
   constructor(
-    private readonly memory: IMemory,
+    private readonly storage: IStorage,
     readonly key: string
   ) {}
 
@@ -30,7 +30,7 @@ export class Told {
   }
 
   /** Read once for many: whether something that became known at `at` has been told. */
-  heard(): (id: string, at: number) => boolean {
+  seenTest(): (id: string, at: number) => boolean {
     const { until, since } = this._read() ?? NOTHING;
     const known = new Set(since.map(([id]) => id));
     return (id, at) => at <= until || known.has(id);
@@ -47,7 +47,7 @@ export class Told {
   }
 
   /** Note that whoever looks at this tab knows everything that it knows. */
-  settle(now: number): void {
+  markAllSeen(now: number): void {
     const { until, since } = this._read() ?? NOTHING;
     const cut = now - ONE_BY_ONE;
     if (cut > until) {
@@ -56,7 +56,7 @@ export class Told {
   }
 
   /** Those among finished jobs of which nobody heard. */
-  untold(jobs: Iterable<JobSummary>): JobSummary[] {
+  unseen(jobs: Iterable<JobSummary>): JobSummary[] {
     const { until, since } = this._read() ?? NOTHING;
     const known = new Set(since.map(([id]) => id));
     return [...jobs].filter(job => (job.ended_at ?? 0) > until && !known.has(job.id));
@@ -64,7 +64,7 @@ export class Told {
 
   private _read(): IRecord | null {
     try {
-      const found: unknown = JSON.parse(this.memory.getItem(this.key) ?? 'null');
+      const found: unknown = JSON.parse(this.storage.getItem(this.key) ?? 'null');
       return isRecord(found) ? found : null;
     } catch {
       // Written by somebody else.
@@ -73,7 +73,7 @@ export class Told {
   }
 
   private _write(record: IRecord): void {
-    this.memory.setItem(this.key, JSON.stringify(record));
+    this.storage.setItem(this.key, JSON.stringify(record));
   }
 }
 

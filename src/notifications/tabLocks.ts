@@ -7,7 +7,7 @@ export type ILocks = Pick<LockManager, 'request' | 'query'> | undefined;
  * Locks go with the tab that holds them, so none is left behind by one that crashed. Chrome does not freeze a tab
  * that holds one, and one that keeps watch must not be frozen.
  */
-export class Tabs {
+export class TabLocks {
   constructor(
     private readonly locks: ILocks,
     key: string
@@ -17,17 +17,17 @@ export class Tabs {
   }
 
   /** Say whether this tab is seen. */
-  show(isSeen: boolean): void {
+  setVisible(isSeen: boolean): void {
     this._showing = this._held(this._showing, isSeen, this._seen, 'shared', () => undefined);
   }
 
   /** Whether some tab of this browser is seen. */
-  isSomeSeen(): Promise<boolean> {
+  isAnyVisible(): Promise<boolean> {
     return this._isTaken(this._seen);
   }
 
   /** Whether some tab of this browser has the watch. */
-  isSomeWatching(): Promise<boolean> {
+  isAnyWatching(): Promise<boolean> {
     return this._isTaken(this._watch);
   }
 
@@ -47,27 +47,27 @@ export class Tabs {
   }
 
   private _held(
-    now: Hold | null,
+    now: HeldLock | null,
     isWanted: boolean,
     name: string,
     mode: LockMode,
     onHeld: () => void
-  ): Hold | null {
+  ): HeldLock | null {
     if (isWanted === (now !== null)) {
       return now;
     }
     now?.dispose();
-    return isWanted ? new Hold(this.locks, name, mode, onHeld) : null;
+    return isWanted ? new HeldLock(this.locks, name, mode, onHeld) : null;
   }
 
   private readonly _seen: string;
   private readonly _watch: string;
-  private _showing: Hold | null = null;
-  private _watching: Hold | null = null;
+  private _showing: HeldLock | null = null;
+  private _watching: HeldLock | null = null;
 }
 
 /** One lock, from the wish for it until it is given back. */
-class Hold {
+class HeldLock {
   constructor(locks: ILocks, name: string, mode: LockMode, onHeld: () => void) {
     const held = async (): Promise<void> => {
       this._isHeld = !this._isOver;

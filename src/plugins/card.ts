@@ -4,11 +4,11 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ITranslator } from '@jupyterlab/translation';
 
-import type { IOpenCard } from '../notebook/cardRenderer';
+import type { ICardDetails } from '../notebook/cardRenderer';
 import { CardRenderer } from '../notebook/cardRenderer';
 import { CARD_MIME_TYPE } from '../notebook/cardSnapshot';
 import { IJobsModel } from '../tokens';
-import { wordsOf } from './translation';
+import { loadTranslation } from './translation';
 
 export const cardPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:card',
@@ -22,15 +22,15 @@ export const cardPlugin: JupyterFrontEndPlugin<void> = {
     rendermime: IRenderMimeRegistry,
     translator: ITranslator | null
   ): void => {
-    const trans = wordsOf(translator);
-    const open = async (id: string): Promise<IOpenCard> => {
-      const [{ Api }, { CardMore, detailOf }] = await Promise.all([
+    const trans = loadTranslation(translator);
+    const open = async (id: string): Promise<ICardDetails> => {
+      const [{ ApiClient }, { CardDetailsView, createDetailsModel }] = await Promise.all([
         import('../api/client'),
         import('../notebook/cardDetails')
       ]);
       return {
-        More: CardMore,
-        detail: detailOf(new Api(app.serviceManager.serverSettings), id, model)
+        More: CardDetailsView,
+        detail: createDetailsModel(new ApiClient(app.serviceManager.serverSettings), id, model)
       };
     };
     rendermime.addFactory(

@@ -6,7 +6,7 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import { ITranslator } from '@jupyterlab/translation';
 
 import { IJobsModel } from '../tokens';
-import { wordsOf } from './translation';
+import { loadTranslation } from './translation';
 
 export const cellsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:cells',
@@ -20,11 +20,11 @@ export const cellsPlugin: JupyterFrontEndPlugin<void> = {
     tracker: INotebookTracker,
     translator: ITranslator | null
   ): void => {
-    const trans = wordsOf(translator);
+    const trans = loadTranslation(translator);
     const follow = async (panel: NotebookPanel): Promise<void> => {
-      const { CellMarks } = await import('../notebook/cellMarkRenderer');
+      const { CellMarkRenderer } = await import('../notebook/cellMarkRenderer');
       if (!panel.isDisposed) {
-        const marks = new CellMarks(panel.content, model, trans);
+        const marks = new CellMarkRenderer(panel.content, model, trans);
         panel.disposed.connect(() => marks.dispose());
       }
     };

@@ -7,15 +7,15 @@ import { ITranslator } from '@jupyterlab/translation';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 
-import { Api } from '../api/client';
+import { ApiClient } from '../api/client';
 import type * as Charts from '../charts';
-import { seenCharts } from '../charts/openCharts';
+import { visibleCharts } from '../charts/openCharts';
 import { CommandIDs, JOB_ARGS, NO_ARGS } from '../commands/commandIds';
 import type { INamedJob } from '../state/state';
 import { IJobsModel } from '../tokens';
 import { JobTabs } from '../widgets/jobTabs';
 import { addToPalette } from './palette';
-import { wordsOf } from './translation';
+import { loadTranslation } from './translation';
 
 export const chartsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:charts',
@@ -30,18 +30,18 @@ export const chartsPlugin: JupyterFrontEndPlugin<void> = {
     palette: ICommandPalette | null,
     restorer: ILayoutRestorer | null
   ): void => {
-    const trans = wordsOf(translator);
+    const trans = loadTranslation(translator);
     const tabs = new JobTabs<Charts.ChartsView>(app, 'charts');
     app.commands.addCommand(CommandIDs.openCharts, {
       label: trans.__('Show Charts of Job'),
       caption: trans.__('Draw the metrics of a job, and what it uses, over time'),
       describedBy: { args: JOB_ARGS },
       execute: async args => {
-        const { jobOf } = await import('../commands/prompts');
-        const job = await jobOf(args, model, trans);
+        const { jobFromArgs } = await import('../commands/prompts');
+        const job = await jobFromArgs(args, model, trans);
         if (job) {
           const charts = await import('../charts');
-          const api = new Api(app.serviceManager.serverSettings);
+          const api = new ApiClient(app.serviceManager.serverSettings);
           tabs.show(job, () => viewOf(charts, api, job, trans));
         }
       }
@@ -59,26 +59,31 @@ function addForSeen(commands: CommandRegistry, trans: TranslationBundle): void {
     label: trans.__('Pause Charts'),
     caption: trans.__('Let the charts that are shown stand still, or go on; the job goes on'),
     describedBy: { args: NO_ARGS },
-    isEnabled: () => seenCharts().length > 0,
-    isToggled: () => seenCharts().some(charts => charts.isPaused),
-    execute: () => seenCharts().forEach(one => (one.isPaused ? one.resume() : one.pause()))
+    isEnabled: () => visibleCharts().length > 0,
+    isToggled: () => visibleCharts().some(charts => charts.isPaused),
+    execute: () => visibleCharts().forEach(one => (one.isPaused ? one.resume() : one.pause()))
   });
   commands.addCommand(CommandIDs.resetCharts, {
     label: trans.__('Reset Zoom of Charts'),
     caption: trans.__('Show all of the time in the charts that are shown'),
     describedBy: { args: NO_ARGS },
-    isEnabled: () => seenCharts().length > 0,
-    execute: () => seenCharts().forEach(charts => charts.zoom(null))
+    isEnabled: () => visibleCharts().length > 0,
+    execute: () => visibleCharts().forEach(charts => charts.zoom(null))
   });
 }
 
 function viewOf(
-  { ChartsView, historyOf }: typeof Charts,
-  api: Api,
+  { ChartsView, createHistorySource }: typeof Charts,
+  api: ApiClient,
   { id, name }: INamedJob,
   trans: TranslationBundle
 ): Charts.ChartsView {
-  const view = new ChartsView({ source: historyOf(api, id), name, page: document, trans });
+  const view = new ChartsView({
+    source: createHistorySource(api, id),
+    name,
+    page: document,
+    trans
+  });
   view.title.caption = trans.__('Charts of %1', name);
   return view;
 }

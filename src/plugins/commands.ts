@@ -5,10 +5,10 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { ITranslator } from '@jupyterlab/translation';
 
 import { CommandIDs } from '../commands/commandIds';
-import { addCommands } from '../commands/modelCommands';
+import { addModelCommands } from '../commands/modelCommands';
 import { IJobsModel } from '../tokens';
 import { addToPalette } from './palette';
-import { wordsOf } from './translation';
+import { loadTranslation } from './translation';
 
 const IN_PALETTE = [
   CommandIDs.refresh,
@@ -36,8 +36,8 @@ export const commandsPlugin: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null,
     palette: ICommandPalette | null
   ): void => {
-    const trans = wordsOf(translator);
-    addCommands(app.commands, model, trans);
+    const trans = loadTranslation(translator);
+    addModelCommands(app.commands, model, trans);
     addToPalette(palette, trans, ...IN_PALETTE);
   }
 };

@@ -10,11 +10,11 @@ import { ITranslator } from '@jupyterlab/translation';
 
 import { CommandIDs } from '../commands/commandIds';
 import type { JobView } from '../jobView';
-import { addJobCommands } from '../jobView/jobViewCommands';
+import { addJobViewCommands } from '../jobView/jobViewCommands';
 import { IJobsModel } from '../tokens';
 import { JobTabs } from '../widgets/jobTabs';
 import { addToPalette } from './palette';
-import { wordsOf } from './translation';
+import { loadTranslation } from './translation';
 
 export const jobPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:job',
@@ -39,9 +39,9 @@ export const jobPlugin: JupyterFrontEndPlugin<void> = {
     languages: IEditorLanguageRegistry | null,
     registry: ISettingRegistry | null
   ): void => {
-    const trans = wordsOf(translator);
+    const trans = loadTranslation(translator);
     const tabs = new JobTabs<JobView>(app, 'job');
-    addJobCommands({ app, model, trans, notebooks, languages, registry }, tabs);
+    addJobViewCommands({ app, model, trans, notebooks, languages, registry }, tabs);
     addToPalette(palette, trans, CommandIDs.openJob, CommandIDs.compareJobs);
     tabs.restore(restorer, CommandIDs.openJob);
   }

@@ -5,7 +5,7 @@ import { ILauncher } from '@jupyterlab/launcher';
 import { ITranslator } from '@jupyterlab/translation';
 
 import { CommandIDs } from '../commands/commandIds';
-import { wordsOf } from './translation';
+import { loadTranslation } from './translation';
 
 export const launcherPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:launcher',
@@ -18,7 +18,7 @@ export const launcherPlugin: JupyterFrontEndPlugin<void> = {
     launcher: ILauncher | null,
     translator: ITranslator | null
   ): void => {
-    const category = wordsOf(translator).__('Other');
+    const category = loadTranslation(translator).__('Other');
     // Where the panel is switched off, there is nothing to show.
     void app.started.then(() => {
       if (app.commands.hasCommand(CommandIDs.openPanel)) {

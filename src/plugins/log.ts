@@ -6,7 +6,7 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { Api } from '../api/client';
+import { ApiClient } from '../api/client';
 import { CommandIDs, JOB_ARGS, LOG_PLUGIN } from '../commands/commandIds';
 import type * as Log from '../log/index';
 import { addLogCommands } from '../log/logCommands';
@@ -14,7 +14,7 @@ import type { INamedJob } from '../state/state';
 import { IJobsModel } from '../tokens';
 import { JobTabs } from '../widgets/jobTabs';
 import { addToPalette } from './palette';
-import { wordsOf } from './translation';
+import { loadTranslation } from './translation';
 
 export const logPlugin: JupyterFrontEndPlugin<void> = {
   id: LOG_PLUGIN,
@@ -30,21 +30,21 @@ export const logPlugin: JupyterFrontEndPlugin<void> = {
     restorer: ILayoutRestorer | null,
     registry: ISettingRegistry | null
   ): void => {
-    const trans = wordsOf(translator);
+    const trans = loadTranslation(translator);
     const tabs = new JobTabs<Log.LogView>(app, 'log');
     app.commands.addCommand(CommandIDs.openLog, {
       label: trans.__('Open Log of Job'),
       caption: trans.__('Show what a job prints, in the main area'),
       describedBy: { args: JOB_ARGS },
       execute: async args => {
-        const { jobOf } = await import('../commands/prompts');
-        const job = await jobOf(args, model, trans);
+        const { jobFromArgs } = await import('../commands/prompts');
+        const job = await jobFromArgs(args, model, trans);
         if (job) {
           // Reading logs needs more code than the rest of the page does, so it is loaded with the first one.
           const log = await import('../log/index');
-          const looks = await log.logLooks(model, registry);
-          const api = new Api(app.serviceManager.serverSettings);
-          const options = { trans, ...looks };
+          const displayOptions = await log.loadDisplayOptions(model, registry);
+          const api = new ApiClient(app.serviceManager.serverSettings);
+          const options = { trans, ...displayOptions };
           tabs.show(job, () => viewOf(log, api, job, options));
         }
       }
@@ -55,12 +55,12 @@ export const logPlugin: JupyterFrontEndPlugin<void> = {
 };
 
 function viewOf(
-  { LogView, logOf }: typeof Log,
-  api: Api,
+  { LogView, createLogSource }: typeof Log,
+  api: ApiClient,
   { id, name }: INamedJob,
-  options: Log.ILogLooks & Pick<Log.ILogOptions, 'trans'>
+  options: Log.ILogDisplayOptions & Pick<Log.ILogOptions, 'trans'>
 ): Log.LogView {
-  const view = new LogView({ source: logOf(api, id), name, page: document, ...options });
+  const view = new LogView({ source: createLogSource(api, id), name, page: document, ...options });
   view.title.caption = options.trans.__('Log of %1', name);
   return view;
 }

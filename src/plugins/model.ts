@@ -3,7 +3,7 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { UUID } from '@lumino/coreutils';
 
-import { Api } from '../api/client';
+import { ApiClient } from '../api/client';
 import { JobsModel } from '../model/jobsModel';
 import { IJobsModel } from '../tokens';
 
@@ -15,7 +15,7 @@ export const modelPlugin: JupyterFrontEndPlugin<IJobsModel> = {
   activate: (app: JupyterFrontEnd): IJobsModel => {
     const { connectionFailure, events, serverSettings } = app.serviceManager;
     const model = new JobsModel({
-      api: new Api(serverSettings),
+      api: new ApiClient(serverSettings),
       events: events.stream,
       page: document,
       clock: () => Date.now() / 1000,
@@ -23,7 +23,7 @@ export const modelPlugin: JupyterFrontEndPlugin<IJobsModel> = {
     });
     // Lab asks for its kernels now and then. Where that fails, nobody hears of jobs either, and nothing else says so.
     connectionFailure.connect(() => {
-      if (model.state.trouble === null) {
+      if (model.state.failure === null) {
         void model.catchUp();
       }
     });

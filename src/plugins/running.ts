@@ -6,7 +6,7 @@ import { ITranslator } from '@jupyterlab/translation';
 
 import { runningManager } from '../sidebar/runningSessions';
 import { IJobsModel } from '../tokens';
-import { wordsOf } from './translation';
+import { loadTranslation } from './translation';
 
 export const runningPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:running',
@@ -21,6 +21,6 @@ export const runningPlugin: JupyterFrontEndPlugin<void> = {
     managers: IRunningSessionManagers | null,
     translator: ITranslator | null
   ): void => {
-    managers?.add(runningManager(model, app.commands, wordsOf(translator)));
+    managers?.add(runningManager(model, app.commands, loadTranslation(translator)));
   }
 };

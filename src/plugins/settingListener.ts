@@ -6,7 +6,7 @@ import { JSONExt } from '@lumino/coreutils';
 /**
  * Apply a setting whenever its own value changed. What is given back applies it for the first time.
  */
-export function onChange(
+export function onSettingChange(
   settings: ISettingRegistry.ISettings,
   name: string,
   apply: (value: unknown) => void

@@ -4,12 +4,12 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ITranslator } from '@jupyterlab/translation';
 
-import { Api } from '../api/client';
+import { ApiClient } from '../api/client';
 import { CommandIDs } from '../commands/commandIds';
 import { addShellCommands } from '../commands/shellCommands';
 import { IJobsModel } from '../tokens';
 import { addToPalette } from './palette';
-import { wordsOf } from './translation';
+import { loadTranslation } from './translation';
 
 export const shellsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:shells',
@@ -23,8 +23,8 @@ export const shellsPlugin: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null,
     palette: ICommandPalette | null
   ): void => {
-    const trans = wordsOf(translator);
-    const api = new Api(app.serviceManager.serverSettings);
+    const trans = loadTranslation(translator);
+    const api = new ApiClient(app.serviceManager.serverSettings);
     addShellCommands({ app, api, model, trans });
     addToPalette(palette, trans, CommandIDs.openShell, CommandIDs.openPoolShell);
   }

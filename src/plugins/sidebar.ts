@@ -13,8 +13,8 @@ import { JobsPanel } from '../sidebar/jobsPanel';
 import { IJobsModel } from '../tokens';
 import { holdFocus } from '../widgets/focusHold';
 import { addToPalette } from './palette';
-import { onChange } from './settingListener';
-import { wordsOf } from './translation';
+import { onSettingChange } from './settingListener';
+import { loadTranslation } from './translation';
 
 /** Third-party sidebars stand between 501 and 899. */
 const SIDEBAR_RANK = 510;
@@ -33,7 +33,7 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     palette: ICommandPalette | null,
     registry: ISettingRegistry | null
   ): void => {
-    const trans = wordsOf(translator);
+    const trans = loadTranslation(translator);
     const loginUrl = URLExt.join(app.serviceManager.serverSettings.baseUrl, 'login');
     const panel = new JobsPanel({ model, commands: app.commands, trans, loginUrl });
     app.shell.add(panel, 'left', { rank: SIDEBAR_RANK });
@@ -53,10 +53,14 @@ export const sidebarPlugin: JupyterFrontEndPlugin<void> = {
     addToPalette(palette, trans, CommandIDs.openPanel);
     void registry?.load(sidebarPlugin.id).then(
       settings => {
-        const sections = onChange(settings, 'openSections', value =>
+        const sections = onSettingChange(settings, 'openSections', value =>
           panel.unfold(value as string[])
         );
-        const rows = onChange(settings, 'finishedRows', value => void model.begin(value as number));
+        const rows = onSettingChange(
+          settings,
+          'finishedRows',
+          value => void model.setFinishedLimit(value as number)
+        );
         // Lab restores which sections were open the last time, and what is set goes before.
         void app.restored.then(() => [sections, rows].forEach(apply => apply()));
       },

@@ -6,7 +6,7 @@ import { ITranslator } from '@jupyterlab/translation';
 
 import { IJobsModel } from '../tokens';
 import { StatusItem } from '../widgets/statusItem';
-import { wordsOf } from './translation';
+import { loadTranslation } from './translation';
 
 export const statusPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:status',
@@ -23,7 +23,7 @@ export const statusPlugin: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null
   ): void => {
     if (bar) {
-      const item = new StatusItem(model, app.commands, wordsOf(translator));
+      const item = new StatusItem(model, app.commands, loadTranslation(translator));
       bar.registerStatusItem(statusPlugin.id, { item, align: 'left', rank: 20 });
     }
   }

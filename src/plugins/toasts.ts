@@ -8,7 +8,7 @@ import { ITranslator } from '@jupyterlab/translation';
 import { CommandIDs, NO_ARGS } from '../commands/commandIds';
 import { IJobsModel } from '../tokens';
 import { addToPalette } from './palette';
-import { wordsOf } from './translation';
+import { loadTranslation } from './translation';
 
 export const toastsPlugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-smx:toasts',
@@ -24,7 +24,7 @@ export const toastsPlugin: JupyterFrontEndPlugin<void> = {
     registry: ISettingRegistry | null,
     palette: ICommandPalette | null
   ): void => {
-    const trans = wordsOf(translator);
+    const trans = loadTranslation(translator);
     const started = app.restored.then(async () => {
       const { startNotifier } = await import('../notifications');
       return startNotifier({ app, model, trans, registry, plugin: toastsPlugin.id });
@@ -33,7 +33,7 @@ export const toastsPlugin: JupyterFrontEndPlugin<void> = {
       label: trans.__('Tell Me on the Desktop When Jobs End'),
       caption: trans.__('Let the browser notify while this tab is hidden'),
       describedBy: { args: NO_ARGS },
-      execute: async () => (await started).consent.ask()
+      execute: async () => (await started).permissionPrompt.ask()
     });
     addToPalette(palette, trans, CommandIDs.tellOnDesktop);
   }

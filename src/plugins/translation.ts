@@ -3,6 +3,6 @@
 import type { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 import { nullTranslator } from '@jupyterlab/translation';
 
-export function wordsOf(translator: ITranslator | null): TranslationBundle {
+export function loadTranslation(translator: ITranslator | null): TranslationBundle {
   return (translator ?? nullTranslator).load('jupyter_smx');
 }

@@ -5,18 +5,18 @@ import React, { useState } from 'react';
 
 import type { ArraySummary, JobSummary } from '../_types';
 import type { IArrayActions } from '../components/arrayRow';
-import { TasksRow } from '../components/arrayRow';
-import { Words } from '../components/inlineText';
+import { ArrayRow } from '../components/arrayRow';
+import { InlineList } from '../components/inlineText';
 import type { IJobActions } from '../components/jobButtons';
 import { JobButtons } from '../components/jobButtons';
-import { JobExpected, JobMetrics, JobProgress, JobRemark } from '../components/jobProgress';
-import { JobTime, StatusMark } from '../components/jobStatus';
-import type { RowPlace } from '../components/virtualList';
-import { Rows, useReadOn } from '../components/virtualList';
-import { imageWords, money, startWords, stepWords } from '../format/jobText';
-import { waitWords } from '../format/progressText';
-import type { Row } from '../state/arrays';
-import { rowsOf, statusOfTasks } from '../state/arrays';
+import { JobExpectedDuration, JobMetrics, JobProgress, JobRemark } from '../components/jobProgress';
+import { JobDuration, StatusIcon } from '../components/jobStatus';
+import type { RowAttributes } from '../components/virtualList';
+import { useLoadMore, VirtualList } from '../components/virtualList';
+import { formatImage, formatMoney, formatStart, formatStep } from '../format/jobText';
+import { formatExpectedStart } from '../format/progressText';
+import type { ListRow } from '../state/arrays';
+import { arrayStatus, buildRows } from '../state/arrays';
 import { isFinal } from '../state/state';
 import type { Trends } from '../state/trends';
 
@@ -49,8 +49,8 @@ export function JobList(props: IJobListProps): JSX.Element {
     return <NoRows words={empty} page={page} trans={row.trans} onEnd={onEnd} />;
   }
   return (
-    <Rows<Row>
-      items={rowsOf(jobs, arrays, open)}
+    <VirtualList<ListRow>
+      items={buildRows(jobs, arrays, open)}
       label={label}
       scroller={scroller}
       estimate={ROW}
@@ -58,26 +58,26 @@ export function JobList(props: IJobListProps): JSX.Element {
       onEnd={onEnd}
       onOpen={one => ('job' in one ? row.onOpen?.(one.job) : fold(one.id, !one.isOpen))}
       onFold={(one, isOpen) => ('job' in one ? undefined : fold(one.id, isOpen))}
-      onDelete={one => end(one, row)}
+      onDelete={one => stopOrDelete(one, row)}
     >
       {(one, place, isCurrent) =>
         'job' in one ? (
           <JobRow job={one.job} isTask={one.isTask} place={place} isCurrent={isCurrent} {...row} />
         ) : (
-          <TasksRow row={one} place={place} isCurrent={isCurrent} onFold={fold} {...row} />
+          <ArrayRow row={one} place={place} isCurrent={isCurrent} onFold={fold} {...row} />
         )
       }
-    </Rows>
+    </VirtualList>
   );
 }
 
 /** What the Delete key does: stop what runs, delete what is over. */
-function end(one: Row, acts: IJobActions & IArrayActions): void {
+function stopOrDelete(one: ListRow, acts: IJobActions & IArrayActions): void {
   if ('job' in one) {
     (isFinal(one.job) ? acts.onDelete : acts.onStop)?.(one.job);
   } else {
     // Not what the list shows of it: a task that is not listed may run.
-    const isLive = statusOfTasks(one.array) === 'InProgress';
+    const isLive = arrayStatus(one.array) === 'InProgress';
     (isLive ? acts.onStopArray : acts.onDeleteArray)?.(one.array);
   }
 }
@@ -100,7 +100,7 @@ function NoRows(props: {
   onEnd?: () => void;
 }): JSX.Element {
   const { words, page, trans, onEnd } = props;
-  useReadOn(page, onEnd);
+  useLoadMore(page, onEnd);
   return (
     <p className="jp-smx-empty" role="status">
       {page === null ? words : trans.__('Looking through older jobs…')}
@@ -115,19 +115,19 @@ export interface IJobRowProps extends IJobActions {
   now: number;
   trends: Trends;
   trans: TranslationBundle;
-  place: RowPlace;
+  place: RowAttributes;
   isCurrent: boolean;
 }
 
 function JobRow(props: IJobRowProps): JSX.Element {
   const { job, isTask, now, trends, trans, place } = props;
   const words = [
-    stepWords(job, trans),
-    waitWords(job, now, trans),
+    formatStep(job, trans),
+    formatExpectedStart(job, now, trans),
     isTask ? '' : job.instances,
-    isTask ? '' : imageWords(job.image),
-    startWords(job, trans),
-    job.cost ? money(job.cost) : ''
+    isTask ? '' : formatImage(job.image),
+    formatStart(job, trans),
+    job.cost ? formatMoney(job.cost) : ''
   ];
   return (
     <li
@@ -137,19 +137,19 @@ function JobRow(props: IJobRowProps): JSX.Element {
       data-task={isTask || undefined}
       {...place}
     >
-      <StatusMark job={job} />
+      <StatusIcon job={job} />
       <div className="jp-smx-row-text">
         <div className="jp-smx-row-title">
           <span className="jp-smx-name" title={job.name}>
             {isTask ? taskName(job, trans) : job.name}
           </span>
           <span className="jp-smx-times">
-            <JobTime job={job} now={now} trans={trans} />
-            <JobExpected job={job} trans={trans} />
+            <JobDuration job={job} now={now} trans={trans} />
+            <JobExpectedDuration job={job} trans={trans} />
           </span>
         </div>
         <JobProgress job={job} trans={trans} />
-        <Words words={words} />
+        <InlineList words={words} />
         <JobRemark job={job} trans={trans} />
         <JobMetrics job={job} trend={trends.get(job.id)} trans={trans} />
       </div>

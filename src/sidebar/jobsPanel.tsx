@@ -8,21 +8,21 @@ import type { AccordionPanel } from '@lumino/widgets';
 import React from 'react';
 
 import { CommandIDs } from '../commands/commandIds';
-import { errand, errandFor } from '../commands/commandRunner';
+import { commandRunner, itemCommandRunner } from '../commands/commandRunner';
 import type { IArrayActions } from '../components/arrayRow';
-import { Notice } from '../components/connectionNotice';
-import { Heir } from '../components/focusFallback';
+import { ConnectionNotice } from '../components/connectionNotice';
+import { FocusFallback } from '../components/focusFallback';
 import { jobsIcon } from '../components/icons';
 import type { IJobActions } from '../components/jobButtons';
-import { countSentence } from '../format/jobText';
+import { formatCounts } from '../format/jobText';
 import { Filter } from '../model/filter';
-import { sections } from '../state/arrays';
-import { isKnown } from '../state/connectionState';
-import { livePools, running } from '../state/state';
+import { partitionJobs } from '../state/arrays';
+import { isStateKnown } from '../state/connectionState';
+import { livePools, runningJobs } from '../state/state';
 import type { IJobsModel } from '../tokens';
 import { LiveWidget } from '../widgets/liveWidget';
 import { JobList } from './jobList';
-import { Tools } from './panelToolbar';
+import { PanelToolbar } from './panelToolbar';
 import { PoolList } from './poolList';
 import { RowMenu } from './rowMenu';
 
@@ -108,9 +108,9 @@ abstract class SectionView extends LiveWidget {
 
   protected render(): JSX.Element {
     return (
-      <Heir node={this.node} onLost={() => this._handOn()}>
+      <FocusFallback node={this.node} onLost={() => this._handOn()}>
         {this.draw()}
-      </Heir>
+      </FocusFallback>
     );
   }
 
@@ -124,15 +124,17 @@ abstract class SectionView extends LiveWidget {
   /** What the rows of a list of jobs can do here. */
   protected jobActions(): IJobActions & IArrayActions {
     const { commands, filter } = this;
-    const deleteArray = errand(commands, CommandIDs.deleteArray);
+    const deleteArray = commandRunner(commands, CommandIDs.deleteArray);
     return {
-      onStop: errandFor(commands, CommandIDs.stopJob),
-      onDelete: errandFor(commands, CommandIDs.deleteJob),
-      onRerun: errandFor(commands, CommandIDs.rerunJob),
-      onCompare: errandFor(commands, CommandIDs.compareJobs),
-      onStopArray: errandFor(commands, CommandIDs.stopArray),
+      onStop: itemCommandRunner(commands, CommandIDs.stopJob),
+      onDelete: itemCommandRunner(commands, CommandIDs.deleteJob),
+      onRerun: itemCommandRunner(commands, CommandIDs.rerunJob),
+      onCompare: itemCommandRunner(commands, CommandIDs.compareJobs),
+      onStopArray: itemCommandRunner(commands, CommandIDs.stopArray),
       onDeleteArray: deleteArray && (({ id }) => deleteArray({ id, filter: filter.text })),
-      onOpen: errandFor(commands, CommandIDs.openJob) ?? errandFor(commands, CommandIDs.openLog)
+      onOpen:
+        itemCommandRunner(commands, CommandIDs.openJob) ??
+        itemCommandRunner(commands, CommandIDs.openLog)
     };
   }
 
@@ -143,7 +145,7 @@ abstract class SectionView extends LiveWidget {
 
   /** False while nobody could be asked: then nothing is claimed about jobs and pools, not even that there are none. */
   protected isKnown(): boolean {
-    return isKnown(this.model.state);
+    return isStateKnown(this.model.state);
   }
 
   protected readonly trans: TranslationBundle;
@@ -163,28 +165,28 @@ class HeaderView extends SectionView {
 
   protected draw(): JSX.Element {
     const { state } = this.model;
-    const isReady = state.reach === 'ready';
-    const refresh = errand(this.commands, CommandIDs.refresh);
-    const settings = errand(this.commands, SETTINGS);
+    const isReady = state.connectionStatus === 'ready';
+    const refresh = commandRunner(this.commands, CommandIDs.refresh);
+    const settings = commandRunner(this.commands, SETTINGS);
     return (
       <>
-        <Tools
+        <PanelToolbar
           text={this.filter.text}
           trans={this.trans}
           onFilter={text => (this.filter.text = text)}
           onRefresh={refresh}
           onSettings={settings && (() => settings({ query: 'jupyter-smx' }))}
         />
-        <Notice
+        <ConnectionNotice
           state={state}
           now={this.model.now()}
           trans={this.trans}
           loginUrl={this._loginUrl}
           onRefresh={refresh}
-          onWake={errand(this.commands, CommandIDs.wake)}
+          onWake={commandRunner(this.commands, CommandIDs.wake)}
         />
         <p className="jp-smx-counts" role="status" aria-live="polite">
-          {isReady ? countSentence(state, this.model.now(), this.trans) : ''}
+          {isReady ? formatCounts(state, this.model.now(), this.trans) : ''}
         </p>
       </>
     );
@@ -199,14 +201,14 @@ class RunningView extends SectionView {
   }
 
   protected isTicking(): boolean {
-    return running(this.model.state).length > 0;
+    return runningJobs(this.model.state).length > 0;
   }
 
   protected draw(): JSX.Element {
     if (!this.isKnown()) {
       return <></>;
     }
-    const all = sections(this.model.state).running;
+    const all = partitionJobs(this.model.state).running;
     const start = this.trans.__(
       'No job is running. A cell that begins with %1 starts one.',
       '%%train'
@@ -251,9 +253,9 @@ class PoolsView extends SectionView {
         now={this.model.now()}
         trans={this.trans}
         empty={this.emptyWords(all.length > 0, keep)}
-        onExtend={errandFor(this.commands, CommandIDs.extendPool)}
-        onRelease={errandFor(this.commands, CommandIDs.releasePool)}
-        onShell={errandFor(this.commands, CommandIDs.openPoolShell)}
+        onExtend={itemCommandRunner(this.commands, CommandIDs.extendPool)}
+        onRelease={itemCommandRunner(this.commands, CommandIDs.releasePool)}
+        onShell={itemCommandRunner(this.commands, CommandIDs.openPoolShell)}
       />
     );
   }
@@ -266,7 +268,8 @@ class FinishedView extends SectionView {
     this._clear = new ToolbarButton({
       label: options.trans.__('Clear'),
       tooltip: options.trans.__('Delete the finished jobs of this list'),
-      onClick: () => errand(this.commands, CommandIDs.clearFinished)?.({ filter: this.filter.text })
+      onClick: () =>
+        commandRunner(this.commands, CommandIDs.clearFinished)?.({ filter: this.filter.text })
     });
     this.toolbar.addItem('clear', this._clear);
   }
@@ -284,8 +287,9 @@ class FinishedView extends SectionView {
       return <></>;
     }
     this._clear.enabled = this.commands.hasCommand(CommandIDs.clearFinished);
-    const all = sections(state).finished;
-    const none = state.reach === 'ready' ? this.trans.__('No job has finished yet.') : '';
+    const all = partitionJobs(state).finished;
+    const none =
+      state.connectionStatus === 'ready' ? this.trans.__('No job has finished yet.') : '';
     return (
       <JobList
         jobs={this.filter.jobs(all)}
@@ -296,8 +300,8 @@ class FinishedView extends SectionView {
         label={this.trans.__('Finished jobs')}
         empty={this.emptyWords(all.length > 0, none)}
         scroller={this.node}
-        page={this.isVisible && state.reach === 'ready' ? state.cursor : null}
-        onEnd={() => void this.model.more()}
+        page={this.isVisible && state.connectionStatus === 'ready' ? state.cursor : null}
+        onEnd={() => void this.model.loadMore()}
         {...this.jobActions()}
       />
     );

@@ -6,7 +6,7 @@ import React from 'react';
 
 import { IconButton } from '../components/jobButtons';
 
-export interface IToolsProps {
+export interface IPanelToolbarProps {
   text: string;
   trans: TranslationBundle;
   onFilter: (text: string) => void;
@@ -16,7 +16,7 @@ export interface IToolsProps {
   onSettings?: () => void;
 }
 
-export function Tools({ text, trans, ...acts }: IToolsProps): JSX.Element {
+export function PanelToolbar({ text, trans, ...acts }: IPanelToolbarProps): JSX.Element {
   return (
     <div className="jp-smx-tools">
       <input

@@ -4,9 +4,17 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { PoolSummary } from '../_types';
-import { Sentence, Words } from '../components/inlineText';
-import { Button } from '../components/textButton';
-import { clock, idleCost, imageWords, measured, money, remaining, spoken } from '../format/jobText';
+import { InlineList, OptionText } from '../components/inlineText';
+import { TextButton } from '../components/textButton';
+import {
+  formatClock,
+  formatDuration,
+  formatImage,
+  formatLongDuration,
+  formatMoney,
+  idleCost,
+  remainingSeconds
+} from '../format/jobText';
 import type { IPool } from '../state/state';
 
 interface IPoolActions {
@@ -29,7 +37,7 @@ export function PoolList({ pools, empty, ...row }: IPoolListProps): JSX.Element 
   if (pools.length === 0) {
     return (
       <p className="jp-smx-empty">
-        <Sentence words={empty} />
+        <OptionText words={empty} />
       </p>
     );
   }
@@ -46,7 +54,7 @@ function PoolRow(
   props: IPoolActions & Omit<IPoolListProps, 'pools' | 'empty'> & { pool: IPool }
 ): JSX.Element {
   const { pool, now, trans } = props;
-  const left = remaining(pool, now);
+  const left = remainingSeconds(pool, now);
   return (
     <li className="jp-smx-row" data-state={pool.state} data-pool={pool.id}>
       <div className="jp-smx-row-text">
@@ -56,7 +64,7 @@ function PoolRow(
           </span>
           <Countdown left={left} trans={trans} />
         </div>
-        <Words words={poolWords(pool, now, trans)} />
+        <InlineList words={poolWords(pool, now, trans)} />
         <PoolReason pool={pool} trans={trans} />
         {left === null ? null : <PoolButtons {...props} />}
       </div>
@@ -72,8 +80,10 @@ function Countdown(props: { left: number | null; trans: TranslationBundle }): JS
   return (
     <span className="jp-smx-time" role="timer" aria-live="off" data-soon={left <= 120}>
       <Dial left={left} />
-      <span aria-hidden="true">{clock(left)}</span>
-      <span className="jp-smx-spoken">{trans.__('ends in %1', spoken(left, trans))}</span>
+      <span aria-hidden="true">{formatClock(left)}</span>
+      <span className="jp-smx-spoken">
+        {trans.__('ends in %1', formatLongDuration(left, trans))}
+      </span>
     </span>
   );
 }
@@ -134,7 +144,7 @@ function PoolButton(props: {
   act?: (pool: PoolSummary) => void;
 }): JSX.Element | null {
   const { pool, words, label, act } = props;
-  return act ? <Button label={words} describedAs={label} onClick={() => act(pool)} /> : null;
+  return act ? <TextButton label={words} describedAs={label} onClick={() => act(pool)} /> : null;
 }
 
 /** Why it is there, and what its hosts have imported ahead for the next job. */
@@ -155,11 +165,11 @@ function poolWords(pool: IPool, now: number, trans: TranslationBundle): string[]
   const cost = idleCost(pool, now);
   return [
     pool.engine,
-    imageWords(pool.image),
+    formatImage(pool.image),
     stateWords(pool, trans),
     pool.jobs_served > 0 ? trans._n('%1 job', '%1 jobs', pool.jobs_served) : '',
-    saved > 0 ? trans.__('saved %1', measured(saved, trans)) : '',
-    cost ? trans.__('idle %1', money(cost)) : ''
+    saved > 0 ? trans.__('saved %1', formatDuration(saved, trans)) : '',
+    cost ? trans.__('idle %1', formatMoney(cost)) : ''
   ];
 }
 

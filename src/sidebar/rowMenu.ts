@@ -8,7 +8,7 @@ import type { JobSummary, PoolSummary } from '../_types';
 import { CommandIDs } from '../commands/commandIds';
 import type { Filter } from '../model/filter';
 import type { IState } from '../state/state';
-import { canBeInterrupted, hasHosts, isFinal, poolHasHosts } from '../state/state';
+import { canBeInterrupted, isFinal, jobHasHosts, poolHasHosts } from '../state/state';
 import type { IJobsModel } from '../tokens';
 
 /** What a row says of itself: the id of a job, of an array or of a pool. */
@@ -18,10 +18,10 @@ const LOOK = [CommandIDs.openJob, CommandIDs.openLog, CommandIDs.openCharts];
 const OVER = [CommandIDs.rerunJob, CommandIDs.compareJobs];
 
 /** The commands for a row, in groups; empty for one that is not known any more. */
-export function commandsFor(row: IRowData, state: IState): string[][] {
+export function rowCommands(row: IRowData, state: IState): string[][] {
   const job = state.jobs.get(row.job ?? '');
   if (job) {
-    const look = hasHosts(job) ? [...LOOK, CommandIDs.openShell] : LOOK;
+    const look = jobHasHosts(job) ? [...LOOK, CommandIDs.openShell] : LOOK;
     return isFinal(job) ? [look, OVER, [CommandIDs.deleteJob]] : [look, actsOn(job)];
   }
   if (row.array !== undefined) {
@@ -75,7 +75,7 @@ export class RowMenu implements IDisposable {
     // What is done to an array is done to those of its tasks that are shown.
     const args = { id, filter: this.filter.text };
     this._menu.clearItems();
-    for (const group of commandsFor({ ...dataset }, this.model.state)) {
+    for (const group of rowCommands({ ...dataset }, this.model.state)) {
       const there = group.filter(command => this.commands.hasCommand(command));
       if (there.length > 0 && this._menu.items.length > 0) {
         this._menu.addItem({ type: 'separator' });

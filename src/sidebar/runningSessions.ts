@@ -6,10 +6,10 @@ import type { CommandRegistry } from '@lumino/commands';
 
 import type { JobSummary, PoolSummary } from '../_types';
 import { CommandIDs } from '../commands/commandIds';
-import { errand, errandFor } from '../commands/commandRunner';
+import { commandRunner, itemCommandRunner } from '../commands/commandRunner';
 import { jobsIcon } from '../components/icons';
-import { stepWords } from '../format/jobText';
-import { idlePools, running } from '../state/state';
+import { formatStep } from '../format/jobText';
+import { idlePools, runningJobs } from '../state/state';
 import type { IJobsModel } from '../tokens';
 
 /**
@@ -20,10 +20,10 @@ export function runningManager(
   commands: CommandRegistry,
   trans: TranslationBundle
 ): IRunningSessions.IManager {
-  const open = (): void => errand(commands, CommandIDs.openPanel)?.();
+  const open = (): void => commandRunner(commands, CommandIDs.openPanel)?.();
   // Without the command there is no button for it.
   const shutdown = (command: string, id: string): (() => void) | undefined => {
-    const act = errandFor(commands, command);
+    const act = itemCommandRunner(commands, command);
     return act && (() => act({ id }));
   };
   const jobItem = (job: JobSummary): IRunningSessions.IRunningItem => ({
@@ -31,7 +31,7 @@ export function runningManager(
     icon: () => jobsIcon,
     label: () => job.name,
     labelTitle: () => trans.__('%1 on %2', job.name, job.instances),
-    detail: () => stepWords(job, trans),
+    detail: () => formatStep(job, trans),
     shutdown: shutdown(CommandIDs.stopJob, job.id)
   });
   const poolItem = (pool: PoolSummary): IRunningSessions.IRunningItem => ({
@@ -44,7 +44,10 @@ export function runningManager(
   });
   return {
     name: trans.__('Jobs and pools'),
-    running: () => [...running(model.state).map(jobItem), ...idlePools(model.state).map(poolItem)],
+    running: () => [
+      ...runningJobs(model.state).map(jobItem),
+      ...idlePools(model.state).map(poolItem)
+    ],
     refreshRunning: () => void model.refresh(),
     runningChanged: model.changed,
     shutdownLabel: trans.__('Stop'),
@@ -53,7 +56,7 @@ export function runningManager(
       trans.__('All jobs get the signal to end, and all idle pools are released.'),
     shutdownAll: () => {
       const ends = [
-        ...running(model.state).map(job => model.stop(job)),
+        ...runningJobs(model.state).map(job => model.stop(job)),
         ...idlePools(model.state).map(pool => model.release(pool))
       ];
       // Whatever could not be ended is still in the list.

@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { ArrayCounts, ArraySummary, JobSummary } from '../_types';
 import type { IState } from './state';
-import { arraysOf, finished, isFinal, liveJob, running } from './state';
+import { arrayIds, finishedJobs, isFinal, liveJob, runningJobs } from './state';
 
 /** What a notebook holds of an array; `states` has a letter for each task: p(ending), r, c(ompleted), f, s(topped). */
 export interface IArraySnapshot {
@@ -14,7 +14,7 @@ export interface IArraySnapshot {
 }
 
 /** Tasks of one array that stand in one list, where a job stands for itself. */
-export interface ITasks {
+export interface IArrayGroup {
   id: string;
   name: string;
   title: string;
@@ -25,15 +25,16 @@ export interface ITasks {
 }
 
 /** A row of a list: a job, an array, or one of the tasks of an array that is unfolded. */
-export type Row =
-  { id: string; job: JobSummary; isTask: boolean } | { id: string; array: ITasks; isOpen: boolean };
+export type ListRow =
+  | { id: string; job: JobSummary; isTask: boolean }
+  | { id: string; array: IArrayGroup; isOpen: boolean };
 
 const WAITS = 'p';
 
 /** The letters of verdicts. */
 const OVER = 'cfs';
 
-export function stateOf(task: JobSummary): string {
+export function taskState(task: JobSummary): string {
   if (isFinal(task)) {
     return task.status.charAt(0).toLowerCase();
   }
@@ -43,11 +44,11 @@ export function stateOf(task: JobSummary): string {
 /**
  * The states of all tasks: what is known now over what the notebook says.
  */
-export function statesNow(saved: IArraySnapshot, jobs: Iterable<JobSummary>): string {
+export function currentTaskStates(saved: IArraySnapshot, jobs: Iterable<JobSummary>): string {
   const states = [...saved.states];
   for (const job of jobs) {
     if (job.array?.id === saved.id && job.array.index < states.length) {
-      states[job.array.index] = newer(states[job.array.index], stateOf(job));
+      states[job.array.index] = newer(states[job.array.index], taskState(job));
     }
   }
   return states.join('');
@@ -57,7 +58,7 @@ export function statesNow(saved: IArraySnapshot, jobs: Iterable<JobSummary>): st
  * Whether a notebook may say of some task what is not so any more: the page does not list it, and of its array it does
  * not know that it goes on.
  */
-export function mayBeOld(saved: IArraySnapshot, state: IState): boolean {
+export function mayBeStale(saved: IArraySnapshot, state: IState): boolean {
   const counts = state.arrays.get(saved.id)?.counts;
   if (counts && counts.pending + counts.running > 0) {
     return false;
@@ -68,7 +69,7 @@ export function mayBeOld(saved: IArraySnapshot, state: IState): boolean {
   return [...saved.states].some((letter, index) => !OVER.includes(letter) && !listed.has(index));
 }
 
-export function isOver(states: string): boolean {
+export function isArrayFinal(states: string): boolean {
   return [...states].every(state => OVER.includes(state));
 }
 
@@ -80,7 +81,7 @@ function newer(saved: string, live: string): string {
 /**
  * Say in words what the letters say, as `4 of 12 done, 1 failed, 2 running`.
  */
-export function countWords(states: string, trans: TranslationBundle): string {
+export function formatTaskCounts(states: string, trans: TranslationBundle): string {
   const count = (letter: string): number => [...states].filter(one => one === letter).length;
   const parts = [trans.__('%1 of %2 done', count('c'), states.length)];
   if (count('f') > 0) {
@@ -96,8 +97,8 @@ export function countWords(states: string, trans: TranslationBundle): string {
 }
 
 /** How many tasks of an array are where; those that are in the list where nobody counted all of them. */
-export function countsOf({ tasks, counts }: ITasks): ArrayCounts {
-  const states = tasks.map(stateOf);
+export function arrayCounts({ tasks, counts }: IArrayGroup): ArrayCounts {
+  const states = tasks.map(taskState);
   const count = (letter: string): number => states.filter(one => one === letter).length;
   return (
     counts ?? {
@@ -111,8 +112,8 @@ export function countsOf({ tasks, counts }: ITasks): ArrayCounts {
 }
 
 /** Say where the tasks of an array are, as `3 running, 8 completed, 1 failed of 12 tasks`. */
-export function tasksWords(row: ITasks, trans: TranslationBundle): string {
-  const counts = countsOf(row);
+export function formatArrayStatus(row: IArrayGroup, trans: TranslationBundle): string {
+  const counts = arrayCounts(row);
   const words = (
     [
       [counts.running, trans.__('%1 running', counts.running)],
@@ -128,15 +129,15 @@ export function tasksWords(row: ITasks, trans: TranslationBundle): string {
 }
 
 /** The status of an array as a whole, in SageMaker's words. */
-export function statusOfTasks(row: ITasks): JobSummary['status'] {
-  const { pending, running: going, failed, stopped } = countsOf(row);
+export function arrayStatus(row: IArrayGroup): JobSummary['status'] {
+  const { pending, running: going, failed, stopped } = arrayCounts(row);
   if (pending + going > 0) {
     return 'InProgress';
   }
   return failed > 0 ? 'Failed' : stopped > 0 ? 'Stopped' : 'Completed';
 }
 
-export function stateWord(state: string, trans: TranslationBundle): string {
+export function formatTaskState(state: string, trans: TranslationBundle): string {
   switch (state) {
     case 'c':
       return trans.__('completed');
@@ -154,15 +155,15 @@ export function stateWord(state: string, trans: TranslationBundle): string {
 /**
  * The jobs of the sections Running and Finished: an array stands in one of them with all of its tasks.
  */
-export function sections(state: IState): { running: JobSummary[]; finished: JobSummary[] } {
-  const open = running(state);
-  const live = arraysOf(open);
+export function partitionJobs(state: IState): { running: JobSummary[]; finished: JobSummary[] } {
+  const open = runningJobs(state);
+  const live = arrayIds(open);
   for (const { id, counts } of state.arrays.values()) {
     if (counts.pending + counts.running > 0) {
       live.add(id);
     }
   }
-  const over = finished(state);
+  const over = finishedJobs(state);
   const isLive = (job: JobSummary): boolean => job.array !== null && live.has(job.array.id);
   const moved = live.size > 0 ? over.filter(isLive) : [];
   return moved.length === 0
@@ -176,12 +177,12 @@ export function sections(state: IState): { running: JobSummary[]; finished: JobS
 /**
  * Put the tasks of each array together, where its first task of the list stands; everything else stays where it is.
  */
-export function together(
+export function groupByArray(
   jobs: readonly JobSummary[],
   known: ReadonlyMap<string, ArraySummary> = new Map()
-): (JobSummary | ITasks)[] {
-  const rows: (JobSummary | ITasks)[] = [];
-  const arrays = new Map<string, ITasks>();
+): (JobSummary | IArrayGroup)[] {
+  const rows: (JobSummary | IArrayGroup)[] = [];
+  const arrays = new Map<string, IArrayGroup>();
   for (const job of jobs) {
     if (job.array === null) {
       rows.push(job);
@@ -203,13 +204,13 @@ export function together(
 /**
  * The rows of a list of jobs; under an array that is open stand its tasks, in their order.
  */
-export function rowsOf(
+export function buildRows(
   jobs: readonly JobSummary[],
   known: ReadonlyMap<string, ArraySummary>,
   open: ReadonlySet<string>
-): Row[] {
-  const rows: Row[] = [];
-  for (const one of together(jobs, known)) {
+): ListRow[] {
+  const rows: ListRow[] = [];
+  for (const one of groupByArray(jobs, known)) {
     if (!('tasks' in one)) {
       rows.push({ id: one.id, job: one, isTask: false });
       continue;

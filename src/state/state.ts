@@ -1,18 +1,18 @@
 // What is known of jobs and pools, and how a change is applied to it: pure functions over one immutable value.
 
 import type { ArraySummary, Changes, Event, JobSummary, PoolSummary, Status } from '../_types';
-import type { ITrouble } from '../api/errors';
+import type { IRequestFailure } from '../api/errors';
 import type { Trends } from './trends';
-import { trendsAfter } from './trends';
+import { updateTrends } from './trends';
 
 /**
  * How the server half answers: not asked yet, its routes do not exist, no controller runs, answering, or failing.
  */
-export type Reach = 'unknown' | 'missing' | 'asleep' | 'ready' | 'failing';
+export type ConnectionStatus = 'unknown' | 'missing' | 'asleep' | 'ready' | 'failing';
 
 /** A pool, and when the server said this of it (its clock, seconds since the epoch): what it costs goes on since. */
 export interface IPool extends PoolSummary {
-  readonly told_at?: number;
+  readonly reported_at?: number;
 }
 
 /** What of a job one needs to act on it; the page may know no more, of one that it does not list. */
@@ -22,7 +22,7 @@ export type INamedJob = Pick<JobSummary, 'id' | 'name'>;
  * Everything that the views show. `seq` is the number of the last change that is in it.
  */
 export interface IState {
-  readonly reach: Reach;
+  readonly connectionStatus: ConnectionStatus;
   readonly seq: number;
   readonly jobs: ReadonlyMap<string, JobSummary>;
   readonly pools: ReadonlyMap<string, IPool>;
@@ -33,9 +33,9 @@ export interface IState {
   /** Seconds to add to this browser's clock in order to have the server's. */
   readonly skew: number;
   /** What goes with `missing` and `failing`, and with `asleep` where the controller could not be started. */
-  readonly trouble: ITrouble | null;
+  readonly failure: IRequestFailure | null;
   /** When the server half answered last, by the server's clock; null before the first time. */
-  readonly heardAt: number | null;
+  readonly lastResponseAt: number | null;
   /** The version of the server half; empty until it said one. */
   readonly serverVersion: string;
   /** Finished jobs that are kept; it grows as more pages are read. */
@@ -47,16 +47,16 @@ export interface IState {
 /** Finished jobs that are listed at first; the controller has all of them. */
 export const FINISHED_LIMIT = 200;
 
-export const NOTHING: IState = {
-  reach: 'unknown',
+export const EMPTY_STATE: IState = {
+  connectionStatus: 'unknown',
   seq: 0,
   jobs: new Map(),
   pools: new Map(),
   arrays: new Map(),
   trends: new Map(),
   skew: 0,
-  trouble: null,
-  heardAt: null,
+  failure: null,
+  lastResponseAt: null,
   serverVersion: '',
   limit: FINISHED_LIMIT,
   cursor: null
@@ -69,7 +69,7 @@ export function isFinal(job: Pick<JobSummary, 'status'>): boolean {
 }
 
 /** A new state, and the jobs whose verdict it is the first to have. */
-export interface IStep {
+export interface IStateUpdate {
   state: IState;
   ended: JobSummary[];
 }
@@ -77,31 +77,31 @@ export interface IStep {
 /**
  * The state after a listing; `seq` is the number that was newest before the listing was made.
  */
-export function listed(
+export function applyListing(
   state: IState,
   jobs: readonly JobSummary[],
   pools: readonly PoolSummary[],
   seq: number,
   cursor: string | null = null,
   now?: number
-): IStep {
+): IStateUpdate {
   const ended = jobs.filter(job => isFinal(job) && !wasKnownOver(job, state));
   const open = jobs.filter(job => !isFinal(job));
   const isOpen = new Set(open.map(job => job.id));
   return {
     state: {
       ...state,
-      reach: 'ready',
-      trouble: null,
+      connectionStatus: 'ready',
+      failure: null,
       seq,
       cursor,
-      trends: trendsAfter(
+      trends: updateTrends(
         state.trends,
         open,
         [...state.trends.keys()].filter(id => !isOpen.has(id))
       ),
       jobs: new Map(jobs.map(job => [job.id, job])),
-      pools: new Map(pools.filter(isLive).map(pool => [pool.id, { ...pool, told_at: now }]))
+      pools: new Map(pools.filter(isLive).map(pool => [pool.id, { ...pool, reported_at: now }]))
     },
     ended
   };
@@ -111,15 +111,21 @@ export function listed(
  * Whether this page knew that a job is over. A short one may be listed for the first time when it is; older ones that
  * the page never listed were over before the server said anything to it.
  */
-function wasKnownOver(job: JobSummary, { jobs, heardAt }: IState): boolean {
+function wasKnownOver(job: JobSummary, { jobs, lastResponseAt }: IState): boolean {
   const before = jobs.get(job.id);
-  return before ? isFinal(before) : heardAt === null || (job.ended_at ?? 0) <= heardAt;
+  return before
+    ? isFinal(before)
+    : lastResponseAt === null || (job.ended_at ?? 0) <= lastResponseAt;
 }
 
 /**
  * The state with one more page of older jobs; what is known of a job already is newer than the page.
  */
-export function paged(state: IState, page: readonly JobSummary[], cursor: string | null): IState {
+export function appendPage(
+  state: IState,
+  page: readonly JobSummary[],
+  cursor: string | null
+): IState {
   const jobs = new Map([...page.map(job => [job.id, job] as const), ...state.jobs]);
   const limit = Math.max(state.limit, [...jobs.values()].filter(isFinal).length);
   return { ...state, jobs, limit, cursor };
@@ -128,7 +134,7 @@ export function paged(state: IState, page: readonly JobSummary[], cursor: string
 /**
  * The state without a job that was deleted.
  */
-export function without(state: IState, id: string): IState {
+export function removeJob(state: IState, id: string): IState {
   const jobs = new Map(state.jobs);
   jobs.delete(id);
   return { ...state, jobs, cursor: cursorWithout(jobs, state.cursor, [id]) };
@@ -150,13 +156,13 @@ function oldestOf(jobs: ReadonlyMap<string, JobSummary>): string | null {
 /**
  * The state with the tasks of some arrays counted anew.
  */
-export function counted(state: IState, arrays: readonly ArraySummary[]): IState {
+export function applyArrayCounts(state: IState, arrays: readonly ArraySummary[]): IState {
   const all = new Map([...state.arrays, ...arrays.map(array => [array.id, array] as const)]);
   return { ...state, arrays: all };
 }
 
 /** The ids of the arrays of some jobs. */
-export function arraysOf(jobs: Iterable<JobSummary | null>): Set<string> {
+export function arrayIds(jobs: Iterable<JobSummary | null>): Set<string> {
   const ids = new Set<string>();
   for (const job of jobs) {
     if (job?.array) {
@@ -170,15 +176,18 @@ export function arraysOf(jobs: Iterable<JobSummary | null>): Set<string> {
  * The state while no controller runs: what was known stays, and nothing is wrong, unless none could be started. How many
  * tasks of an array are to come is counted anew when one runs again.
  */
-export function asleep(state: IState, trouble: ITrouble | null = null): IStep {
-  const arrays = trouble ? state.arrays : new Map<string, ArraySummary>();
-  return { state: { ...state, reach: 'asleep', trouble, arrays }, ended: [] };
+export function applyControllerStopped(
+  state: IState,
+  failure: IRequestFailure | null = null
+): IStateUpdate {
+  const arrays = failure ? state.arrays : new Map<string, ArraySummary>();
+  return { state: { ...state, connectionStatus: 'asleep', failure, arrays }, ended: [] };
 }
 
 /**
  * The state after some changes, and the jobs that got their verdict in them. Old news changes nothing.
  */
-export function changed(state: IState, changes: Changes): IStep {
+export function applyChanges(state: IState, changes: Changes): IStateUpdate {
   const fresh = changes.events.filter(event => event.seq > state.seq);
   const jobs = new Map(state.jobs);
   const pools = new Map<string, IPool>(state.pools);
@@ -194,8 +203,8 @@ export function changed(state: IState, changes: Changes): IStep {
   return {
     state: {
       ...state,
-      reach: 'ready',
-      trouble: null,
+      connectionStatus: 'ready',
+      failure: null,
       // One answer may have a part only of very many events: the next part follows the last one of them.
       seq: Math.max(state.seq, newestOf(changes)),
       trends: followed(state.trends, fresh),
@@ -209,7 +218,7 @@ export function changed(state: IState, changes: Changes): IStep {
 function followed(trends: Trends, events: readonly Event[]): Trends {
   const news = events.flatMap(event => event.job ?? []);
   const over = [...news.filter(isFinal).map(job => job.id), ...events.map(event => event.deleted)];
-  return trendsAfter(
+  return updateTrends(
     trends,
     news.filter(job => !isFinal(job)),
     over
@@ -229,7 +238,7 @@ function applyEvent(
 ): JobSummary | null {
   if (event.pool) {
     if (isLive(event.pool)) {
-      pools.set(event.pool.id, { ...event.pool, told_at: event.at });
+      pools.set(event.pool.id, { ...event.pool, reported_at: event.at });
     } else {
       pools.delete(event.pool.id);
     }
@@ -262,11 +271,11 @@ function lastCreated(a: JobSummary, b: JobSummary): number {
 }
 
 /** Steps in which hosts work for a job; a run begins, and is counted and paid for, with the first of them. */
-export const AT_WORK: readonly string[] = ['Downloading', 'Training'];
+export const ACTIVE_STATUSES: readonly string[] = ['Downloading', 'Training'];
 
 /** Whether hosts work for a job; who downloads the image of hosts that are to be has none yet. */
 function isAtWork(job: JobSummary): boolean {
-  return AT_WORK.includes(job.secondary_status) && job.start !== 'none';
+  return ACTIVE_STATUSES.includes(job.secondary_status) && job.start !== 'none';
 }
 
 /** Whether the spot hosts of a job can be taken away now. */
@@ -275,7 +284,7 @@ export function canBeInterrupted(job: JobSummary): boolean {
 }
 
 /** Whether hosts work for a job now, or are warm after it; the server knows of some more at its end. */
-export function hasHosts(job: JobSummary): boolean {
+export function jobHasHosts(job: JobSummary): boolean {
   return isAtWork(job) || job.warm_pool_status === 'Available';
 }
 
@@ -293,8 +302,8 @@ function newestFirst(a: JobSummary, b: JobSummary): number {
 }
 
 /** Whether the controller left, as it does when nothing is left to do: what ran is over, and nobody said how it ended. */
-function hasLeft({ reach, trouble }: IState): boolean {
-  return reach === 'asleep' && trouble === null;
+function hasLeft({ connectionStatus, failure }: IState): boolean {
+  return connectionStatus === 'asleep' && failure === null;
 }
 
 /** A job as it is now; none where the page does not know that. */
@@ -304,19 +313,19 @@ export function liveJob(state: IState, id: string): JobSummary | undefined {
 }
 
 /** Jobs without a verdict, oldest first. */
-export function running(state: IState): JobSummary[] {
+export function runningJobs(state: IState): JobSummary[] {
   const jobs = hasLeft(state) ? [] : [...state.jobs.values()];
   return jobs.filter(job => !isFinal(job)).sort((a, b) => a.created_at - b.created_at);
 }
 
 /** Jobs with a verdict, newest first. */
-export function finished(state: IState): JobSummary[] {
+export function finishedJobs(state: IState): JobSummary[] {
   return [...state.jobs.values()].filter(isFinal).sort(newestFirst);
 }
 
 /** All jobs that the page knows, as the panel has them: those without a verdict first. */
-export function inOrder(state: IState): JobSummary[] {
-  return [...running(state), ...finished(state)];
+export function orderedJobs(state: IState): JobSummary[] {
+  return [...runningJobs(state), ...finishedJobs(state)];
 }
 
 /** Pools: the one that ends soonest first, those in use last. */
@@ -335,7 +344,7 @@ export function idlePools(state: IState): IPool[] {
 /**
  * The keep-alive in seconds from now that moves a pool's end by `seconds`; null while it has no end.
  */
-export function extended(pool: PoolSummary, seconds: number, now: number): number | null {
+export function extendedKeepAlive(pool: PoolSummary, seconds: number, now: number): number | null {
   if (pool.expires_at === null) {
     return null;
   }

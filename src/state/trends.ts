@@ -3,7 +3,7 @@
 import type { JobSummary } from '../_types';
 
 /** Figures that are kept of each: as many bars as fit beside a number. */
-export const KEPT = 8;
+export const TREND_LENGTH = 8;
 
 /** The newest last; percent, where a core or a GPU that is fully used is 100. */
 export interface ITrend {
@@ -17,7 +17,7 @@ export type Trends = ReadonlyMap<string, ITrend>;
 const NONE: ITrend = { cpu: [], gpu: [] };
 
 /** The trends of the jobs that run, after news of some of them. */
-export function trendsAfter(before: Trends, news: readonly JobSummary[], ended: string[]): Trends {
+export function updateTrends(before: Trends, news: readonly JobSummary[], ended: string[]): Trends {
   const trends = new Map(before);
   for (const { id, usage } of news) {
     const trend = trends.get(id) ?? NONE;
@@ -33,5 +33,5 @@ export function trendsAfter(before: Trends, news: readonly JobSummary[], ended: 
 }
 
 function grown(figures: readonly number[], next: number | null): readonly number[] {
-  return next === null ? figures : [...figures, next].slice(-KEPT);
+  return next === null ? figures : [...figures, next].slice(-TREND_LENGTH);
 }

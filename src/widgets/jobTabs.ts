@@ -6,7 +6,7 @@ import type { Widget } from '@lumino/widgets';
 
 import { jobsIcon } from '../components/icons';
 import type { INamedJob } from '../state/state';
-import { place } from './mainArea';
+import { addToMainArea } from './mainArea';
 
 export class JobTabs<T extends Widget> {
   /** `kind` is in the ids of the tabs, and so in every layout that is kept. */
@@ -20,7 +20,7 @@ export class JobTabs<T extends Widget> {
   /** Show the tab of a job, made first where it has none. */
   show(job: INamedJob, make: () => T): T {
     const id = this._prefix + job.id;
-    const tab = this._tabs.find(one => one.id === id) ?? this._added(id, job.name, make());
+    const tab = this._tabs.find(one => one.id === id) ?? this._addTab(id, job.name, make());
     this.app.shell.activateById(id);
     return tab.content;
   }
@@ -35,7 +35,7 @@ export class JobTabs<T extends Widget> {
     });
   }
 
-  private _added(id: string, name: string, content: T): MainAreaWidget<T> {
+  private _addTab(id: string, name: string, content: T): MainAreaWidget<T> {
     const tab = new MainAreaWidget({ content });
     // What is shown has its own, and an empty one takes a line of the page.
     tab.toolbar.hide();
@@ -43,7 +43,7 @@ export class JobTabs<T extends Widget> {
     tab.title.label = name;
     tab.title.icon = jobsIcon;
     tab.title.closable = true;
-    place(this.app.shell, tab);
+    addToMainArea(this.app.shell, tab);
     void this._tabs.add(tab);
     return tab;
   }

@@ -13,7 +13,7 @@ const TICK_MS = 1000;
 /**
  * Has a widget drawn once a second while it is seen in a visible tab and something on it changes with time alone.
  */
-export function tick(widget: Widget, isTicking: () => boolean): void {
+export function updateEverySecond(widget: Widget, isTicking: () => boolean): void {
   let timer: ReturnType<typeof setInterval> | undefined;
   const look = (): void => {
     if (widget.isVisible && !document.hidden && isTicking()) {
@@ -39,7 +39,7 @@ export abstract class LiveWidget extends ReactWidget {
   constructor(protected readonly model: IJobsModel) {
     super();
     model.changed.connect(this._onChanged, this);
-    tick(this, () => this.isTicking());
+    updateEverySecond(this, () => this.isTicking());
   }
 
   /** Say whether something on it changes with time alone. */

@@ -6,7 +6,7 @@ import type { Widget } from '@lumino/widgets';
 /**
  * Add a widget to the main area, or where the page has one document only, under it.
  */
-export function place(shell: JupyterFrontEnd.IShell, widget: Widget): void {
+export function addToMainArea(shell: JupyterFrontEnd.IShell, widget: Widget): void {
   void shell.add(widget, 'main');
   // Notebook 7 takes one widget there and passes over all others without a word.
   if (!widget.isAttached) {

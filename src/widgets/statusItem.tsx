@@ -5,8 +5,8 @@ import type { CommandRegistry } from '@lumino/commands';
 import React from 'react';
 
 import { CommandIDs } from '../commands/commandIds';
-import { errand } from '../commands/commandRunner';
-import { countSentence } from '../format/jobText';
+import { commandRunner } from '../commands/commandRunner';
+import { formatCounts } from '../format/jobText';
 import type { IJobsModel } from '../tokens';
 import { LiveWidget } from './liveWidget';
 
@@ -26,11 +26,11 @@ export class StatusItem extends LiveWidget {
 
   protected render(): JSX.Element {
     const { state } = this.model;
-    if (state.reach !== 'ready') {
+    if (state.connectionStatus !== 'ready') {
       return <></>;
     }
-    const words = countSentence(state, this.model.now(), this.trans);
-    const open = errand(this.commands, CommandIDs.openPanel);
+    const words = formatCounts(state, this.model.now(), this.trans);
+    const open = commandRunner(this.commands, CommandIDs.openPanel);
     return (
       <button
         type="button"

@@ -3,52 +3,52 @@
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';
 
-import type { IPage } from '../api/pageVisibility';
+import type { IPageVisibility } from '../api/pageVisibility';
 
 /**
  * Says when it is seen and when no more; either may be said again while it is so.
  */
-export abstract class SeenWidget extends ReactWidget {
-  constructor(private readonly page: IPage) {
+export abstract class VisibleWidget extends ReactWidget {
+  constructor(private readonly page: IPageVisibility) {
     super();
-    page.addEventListener('visibilitychange', this.look);
+    page.addEventListener('visibilitychange', this.updateVisibility);
   }
 
   dispose(): void {
-    this.page.removeEventListener('visibilitychange', this.look);
+    this.page.removeEventListener('visibilitychange', this.updateVisibility);
     super.dispose();
   }
 
-  protected abstract onSeen(): void;
+  protected abstract onVisible(): void;
 
-  protected abstract onUnseen(): void;
+  protected abstract onHidden(): void;
 
   /** Say anew whether it is seen. */
-  protected readonly look = (): void => {
+  protected readonly updateVisibility = (): void => {
     if (this.isVisible && this.page.visibilityState === 'visible') {
-      this.onSeen();
+      this.onVisible();
     } else {
-      this.onUnseen();
+      this.onHidden();
     }
   };
 
   protected onAfterAttach(msg: Message): void {
     super.onAfterAttach(msg);
-    this.look();
+    this.updateVisibility();
   }
 
   protected onAfterShow(msg: Message): void {
     super.onAfterShow(msg);
-    this.look();
+    this.updateVisibility();
   }
 
   protected onBeforeHide(msg: Message): void {
-    this.onUnseen();
+    this.onHidden();
     super.onBeforeHide(msg);
   }
 
   protected onBeforeDetach(msg: Message): void {
-    this.onUnseen();
+    this.onHidden();
     super.onBeforeDetach(msg);
   }
 }

@@ -1,14 +1,25 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
 import type { HostUsage, MetricSeries } from '../../_types';
-import { knownAt, tableOf, thinned, valueAt } from '../../charts/downsample';
+import { alignSeries, downsample, lastKnownValue, valueAt } from '../../charts/downsample';
 import { History } from '../../charts/history';
-import { panelsOf } from '../../charts/panels';
-import { figuresOf } from '../../charts/statistics';
-import { dashOf, colourOf } from '../../charts/style';
-import { timeMarks, timeWords, valueMarks, valueWords } from '../../charts/units';
-import { axisOf, firstHost, momentsOf, PIECES, sceneOf } from '../../charts/viewModel';
-import { keyed, zoomed } from '../../charts/zoom';
+import { buildPanels } from '../../charts/panels';
+import { computeStatistics } from '../../charts/statistics';
+import { seriesColour, seriesDash } from '../../charts/style';
+import {
+  formatTimeOffset,
+  formatTimeTicks,
+  formatValue,
+  formatValueTicks
+} from '../../charts/units';
+import {
+  axisRange,
+  buildViewModel,
+  defaultHost,
+  sampleTimes,
+  TIME_BUCKETS
+} from '../../charts/viewModel';
+import { clampRange, rangeForKey } from '../../charts/zoom';
 import { host, metrics, series, usage } from '../fixtures/history';
 
 const trans = nullTranslator.load('jupyter_smx');
@@ -72,8 +83,8 @@ describe('points for a screen', () => {
   const values = at.map(i => (i === 71_234 ? 1e6 : i === 55 ? -1e6 : i % 10));
 
   it('are few, in order, and have every peak', () => {
-    const few = thinned({ at, values }, 0, 99_999, PIECES);
-    expect(few.at.length).toBeLessThanOrEqual(5 * PIECES);
+    const few = downsample({ at, values }, 0, 99_999, TIME_BUCKETS);
+    expect(few.at.length).toBeLessThanOrEqual(5 * TIME_BUCKETS);
     expect(few.values).toContain(1e6);
     expect(few.values).toContain(-1e6);
     expect([few.at[0], few.at[few.at.length - 1]]).toEqual([0, 99_999]);
@@ -82,37 +93,42 @@ describe('points for a screen', () => {
 
   it('keep a gap', () => {
     const holed = values.map((value, i) => (i === 4_242 ? null : value));
-    expect(thinned({ at, values: holed }, 0, 99_999, PIECES).values).toContain(null);
+    expect(downsample({ at, values: holed }, 0, 99_999, TIME_BUCKETS).values).toContain(null);
   });
 
   it('are all there where few are shown, with one on either side of what is shown', () => {
-    expect(thinned({ at, values }, 10.5, 13, PIECES).at).toEqual([10, 11, 12, 13, 14]);
-    expect(thinned({ at: [5], values: [1] }, 5, 5, PIECES)).toEqual({ at: [5], values: [1] });
-    expect(thinned({ at: [], values: [] }, 0, 1, PIECES).at).toEqual([]);
+    expect(downsample({ at, values }, 10.5, 13, TIME_BUCKETS).at).toEqual([10, 11, 12, 13, 14]);
+    expect(downsample({ at: [5], values: [1] }, 5, 5, TIME_BUCKETS)).toEqual({
+      at: [5],
+      values: [1]
+    });
+    expect(downsample({ at: [], values: [] }, 0, 1, TIME_BUCKETS).at).toEqual([]);
     const together = { at: [5, 5, 5], values: [1, 2, 3] };
-    expect(thinned(together, 5, 5, PIECES)).toEqual(together);
+    expect(downsample(together, 5, 5, TIME_BUCKETS)).toEqual(together);
   });
 
   it('are thinned where all came at nearly one moment', () => {
     const same = at.map(() => 7);
-    expect(thinned({ at: same, values }, 7, 7, PIECES).at.length).toBeLessThanOrEqual(5 * PIECES);
+    expect(downsample({ at: same, values }, 7, 7, TIME_BUCKETS).at.length).toBeLessThanOrEqual(
+      5 * TIME_BUCKETS
+    );
   });
 
   it('of lines with moments of their own stand in one table, and equal moments are kept', () => {
     const one = { at: [1, 2, 2], values: [1, 2, 3] };
     const other = { at: [2, 4], values: [null, 5] };
-    expect(tableOf([one, other])).toEqual([
+    expect(alignSeries([one, other])).toEqual([
       [1, 2, 2, 4],
       [1, 2, 3, undefined],
       [undefined, null, undefined, 5]
     ]);
-    expect(tableOf([])).toEqual([[]]);
+    expect(alignSeries([])).toEqual([[]]);
   });
 
   it('are told for a moment as they were then', () => {
     const points = { at: [1, 2, 3], values: [1, 2, null] };
     expect([0.5, 2.9, 3].map(moment => valueAt(points, moment))).toEqual([null, 2, null]);
-    expect([0.5, 3].map(moment => knownAt(points, moment))).toEqual([null, 2]);
+    expect([0.5, 3].map(moment => lastKnownValue(points, moment))).toEqual([null, 2]);
   });
 });
 
@@ -123,7 +139,7 @@ describe('figures', () => {
       [host('algo-1', at, { cpu_percent: [null, 100, 10] })],
       [series('loss', at, [3, null, 1])]
     );
-    expect(figuresOf(line(history, 'cpu'), 1, 12)).toMatchObject({
+    expect(computeStatistics(line(history, 'cpu'), 1, 12)).toMatchObject({
       mean: 200 / 11,
       lowest: 10,
       highest: 100,
@@ -132,9 +148,9 @@ describe('figures', () => {
       count: 3,
       unknown: 1
     });
-    expect(figuresOf(line(history, 'metric', 'loss'), 1, 12)?.mean).toBe(2);
-    expect(figuresOf(line(history, 'cpu'), 2, 2)).toMatchObject({ count: 1, mean: 100 });
-    expect(figuresOf(line(history, 'memory'), 1, 12)).toBeNull();
+    expect(computeStatistics(line(history, 'metric', 'loss'), 1, 12)?.mean).toBe(2);
+    expect(computeStatistics(line(history, 'cpu'), 2, 2)).toMatchObject({ count: 1, mean: 100 });
+    expect(computeStatistics(line(history, 'memory'), 1, 12)).toBeNull();
   });
 });
 
@@ -142,7 +158,7 @@ describe('panels', () => {
   const known = { cpu_percent: [1], cpus: 2 };
 
   it('are there for what is known only, metrics first, and those of one kind in one', () => {
-    const panels = panelsOf(
+    const panels = buildPanels(
       historyOf(
         [host('algo-1', [1], known)],
         [series('loss', [1], [1]), series('acc', [1], [1]), series('val_loss', [1], [2])]
@@ -156,18 +172,21 @@ describe('panels', () => {
 
   it('name the hosts where there are several', () => {
     const hosts = [host('algo-1', [1], known), host('algo-2', [1], { ...known, cpus: 4 })];
-    const [panel] = panelsOf(historyOf(hosts).lines, trans);
+    const [panel] = buildPanels(historyOf(hosts).lines, trans);
     expect(panel.lines.map(({ label }) => label)).toEqual(['algo-1', 'algo-2']);
     expect(panel.most).toBeNull();
-    expect(firstHost(['algo-1', 'algo-2'])).toBe('');
-    expect(firstHost(Array.from({ length: 9 }, (_, i) => `algo-${i + 1}`))).toBe('algo-1');
+    expect(defaultHost(['algo-1', 'algo-2'])).toBe('');
+    expect(defaultHost(Array.from({ length: 9 }, (_, i) => `algo-${i + 1}`))).toBe('algo-1');
   });
 
   it('have a line of their own look for each line', () => {
-    const looks = Array.from({ length: 36 }, (_, i) => `${colourOf(i)} ${dashOf(i).join()}`);
+    const looks = Array.from(
+      { length: 36 },
+      (_, i) => `${seriesColour(i)} ${seriesDash(i).join()}`
+    );
     expect(new Set(looks).size).toBe(36);
-    expect(new Set(Array.from({ length: 6 }, (_, i) => dashOf(i).join())).size).toBe(6);
-    expect(colourOf(0)).toMatch(/^var\(--jp-/);
+    expect(new Set(Array.from({ length: 6 }, (_, i) => seriesDash(i).join())).size).toBe(6);
+    expect(seriesColour(0)).toMatch(/^var\(--jp-/);
   });
 });
 
@@ -177,7 +196,7 @@ describe('the scene', () => {
 
   it('says in one sentence what is shown', () => {
     const loss = series('loss', [10, 30], [0.9, 0.2]);
-    const told = sceneOf(historyOf([cpu], [loss]), whole, trans)?.summary;
+    const told = buildViewModel(historyOf([cpu], [loss]), whole, trans)?.summary;
     expect(told).toBe(
       'Over 20 seconds: loss fell from 0.9 to 0.2; CPU 196 % on average, 212 % at most.'
     );
@@ -189,7 +208,7 @@ describe('the scene', () => {
     [11, 'Over 1 second: m stayed at 1.']
   ])('says how short it was, until %s', (end, said) => {
     const history = historyOf([], [series('m', [10, end], [1, 1])]);
-    expect(sceneOf(history, whole, trans)?.summary).toBe(said);
+    expect(buildViewModel(history, whole, trans)?.summary).toBe(said);
   });
 
   it.each([
@@ -209,44 +228,48 @@ describe('the scene', () => {
         )
       ]
     );
-    expect(sceneOf(history, whole, trans)?.summary).toContain(`: ${words}.`);
+    expect(buildViewModel(history, whole, trans)?.summary).toContain(`: ${words}.`);
   });
 
   it('says how many metrics it does not tell, and of several hosts that it speaks of each', () => {
     const all = ['a', 'b', 'c', 'd', 'e', 'f'].map(name => series(name, [10, 20], [1, 2]));
-    const told = sceneOf(historyOf([cpu, { ...cpu, host: 'algo-2' }], all), whole, trans)?.summary;
+    const told = buildViewModel(
+      historyOf([cpu, { ...cpu, host: 'algo-2' }], all),
+      whole,
+      trans
+    )?.summary;
     expect(told).toContain('d rose from 1 to 2; 2 more metrics; CPU');
     expect(told).toContain('on each of 2 hosts');
   });
 
   it('speaks of the part that is shown', () => {
     const choice = { ...whole, zoom: { from: 10, to: 20 } };
-    const scene = sceneOf(historyOf([memory]), choice, trans);
-    expect(scene?.summary).toBe('From 00:00 to 00:10: memory 1.2 GB at most.');
+    const viewModel = buildViewModel(historyOf([memory]), choice, trans);
+    expect(viewModel?.summary).toBe('From 00:00 to 00:10: memory 1.2 GB at most.');
     expect(
-      sceneOf(historyOf([cpu]), { ...whole, zoom: { from: 11, to: 12 } }, trans)?.summary
+      buildViewModel(historyOf([cpu]), { ...whole, zoom: { from: 11, to: 12 } }, trans)?.summary
     ).toBe('Nothing is known of this time.');
   });
 
   it('draws in seconds since the beginning, one point with room around it, hidden lines not at all', () => {
     const history = historyOf([cpu], [series('loss', [40], [1])]);
-    const scene = sceneOf(
+    const scene = buildViewModel(
       history,
       { ...whole, hidden: new Set([line(history, 'cpu').key]) },
       trans
     );
     expect(scene?.drawings.map(drawing => drawing.table)).toEqual([[[30], [1]], [[]]]);
-    expect(axisOf({ from: 5, to: 5, begin: 5, isWhole: true })).toEqual({ from: -0.5, to: 0.5 });
-    expect(sceneOf(new History(), whole, trans)).toBeNull();
+    expect(axisRange({ from: 5, to: 5, begin: 5, isWhole: true })).toEqual({ from: -0.5, to: 0.5 });
+    expect(buildViewModel(new History(), whole, trans)).toBeNull();
   });
 
   it('has a table of a length that can be read', () => {
     const at = Array.from({ length: 1_000 }, (_, i) => i + 1);
     const history = historyOf([host('algo-1', at)]);
     const sight = { begin: 1, from: 1, to: 1_000, isWhole: true };
-    const moments = momentsOf(history.lines, sight, 50);
+    const moments = sampleTimes(history.lines, sight, 50);
     expect([moments.length, moments[0], moments[49]]).toEqual([50, 1, 1_000]);
-    expect(momentsOf(history.lines, { ...sight, to: 3 }, 50)).toEqual([1, 2, 3]);
+    expect(sampleTimes(history.lines, { ...sight, to: 3 }, 50)).toEqual([1, 2, 3]);
   });
 });
 
@@ -266,7 +289,7 @@ describe('units', () => {
     [-1_234_567, 'number', '-1.23e+6'],
     [0, 'number', '0']
   ] as const)('%p %s is %s', (value, unit, words) => {
-    expect(valueWords(value, unit, trans)).toBe(words);
+    expect(formatValue(value, unit, trans)).toBe(words);
   });
 
   it.each([
@@ -278,7 +301,7 @@ describe('units', () => {
     [[0, 50, 100], 'percent', ['0 %', '50 %', '100 %']],
     [[7], 'number', ['7']]
   ] as const)('%p %s stand at marks as %p', (marks, unit, words) => {
-    expect(valueMarks(marks, unit, trans)).toEqual(words);
+    expect(formatValueTicks(marks, unit, trans)).toEqual(words);
   });
 
   it.each([
@@ -289,14 +312,14 @@ describe('units', () => {
     [3_661, '1:01:01'],
     [90_061, '1 d 1:01:01']
   ])('%p seconds are %s', (seconds, words) => {
-    expect(timeWords(seconds, trans)).toBe(words);
+    expect(formatTimeOffset(seconds, trans)).toBe(words);
   });
 });
 
 describe('the marks of a time axis', () => {
   it('have no words before the beginning', () => {
-    const words = (seconds: number): string => timeWords(seconds, trans);
-    expect(timeMarks([-0.5, -0.2, 0, 0.5], words)).toEqual(['', '', '00:00', '00:00.50']);
+    const words = (seconds: number): string => formatTimeOffset(seconds, trans);
+    expect(formatTimeTicks([-0.5, -0.2, 0, 0.5], words)).toEqual(['', '', '00:00', '00:00.50']);
   });
 });
 
@@ -313,14 +336,14 @@ describe('zooming', () => {
     ['ArrowRight', { from: 145, to: 165 }],
     ['x', undefined]
   ])('by the key %s', (key, part) => {
-    expect(keyed(key, sight, span)).toEqual(part);
+    expect(rangeForKey(key, sight, span)).toEqual(part);
   });
 
   it('stays within the time, and all of it is no part', () => {
-    expect(zoomed({ from: 190, to: 230 }, span)).toEqual({ from: 160, to: 200 });
-    expect(zoomed({ from: 50, to: 70 }, span)).toEqual({ from: 100, to: 120 });
-    expect(zoomed({ from: 0, to: 900 }, span)).toBeNull();
-    expect(zoomed({ from: 150, to: 150 }, span)).toEqual({ from: 150, to: 150.1 });
-    expect(zoomed({ from: 150, to: 160 }, null)).toBeNull();
+    expect(clampRange({ from: 190, to: 230 }, span)).toEqual({ from: 160, to: 200 });
+    expect(clampRange({ from: 50, to: 70 }, span)).toEqual({ from: 100, to: 120 });
+    expect(clampRange({ from: 0, to: 900 }, span)).toBeNull();
+    expect(clampRange({ from: 150, to: 150 }, span)).toEqual({ from: 150, to: 150.1 });
+    expect(clampRange({ from: 150, to: 160 }, null)).toBeNull();
   });
 });

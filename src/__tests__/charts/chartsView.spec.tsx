@@ -3,17 +3,17 @@ import { Widget } from '@lumino/widgets';
 
 import type { JobMetrics, JobUsage } from '../../_types';
 import { ApiError } from '../../api/errors';
-import type { IHistoryAsk } from '../../charts';
+import type { IHistoryQuery } from '../../charts';
 import { ChartsView } from '../../charts';
-import { openCharts, seenCharts } from '../../charts/openCharts';
-import { button, rendered } from '../fixtures/fakeModel';
+import { openCharts, visibleCharts } from '../../charts/openCharts';
+import { button, waitForRender } from '../fixtures/fakeModel';
 import type * as Drawn from '../fixtures/fakePlot';
-import { DrawnPlot } from '../fixtures/fakePlot';
+import { FakePlot } from '../fixtures/fakePlot';
 import { host, metrics, series, usage } from '../fixtures/history';
 
 jest.mock('uplot', () => ({
   __esModule: true,
-  default: jest.requireActual<typeof Drawn>('../fixtures/fakePlot').DrawnPlot
+  default: jest.requireActual<typeof Drawn>('../fixtures/fakePlot').FakePlot
 }));
 window.ResizeObserver = class {
   observe = jest.fn();
@@ -21,7 +21,7 @@ window.ResizeObserver = class {
   disconnect = jest.fn();
 };
 
-let asked: { usage: IHistoryAsk[]; metrics: IHistoryAsk[] };
+let asked: { usage: IHistoryQuery[]; metrics: IHistoryQuery[] };
 let answers: { usage: JobUsage; metrics: JobMetrics };
 let failure: Error | null;
 let page: EventTarget & { visibilityState: DocumentVisibilityState };
@@ -32,7 +32,7 @@ const cpu = (at: number[], values: number[]): JobUsage['hosts'][number] =>
 
 beforeEach(() => {
   jest.useFakeTimers({ doNotFake: ['requestAnimationFrame'] });
-  DrawnPlot.all = [];
+  FakePlot.all = [];
   asked = { usage: [], metrics: [] };
   answers = { usage: usage([]), metrics: metrics([]) };
   failure = null;
@@ -41,7 +41,7 @@ beforeEach(() => {
     failure ? Promise.reject(failure) : Promise.resolve(what);
   view = new ChartsView({
     source: {
-      usage: ask => (asked.usage.push(ask), answered(answers.usage)),
+      usage: query => (asked.usage.push(query), answered(answers.usage)),
       metrics: ask => (asked.metrics.push(ask), answered(answers.metrics))
     },
     name: 'digits',
@@ -57,17 +57,17 @@ afterEach(() => {
 
 async function shown(): Promise<void> {
   Widget.attach(view, document.body);
-  await rendered();
+  await waitForRender();
 }
 
 async function later(milliseconds: number): Promise<void> {
   await jest.advanceTimersByTimeAsync(milliseconds);
-  await rendered();
+  await waitForRender();
 }
 
 const status = (): string | null | undefined =>
   view.node.querySelector('[role=status]')?.textContent;
-const drawn = (): DrawnPlot[] => DrawnPlot.all.filter(plot => !plot.isDestroyed);
+const drawn = (): FakePlot[] => FakePlot.all.filter(plot => !plot.isDestroyed);
 const summary = (): string | null | undefined =>
   view.node.querySelector('.jp-smx-charts-summary')?.textContent;
 
@@ -87,7 +87,7 @@ describe('the charts', () => {
       { since: 0, attempt: 0 },
       { since: 101, attempt: 0 }
     ]);
-    expect(DrawnPlot.all.length).toBe(1);
+    expect(FakePlot.all.length).toBe(1);
     expect(drawn()[0].data).toEqual([
       [0, 1, 2],
       [50, 100, 120]
@@ -144,7 +144,7 @@ describe('the charts', () => {
     expect(asked.usage.length).toBe(1);
     page.visibilityState = 'visible';
     page.dispatchEvent(new Event('visibilitychange'));
-    await rendered();
+    await waitForRender();
     expect(asked.usage.length).toBe(2);
     button(view.node, 'Pause').click();
     await later(60_000);
@@ -161,12 +161,12 @@ describe('the charts', () => {
   it('are found by commands while they are seen', async () => {
     answers.usage = usage([cpu([100], [50])]);
     await shown();
-    expect(seenCharts()).toEqual([view]);
-    seenCharts()[0].pause();
+    expect(visibleCharts()).toEqual([view]);
+    visibleCharts()[0].pause();
     await later(60_000);
     expect(asked.usage.length).toBe(1);
     view.hide();
-    expect(seenCharts()).toEqual([]);
+    expect(visibleCharts()).toEqual([]);
     view.dispose();
     expect(openCharts.size).toBe(0);
   });
@@ -240,7 +240,7 @@ describe('the charts', () => {
     answers = { usage: usage([cpu([200], [7])], both), metrics: metrics([], both) };
     await shown();
     button(view.node, 'Pause').click();
-    await rendered();
+    await waitForRender();
     const first = { attempt: 1, attempts: 2 };
     answers = { usage: usage([cpu([100], [50])], first), metrics: metrics([], first) };
     const select = view.node.querySelector('select') as HTMLSelectElement;
@@ -274,7 +274,7 @@ describe('a part of the time', () => {
     const [plot] = drawn();
     plot.select = { left, width };
     plot.options.hooks.setSelect.forEach(hook => hook(plot));
-    await rendered();
+    await waitForRender();
   }
 
   it('is shown by a drag, told in the sentence, and left by a double click', async () => {
@@ -283,7 +283,7 @@ describe('a part of the time', () => {
     expect(summary()).toBe('From 00:40 to 01:10: CPU 60 % on average, 60 % at most.');
     expect(button(view.node, 'Reset zoom').disabled).toBe(false);
     drawn()[0].options.cursor.bind.dblclick()();
-    await rendered();
+    await waitForRender();
     expect(range()).toEqual([0, 100]);
     expect(ends()[1]).toBeGreaterThan(100);
     expect(button(view.node, 'Reset zoom').disabled).toBe(true);
@@ -292,7 +292,7 @@ describe('a part of the time', () => {
   it('is shown and left with keys, and not by keys for something else', async () => {
     const press = async (key: string, more: KeyboardEventInit = {}): Promise<void> => {
       area().dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, ...more }));
-      await rendered();
+      await waitForRender();
     };
     await press('+');
     expect(range()).toEqual([25, 75]);
@@ -326,17 +326,17 @@ describe('what stands around the drawings', () => {
     expect(toggle().textContent).toBe('loss0.2');
     drawn()[0].cursor = { left: 4 };
     drawn()[0].options.hooks.setCursor.forEach(hook => hook(drawn()[0]));
-    await rendered();
+    await waitForRender();
     expect(toggle().textContent).toBe('loss0.9');
     toggle().click();
-    await rendered();
+    await waitForRender();
     expect(toggle().getAttribute('aria-pressed')).toBe('false');
     expect(drawn()[0].data).toEqual([
       [0, 10],
       [1, 0.5]
     ]);
     toggle().click();
-    await rendered();
+    await waitForRender();
     expect(drawn()[0].data.length).toBe(3);
   });
 
@@ -345,7 +345,7 @@ describe('what stands around the drawings', () => {
     answers.usage = usage([cpu([100, 105], [50, 60])]);
     await shown();
     button(view.node, 'Tables').click();
-    await rendered();
+    await waitForRender();
     const [figures, moments] = [...view.node.querySelectorAll('table')].map(table =>
       [...table.rows].map(row => [...row.cells].map(cell => cell.textContent))
     );
@@ -367,7 +367,7 @@ describe('what stands around the drawings', () => {
     const select = view.node.querySelector('select') as HTMLSelectElement;
     select.value = 'algo-1';
     select.dispatchEvent(new Event('change', { bubbles: true }));
-    await rendered();
+    await waitForRender();
     expect(names()[0]).toContain('50 % at most');
   });
 
@@ -376,7 +376,7 @@ describe('what stands around the drawings', () => {
     await shown();
     const [before] = drawn();
     document.body.setAttribute('data-jp-theme-name', 'JupyterLab Dark');
-    await rendered();
+    await waitForRender();
     expect(before.isDestroyed).toBe(true);
     expect(drawn().length).toBe(1);
     view.dispose();

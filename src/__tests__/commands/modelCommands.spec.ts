@@ -5,11 +5,11 @@ import { Widget } from '@lumino/widgets';
 
 import type { JobSummary } from '../../_types';
 import { CommandIDs } from '../../commands/commandIds';
-import { addCommands } from '../../commands/modelCommands';
+import { addModelCommands } from '../../commands/modelCommands';
 import { JobsPanel } from '../../sidebar/jobsPanel';
-import { counted, listed, NOTHING } from '../../state/state';
+import { applyArrayCounts, applyListing, EMPTY_STATE } from '../../state/state';
 import { arraySummary, arrayTask, completed } from '../fixtures/examples';
-import { button, FakeModel, layOut, rendered } from '../fixtures/fakeModel';
+import { button, FakeModel, layOut, waitForRender } from '../fixtures/fakeModel';
 
 const trans = nullTranslator.load('jupyter_smx');
 
@@ -26,7 +26,7 @@ describe('the commands', () => {
   beforeEach(() => {
     model = new FakeModel();
     commands = new CommandRegistry();
-    addCommands(commands, model, trans);
+    addModelCommands(commands, model, trans);
     panel = new JobsPanel({ model, commands, trans });
     Widget.attach(panel, document.body);
   });
@@ -42,8 +42,8 @@ describe('the commands', () => {
     counts: Parameters<typeof arraySummary>[0] = {}
   ): Promise<void> {
     const arrays = jobs.some(one => one.array) ? [arraySummary(counts)] : [];
-    model.become(counted(listed(NOTHING, jobs, [], 1).state, arrays));
-    await rendered();
+    model.become(applyArrayCounts(applyListing(EMPTY_STATE, jobs, [], 1).state, arrays));
+    await waitForRender();
   }
 
   async function type(text: string): Promise<void> {
@@ -51,15 +51,15 @@ describe('the commands', () => {
     const set = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')?.set;
     set?.call(field, text);
     field.dispatchEvent(new Event('input', { bubbles: true }));
-    await rendered();
+    await waitForRender();
   }
 
   /** Press a button of the question, and give what the question is. */
   async function answer(label: string): Promise<string> {
-    await rendered();
+    await waitForRender();
     const text = document.querySelector('.jp-Dialog')?.textContent ?? '';
     button(document.querySelector('.jp-Dialog') as HTMLElement, label).click();
-    await rendered();
+    await waitForRender();
     return text;
   }
 

@@ -8,10 +8,10 @@ import type { ShellCommand } from '../../_types';
 import { ApiError } from '../../api/errors';
 import { CommandIDs } from '../../commands/commandIds';
 import type { IShellOptions } from '../../commands/shellCommands';
-import { addShellCommands, lineOf } from '../../commands/shellCommands';
-import { listed, NOTHING } from '../../state/state';
+import { addShellCommands, quoteCommand } from '../../commands/shellCommands';
+import { applyListing, EMPTY_STATE } from '../../state/state';
 import { completed, job, pool } from '../fixtures/examples';
-import { FakeModel, rendered } from '../fixtures/fakeModel';
+import { FakeModel, waitForRender } from '../fixtures/fakeModel';
 
 const trans = nullTranslator.load('jupyter_smx');
 /** Of Node, whose types the sources do not have. */
@@ -69,15 +69,15 @@ describe('the words of a command', () => {
   ];
 
   it.each(['sh', 'bash'])('are what %s reads of the line, whatever is in them', shell => {
-    const script = `printf '%s|' ${lineOf(odd)}`;
+    const script = `printf '%s|' ${quoteCommand(odd)}`;
     const read = execFileSync(shell, ['-c', script], { encoding: 'utf8' });
     expect(read).toBe(odd.map(word => `${word}|`).join(''));
   });
 
   it('have no key in them that a terminal takes for itself, and plain ones look as they are', () => {
     // eslint-disable-next-line no-control-regex
-    expect(lineOf(odd)).not.toMatch(/[\x00-\x1f\x7f]/);
-    expect(lineOf(['docker', '--host=unix:///run/d.sock', 'exec', '-it'])).toBe(
+    expect(quoteCommand(odd)).not.toMatch(/[\x00-\x1f\x7f]/);
+    expect(quoteCommand(['docker', '--host=unix:///run/d.sock', 'exec', '-it'])).toBe(
       'docker --host=unix:///run/d.sock exec -it'
     );
   });
@@ -136,14 +136,14 @@ describe('a shell', () => {
     session.become('connected');
     expect([session.isDisposed, session.isOver]).toEqual([true, false]);
     expect(session.sent).toEqual(session.typed);
-    await rendered();
+    await waitForRender();
     expect(said()).toEqual([]);
   });
 
   it('says what to type where there never was a connection, and leaves the terminal', async () => {
     await commands.execute(CommandIDs.openShell, { id: 'old', name: 'n'.repeat(63) });
     session.become('disconnected');
-    await rendered();
+    await waitForRender();
     expect(session.sent).toEqual([]);
     expect([session.isDisposed, session.isOver]).toEqual([true, false]);
     expect(said()).toEqual([
@@ -153,7 +153,7 @@ describe('a shell', () => {
   });
 
   it('opens on a host of a pool', async () => {
-    model.state = listed(NOTHING, [], [pool(1)], 1).state;
+    model.state = applyListing(EMPTY_STATE, [], [pool(1)], 1).state;
     await commands.execute(CommandIDs.openPoolShell, { id: 'pool-1' });
     expect(asked).toEqual([['pools', 'pool-1', '']]);
     expect(lines()).toEqual([["enter 'a b'\r"]]);
@@ -166,7 +166,7 @@ describe('a shell', () => {
       completed(2, { warm_pool_status: 'Terminated' })
     ];
     const pools = [pool(1, { state: 'Provisioning' }), pool(2, { state: 'InUse' })];
-    model.state = listed(NOTHING, jobs, pools, 1).state;
+    model.state = applyListing(EMPTY_STATE, jobs, pools, 1).state;
     await commands.execute(CommandIDs.openShell);
     await commands.execute(CommandIDs.openPoolShell);
     expect(asked.map(([of, id]) => [of, id])).toEqual([
@@ -180,7 +180,7 @@ describe('a shell', () => {
     await commands.execute(CommandIDs.openShell, { id: 'job-0', host: 'algo-2' });
     expect(lines()).toEqual([['enter algo-2\r']]);
     const choice = commands.execute(CommandIDs.openShell, { id: 'job-0' });
-    await rendered();
+    await waitForRender();
     expect(document.querySelector('.jp-Dialog')?.textContent).toContain('On which host?');
     const list = document.querySelector('.jp-Dialog select') as HTMLSelectElement;
     list.value = 'algo-2';
@@ -192,7 +192,7 @@ describe('a shell', () => {
   it('does not open where nobody chose a host', async () => {
     answer = { command: ['enter'], hosts: ['algo-1', 'algo-2'] };
     const choice = commands.execute(CommandIDs.openShell, { id: 'job-0' });
-    await rendered();
+    await waitForRender();
     document.querySelector<HTMLElement>('.jp-Dialog .jp-mod-reject')?.click();
     await choice;
     expect([shown, session.typed]).toEqual([[], []]);
@@ -200,7 +200,7 @@ describe('a shell', () => {
 
   it('says what to do where the server has no terminals', async () => {
     isAvailable = false;
-    model.state = listed(NOTHING, [job(0)], [pool(1)], 1).state;
+    model.state = applyListing(EMPTY_STATE, [job(0)], [pool(1)], 1).state;
     await commands.execute(CommandIDs.openShell, { id: 'job-0' });
     await commands.execute(CommandIDs.openPoolShell, { id: 'pool-1' });
     expect(said()).toEqual([

@@ -3,19 +3,19 @@ import { ReactWidget } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 import React from 'react';
 
-import type { ITrouble } from '../../api/errors';
-import { Notice } from '../../components/connectionNotice';
-import { troubled } from '../../state/connectionState';
+import type { IRequestFailure } from '../../api/errors';
+import { ConnectionNotice } from '../../components/connectionNotice';
+import { applyFailure } from '../../state/connectionState';
 import type { IState } from '../../state/state';
-import { asleep, NOTHING } from '../../state/state';
-import { button, rendered } from '../fixtures/fakeModel';
+import { applyControllerStopped, EMPTY_STATE } from '../../state/state';
+import { button, waitForRender } from '../fixtures/fakeModel';
 
 const trans = nullTranslator.load('jupyter_smx');
 
-const trouble = (kind: ITrouble['kind']): ITrouble => ({
+const trouble = (kind: IRequestFailure['kind']): IRequestFailure => ({
   kind,
   status: 503,
-  sentence: 'Why. And what helps.',
+  message: 'Why. And what helps.',
   retryAfter: 0
 });
 
@@ -24,7 +24,7 @@ describe('the notice', () => {
 
   async function shown(state: IState): Promise<HTMLElement> {
     const widget = ReactWidget.create(
-      <Notice
+      <ConnectionNotice
         state={state}
         now={1100}
         trans={trans}
@@ -35,18 +35,18 @@ describe('the notice', () => {
     );
     document.body.replaceChildren();
     Widget.attach(widget, document.body);
-    await rendered();
+    await waitForRender();
     return widget.node;
   }
 
   beforeEach(() => pressed.splice(0));
 
   it('says nothing while all is well', async () => {
-    expect((await shown({ ...NOTHING, reach: 'ready' })).textContent).toBe('');
+    expect((await shown({ ...EMPTY_STATE, connectionStatus: 'ready' })).textContent).toBe('');
   });
 
   it('leads whoever is logged out to the login page under the base URL, in another tab', async () => {
-    const node = await shown(troubled(NOTHING, trouble('loggedOut')));
+    const node = await shown(applyFailure(EMPTY_STATE, trouble('loggedOut')));
     const link = node.querySelector('a');
     expect(link?.getAttribute('href')).toBe('http://here/user/x/login');
     expect([link?.target, link?.rel]).toEqual(['_blank', 'noopener noreferrer']);
@@ -54,15 +54,15 @@ describe('the notice', () => {
   });
 
   it('tries again to read where reading failed, and to start where starting failed', async () => {
-    button(await shown(troubled(NOTHING, trouble('lost'))), 'Try again').click();
-    const node = await shown(asleep(NOTHING, trouble('refused')).state);
+    button(await shown(applyFailure(EMPTY_STATE, trouble('lost'))), 'Try again').click();
+    const node = await shown(applyControllerStopped(EMPTY_STATE, trouble('refused')).state);
     expect(node.querySelector('[role=alert]')?.textContent).toContain('Why. And what helps.');
     button(node, 'Try again').click();
     expect(pressed).toEqual(['refresh', 'wake']);
   });
 
   it('names both versions beside everything else, and alarms nobody', async () => {
-    const node = await shown({ ...NOTHING, reach: 'ready', serverVersion: '9.9.9' });
+    const node = await shown({ ...EMPTY_STATE, connectionStatus: 'ready', serverVersion: '9.9.9' });
     expect(node.querySelector('[role=status]')?.textContent).toContain('version 9.9.9');
     expect(node.querySelector('pre')?.textContent).toBe('pip install jupyter-smx==9.9.9');
     expect(node.querySelector('[role=alert]')).toBeNull();

@@ -3,23 +3,23 @@ import { nullTranslator } from '@jupyterlab/translation';
 
 import type { JobSummary } from '../../_types';
 import {
-  clock,
-  countSentence,
-  elapsed,
-  endSentence,
-  exactly,
-  fine,
-  imageWords,
-  measured,
-  money,
-  remaining,
-  spoken,
-  startWords,
-  stepWords,
-  underWayWords
+  elapsedSeconds,
+  formatClock,
+  formatCounts,
+  formatDuration,
+  formatExactMoney,
+  formatImage,
+  formatJobEnd,
+  formatLongDuration,
+  formatMoney,
+  formatPreciseDuration,
+  formatPreparation,
+  formatStart,
+  formatStep,
+  remainingSeconds
 } from '../../format/jobText';
-import { readCard } from '../../notebook/cardSnapshot';
-import { listed, NOTHING } from '../../state/state';
+import { parseCard } from '../../notebook/cardSnapshot';
+import { applyListing, EMPTY_STATE } from '../../state/state';
 import { completed, job, pool } from '../fixtures/examples';
 
 const trans = nullTranslator.load('jupyter_smx');
@@ -33,7 +33,7 @@ describe('durations', () => {
     [3600, '1:00:00'],
     [36_061, '10:01:01']
   ])('%d s stand on a clock as %s', (seconds, shown) => {
-    expect(clock(seconds)).toBe(shown);
+    expect(formatClock(seconds)).toBe(shown);
   });
 
   it.each([
@@ -43,7 +43,7 @@ describe('durations', () => {
     [472, '7 minutes 52 seconds'],
     [7260, '2 hours 1 minute']
   ])('%d s are spoken as %s', (seconds, words) => {
-    expect(spoken(seconds, trans)).toBe(words);
+    expect(formatLongDuration(seconds, trans)).toBe(words);
   });
 
   it.each([
@@ -53,7 +53,7 @@ describe('durations', () => {
     [59.96, '01:00'],
     [75, '01:15']
   ])('%d s were measured as %s', (seconds, words) => {
-    expect(measured(seconds, trans)).toBe(words);
+    expect(formatDuration(seconds, trans)).toBe(words);
   });
 
   it.each([
@@ -66,37 +66,37 @@ describe('durations', () => {
     [9.996, '10.0 s'],
     [1234, '20:34']
   ])('of a step of %d s are said as %s', (seconds, words) => {
-    expect(fine(seconds, trans)).toBe(words);
+    expect(formatPreciseDuration(seconds, trans)).toBe(words);
   });
 
   it('of a job go on until its end and never below zero', () => {
-    expect(elapsed(job(0), 1010)).toBe(10);
-    expect(elapsed(completed(0), 9999)).toBe(100);
-    expect(elapsed(job(0), 900)).toBe(0);
+    expect(elapsedSeconds(job(0), 1010)).toBe(10);
+    expect(elapsedSeconds(completed(0), 9999)).toBe(100);
+    expect(elapsedSeconds(job(0), 900)).toBe(0);
   });
 
   it('of a pool are unknown while it is in use', () => {
-    expect(remaining(pool(0), 1999)).toBe(1);
-    expect(remaining(pool(0), 2999)).toBe(0);
-    expect(remaining(pool(0, { expires_at: null }), 0)).toBeNull();
+    expect(remainingSeconds(pool(0), 1999)).toBe(1);
+    expect(remainingSeconds(pool(0), 2999)).toBe(0);
+    expect(remainingSeconds(pool(0, { expires_at: null }), 0)).toBeNull();
   });
 });
 
 describe('the step of a job', () => {
   it('is its place in the queue while it waits', () => {
     const queued = job(1, { secondary_status: 'Pending', queue_position: 2 });
-    expect(stepWords(queued, trans)).toBe('Queued, position 2');
+    expect(formatStep(queued, trans)).toBe('Queued, position 2');
   });
 
   it('is called processing for a processing job', () => {
-    expect(stepWords(job(1, { kind: 'process' }), trans)).toBe('Processing');
+    expect(formatStep(job(1, { kind: 'process' }), trans)).toBe('Processing');
   });
 
   it('is what it says itself while its environment is built', () => {
     const message = 'Building the environment: Collecting torch.';
     const building = job(1, { secondary_status: 'Pending', start: 'none', message });
-    expect(stepWords(building, trans)).toBe(message);
-    expect(stepWords({ ...building, start: 'queued' }, trans)).toBe('Pending');
+    expect(formatStep(building, trans)).toBe(message);
+    expect(formatStep({ ...building, start: 'queued' }, trans)).toBe('Pending');
   });
 
   it('names the exception and the line of a failure', () => {
@@ -106,41 +106,41 @@ describe('the step of a job', () => {
       failure_type: 'KeyError',
       failure_line: 14
     });
-    expect(stepWords(failed, trans)).toBe('Failed: KeyError, line 14');
-    expect(stepWords({ ...failed, failure_line: null }, trans)).toBe('Failed: KeyError');
+    expect(formatStep(failed, trans)).toBe('Failed: KeyError, line 14');
+    expect(formatStep({ ...failed, failure_line: null }, trans)).toBe('Failed: KeyError');
     const told = { ...failed, failure_type: '' };
-    expect(stepWords(told, trans)).toBe('Failed');
+    expect(formatStep(told, trans)).toBe('Failed');
     const ours = { ...told, message: 'ClientError: channel train: there is no such file.' };
-    expect(stepWords(ours, trans)).toBe('Failed: ClientError');
+    expect(formatStep(ours, trans)).toBe('Failed: ClientError');
   });
 
   it('says why a job stopped', () => {
     const over = job(1, { status: 'Stopped', secondary_status: 'MaxRuntimeExceeded' });
-    expect(stepWords(over, trans)).toBe('Stopped at its maximum run time');
+    expect(formatStep(over, trans)).toBe('Stopped at its maximum run time');
     const waited = { ...over, secondary_status: 'MaxWaitTimeExceeded' as const };
-    expect(stepWords(waited, trans)).toBe('Stopped at its maximum wait time');
+    expect(formatStep(waited, trans)).toBe('Stopped at its maximum wait time');
   });
 
   it('says that hosts were taken back and not that the job ended', () => {
     const taken = job(1, { secondary_status: 'Interrupted' });
-    expect(stepWords(taken, trans)).toBe('Interrupted: its spot instances are taken back');
+    expect(formatStep(taken, trans)).toBe('Interrupted: its spot instances are taken back');
   });
 });
 
 describe('the start of a job', () => {
   it('is said with its time when it is known', () => {
-    expect(startWords(job(1, { start: 'warm', first_line_seconds: 0.006 }), trans)).toBe(
+    expect(formatStart(job(1, { start: 'warm', first_line_seconds: 0.006 }), trans)).toBe(
       'warm, 6 ms'
     );
-    expect(startWords(job(1, { start: 'cold' }), trans)).toBe('cold');
-    expect(startWords(job(1, { start: 'queued' }), trans)).toBe('');
+    expect(formatStart(job(1, { start: 'cold' }), trans)).toBe('cold');
+    expect(formatStart(job(1, { start: 'queued' }), trans)).toBe('');
   });
 });
 
 describe('the end of a job', () => {
   it('says that it was stopped', () => {
     const stopped = completed(1, { status: 'Stopped', secondary_status: 'Stopped' });
-    expect(endSentence(stopped, trans)).toBe('train-digits-1 was stopped after 01:40');
+    expect(formatJobEnd(stopped, trans)).toBe('train-digits-1 was stopped after 01:40');
   });
 });
 
@@ -150,7 +150,7 @@ describe('the counts', () => {
   const paid = (number: number, ended_at: number, cost: number | null): JobSummary =>
     completed(number, { created_at: ended_at - 10, ended_at, cost });
   const said = (jobs: JobSummary[], cursor: string | null = null): string =>
-    countSentence(listed(NOTHING, jobs, [pool(1)], 1, cursor).state, noon, trans);
+    formatCounts(applyListing(EMPTY_STATE, jobs, [pool(1)], 1, cursor).state, noon, trans);
 
   it('say what runs, what is warm, and what today cost', () => {
     const jobs = [job(0), paid(1, midnight + 60, 0.25), paid(2, noon, 0.16), paid(3, noon, null)];
@@ -172,7 +172,7 @@ describe('the counts', () => {
   });
 
   it('do not call free what costs less than a cent', () => {
-    expect([money(0), money(0.001), money(0.005), money(12)]).toEqual([
+    expect([formatMoney(0), formatMoney(0.001), formatMoney(0.005), formatMoney(12)]).toEqual([
       '$0.00',
       '< $0.01',
       '$0.01',
@@ -191,12 +191,12 @@ describe('the counts', () => {
     [0.5, '$0.50'],
     [12.346, '$12.35']
   ])('of %d in a bill are %s, as in the kernel', (dollars, words) => {
-    expect(exactly(dollars)).toBe(words);
+    expect(formatExactMoney(dollars)).toBe(words);
   });
 
   it('count no pool as warm that a job uses', () => {
-    const busy = listed(NOTHING, [], [pool(1, { expires_at: null })], 1).state;
-    expect(countSentence(busy, noon, trans)).toBe('0 running · 0 warm');
+    const busy = applyListing(EMPTY_STATE, [], [pool(1, { expires_at: null })], 1).state;
+    expect(formatCounts(busy, noon, trans)).toBe('0 running · 0 warm');
   });
 });
 
@@ -206,16 +206,16 @@ describe('a card from a notebook', () => {
     const card = JSON.parse(
       JSON.stringify({ id: 'a', name: 'n', summary: job(1) })
     ) as ReadonlyPartialJSONValue;
-    expect(readCard(card)).toEqual({ id: 'a', name: 'n', summary: job(1), array: null });
+    expect(parseCard(card)).toEqual({ id: 'a', name: 'n', summary: job(1), array: null });
   });
 
   it.each([undefined, null, 'text', 3, [], {}, { id: 1, name: 'n' }])('%p is no card', data => {
-    expect(readCard(data)).toBeNull();
+    expect(parseCard(data)).toBeNull();
   });
 
   it('with half a snapshot has none', () => {
     expect(
-      readCard({ id: 'a', name: 'n', summary: { id: 'a', status: 'InProgress' } })?.summary
+      parseCard({ id: 'a', name: 'n', summary: { id: 'a', status: 'InProgress' } })?.summary
     ).toBeNull();
   });
 });
@@ -234,11 +234,11 @@ describe('an image', () => {
     ['3fa85f645717', ID, '3fa85f645717'],
     ['3fa', ID, '3fa (3fa85f645717)']
   ])('that is called %s, with the id %s, is said as %s', (name, id, words) => {
-    expect(imageWords({ name, id })).toBe(words);
+    expect(formatImage({ name, id })).toBe(words);
   });
 
   it('is not spoken of where there is none, or the server does not say', () => {
-    expect([imageWords(null), imageWords(undefined)]).toEqual(['', '']);
+    expect([formatImage(null), formatImage(undefined)]).toEqual(['', '']);
   });
 });
 
@@ -249,8 +249,8 @@ describe('what is done before the code runs', () => {
       start: 'none',
       message: 'Looking at the image: Looking for Python in the image.'
     });
-    expect(stepWords(looking, trans)).toBe(looking.message);
-    expect(underWayWords(looking, trans)).toBe('');
+    expect(formatStep(looking, trans)).toBe(looking.message);
+    expect(formatPreparation(looking, trans)).toBe('');
   });
 
   it.each([
@@ -259,6 +259,6 @@ describe('what is done before the code runs', () => {
     ['Training', '']
   ] as const)('is a sentence beside %s: %s', (secondary_status, words) => {
     const one = job(0, { secondary_status, message: words || 'Running the code.' });
-    expect(underWayWords(one, trans)).toBe(words);
+    expect(formatPreparation(one, trans)).toBe(words);
   });
 });

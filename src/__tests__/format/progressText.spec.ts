@@ -1,12 +1,12 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
 import {
-  expectedWords,
-  metricWords,
-  percent,
-  progressText,
-  rough,
-  waitWords
+  formatApproximateDuration,
+  formatExpectedDuration,
+  formatExpectedStart,
+  formatMetrics,
+  formatProgress,
+  progressPercent
 } from '../../format/progressText';
 import { completed, job } from '../fixtures/examples';
 
@@ -24,46 +24,48 @@ describe('an estimate', () => {
     [5400, '1.5 h'],
     [200000, '2.5 d']
   ])('of %p seconds has no more digits than it deserves', (seconds, words) => {
-    expect(rough(seconds, trans)).toBe(words);
+    expect(formatApproximateDuration(seconds, trans)).toBe(words);
   });
 });
 
 describe('progress', () => {
   it('is not complete before it is', () => {
-    expect(percent(job(1, { progress: halfway }))).toBe(99);
+    expect(progressPercent(job(1, { progress: halfway }))).toBe(99);
   });
 
   it('is the number that the job said, of each whole percent', () => {
     const said = (fraction: number): number | null =>
-      percent(job(1, { progress: { ...halfway, fraction } }));
+      progressPercent(job(1, { progress: { ...halfway, fraction } }));
     const all = Array.from({ length: 101 }, (_, number) => number);
     expect(all.map(number => said(number / 100))).toEqual(all);
   });
 
   it('ends with the job', () => {
     const done = completed(1, { progress: halfway });
-    expect(percent(done)).toBeNull();
-    expect(progressText(done)).toBe('');
+    expect(progressPercent(done)).toBeNull();
+    expect(formatProgress(done)).toBe('');
   });
 
   it('is unknown where the job says nothing', () => {
-    expect(percent(job(1))).toBeNull();
-    expect(expectedWords(job(1), trans)).toBe('');
-    expect(waitWords(job(1), 0, trans)).toBe('');
+    expect(progressPercent(job(1))).toBeNull();
+    expect(formatExpectedDuration(job(1), trans)).toBe('');
+    expect(formatExpectedStart(job(1), 0, trans)).toBe('');
   });
 });
 
 describe('a waiting job', () => {
   it('is not promised a beginning that is over', () => {
-    expect(waitWords(job(1, { expected_start_at: 100 }), 99, trans)).toBe('begins in ~1 s');
-    expect(waitWords(job(1, { expected_start_at: 100 }), 101, trans)).toBe('');
+    expect(formatExpectedStart(job(1, { expected_start_at: 100 }), 99, trans)).toBe(
+      'begins in ~1 s'
+    );
+    expect(formatExpectedStart(job(1, { expected_start_at: 100 }), 101, trans)).toBe('');
   });
 });
 
 describe('metrics', () => {
   it('are a few, rounded, and say when they are no number', () => {
     const metrics = { step: 123_456, acc: null, lr: 0.0000123456, more: 1 };
-    expect(metricWords(job(1, { metrics }), trans)).toEqual([
+    expect(formatMetrics(job(1, { metrics }), trans)).toEqual([
       'step 123456',
       'acc nan',
       'lr 1.23e-5',

@@ -6,10 +6,10 @@ import React from 'react';
 
 import type { JobSummary, Usage } from '../../_types';
 import { JobMetrics } from '../../components/jobProgress';
-import { bytesWords, readUsage, usageFigures } from '../../format/usageText';
-import { readCard } from '../../notebook/cardSnapshot';
+import { formatBytes, formatUsage, parseUsage } from '../../format/usageText';
+import { parseCard } from '../../notebook/cardSnapshot';
 import { completed, job } from '../fixtures/examples';
-import { rendered } from '../fixtures/fakeModel';
+import { waitForRender } from '../fixtures/fakeModel';
 
 const trans = nullTranslator.load('jupyter_smx');
 const usage: Usage = {
@@ -20,7 +20,7 @@ const usage: Usage = {
   cpu_seconds: null
 };
 
-const usageWords = (of: JobSummary): string[] => usageFigures(of, trans).map(({ words }) => words);
+const usageWords = (of: JobSummary): string[] => formatUsage(of, trans).map(({ words }) => words);
 
 describe('what a job uses', () => {
   it('is told with its units, and what nobody measured is not told', () => {
@@ -40,7 +40,7 @@ describe('what a job uses', () => {
       <JobMetrics job={job(1, { usage, metrics: { loss: 0.5 } })} trend={trend} trans={trans} />
     );
     Widget.attach(widget, document.body);
-    await rendered();
+    await waitForRender();
     const group = widget.node.firstElementChild;
     expect(group?.getAttribute('role')).toBe('group');
     expect(group?.getAttribute('aria-label')).toBe('Metrics of train-digits-1');
@@ -66,12 +66,12 @@ describe('what a job uses', () => {
     [48_000_000, '48.0 MB'],
     [2e15, '2000.0 TB']
   ])('of %p bytes has a unit', (bytes, words) => {
-    expect(bytesWords(bytes, trans)).toBe(words);
+    expect(formatBytes(bytes, trans)).toBe(words);
   });
 
   it('is read from a notebook that may hold anything', () => {
-    expect(readUsage(undefined)).toBeNull();
-    expect(readUsage({ cpu_percent: '<b>', memory_bytes: 3 })).toEqual({
+    expect(parseUsage(undefined)).toBeNull();
+    expect(parseUsage({ cpu_percent: '<b>', memory_bytes: 3 })).toEqual({
       cpu_percent: null,
       memory_bytes: 3,
       gpu_percent: null,
@@ -79,7 +79,7 @@ describe('what a job uses', () => {
       cpu_seconds: null
     });
     const saved = { id: '1', name: 'x', summary: job(1, { usage, peak: usage }) };
-    const summary = readCard(saved as unknown as ReadonlyPartialJSONObject)?.summary;
+    const summary = parseCard(saved as unknown as ReadonlyPartialJSONObject)?.summary;
     expect([summary?.usage, summary?.peak]).toEqual([null, usage]);
   });
 });

@@ -1,4 +1,4 @@
-import { cellOf, differing, numbered, originOf, underMagic } from '../../jobView/codeDiff';
+import { codeOrigin, diffCode, findCell, stripMagic, trimBlankLines } from '../../jobView/codeDiff';
 
 describe('where the code of a job comes from', () => {
   it.each([
@@ -7,7 +7,7 @@ describe('where the code of a job comes from', () => {
     [{ filename: '/lab/train.py', source: '\nx = 1' }, 'file'],
     [{ filename: '', source: 'x = 1' }, 'program']
   ])('%j is a %s', (spec, origin) => {
-    expect(originOf(spec)).toBe(origin);
+    expect(codeOrigin(spec)).toBe(origin);
   });
 });
 
@@ -22,12 +22,12 @@ describe('the code of a cell', () => {
     ['x = 1  \n\n', { code: 'x = 1', first: 1 }],
     ['', { code: '', first: 1 }]
   ])('%j without its magic', (cell, code) => {
-    expect(underMagic(cell)).toEqual(code);
+    expect(stripMagic(cell)).toEqual(code);
   });
 
   it('has the same numbers as the code that the magic pushed down', () => {
     const [cell, source] = ['%%train \\\n  -k 10m\nx = 1\ny = 2', '\n\nx = 1\ny = 2'];
-    expect(underMagic(cell)).toEqual(numbered(source));
+    expect(stripMagic(cell)).toEqual(trimBlankLines(source));
   });
 });
 
@@ -39,24 +39,27 @@ describe('the cell of a job', () => {
   ];
 
   it('is the one with its id, whatever stands in it now', () => {
-    expect(cellOf(cells, { cell_id: 'b', source: '\nx = 1' })).toBe(cells[1]);
-    expect(cellOf(cells, { cell_id: 'gone', source: '\nx = 1' })).toBeNull();
+    expect(findCell(cells, { cell_id: 'b', source: '\nx = 1' })).toBe(cells[1]);
+    expect(findCell(cells, { cell_id: 'gone', source: '\nx = 1' })).toBeNull();
   });
 
   it('is without an id the only one with the same code', () => {
-    expect(cellOf(cells, { cell_id: '', source: '\nx = 1\n' })).toBe(cells[0]);
-    expect(cellOf(cells, { cell_id: '', source: '\nx = 2' })).toBeNull();
-    expect(cellOf(cells, { cell_id: '', source: '\nx = 3' })).toBeNull();
+    expect(findCell(cells, { cell_id: '', source: '\nx = 1\n' })).toBe(cells[0]);
+    expect(findCell(cells, { cell_id: '', source: '\nx = 2' })).toBeNull();
+    expect(findCell(cells, { cell_id: '', source: '\nx = 3' })).toBeNull();
   });
 });
 
 describe('what differs', () => {
   it('is nothing where only blank lines at the ends differ', async () => {
-    expect(await differing(numbered('\n\nx = 1\n'), numbered('x = 1'))).toEqual([]);
+    expect(await diffCode(trimBlankLines('\n\nx = 1\n'), trimBlankLines('x = 1'))).toEqual([]);
   });
 
   it('is told in lines with the numbers that the notebook shows', async () => {
-    const lines = await differing(numbered('\n\nx = 1\ny = 2'), numbered('\nx = 1\ny = 3'));
+    const lines = await diffCode(
+      trimBlankLines('\n\nx = 1\ny = 2'),
+      trimBlankLines('\nx = 1\ny = 3')
+    );
     expect(lines).toEqual(['@@ -3,2 +2,2 @@', ' x = 1', '-y = 2', '+y = 3']);
   });
 });

@@ -2,7 +2,7 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { INotebookTracker } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
 
-import { Origins } from '../../jobView/codeLocator';
+import { CodeLocator } from '../../jobView/codeLocator';
 import { record, SPEC } from '../fixtures/jobRecords';
 
 interface ICell {
@@ -47,7 +47,7 @@ function origins(panels: object[], files: Record<string, unknown> = {}) {
   const notebooks = {
     forEach: (visit: (one: object) => void) => panels.forEach(visit)
   } as unknown as INotebookTracker;
-  return { found: new Origins(app, notebooks), get, activateById };
+  return { found: new CodeLocator(app, notebooks), get, activateById };
 }
 
 const place = { exists: true, is_folder: false, shown_as: 'a.ipynb' };

@@ -6,7 +6,7 @@ import React from 'react';
 import type { Attempt, SecondaryStatus, Transition } from '../../_types';
 import { Cost } from '../../jobView/sections/cost';
 import { job } from '../fixtures/examples';
-import { rendered } from '../fixtures/fakeModel';
+import { waitForRender } from '../fixtures/fakeModel';
 import { record, SPEC } from '../fixtures/jobRecords';
 
 const trans = nullTranslator.load('jupyter_smx');
@@ -25,7 +25,7 @@ const ATTEMPT: Attempt = {
 async function drawn(element: JSX.Element): Promise<HTMLElement> {
   const widget = ReactWidget.create(element);
   Widget.attach(widget, document.body);
-  await rendered();
+  await waitForRender();
   return widget.node;
 }
 

@@ -4,7 +4,7 @@ import { Widget } from '@lumino/widgets';
 import React from 'react';
 
 import { Events } from '../../jobView/sections/events';
-import { rendered } from '../fixtures/fakeModel';
+import { waitForRender } from '../fixtures/fakeModel';
 import { record } from '../fixtures/jobRecords';
 
 const trans = nullTranslator.load('jupyter_smx');
@@ -12,7 +12,7 @@ const trans = nullTranslator.load('jupyter_smx');
 async function drawn(element: JSX.Element): Promise<HTMLElement> {
   const widget = ReactWidget.create(element);
   Widget.attach(widget, document.body);
-  await rendered();
+  await waitForRender();
   return widget.node;
 }
 

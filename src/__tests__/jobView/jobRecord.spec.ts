@@ -1,10 +1,10 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
-import { ApiError, troubleOf } from '../../api/errors';
+import { ApiError, classifyFailure } from '../../api/errors';
 import { JobRecord } from '../../jobView/jobRecord';
-import { kindOf, problemOf } from '../../jobView/recordError';
+import { describeRecordError, recordErrorKind } from '../../jobView/recordError';
 import type { IState } from '../../state/state';
-import { listed, NOTHING } from '../../state/state';
+import { applyListing, EMPTY_STATE } from '../../state/state';
 import { completed, job } from '../fixtures/examples';
 import { FakeModel } from '../fixtures/fakeModel';
 import { record } from '../fixtures/jobRecords';
@@ -32,8 +32,8 @@ describe('the record of a job', () => {
   let read: jest.Mock;
   let followed: JobRecord;
 
-  const ready = (...jobs: Parameters<typeof listed>[1]): IState =>
-    listed(NOTHING, jobs, [], 1).state;
+  const ready = (...jobs: Parameters<typeof applyListing>[1]): IState =>
+    applyListing(EMPTY_STATE, jobs, [], 1).state;
 
   beforeEach(() => {
     jest.useFakeTimers();
@@ -58,15 +58,15 @@ describe('the record of a job', () => {
   it('is read when it is seen for the first time and not before', async () => {
     await settled();
     expect(read).not.toHaveBeenCalled();
-    followed.see(true);
+    followed.setVisible(true);
     await settled();
     expect(read).toHaveBeenCalledTimes(1);
     expect(followed.job?.name).toBe('train-digits-0');
-    expect(followed.trouble).toBeNull();
+    expect(followed.failure).toBeNull();
   });
 
   it('is read again when a step was made, and not for progress alone', async () => {
-    followed.see(true);
+    followed.setVisible(true);
     await settled();
     const progress = { fraction: 0.5, text: '', remaining_seconds: null, at: 1 };
     model.become(ready(job(0, { progress })));
@@ -79,15 +79,15 @@ describe('the record of a job', () => {
   });
 
   it('asks nothing while nobody sees it, and once when somebody comes back', async () => {
-    followed.see(true);
+    followed.setVisible(true);
     await settled();
-    followed.see(false);
+    followed.setVisible(false);
     model.become(ready(job(0, { secondary_status: 'Uploading' })));
     model.become(ready(completed(0)));
     await settled();
     expect(read).toHaveBeenCalledTimes(1);
     page.become('hidden');
-    followed.see(true);
+    followed.setVisible(true);
     await settled();
     expect(read).toHaveBeenCalledTimes(1);
     page.become('visible');
@@ -98,7 +98,7 @@ describe('the record of a job', () => {
   it('has one question under way, and asks again for what changed meanwhile', async () => {
     let answer: (found: unknown) => void = () => undefined;
     read.mockImplementation(() => new Promise(resolve => (answer = resolve)));
-    followed.see(true);
+    followed.setVisible(true);
     model.become(ready(job(0, { secondary_status: 'Uploading' })));
     model.become(ready(completed(0)));
     await settled();
@@ -109,14 +109,14 @@ describe('the record of a job', () => {
   });
 
   it('keeps what was read of a job that was deleted, and does not ask for ever', async () => {
-    followed.see(true);
+    followed.setVisible(true);
     await settled();
     read.mockRejectedValue(new ApiError(404, 'ResourceNotFound', 'There is no job.'));
     model.become(ready());
     await settled();
     expect(read).toHaveBeenCalledTimes(2);
     expect(followed.job?.id).toBe('job-0');
-    expect(followed.trouble?.kind).toBe('gone');
+    expect(followed.failure?.kind).toBe('gone');
     jest.advanceTimersByTime(60_000);
     await settled();
     expect(read).toHaveBeenCalledTimes(2);
@@ -125,28 +125,28 @@ describe('the record of a job', () => {
   it('tries again by itself after a failure, later each time, while it is seen', async () => {
     read.mockRejectedValueOnce(new ApiError(502, '', 'Bad Gateway'));
     read.mockRejectedValueOnce(new ApiError(0, 'NetworkError', ''));
-    followed.see(true);
+    followed.setVisible(true);
     await settled();
-    expect(followed.trouble?.kind).toBe('broken');
+    expect(followed.failure?.kind).toBe('broken');
     jest.advanceTimersByTime(2000);
     await settled();
-    expect(followed.trouble?.kind).toBe('lost');
+    expect(followed.failure?.kind).toBe('lost');
     jest.advanceTimersByTime(3000);
     await settled();
     expect(read).toHaveBeenCalledTimes(2);
     jest.advanceTimersByTime(1000);
     await settled();
-    expect(followed.trouble).toBeNull();
+    expect(followed.failure).toBeNull();
     expect(read).toHaveBeenCalledTimes(3);
   });
 
   it('goes on when the controller is there again', async () => {
-    model.state = { ...NOTHING, reach: 'asleep' };
-    followed.see(true);
+    model.state = { ...EMPTY_STATE, connectionStatus: 'asleep' };
+    followed.setVisible(true);
     read.mockRejectedValueOnce(new ApiError(503, 'ServiceUnavailable', 'No controller.'));
     followed.refresh();
     await settled();
-    model.become({ ...NOTHING, reach: 'asleep' });
+    model.become({ ...EMPTY_STATE, connectionStatus: 'asleep' });
     await settled();
     // The lists are asked, too: nobody announces that a controller has left.
     expect(model.refresh).toHaveBeenCalledTimes(1);
@@ -154,11 +154,11 @@ describe('the record of a job', () => {
     model.become(ready(completed(0)));
     await settled();
     expect(read.mock.calls.length).toBe(before + 1);
-    expect(followed.trouble).toBeNull();
+    expect(followed.failure).toBeNull();
   });
 
   it('is left alone when it was disposed', async () => {
-    followed.see(true);
+    followed.setVisible(true);
     followed.dispose();
     await settled();
     const before = read.mock.calls.length;
@@ -181,13 +181,17 @@ describe('why a job cannot be read', () => {
     [new ApiError(0, 'NetworkError', ''), 'ready', 'failing'],
     [new TypeError('odd'), 'ready', 'failing']
   ] as const)('%s while it is %s is %s', (reason, reach, kind) => {
-    expect(kindOf(troubleOf(reason), reach)).toBe(kind);
+    expect(recordErrorKind(classifyFailure(reason), reach)).toBe(kind);
   });
 
   it('is a sentence with its cure', () => {
     const say = (status: number, code: string, isKnown: boolean): string =>
-      problemOf(troubleOf(new ApiError(status, code, 'no route to host')), 'ready', isKnown, trans)
-        .sentence;
+      describeRecordError(
+        classifyFailure(new ApiError(status, code, 'no route to host')),
+        'ready',
+        isKnown,
+        trans
+      ).message;
     expect(say(404, 'ResourceNotFound', true)).toContain('what was read before');
     expect(say(404, 'ResourceNotFound', false)).toContain('it was deleted');
     expect(say(403, '', true)).toContain('Log in again');

@@ -4,14 +4,14 @@ import { Widget } from '@lumino/widgets';
 
 import { ApiError } from '../../api/errors';
 import { CommandIDs } from '../../commands/commandIds';
-import type { IOriginNow } from '../../jobView/codeLocator';
-import type { IViewContext } from '../../jobView/context';
+import type { ICurrentCode } from '../../jobView/codeLocator';
+import type { IJobViewContext } from '../../jobView/context';
 import { JobRecord } from '../../jobView/jobRecord';
 import { JobView } from '../../jobView/jobView';
 import type { LogView } from '../../log';
-import { listed, NOTHING } from '../../state/state';
+import { applyListing, EMPTY_STATE } from '../../state/state';
 import { completed, job } from '../fixtures/examples';
-import { addedCommands, button, FakeModel, rendered } from '../fixtures/fakeModel';
+import { button, fakeCommands, FakeModel, waitForRender } from '../fixtures/fakeModel';
 import { record, SPEC } from '../fixtures/jobRecords';
 
 const trans = nullTranslator.load('jupyter_smx');
@@ -43,7 +43,7 @@ describe('the view of a job', () => {
   let view: JobView;
   let log: Widget;
   let executed: [string, unknown][];
-  let origin: IOriginNow | 'gone';
+  let origin: ICurrentCode | 'gone';
   const answers = {
     record: jest.fn(),
     difference: jest.fn(),
@@ -66,8 +66,13 @@ describe('the view of a job', () => {
     origin = { text: '%%train \\\n -k 1\nx = 1\nprint(x)', path: 'a.ipynb' };
     answers.cell.mockReset().mockImplementation(() => Promise.resolve(origin));
     model = new FakeModel();
-    model.state = listed(NOTHING, [completed(0), completed(9), completed(-5)], [], 1).state;
-    const added = addedCommands();
+    model.state = applyListing(
+      EMPTY_STATE,
+      [completed(0), completed(9), completed(-5)],
+      [],
+      1
+    ).state;
+    const added = fakeCommands();
     executed = added.executed;
     const source = {
       record: answers.record,
@@ -84,14 +89,14 @@ describe('the view of a job', () => {
       page: document,
       random: () => 0.5
     });
-    const context: IViewContext = {
+    const context: IJobViewContext = {
       name: 'train-digits-0',
       record: followed,
       source,
       history: { usage: jest.fn(), metrics: jest.fn() },
       model,
       commands: added.commands,
-      origins: { cell: answers.cell, file: answers.cell },
+      codeLocator: { cell: answers.cell, file: answers.cell },
       languages: null,
       trans,
       close
@@ -120,10 +125,10 @@ describe('the view of a job', () => {
     );
 
   it('shows its log first, and one section at a time, each named by its tab', async () => {
-    await rendered();
+    await waitForRender();
     expect(log.isVisible).toBe(true);
-    view.open('events');
-    await rendered();
+    view.openSection('events');
+    await waitForRender();
     expect(log.isVisible).toBe(false);
     expect(shown()).toHaveLength(1);
     expect(shown()[0].getAttribute('aria-labelledby')).toBe(tab('Events').id);
@@ -133,94 +138,94 @@ describe('the view of a job', () => {
   });
 
   it('gives its focus to the tab that is chosen', async () => {
-    await rendered();
+    await waitForRender();
     view.activate();
-    await rendered();
+    await waitForRender();
     expect(document.activeElement).toBe(tab('Log'));
-    view.open('cost');
-    await rendered();
+    view.openSection('cost');
+    await waitForRender();
     expect(document.activeElement).toBe(tab('Cost'));
   });
 
   it('asks for advice when its cost is shown, and not before', async () => {
-    await rendered();
+    await waitForRender();
     expect(answers.advice).not.toHaveBeenCalled();
     answers.advice.mockResolvedValue([
       { rule: 'CPUBottleneck', host: 'algo-1', sentence: 'It waits.', prediction: '', numbers: {} }
     ]);
-    view.open('cost');
-    await rendered();
+    view.openSection('cost');
+    await waitForRender();
     expect(answers.advice).toHaveBeenCalledTimes(1);
     expect(view.node.textContent).toContain('It waits.');
   });
 
   it('reads the record of a running job again when a section is shown', async () => {
     answers.record.mockResolvedValue(record({ summary: job(0), ended_at: null }));
-    model.become(listed(NOTHING, [job(0)], [], 1).state);
-    view.open('files');
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [job(0)], [], 1).state);
+    view.openSection('files');
+    await waitForRender();
     const { bill } = record();
     const counted = { ...bill, step_seconds: 2, cost_per_step: 0.001 };
     answers.record.mockResolvedValue(record({ summary: job(0), ended_at: null, bill: counted }));
-    view.open('cost');
-    await rendered();
+    view.openSection('cost');
+    await waitForRender();
     expect(shown()[0].textContent).toContain('$0.00100 per step');
-    model.become(listed(NOTHING, [completed(0)], [], 1).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [completed(0)], [], 1).state);
+    await waitForRender();
     const asked = answers.record.mock.calls.length;
-    view.open('events');
-    await rendered();
+    view.openSection('events');
+    await waitForRender();
     expect(answers.record).toHaveBeenCalledTimes(asked);
   });
 
   it('shows no advice that was overtaken by newer, and asks again after trouble', async () => {
-    await rendered();
+    await waitForRender();
     let answer: (found: unknown) => void = () => undefined;
     answers.advice.mockReturnValueOnce(new Promise(resolve => (answer = resolve)));
     const one = { rule: 'CPUBottleneck', host: 'algo-1', prediction: '', numbers: {} };
-    view.open('cost');
-    await rendered();
+    view.openSection('cost');
+    await waitForRender();
     answers.advice.mockResolvedValue([{ ...one, sentence: 'It waits no more.' }]);
     answers.record.mockResolvedValue(record({ attempt: 2 }));
-    model.become(listed(NOTHING, [job(0)], [], 2).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [job(0)], [], 2).state);
+    await waitForRender();
     expect(view.node.textContent).toContain('It waits no more.');
     answer([{ ...one, sentence: 'It waits for input.' }]);
-    await rendered();
+    await waitForRender();
     expect(view.node.textContent).toContain('It waits no more.');
     expect(view.node.textContent).not.toContain('It waits for input.');
     // The same state is asked for once, unless there was trouble.
-    model.become(listed(NOTHING, [job(0, { pool: 'p-1' })], [], 3).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [job(0, { pool: 'p-1' })], [], 3).state);
+    await waitForRender();
     expect(answers.advice).toHaveBeenCalledTimes(2);
     answers.record.mockResolvedValue(record({ attempt: 3 }));
     answers.advice.mockRejectedValueOnce(new Error('It is away.'));
-    model.become(listed(NOTHING, [job(0, { attempt: 3 })], [], 4).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [job(0, { attempt: 3 })], [], 4).state);
+    await waitForRender();
     expect(view.node.textContent).toContain('It is away.');
-    model.become(listed(NOTHING, [job(0, { attempt: 3, pool: 'p-2' })], [], 5).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [job(0, { attempt: 3, pool: 'p-2' })], [], 5).state);
+    await waitForRender();
     expect(answers.advice).toHaveBeenCalledTimes(4);
     expect(view.node.textContent).toContain('It waits no more.');
   });
 
   it('reads nothing while it is hidden', async () => {
-    await rendered();
+    await waitForRender();
     view.hide();
-    model.become(listed(NOTHING, [job(0)], [], 2).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [job(0)], [], 2).state);
+    await waitForRender();
     expect(answers.record).toHaveBeenCalledTimes(1);
     view.show();
-    await rendered();
+    await waitForRender();
     expect(answers.record).toHaveBeenCalledTimes(2);
   });
 
   it('has the buttons that suit its state', async () => {
-    await rendered();
+    await waitForRender();
     button(view.node, 'Run again').click();
     button(view.node, 'Delete').click();
-    model.become(listed(NOTHING, [job(0)], [], 2).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [job(0)], [], 2).state);
+    await waitForRender();
     button(view.node, 'Stop').click();
     expect(executed).toEqual([
       [CommandIDs.rerunJob, 'job-0'],
@@ -229,8 +234,8 @@ describe('the view of a job', () => {
     ]);
     expect(() => button(view.node, 'Interrupt…')).toThrow('There is no button');
     expect(button(view.node, 'Shell').disabled).toBe(false);
-    model.become(listed(NOTHING, [job(0, { spot: true })], [], 3).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [job(0, { spot: true })], [], 3).state);
+    await waitForRender();
     button(view.node, 'Interrupt…').click();
     expect(executed[3]).toEqual([CommandIDs.interruptJob, 'job-0']);
   });
@@ -239,34 +244,34 @@ describe('the view of a job', () => {
     const head = (): string => view.node.querySelector('.jp-smx-view-head')?.textContent ?? '';
     const image = { name: 'hub/train:1', id: '', digest: '' };
     const looking = { secondary_status: 'Pending', start: 'none', message: 'Looking.' } as const;
-    model.become(listed(NOTHING, [job(0, { ...looking, image })], [], 2).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [job(0, { ...looking, image })], [], 2).state);
+    await waitForRender();
     expect(head()).toContain('train:1');
     expect(head().match(/Looking\./g)).toHaveLength(1);
     expect(() => button(view.node, 'Shell')).toThrow('There is no button');
     const copying = { secondary_status: 'Downloading', message: 'Copying.' } as const;
     const known = { ...image, id: 'sha256:3fa85f6457170000' };
-    model.become(listed(NOTHING, [job(0, { ...copying, image: known })], [], 3).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [job(0, { ...copying, image: known })], [], 3).state);
+    await waitForRender();
     expect(head()).toContain('Copying.');
     expect(head()).toContain('train:1 (3fa85f645717)');
   });
 
   it('finds out that a job is gone that was deleted here and is not listed', async () => {
-    model.become(listed(NOTHING, [], [], 2).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [], [], 2).state);
+    await waitForRender();
     answers.record.mockRejectedValue(new ApiError(404, 'ResourceNotFound', ''));
     button(view.node, 'Delete').click();
-    await rendered();
+    await waitForRender();
     expect(view.node.querySelector('[role=alert]')?.textContent).toContain('was deleted');
   });
 
   it('says that the job was deleted, and keeps what was read', async () => {
-    await rendered();
+    await waitForRender();
     answers.record.mockRejectedValue(new ApiError(404, 'ResourceNotFound', ''));
-    view.open('events');
-    model.become(listed(NOTHING, [], [], 2).state);
-    await rendered();
+    view.openSection('events');
+    model.become(applyListing(EMPTY_STATE, [], [], 2).state);
+    await waitForRender();
     expect(view.node.querySelector('[role=alert]')?.textContent).toContain('was deleted');
     expect(shown()[0].textContent).toContain('Launching.');
     button(view.node, 'Close this tab').click();
@@ -274,30 +279,30 @@ describe('the view of a job', () => {
   });
 
   it('wakes the controller that has left', async () => {
-    await rendered();
+    await waitForRender();
     answers.record.mockRejectedValue(new ApiError(503, 'ServiceUnavailable', ''));
-    model.become({ ...NOTHING, reach: 'asleep' });
-    await rendered();
+    model.become({ ...EMPTY_STATE, connectionStatus: 'asleep' });
+    await waitForRender();
     button(view.node, 'Start the controller').click();
     expect(executed).toEqual([[CommandIDs.wake, undefined]]);
   });
 
   it('says what to do where the server half is missing', async () => {
-    await rendered();
+    await waitForRender();
     answers.record.mockRejectedValue(new ApiError(404, '', 'Not Found'));
-    model.become({ ...NOTHING, reach: 'missing' });
-    await rendered();
+    model.become({ ...EMPTY_STATE, connectionStatus: 'missing' });
+    await waitForRender();
     expect(view.node.textContent).toContain('pip install jupyter-smx');
   });
 
   it('compares in the order in which the jobs were made', async () => {
-    await rendered();
+    await waitForRender();
     view.compareWith('');
-    await rendered();
+    await waitForRender();
     view.compareWith('job--5');
-    await rendered();
+    await waitForRender();
     view.compareWith('job-9');
-    await rendered();
+    await waitForRender();
     expect(answers.difference.mock.calls).toEqual([
       ['', 'job-0'],
       ['job--5', 'job-0'],
@@ -307,38 +312,38 @@ describe('the view of a job', () => {
   });
 
   it('shows at once with which job it is compared, listed or not', async () => {
-    await rendered();
+    await waitForRender();
     view.compareWith('');
-    await rendered();
+    await waitForRender();
     const select = (): HTMLSelectElement => shown()[0].querySelector('select') as HTMLSelectElement;
     let answer: (found: object) => void = () => undefined;
     answers.difference.mockReturnValue(new Promise(resolve => (answer = resolve)));
     view.compareWith('older');
-    await rendered();
+    await waitForRender();
     expect(select().selectedOptions[0].textContent).toBe('older');
     expect(shown()[0].textContent).not.toContain('Nothing differs.');
     const found = { sentence: 'A lot.', code: [], changes: [], unknown: [] };
     answer({ ...found, before: 'digits-older', after: 'train-digits-0' });
-    await rendered();
+    await waitForRender();
     expect(select().value).toBe('older');
     expect(select().selectedOptions[0].textContent).toBe('digits-older');
   });
 
   it('says why two jobs could not be compared', async () => {
-    await rendered();
+    await waitForRender();
     answers.difference.mockRejectedValue(new ApiError(404, '', 'There is no run of it before.'));
     view.compareWith('');
-    await rendered();
+    await waitForRender();
     expect(shown()[0].textContent).toContain('There is no run of it before.');
   });
 
   it('looks at the cell when the code is shown, and after each edit while it is', async () => {
-    await rendered();
+    await waitForRender();
     expect(answers.cell).not.toHaveBeenCalled();
     const edited = new Signal<object, void>({});
-    origin = { ...(origin as IOriginNow), edited };
-    view.open('code');
-    await rendered();
+    origin = { ...(origin as ICurrentCode), edited };
+    view.openSection('code');
+    await waitForRender();
     expect(shown()[0].textContent).toContain('is as the job ran it');
     fakeTimeouts();
     origin = { text: '%%train\nx = 2\nprint(x)', path: 'a.ipynb', edited };
@@ -346,24 +351,24 @@ describe('the view of a job', () => {
     jest.advanceTimersByTime(EDIT_MS - 1);
     expect(answers.cell).toHaveBeenCalledTimes(1);
     jest.advanceTimersByTime(1);
-    await rendered();
+    await waitForRender();
     expect(answers.cell).toHaveBeenCalledTimes(2);
     expect(shown()[0].textContent).toContain('+x = 2');
-    view.open('log');
-    await rendered();
+    view.openSection('log');
+    await waitForRender();
     edited.emit();
     jest.advanceTimersByTime(EDIT_MS);
-    await rendered();
+    await waitForRender();
     expect(answers.cell).toHaveBeenCalledTimes(2);
   });
 
   it('does not look for the cell of code that a program handed in', async () => {
-    await rendered();
+    await waitForRender();
     answers.record.mockResolvedValue(record({ spec: { ...SPEC, source: 'x = 1' } }));
-    model.become(listed(NOTHING, [job(0)], [], 2).state);
-    await rendered();
-    view.open('code');
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [job(0)], [], 2).state);
+    await waitForRender();
+    view.openSection('code');
+    await waitForRender();
     expect(answers.cell).not.toHaveBeenCalled();
     expect(shown()[0].textContent).toContain('handed in by a program');
   });

@@ -9,11 +9,11 @@ import { Widget } from '@lumino/widgets';
 
 import { CommandIDs } from '../../commands/commandIds';
 import type { JobView } from '../../jobView';
-import { addJobCommands } from '../../jobView/jobViewCommands';
-import { listed, NOTHING } from '../../state/state';
+import { addJobViewCommands } from '../../jobView/jobViewCommands';
+import { applyListing, EMPTY_STATE } from '../../state/state';
 import { JobTabs } from '../../widgets/jobTabs';
 import { completed } from '../fixtures/examples';
-import { button, FakeModel, rendered } from '../fixtures/fakeModel';
+import { button, FakeModel, waitForRender } from '../fixtures/fakeModel';
 import { record } from '../fixtures/jobRecords';
 
 const trans = nullTranslator.load('jupyter_smx');
@@ -49,7 +49,12 @@ describe('the commands of views', () => {
   beforeEach(() => {
     [commands, shown, active, asked] = [new CommandRegistry(), [], [], []];
     const model = new FakeModel();
-    model.state = listed(NOTHING, [completed(0), completed(1), completed(2)], [], 1).state;
+    model.state = applyListing(
+      EMPTY_STATE,
+      [completed(0), completed(1), completed(2)],
+      [],
+      1
+    ).state;
     const serverSettings = ServerConnection.makeSettings({
       baseUrl: 'http://localhost/',
       fetch: answer as typeof fetch
@@ -69,7 +74,7 @@ describe('the commands of views', () => {
     const load = (): Promise<unknown> => Promise.resolve(settings);
     const registry = { load } as unknown as ISettingRegistry;
     const options = { app, model, trans, notebooks: null, languages: null, registry };
-    addJobCommands(options, new JobTabs<JobView>(app, 'job'));
+    addJobViewCommands(options, new JobTabs<JobView>(app, 'job'));
   });
 
   afterEach(() => shown.forEach(tab => tab.dispose()));
@@ -84,14 +89,14 @@ describe('the commands of views', () => {
 
   it('show its log as the settings say', async () => {
     await commands.execute(CommandIDs.openJob, { id: 'job-0' });
-    await rendered();
+    await waitForRender();
     expect(button(shown[0].node, 'Wrap').getAttribute('aria-pressed')).toBe('false');
   });
 
   it('open a job that the page does not list, under what is known of its name', async () => {
     await commands.execute(CommandIDs.openJob, { id: 'older', name: 'digits-9' });
     expect(shown[0].title.label).toBe('digits-9');
-    await rendered();
+    await waitForRender();
     // The record has the name that counts.
     expect(shown[0].title.label).toBe('train-digits-0');
   });
@@ -105,10 +110,10 @@ describe('the commands of views', () => {
 
   it('compare with the job that is named, or with the run before', async () => {
     await commands.execute(CommandIDs.compareJobs, { id: 'job-1', with: 'job-0' });
-    await rendered();
+    await waitForRender();
     expect(asked).toContainEqual(expect.stringMatching(/^jobs\/job-1\/diff\?from=job-0/));
     await commands.execute(CommandIDs.compareJobs, { id: 'job-2' });
-    await rendered();
+    await waitForRender();
     expect(asked).toContainEqual(expect.stringMatching(/^jobs\/job-2\/diff(\?\d+)?$/));
   });
 
@@ -118,7 +123,7 @@ describe('the commands of views', () => {
     choose.mockResolvedValueOnce(chosen('train-digits-2'));
     choose.mockResolvedValueOnce(chosen('train-digits-0'));
     await commands.execute(CommandIDs.compareJobs);
-    await rendered();
+    await waitForRender();
     expect(asked).toContainEqual(expect.stringMatching(/^jobs\/job-2\/diff\?from=job-0/));
     expect(choose.mock.calls[1][0].items[0]).toBe('The run of the same name before it');
     choose.mockResolvedValueOnce(chosen('train-digits-1'));

@@ -2,20 +2,20 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
 import { ChartsView } from '../../charts';
-import type { IViewContext } from '../../jobView/context';
-import { ChartsSlot } from '../../jobView/lazyCharts';
-import { button, rendered } from '../fixtures/fakeModel';
+import type { IJobViewContext } from '../../jobView/context';
+import { LazyCharts } from '../../jobView/lazyCharts';
+import { button, waitForRender } from '../fixtures/fakeModel';
 
 const trans = nullTranslator.load('jupyter_smx');
 
 describe('the place of the charts', () => {
   const load = jest.fn();
-  let slot: ChartsSlot;
+  let slot: LazyCharts;
 
   beforeEach(() => {
     load.mockReset();
     const context = { trans, name: 'digits', record: { summary: null }, history: {} };
-    slot = new ChartsSlot(context as unknown as IViewContext, load);
+    slot = new LazyCharts(context as unknown as IJobViewContext, load);
     slot.hide();
     Widget.attach(slot, document.body);
   });
@@ -35,10 +35,10 @@ describe('the place of the charts', () => {
     load.mockResolvedValue(charts);
     expect(load).not.toHaveBeenCalled();
     slot.show();
-    await rendered();
+    await waitForRender();
     slot.hide();
     slot.show();
-    await rendered();
+    await waitForRender();
     expect(load).toHaveBeenCalledTimes(1);
     expect(slot.node.querySelectorAll('.drawn')).toHaveLength(1);
   });
@@ -46,17 +46,17 @@ describe('the place of the charts', () => {
   it('says that they could not be loaded, and tries again when it is asked to or shown again', async () => {
     load.mockRejectedValue(new Error('ChunkLoadError'));
     slot.show();
-    await rendered();
+    await waitForRender();
     const alert = (): HTMLElement | null => slot.node.querySelector('[role=alert]');
     expect(alert()?.textContent).toContain('could not be loaded');
     button(slot.node, 'Try again').click();
-    await rendered();
+    await waitForRender();
     expect(load).toHaveBeenCalledTimes(2);
     expect(slot.node.querySelectorAll('[role=alert]')).toHaveLength(1);
     load.mockResolvedValue(charts);
     slot.hide();
     slot.show();
-    await rendered();
+    await waitForRender();
     expect(alert()).toBeNull();
     expect(slot.node.querySelectorAll('.drawn')).toHaveLength(1);
   });
@@ -67,7 +67,7 @@ describe('the place of the charts', () => {
     slot.show();
     slot.dispose();
     answer(charts);
-    await rendered();
+    await waitForRender();
     expect(slot.node.childElementCount).toBe(0);
   });
 
@@ -77,7 +77,7 @@ describe('the place of the charts', () => {
     const view = new ChartsView({ source, name: 'digits', page: document, trans });
     Widget.attach(view, document.body);
     view.dispose();
-    await rendered();
+    await waitForRender();
     expect(view.node.childElementCount).toBe(0);
   });
 });

@@ -4,13 +4,13 @@ import { Widget } from '@lumino/widgets';
 import React from 'react';
 
 import { Code } from '../../jobView/sections/code';
-import { Compare, othersOf } from '../../jobView/sections/compare';
+import { Compare, comparisonCandidates } from '../../jobView/sections/compare';
 import { Environment } from '../../jobView/sections/environment';
 import { Events } from '../../jobView/sections/events';
 import { Files } from '../../jobView/sections/files';
 import { DiffLines } from '../../jobView/sections/primitives';
 import { completed } from '../fixtures/examples';
-import { button, rendered } from '../fixtures/fakeModel';
+import { button, waitForRender } from '../fixtures/fakeModel';
 import { PROVENANCE, record, SPEC } from '../fixtures/jobRecords';
 
 const trans = nullTranslator.load('jupyter_smx');
@@ -18,7 +18,7 @@ const trans = nullTranslator.load('jupyter_smx');
 async function drawn(element: JSX.Element): Promise<HTMLElement> {
   const widget = ReactWidget.create(element);
   Widget.attach(widget, document.body);
-  await rendered();
+  await waitForRender();
   return widget.node;
 }
 
@@ -319,7 +319,7 @@ describe('the code of a job', () => {
     button(node, 'Go to cell').click();
     expect(reveal).toHaveBeenCalledTimes(1);
     button(node, 'As it ran').click();
-    await rendered();
+    await waitForRender();
     expect(node.querySelector('ins')).toBeNull();
     expect(node.querySelector('.jp-smx-code')?.textContent).toBe('x = 1');
     expect(node.querySelector('.jp-smx-numbers')?.textContent).toBe('3');
@@ -356,7 +356,7 @@ describe('comparing a job', () => {
       completed(4, { base_name: 'other' }),
       completed(5)
     ];
-    expect(othersOf(completed(5), jobs).map(one => one.id)).toEqual([
+    expect(comparisonCandidates(completed(5), jobs).map(one => one.id)).toEqual([
       'job-3',
       'job-1',
       'job-4',

@@ -1,7 +1,7 @@
-import { Api } from '../../api/client';
-import { troubleOf } from '../../api/errors';
-import { historyOf } from '../../charts/historySource';
-import { logOf } from '../../log/logSource';
+import { ApiClient } from '../../api/client';
+import { classifyFailure } from '../../api/errors';
+import { createHistorySource } from '../../charts/historySource';
+import { createLogSource } from '../../log/logSource';
 import { LogReader } from '../../log/reader';
 import { bytesOf } from '../fixtures/fakeLog';
 
@@ -29,7 +29,7 @@ function answer(body: string | Error, headers: Record<string, string>): Response
   } as unknown as Response;
 }
 
-function apiOf(...answers: Response[]): Api {
+function apiOf(...answers: Response[]): ApiClient {
   const settings = {
     baseUrl: 'http://here/',
     init: {},
@@ -38,7 +38,7 @@ function apiOf(...answers: Response[]): Api {
     },
     fetch: () => Promise.resolve(answers.shift())
   };
-  return new Api(settings as never);
+  return new ApiClient(settings as never);
 }
 
 const broken = new TypeError('network error');
@@ -48,10 +48,10 @@ describe('a log over the routes of the server', () => {
   it('is asked for again when the connection breaks within an answer', async () => {
     jest.useFakeTimers();
     const api = apiOf(answer(broken, SAID), answer('one\n', SAID));
-    const reader = new LogReader(logOf(api, 'job'));
+    const reader = new LogReader(createLogSource(api, 'job'));
     reader.start();
     await jest.advanceTimersByTimeAsync(0);
-    expect(reader.problem).toEqual({ kind: 'outage', said: 'network error', isAsleep: false });
+    expect(reader.problem).toEqual({ kind: 'outage', message: 'network error', isAsleep: false });
     await jest.advanceTimersByTimeAsync(1_000);
     expect(reader.problem).toBeNull();
     expect(reader.window.rows.map(row => row.end)).toEqual([4]);
@@ -65,21 +65,21 @@ describe('a log over the routes of the server', () => {
   ])('is not %s of a proxy', async (_, headers, kind) => {
     const page = '<html></html>';
     const ask = { host: '', attempt: 0, limit: 1, wait: 0 };
-    const log = logOf(apiOf(answer(page, headers), answer(page, headers)), 'job');
+    const log = createLogSource(apiOf(answer(page, headers), answer(page, headers)), 'job');
     const read: unknown = await log.read(ask, signal).catch((reason: unknown) => reason);
     const what = { host: '', attempt: 1, text: 'x', matchCase: false, after: 0 };
     const found: unknown = await log.find(what, signal).catch((reason: unknown) => reason);
-    const sentence = 'The server answered with a page instead of data.';
-    expect(troubleOf(read)).toMatchObject({ kind, sentence });
-    expect(troubleOf(found)).toMatchObject({ kind, sentence });
+    const message = 'The server answered with a page instead of data.';
+    expect(classifyFailure(read)).toMatchObject({ kind, message });
+    expect(classifyFailure(found)).toMatchObject({ kind, message });
   });
 });
 
 describe('what a job used', () => {
   it('is lost where the connection breaks within an answer', async () => {
-    const history = historyOf(apiOf(answer(broken, {})), 'job');
+    const history = createHistorySource(apiOf(answer(broken, {})), 'job');
     const ask = { since: 0, attempt: 0 };
     const failed: unknown = await history.usage(ask, signal).catch((reason: unknown) => reason);
-    expect(troubleOf(failed)).toMatchObject({ kind: 'lost', sentence: 'network error' });
+    expect(classifyFailure(failed)).toMatchObject({ kind: 'lost', message: 'network error' });
   });
 });

@@ -3,34 +3,34 @@ import { Widget } from '@lumino/widgets';
 
 import { ApiError } from '../../api/errors';
 import { LogView } from '../../log';
-import type { IFound } from '../../log/logSource';
+import type { ISearchResult } from '../../log/logSource';
 import { FakeLog } from '../fixtures/fakeLog';
-import { button, layOut, rendered } from '../fixtures/fakeModel';
+import { button, layOut, waitForRender } from '../fixtures/fakeModel';
 
 beforeAll(layOut);
 
 describe('the view of a log', () => {
   let log: FakeLog;
   let view: LogView;
-  const wake = jest.fn(() => Promise.resolve());
+  const startController = jest.fn(() => Promise.resolve());
 
   beforeEach(() => {
     log = new FakeLog('loss 2\n 10% loss 1');
     const trans = nullTranslator.load('jupyter_smx');
-    view = new LogView({ source: log, name: 'digits', page: document, trans, wake });
+    view = new LogView({ source: log, name: 'digits', page: document, trans, startController });
   });
 
   afterEach(() => view.dispose());
 
   async function shown(): Promise<void> {
     Widget.attach(view, document.body);
-    await rendered();
+    await waitForRender();
   }
 
   /** Wait for what comes after a pause of the view. */
   async function become(isSo: () => boolean): Promise<void> {
     for (let i = 0; i < 100 && !isSo(); i++) {
-      await rendered();
+      await waitForRender();
     }
     expect(isSo()).toBe(true);
   }
@@ -52,13 +52,13 @@ describe('the view of a log', () => {
     await find('loss');
     expect([count(), pressed('Follow')]).toEqual(['2 of 2', 'false']);
     button(view.node, 'Follow').click();
-    await rendered();
+    await waitForRender();
     log.grow('\r 11% loss 1');
     await become(() => log.searched.length > 1);
-    await rendered();
+    await waitForRender();
     expect([count(), pressed('Follow')]).toEqual(['2 of 2', 'true']);
     button(view.node, 'Previous line that has it').click();
-    await rendered();
+    await waitForRender();
     expect([count(), pressed('Follow')]).toEqual(['1 of 2', 'false']);
   });
 
@@ -85,7 +85,7 @@ describe('the view of a log', () => {
   it('goes to nothing that is found in the log before where one chooses another', async () => {
     log.hosts = ['algo-1', 'algo-2'];
     await shown();
-    let answer: (found: IFound) => void = () => undefined;
+    let answer: (found: ISearchResult) => void = () => undefined;
     jest.spyOn(log, 'find').mockReturnValueOnce(new Promise(resolve => (answer = resolve)));
     await find('loss');
     jest.spyOn(log, 'read').mockReturnValue(new Promise(() => undefined));
@@ -93,7 +93,7 @@ describe('the view of a log', () => {
     select.value = 'algo-2';
     select.dispatchEvent(new Event('change', { bubbles: true }));
     answer({ places: [0], reached: 0, total: 18 });
-    await rendered();
+    await waitForRender();
     expect(pressed('Follow')).toBe('true');
   });
 
@@ -106,7 +106,7 @@ describe('the view of a log', () => {
     select.value = 'algo-2';
     select.dispatchEvent(new Event('change', { bubbles: true }));
     view.update();
-    await rendered();
+    await waitForRender();
     expect(document.activeElement).toBe(select);
     expect([select.isConnected, select.value]).toEqual([true, 'algo-2']);
     expect(read.mock.calls[0][0].host).toBe('algo-2');
@@ -118,6 +118,6 @@ describe('the view of a log', () => {
     expect(view.node.querySelector('[role=alert]')?.textContent).toContain('No controller runs.');
     button(view.node, 'Start it').click();
     await become(() => view.node.querySelector('[role=alert]') === null);
-    expect(wake).toHaveBeenCalledTimes(1);
+    expect(startController).toHaveBeenCalledTimes(1);
   });
 });

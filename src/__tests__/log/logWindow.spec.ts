@@ -1,11 +1,11 @@
-import { spansOf } from '../../log/ansi';
-import { LogWindow, MOST_BYTES, MOST_ROWS } from '../../log/logWindow';
-import { LONGEST_ROW } from '../../log/rows';
+import { parseSpans } from '../../log/ansi';
+import { LogWindow, MAX_BYTES, MAX_ROWS } from '../../log/logWindow';
+import { MAX_ROW_BYTES } from '../../log/rows';
 import { bytesOf } from '../fixtures/fakeLog';
 
 function textOf(window: LogWindow): string[] {
   return window.rows.map(row =>
-    spansOf(row, null)
+    parseSpans(row, null)
       .map(span => span.text)
       .join('')
   );
@@ -30,7 +30,7 @@ function tiles(window: LogWindow): void {
 
 const MIXED = bytesOf(
   'one\r\n\ntwo ☃ snow\n10%\r20%\r30%\n\u001b[31mred\u001b[0m\n' +
-    `${'ü'.repeat(LONGEST_ROW)}\nlast\r40%\r`
+    `${'ü'.repeat(MAX_ROW_BYTES)}\nlast\r40%\r`
 );
 
 describe('the rows of a log', () => {
@@ -44,7 +44,7 @@ describe('the rows of a log', () => {
       'red',
       '40%'
     ]);
-    expect(textOf(window).join('')).toContain('ü'.repeat(LONGEST_ROW));
+    expect(textOf(window).join('')).toContain('ü'.repeat(MAX_ROW_BYTES));
     expect(window.isText).toBe(true);
     tiles(window);
   });
@@ -79,7 +79,7 @@ describe('the rows of a log', () => {
   });
 
   it('cut a line without an end, and say where it goes on', () => {
-    const window = inPieces(new Uint8Array(10 * LONGEST_ROW + 5).fill(120), 1_000);
+    const window = inPieces(new Uint8Array(10 * MAX_ROW_BYTES + 5).fill(120), 1_000);
     const { rows } = window;
     expect(rows.length).toBe(11);
     expect(rows.map(row => row.goesOn)).toEqual([...Array<boolean>(10).fill(true), false]);
@@ -126,17 +126,17 @@ describe('the rows of a log', () => {
     for (let i = 0; i < 6; i++) {
       window.append(line);
     }
-    expect(window.rows.length).toBe(MOST_ROWS);
+    expect(window.rows.length).toBe(MAX_ROWS);
     expect([window.start, window.end]).toEqual([100_000, 300_000]);
     window.prepend(line, 50_000);
-    expect(window.rows.length).toBe(MOST_ROWS);
+    expect(window.rows.length).toBe(MAX_ROWS);
     expect([window.start, window.end]).toEqual([50_010, 250_010]);
     window.append(line);
     expect([window.start, window.end]).toEqual([100_010, 300_010]);
     tiles(window);
-    const wide = inPieces(new Uint8Array(3 * MOST_BYTES).fill(120), 262_144);
-    expect(wide.end - wide.start).toBeLessThanOrEqual(MOST_BYTES);
-    expect(wide.end).toBe(3 * MOST_BYTES);
+    const wide = inPieces(new Uint8Array(3 * MAX_BYTES).fill(120), 262_144);
+    expect(wide.end - wide.start).toBeLessThanOrEqual(MAX_BYTES);
+    expect(wide.end).toBe(3 * MAX_BYTES);
   });
 
   it('are given up far from a place that one goes to', () => {
@@ -175,7 +175,7 @@ describe('the colours of a row', () => {
   const spans = (text: string): [string, string, string | undefined][] => {
     const window = new LogWindow();
     window.append(bytesOf(text));
-    return spansOf(window.rows[window.rows.length - 1], null).map(span => [
+    return parseSpans(window.rows[window.rows.length - 1], null).map(span => [
       span.text,
       span.className,
       span.color ?? span.background
@@ -227,7 +227,7 @@ describe('words that are looked for', () => {
   const marked = (text: string, words: string, matchCase = false): string => {
     const window = new LogWindow();
     window.append(bytesOf(text));
-    return spansOf(window.rows[0], { text: words, matchCase })
+    return parseSpans(window.rows[0], { text: words, matchCase })
       .map(span => (span.isHit ? `[${span.text}]` : span.text))
       .join('');
   };

@@ -1,7 +1,7 @@
 import { Notification } from '@jupyterlab/apputils';
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 
-import { logLooks } from '../../log';
+import { loadDisplayOptions } from '../../log';
 import { FakeModel } from '../fixtures/fakeModel';
 
 describe('how logs are shown', () => {
@@ -10,22 +10,22 @@ describe('how logs are shown', () => {
 
   it.each([true, false])('is what the setting says: %p', async composite => {
     load.mockResolvedValue({ get: (name: string) => (name === 'wrap' ? { composite } : {}) });
-    expect((await logLooks(new FakeModel(), registry)).isWrapped).toBe(composite);
+    expect((await loadDisplayOptions(new FakeModel(), registry)).isWrapped).toBe(composite);
     expect(load).toHaveBeenLastCalledWith('jupyter-smx:log');
   });
 
   it('is known without settings', async () => {
     load.mockRejectedValue(new Error('No such schema'));
-    expect((await logLooks(new FakeModel(), registry)).isWrapped).toBe(true);
-    expect((await logLooks(new FakeModel(), null)).isWrapped).toBe(true);
+    expect((await loadDisplayOptions(new FakeModel(), registry)).isWrapped).toBe(true);
+    expect((await loadDisplayOptions(new FakeModel(), null)).isWrapped).toBe(true);
   });
 
   it('tells why a controller could not be started', async () => {
     const said = jest.spyOn(Notification, 'error').mockReturnValue('');
     const model = new FakeModel();
-    model.wake.mockRejectedValue(new Error('It could not be started.'));
-    const { wake } = await logLooks(model, null);
-    await wake?.();
+    model.startController.mockRejectedValue(new Error('It could not be started.'));
+    const { startController } = await loadDisplayOptions(model, null);
+    await startController?.();
     expect(said.mock.calls.map(([sentence]) => sentence)).toEqual(['It could not be started.']);
     said.mockRestore();
   });

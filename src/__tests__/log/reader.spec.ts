@@ -106,7 +106,7 @@ describe('the reader of a log', () => {
     expect(rowsOf(reader)[0]).toBe('0123456789');
     reader.earlier();
     await later(250);
-    expect(log.asked.every(ask => ask.limit <= PIECE)).toBe(true);
+    expect(log.asked.every(query => query.limit <= PIECE)).toBe(true);
   });
 
   it('shows what is around a place, and goes on from there in both directions', async () => {
@@ -225,7 +225,7 @@ describe('the reader of a log', () => {
       log.grow('one\n');
       reader.start();
       await settled();
-      expect(reader.problem).toEqual({ kind: 'outage', said: 'no route', isAsleep: false });
+      expect(reader.problem).toEqual({ kind: 'outage', message: 'no route', isAsleep: false });
       expect(log.asked.length).toBe(1);
       await later(1_000);
       expect(log.asked.length).toBe(2);

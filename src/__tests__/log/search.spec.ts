@@ -1,7 +1,7 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
 import { ApiError } from '../../api/errors';
-import { countWords } from '../../log/logToolbar';
+import { formatMatchCount } from '../../log/logToolbar';
 import { LogSearch } from '../../log/search';
 import { FakeLog } from '../fixtures/fakeLog';
 
@@ -29,14 +29,14 @@ describe('the search in a log', () => {
     await settled();
   }
 
-  const words = (): string => countWords(search, trans);
+  const words = (): string => formatMatchCount(search, trans);
 
   beforeEach(() => made(`${'a'.repeat(2_999)}\nb${'a'.repeat(2_999)}\nb${'a'.repeat(998)}\nb`));
   afterEach(() => search.dispose());
 
   it('looks through all of it, part by part from its end', async () => {
     await found('b');
-    expect(log.searched.map(ask => ask.before)).toEqual([
+    expect(log.searched.map(query => query.before)).toEqual([
       undefined, 6_002, 5_002, 4_002, 3_002, 2_002, 1_002, 2
     ]); // prettier-ignore
     expect([search.count, search.isDone, search.place]).toEqual([3, true, 7_001]);

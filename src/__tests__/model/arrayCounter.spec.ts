@@ -1,9 +1,9 @@
 import { ApiError } from '../../api/errors';
-import { Counts } from '../../model/arrayCounter';
+import { ArrayCounter } from '../../model/arrayCounter';
 
 describe('the counts of arrays', () => {
   let page: { visibilityState: DocumentVisibilityState };
-  let counts: Counts;
+  let counts: ArrayCounter;
   let asked: string[];
   let failure: ApiError | null;
 
@@ -18,7 +18,7 @@ describe('the counts of arrays', () => {
         throw failure;
       }
     };
-    counts = new Counts(count, page, () => 0.5);
+    counts = new ArrayCounter(count, page, () => 0.5);
   });
 
   afterEach(() => {
@@ -30,11 +30,11 @@ describe('the counts of arrays', () => {
     jest.advanceTimersByTimeAsync(milliseconds);
 
   it('are made at once where nothing is known, else once a second', async () => {
-    counts.want('a', false);
+    counts.markChanged('a', false);
     expect(asked).toEqual(['a']);
     await passed(0);
     for (let i = 0; i < 100; i++) {
-      counts.want('a', true);
+      counts.markChanged('a', true);
       await passed(10);
     }
     expect(asked).toEqual(['a', 'a']);
@@ -46,10 +46,10 @@ describe('the counts of arrays', () => {
       asked.push(id);
       return new Promise(resolve => (open = resolve));
     };
-    counts = new Counts(slow, page, () => 0.5);
-    counts.want('a', true);
+    counts = new ArrayCounter(slow, page, () => 0.5);
+    counts.markChanged('a', true);
     await passed(1000);
-    counts.want('a', true);
+    counts.markChanged('a', true);
     await passed(5000);
     expect(asked).toEqual(['a']);
     open();
@@ -59,17 +59,17 @@ describe('the counts of arrays', () => {
 
   it('wait until somebody looks', async () => {
     page.visibilityState = 'hidden';
-    counts.want('a', false);
+    counts.markChanged('a', false);
     await passed(60_000);
     expect(asked).toEqual([]);
     page.visibilityState = 'visible';
-    counts.look();
+    counts.countPending();
     expect(asked).toEqual(['a']);
   });
 
   it('are not made again of an array that the server does not know', async () => {
     failure = new ApiError(404, 'ResourceNotFound', 'There is no array a.');
-    counts.want('a', false);
+    counts.markChanged('a', false);
     await passed(600_000);
     expect(asked).toEqual(['a']);
   });
@@ -80,7 +80,7 @@ describe('the counts of arrays', () => {
     [503, 'ServiceUnavailable']
   ])('are made again after %d %p, later each time, until they are there', async (status, code) => {
     failure = new ApiError(status, code, 'no');
-    counts.want('a', false);
+    counts.markChanged('a', false);
     await passed(1_900);
     expect(asked.length).toBe(1);
     await passed(298_100);
@@ -95,7 +95,7 @@ describe('the counts of arrays', () => {
 
   it('are made no more after the end of the page, whatever was under way', async () => {
     failure = new ApiError(502, '', 'no');
-    counts.want('a', false);
+    counts.markChanged('a', false);
     counts.dispose();
     await passed(600_000);
     expect(asked).toEqual(['a']);

@@ -25,8 +25,8 @@ describe('the model in trouble', () => {
   ])('says of an answer %d %p that the server half is %s', async (status, code, reach, kind) => {
     server.failure = new ApiError(status, code, 'a sentence');
     await model.refresh();
-    const { trouble } = model.state;
-    expect([model.state.reach, trouble?.kind, trouble?.sentence]).toEqual([
+    const { failure } = model.state;
+    expect([model.state.connectionStatus, failure?.kind, failure?.message]).toEqual([
       reach,
       kind,
       'a sentence'
@@ -44,12 +44,12 @@ describe('the model in trouble', () => {
     expect(server.asked.length).toBeLessThan(15);
     server.failure = null;
     await jest.advanceTimersByTimeAsync(38_000);
-    expect([model.state.reach, model.state.trouble]).toEqual(['ready', null]);
+    expect([model.state.connectionStatus, model.state.failure]).toEqual(['ready', null]);
     server.failure = new ApiError(0, '', 'gone');
     await model.refresh();
     server.failure = null;
     await jest.advanceTimersByTimeAsync(2_500);
-    expect(model.state.reach).toBe('ready');
+    expect(model.state.connectionStatus).toBe('ready');
   });
 
   it('asks seldom while nobody is logged in, whatever the event bus says', async () => {
@@ -89,7 +89,7 @@ describe('the model in trouble', () => {
     server.jobList = [completed(1)];
     server.version = '9.9.9';
     await jest.advanceTimersByTimeAsync(26_000);
-    expect([model.state.reach, model.state.jobs.size]).toEqual(['ready', 1]);
+    expect([model.state.connectionStatus, model.state.jobs.size]).toEqual(['ready', 1]);
     expect(model.state.serverVersion).toBe('9.9.9');
   });
 
@@ -109,7 +109,7 @@ describe('the model in trouble', () => {
       page.visibilityState = 'visible';
       page.show();
       await settled();
-      expect(model.state.reach).toBe(running ? 'ready' : 'asleep');
+      expect(model.state.connectionStatus).toBe(running ? 'ready' : 'asleep');
     }
   );
 
@@ -131,30 +131,31 @@ describe('the model in trouble', () => {
     await model.refresh();
     server.failure = new ApiError(0, '', 'gone');
     await model.refresh();
-    expect([model.state.heardAt, model.state.serverVersion]).toEqual([1010, '9.9.9']);
+    expect([model.state.lastResponseAt, model.state.serverVersion]).toEqual([1010, '9.9.9']);
   });
 
   it('says why the controller could not be started until it can be', async () => {
     server.running = false;
     await model.refresh();
-    expect(model.state.trouble).toBeNull();
+    expect(model.state.failure).toBeNull();
     server.cannotStart = true;
-    await expect(model.wake()).rejects.toThrow('could not be started');
-    expect([model.state.reach, model.state.trouble?.kind]).toEqual(['asleep', 'refused']);
-    expect(model.state.trouble?.sentence).toBe(
-      'It could not be started. Make the folder writable.'
-    );
+    await expect(model.startController()).rejects.toThrow('could not be started');
+    expect([model.state.connectionStatus, model.state.failure?.kind]).toEqual([
+      'asleep',
+      'refused'
+    ]);
+    expect(model.state.failure?.message).toBe('It could not be started. Make the folder writable.');
     server.cannotStart = false;
-    await model.wake();
-    expect([model.state.reach, model.state.trouble]).toEqual(['ready', null]);
+    await model.startController();
+    expect([model.state.connectionStatus, model.state.failure]).toEqual(['ready', null]);
   });
 
   it('tries again after a failure while the tab is visible', async () => {
     server.failure = new ApiError(0, 'NetworkError', 'gone');
     await model.refresh();
-    expect(model.state.reach).toBe('failing');
+    expect(model.state.connectionStatus).toBe('failing');
     server.failure = null;
     await jest.advanceTimersByTimeAsync(6000);
-    expect(model.state.reach).toBe('ready');
+    expect(model.state.connectionStatus).toBe('ready');
   });
 });

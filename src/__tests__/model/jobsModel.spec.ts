@@ -1,5 +1,5 @@
 import { ApiError } from '../../api/errors';
-import { FINISHED_LIMIT, running } from '../../state/state';
+import { FINISHED_LIMIT, runningJobs } from '../../state/state';
 import { arraySummary, arrayTask, completed, job, pool } from '../fixtures/examples';
 import type { IOpenModel } from '../fixtures/fakeServer';
 import { openModel, settled } from '../fixtures/fakeServer';
@@ -22,7 +22,7 @@ describe('the model', () => {
     server.poolList = [pool(1)];
     await model.refresh();
     expect(server.asked).toEqual(['controller', 'jobs', 'pools']);
-    expect([model.state.reach, model.state.jobs.size, model.state.pools.size]).toEqual([
+    expect([model.state.connectionStatus, model.state.jobs.size, model.state.pools.size]).toEqual([
       'ready',
       1,
       1
@@ -50,14 +50,14 @@ describe('the model', () => {
     await model.refresh();
     expect(model.state.jobs.size).toBe(FINISHED_LIMIT);
     server.asked = [];
-    await Promise.all([model.more(), model.more()]);
+    await Promise.all([model.loadMore(), model.loadMore()]);
     expect(server.asked).toEqual(['jobs job-2301']);
     expect(model.state.jobs.size).toBe(1200);
-    await model.more();
-    await model.more();
+    await model.loadMore();
+    await model.loadMore();
     expect([model.state.jobs.size, model.state.cursor]).toEqual([2500, null]);
     server.asked = [];
-    await model.more();
+    await model.loadMore();
     expect(server.asked).toEqual([]);
   });
 
@@ -67,13 +67,13 @@ describe('the model', () => {
     server.asked = [];
     let open = (): void => undefined;
     server.gate = new Promise(resolve => (open = resolve));
-    void model.more();
+    void model.loadMore();
     server.gate = null;
     server.jobList.unshift(completed(1501));
     hear(server.happen({ job: completed(1501) }));
     await settled();
     // What is shown ends with another job now, so the list asks for what comes before that.
-    void model.more();
+    void model.loadMore();
     open();
     await settled();
     expect(server.asked).toEqual(['jobs job-1301', 'changes since 0', 'jobs job-1302']);
@@ -82,11 +82,11 @@ describe('the model', () => {
 
   it('lists as many finished jobs at first as it is told', async () => {
     server.jobList = Array.from({ length: 50 }, (_, i) => completed(50 - i));
-    await model.begin(20);
+    await model.setFinishedLimit(20);
     expect(server.asked).toEqual([]);
     await model.refresh();
     expect([model.state.jobs.size, model.state.cursor]).toEqual([20, 'job-31']);
-    await model.begin(30);
+    await model.setFinishedLimit(30);
     expect(model.state.jobs.size).toBe(30);
   });
 
@@ -94,7 +94,7 @@ describe('the model', () => {
     const newer = Array.from({ length: FINISHED_LIMIT }, (_, i) => completed(500 - i));
     server.jobList = [...newer, job(2), job(1, { status: 'Stopping' })];
     await model.refresh();
-    expect(running(model.state).map(one => one.id)).toEqual(['job-1', 'job-2']);
+    expect(runningJobs(model.state).map(one => one.id)).toEqual(['job-1', 'job-2']);
   });
 
   it('forgets a job that it deleted, before anybody announces that', async () => {
@@ -252,14 +252,14 @@ describe('the model', () => {
   it('starts nothing while the controller sleeps, until somebody wakes it', async () => {
     server.running = false;
     await model.refresh();
-    expect([model.state.reach, server.asked]).toEqual(['asleep', ['controller']]);
+    expect([model.state.connectionStatus, server.asked]).toEqual(['asleep', ['controller']]);
     server.asked = [];
     await jest.advanceTimersByTimeAsync(80_000);
     expect(new Set(server.asked)).toEqual(new Set(['controller']));
     expect(server.asked.length).toBeLessThan(6);
     server.asked = [];
     server.jobList = [completed(1)];
-    await model.wake();
+    await model.startController();
     expect(server.asked).toEqual(['start', 'controller', 'jobs', 'pools']);
     expect(model.state.jobs.size).toBe(1);
   });
@@ -271,7 +271,7 @@ describe('the model', () => {
     server.reset = true;
     page.show();
     await settled();
-    expect([model.state.reach, model.state.trouble, model.state.jobs.size]).toEqual([
+    expect([model.state.connectionStatus, model.state.failure, model.state.jobs.size]).toEqual([
       'asleep',
       null,
       1
@@ -279,7 +279,7 @@ describe('the model', () => {
     server.running = true;
     hear(0, 'reset');
     await settled();
-    expect(model.state.reach).toBe('ready');
+    expect(model.state.connectionStatus).toBe('ready');
   });
 
   it('keeps what it knew while the server is away', async () => {

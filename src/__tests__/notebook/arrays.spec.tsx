@@ -4,12 +4,22 @@ import { Widget } from '@lumino/widgets';
 
 import type { JobSummary } from '../../_types';
 import { CardRenderer } from '../../notebook/cardRenderer';
-import { CARD_MIME_TYPE, readCard } from '../../notebook/cardSnapshot';
-import { countWords, statesNow, tasksWords, together } from '../../state/arrays';
-import { troubled } from '../../state/connectionState';
-import { asleep, counted, listed, NOTHING } from '../../state/state';
+import { CARD_MIME_TYPE, parseCard } from '../../notebook/cardSnapshot';
+import {
+  currentTaskStates,
+  formatArrayStatus,
+  formatTaskCounts,
+  groupByArray
+} from '../../state/arrays';
+import { applyFailure } from '../../state/connectionState';
+import {
+  applyArrayCounts,
+  applyControllerStopped,
+  applyListing,
+  EMPTY_STATE
+} from '../../state/state';
 import { arraySummary, arrayTask, completed, job } from '../fixtures/examples';
-import { FakeModel, rendered } from '../fixtures/fakeModel';
+import { FakeModel, waitForRender } from '../fixtures/fakeModel';
 
 const heading = 'sweep lr';
 const trans = nullTranslator.load('jupyter_smx');
@@ -25,27 +35,29 @@ describe('the states of an array', () => {
   it('are those of the notebook, and what is known now of the tasks that had no verdict there', () => {
     const jobs = [task(1), task(2), task(3, { secondary_status: 'Pending' }), job(1)];
     const saved = { id: 'a1', title: '', states: 'cfpp' };
-    expect(statesNow(saved, jobs)).toBe('cfrp');
-    expect(statesNow(saved, [task(2, done), task(9)])).toBe('cfcp');
-    expect(statesNow({ ...saved, id: 'other' }, jobs)).toBe('cfpp');
+    expect(currentTaskStates(saved, jobs)).toBe('cfrp');
+    expect(currentTaskStates(saved, [task(2, done), task(9)])).toBe('cfcp');
+    expect(currentTaskStates({ ...saved, id: 'other' }, jobs)).toBe('cfpp');
   });
 
   it('are counted in words', () => {
-    expect(countWords('cccc' + 'f' + 'rr' + 'ppppp', trans)).toBe(
+    expect(formatTaskCounts('cccc' + 'f' + 'rr' + 'ppppp', trans)).toBe(
       '4 of 12 done, 1 failed, 2 running'
     );
-    expect(countWords('cs', trans)).toBe('1 of 2 done, 1 stopped');
+    expect(formatTaskCounts('cs', trans)).toBe('1 of 2 done, 1 stopped');
   });
 });
 
 describe('a list of jobs', () => {
   it('holds the tasks of an array together, where the first of them stands', () => {
-    const rows = together([job(1), task(2), job(3), task(0, done)]);
+    const rows = groupByArray([job(1), task(2), job(3), task(0, done)]);
     expect(rows.map(row => row.id)).toEqual(['job-1', 'a1', 'job-3']);
     const row = rows[1];
-    expect('tasks' in row ? tasksWords(row, trans) : '').toBe('1 running, 1 completed of 4 tasks');
-    const [alone] = together([task(0, {}, 1)]);
-    expect('tasks' in alone ? tasksWords(alone, trans) : '').toBe('1 running of 1 task');
+    expect('tasks' in row ? formatArrayStatus(row, trans) : '').toBe(
+      '1 running, 1 completed of 4 tasks'
+    );
+    const [alone] = groupByArray([task(0, {}, 1)]);
+    expect('tasks' in alone ? formatArrayStatus(alone, trans) : '').toBe('1 running of 1 task');
   });
 });
 
@@ -66,7 +78,7 @@ describe('the card of an array', () => {
   it('shows title, counts and a mark with words for each task, and follows the model', async () => {
     const model = new FakeModel();
     const widget = shown(card, model);
-    await rendered();
+    await waitForRender();
     expect(widget.node.textContent).toContain('sweep lr');
     expect(widget.node.querySelector('[role=status]')?.textContent).toBe('1 of 4 done, 1 failed');
     const marks = [...widget.node.querySelectorAll('[role=listitem]')];
@@ -76,8 +88,8 @@ describe('the card of an array', () => {
       'task 2 waits',
       'task 3 waits'
     ]);
-    model.become(listed(NOTHING, [task(2), task(3, done), completed(1)], [], 1).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [task(2), task(3, done), completed(1)], [], 1).state);
+    await waitForRender();
     expect(widget.node.querySelector('[role=status]')?.textContent).toBe(
       '2 of 4 done, 1 failed, 1 running'
     );
@@ -88,34 +100,36 @@ describe('the card of an array', () => {
     const old = 'as it was when the notebook was saved';
     const model = new FakeModel();
     const widget = shown(card, model);
-    await rendered();
+    await waitForRender();
     expect(widget.node.textContent).toContain(old);
-    const one = listed(NOTHING, [task(2)], [], 1).state;
+    const one = applyListing(EMPTY_STATE, [task(2)], [], 1).state;
     model.become(one);
-    await rendered();
+    await waitForRender();
     expect(widget.node.textContent).toContain(old);
-    model.become(counted(one, [arraySummary({ running: 1, pending: 1 })]));
-    await rendered();
+    model.become(applyArrayCounts(one, [arraySummary({ running: 1, pending: 1 })]));
+    await waitForRender();
     expect(widget.node.textContent).not.toContain(old);
-    model.become(asleep(model.state).state);
-    await rendered();
+    model.become(applyControllerStopped(model.state).state);
+    await waitForRender();
     expect(widget.node.textContent).toContain(old);
-    const lost = { kind: 'lost', status: 0, sentence: '', retryAfter: 0 } as const;
-    model.become(troubled({ ...model.state, heardAt: 1100 }, lost));
-    await rendered();
+    const lost = { kind: 'lost', status: 0, message: '', retryAfter: 0 } as const;
+    model.become(applyFailure({ ...model.state, lastResponseAt: 1100 }, lost));
+    await waitForRender();
     expect(widget.node.textContent).toContain('no answer from the server');
-    model.become(counted(listed(NOTHING, [], [], 1).state, [arraySummary({ completed: 2 })]));
-    await rendered();
+    model.become(
+      applyArrayCounts(applyListing(EMPTY_STATE, [], [], 1).state, [arraySummary({ completed: 2 })])
+    );
+    await waitForRender();
     expect(widget.node.textContent).toContain(old);
-    model.become(listed(NOTHING, [task(2, done), task(3, done)], [], 1).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [task(2, done), task(3, done)], [], 1).state);
+    await waitForRender();
     expect(widget.node.textContent).not.toContain(old);
     widget.dispose();
   });
 
   it('is none where the notebook holds something else', () => {
-    expect(readCard({ ...card, states: 5 })?.array).toBeNull();
-    expect(readCard({ ...card, array: 'x' })?.array).toBeNull();
-    expect(readCard({ ...card, array: {} })?.array?.title).toBe('');
+    expect(parseCard({ ...card, states: 5 })?.array).toBeNull();
+    expect(parseCard({ ...card, array: 'x' })?.array).toBeNull();
+    expect(parseCard({ ...card, array: {} })?.array?.title).toBe('');
   });
 });

@@ -5,17 +5,17 @@ import React from 'react';
 
 import { ApiError } from '../../api/errors';
 import { CommandIDs } from '../../commands/commandIds';
-import { CardMore } from '../../notebook/cardDetails';
-import { pathOf } from '../../notebook/cardDetails/curvePath';
-import { CardDetail } from '../../notebook/cardDetails/detailsModel';
-import { stagesOf, stageWords } from '../../notebook/cardDetails/startStages';
-import type { IOpenCard } from '../../notebook/cardRenderer';
+import { CardDetailsView } from '../../notebook/cardDetails';
+import { svgPath } from '../../notebook/cardDetails/curvePath';
+import { CardDetailsModel } from '../../notebook/cardDetails/detailsModel';
+import { formatStage, timedStages } from '../../notebook/cardDetails/startStages';
+import type { ICardDetails } from '../../notebook/cardRenderer';
 import { CardRenderer } from '../../notebook/cardRenderer';
 import { CARD_MIME_TYPE } from '../../notebook/cardSnapshot';
-import { listed, NOTHING } from '../../state/state';
+import { applyListing, EMPTY_STATE } from '../../state/state';
 import { completed, job } from '../fixtures/examples';
 import { FakeLog } from '../fixtures/fakeLog';
-import { addedCommands, button, FakeModel, rendered } from '../fixtures/fakeModel';
+import { button, fakeCommands, FakeModel, waitForRender } from '../fixtures/fakeModel';
 import { FakePage } from '../fixtures/fakeServer';
 import { host, metrics, series, usage } from '../fixtures/history';
 import { record } from '../fixtures/jobRecords';
@@ -30,7 +30,7 @@ const moments = (times: Record<string, number>): Record<string, number> =>
 
 describe('the way to the first line', () => {
   const words = (times: Record<string, number>): string[] =>
-    stagesOf(moments(times)).map(one => stageWords(one, trans));
+    timedStages(moments(times)).map(one => formatStage(one, trans));
 
   it('has a stage for what takes its time, in the order of the moments', () => {
     expect(words({ ...WARM, awake: 0.01, first_line: 0.012 })).toEqual([
@@ -57,25 +57,25 @@ describe('the way to the first line', () => {
       'queue 5.0 s',
       'hosts 1.0 s'
     ]);
-    expect(stagesOf({})).toEqual([]);
+    expect(timedStages({})).toEqual([]);
   });
 });
 
 describe('a small curve', () => {
   it('goes from the left to the right, from what is lowest to what is highest', () => {
-    expect(pathOf({ at: [0, 10, 20], values: [1, 3, 2] }, false)).toBe(
+    expect(svgPath({ at: [0, 10, 20], values: [1, 3, 2] }, false)).toBe(
       'M0.0 17.0L48.0 1.0L96.0 9.0'
     );
   });
 
   it('begins at nothing where that means something', () => {
-    expect(pathOf({ at: [0, 1], values: [50, 100] }, true)).toBe('M0.0 9.0L96.0 1.0');
+    expect(svgPath({ at: [0, 1], values: [50, 100] }, true)).toBe('M0.0 9.0L96.0 1.0');
   });
 
   it('breaks where a value is not known, and is a point or nothing where there are no more', () => {
-    expect(pathOf({ at: [0, 1, 2], values: [1, null, 2] }, true)).toMatch(/^M\S+ \S+M\S+ \S+$/);
-    expect(pathOf({ at: [5], values: [1] }, false)).toBe('M48.0 9.0');
-    expect(pathOf({ at: [5], values: [null] }, false)).toBe('');
+    expect(svgPath({ at: [0, 1, 2], values: [1, null, 2] }, true)).toMatch(/^M\S+ \S+M\S+ \S+$/);
+    expect(svgPath({ at: [5], values: [1] }, false)).toBe('M48.0 9.0');
+    expect(svgPath({ at: [5], values: [null] }, false)).toBe('');
   });
 });
 
@@ -94,14 +94,14 @@ describe('a card', () => {
   beforeEach(async () => {
     model = new FakeModel();
     page = new FakePage();
-    model.state = listed(NOTHING, [job(0, { cost: 0.02 })], [], 1).state;
+    model.state = applyListing(EMPTY_STATE, [job(0, { cost: 0.02 })], [], 1).state;
     log = new FakeLog('one\ntwo\nthree\nfour\nfive\n\u001b[31msix\u001b[0m\n');
     read = jest.fn(() =>
       Promise.resolve(record({ timings: moments(WARM), why: { sentence: WHY } } as never))
     );
     asked = 0;
     opened = [];
-    const { commands, executed: list } = addedCommands();
+    const { commands, executed: list } = fakeCommands();
     executed = list;
     const history = {
       usage: () => {
@@ -114,26 +114,26 @@ describe('a card', () => {
       opened.push(id);
       const source = { record: read, places: () => Promise.resolve({}) };
       const options = { id, model, source, log, history, page: page as never, random: () => 0.5 };
-      return Promise.resolve({ More: CardMore, detail: new CardDetail(options) });
+      return Promise.resolve({ More: CardDetailsView, detail: new CardDetailsModel(options) });
     });
     Widget.attach(card, document.body);
     const summary = { ...job(0) };
     const data = { [CARD_MIME_TYPE]: { id: 'job-0', name: 'train-digits-0', summary } };
     await card.renderModel({ trusted: false, data, metadata: {}, setData: jest.fn() } as never);
-    await rendered();
+    await waitForRender();
   });
 
   afterEach(() => card.dispose());
 
   async function fold(): Promise<void> {
     button(card.node, 'Details of train-digits-0').click();
-    await rendered();
+    await waitForRender();
   }
 
   /** Let the log be read, which then waits for more. */
   async function waiting(): Promise<void> {
     for (let frames = 0; log.waiting === 0 && frames < 100; frames++) {
-      await rendered();
+      await waitForRender();
     }
     expect(log.waiting).toBe(1);
   }
@@ -141,7 +141,7 @@ describe('a card', () => {
   /** Let pass what a reader lets pass between two questions, and more. */
   async function settled(): Promise<void> {
     for (let turn = 0; turn < 4; turn++) {
-      await rendered();
+      await waitForRender();
     }
   }
 
@@ -173,7 +173,7 @@ describe('a card', () => {
     expect(tail?.textContent).toBe('twothreefourfivesix');
     expect(tail?.querySelector('.ansi-red-fg')?.textContent).toBe('six');
     log.grow('seven\n');
-    await rendered();
+    await waitForRender();
     expect(card.node.querySelector('[role=log]')?.textContent).toBe('threefourfivesixseven');
   });
 
@@ -183,7 +183,7 @@ describe('a card', () => {
     card.hide();
     expect(log.waiting).toBe(0);
     card.show();
-    await rendered();
+    await waitForRender();
     await waiting();
     await fold();
     expect(log.waiting).toBe(0);
@@ -201,7 +201,7 @@ describe('a card', () => {
     await settled();
     expect(log.waiting).toBe(0);
     const before = [read.mock.calls.length, log.asked.length, asked];
-    model.become(listed(NOTHING, [job(0, { attempt: 2 })], [], 2).state);
+    model.become(applyListing(EMPTY_STATE, [job(0, { attempt: 2 })], [], 2).state);
     await settled();
     expect([read.mock.calls.length, log.asked.length, asked]).toEqual(before);
     page.visibilityState = 'visible';
@@ -215,7 +215,7 @@ describe('a card', () => {
     expect(opened).toEqual(['job-0']);
     const data = { [CARD_MIME_TYPE]: { id: 'job-1', name: 'other', summary: { ...job(1) } } };
     await card.renderModel({ trusted: false, data, metadata: {}, setData: jest.fn() } as never);
-    await rendered();
+    await waitForRender();
     expect(opened).toEqual(['job-0', 'job-1']);
     expect(card.node.querySelector('.jp-smx-card-more')).not.toBeNull();
     card.dispose();
@@ -226,8 +226,8 @@ describe('a card', () => {
     button(card.node, 'Stop train-digits-0').click();
     button(card.node, 'Log of train-digits-0').click();
     button(card.node, 'Open train-digits-0').click();
-    model.become(listed(NOTHING, [completed(0)], [], 2).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [completed(0)], [], 2).state);
+    await waitForRender();
     button(card.node, 'Run train-digits-0 again').click();
     await fold();
     button(card.node, 'Outputs').click();
@@ -246,29 +246,29 @@ describe('a card', () => {
 
 describe('a card that gets another job while its open part is on its way', () => {
   let card: CardRenderer;
-  let ends: { done: (opened: IOpenCard) => void; fail: (reason: Error) => void }[];
+  let ends: { done: (opened: ICardDetails) => void; fail: (reason: Error) => void }[];
 
   const show = async (number: number): Promise<void> => {
     const data = { [CARD_MIME_TYPE]: { id: `job-${number}`, name: 'train', summary: null } };
     await card.renderModel({ trusted: false, data, metadata: {}, setData: jest.fn() });
-    await rendered();
+    await waitForRender();
   };
 
   const come = async (at: number, words: string): Promise<void> => {
-    const detail = { changed: new Signal({}), see: jest.fn(), dispose: jest.fn() };
+    const detail = { changed: new Signal({}), setVisible: jest.fn(), dispose: jest.fn() };
     ends[at].done({ More: () => <p>{words}</p>, detail } as never);
-    await rendered();
+    await waitForRender();
   };
 
   beforeEach(async () => {
     const model = new FakeModel();
-    model.state = listed(NOTHING, [job(0), job(1)], [], 1).state;
+    model.state = applyListing(EMPTY_STATE, [job(0), job(1)], [], 1).state;
     ends = [];
-    const open = (): Promise<IOpenCard> =>
+    const open = (): Promise<ICardDetails> =>
       new Promise((done, fail) => {
         ends.push({ done, fail });
       });
-    card = new CardRenderer(model, addedCommands().commands, trans, open);
+    card = new CardRenderer(model, fakeCommands().commands, trans, open);
     Widget.attach(card, document.body);
     await show(0);
     button(card.node, 'Details of train-digits-0').click();
@@ -279,7 +279,7 @@ describe('a card that gets another job while its open part is on its way', () =>
   it('shows that job, although what the other one needed fails', async () => {
     await show(1);
     ends[0].fail(new Error('Loading chunk 7 failed.'));
-    await rendered();
+    await waitForRender();
     expect(card.node.textContent).not.toContain('chunk 7');
     await come(1, 'part of job 1');
     expect(card.node.textContent).toContain('part of job 1');
@@ -290,7 +290,7 @@ describe('a card that gets another job while its open part is on its way', () =>
     await show(1);
     await come(0, 'part of job 0');
     button(card.node, 'Details of train-digits-1').click();
-    await rendered();
+    await waitForRender();
     expect(card.node.textContent).not.toContain('part of job 0');
     await come(1, 'part of job 1');
     expect(card.node.textContent).toContain('part of job 1');
@@ -299,17 +299,17 @@ describe('a card that gets another job while its open part is on its way', () =>
 
 it('an open card that cannot be loaded says so, and is tried again', async () => {
   const model = new FakeModel();
-  model.state = listed(NOTHING, [job(0)], [], 1).state;
+  model.state = applyListing(EMPTY_STATE, [job(0)], [], 1).state;
   const open = jest.fn(() => Promise.reject(new Error('Loading chunk 7 failed.')));
-  const card = new CardRenderer(model, addedCommands().commands, trans, open);
+  const card = new CardRenderer(model, fakeCommands().commands, trans, open);
   Widget.attach(card, document.body);
   const data = { [CARD_MIME_TYPE]: { id: 'job-0', name: 'train-digits-0', summary: null } };
   await card.renderModel({ trusted: false, data, metadata: {}, setData: jest.fn() });
   const fold = async (): Promise<void> => {
     button(card.node, 'Details of train-digits-0').click();
-    await rendered();
+    await waitForRender();
   };
-  await rendered();
+  await waitForRender();
   await fold();
   expect(card.node.textContent).toContain('This cannot be shown: Loading chunk 7 failed.');
   await fold();

@@ -1,15 +1,20 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 
-import type { ICard } from '../../notebook/cardSnapshot';
-import { CARD_MIME_TYPE, readCard } from '../../notebook/cardSnapshot';
-import type { IMark } from '../../notebook/cellMark';
-import { markOf } from '../../notebook/cellMark';
+import type { ICardSnapshot } from '../../notebook/cardSnapshot';
+import { CARD_MIME_TYPE, parseCard } from '../../notebook/cardSnapshot';
+import type { ICellMark } from '../../notebook/cellMark';
+import { createCellMark } from '../../notebook/cellMark';
 import type { IMarkedNotebook } from '../../notebook/cellMarkRenderer';
-import { CellMarks } from '../../notebook/cellMarkRenderer';
-import { asleep, counted, listed, NOTHING } from '../../state/state';
+import { CellMarkRenderer } from '../../notebook/cellMarkRenderer';
+import {
+  applyArrayCounts,
+  applyControllerStopped,
+  applyListing,
+  EMPTY_STATE
+} from '../../state/state';
 import { arraySummary, completed, job } from '../fixtures/examples';
-import { FakeModel, rendered } from '../fixtures/fakeModel';
+import { FakeModel, waitForRender } from '../fixtures/fakeModel';
 
 const trans = nullTranslator.load('jupyter_smx');
 
@@ -18,15 +23,16 @@ const card = (number: number): Record<string, unknown> => ({
   name: `train-digits-${number}`,
   summary: job(number)
 });
-const read = (data: Record<string, unknown>): ICard => readCard(data as never) as ICard;
-const cards = (...numbers: number[]): ICard[] => numbers.map(number => read(card(number)));
-const knowing = (...jobs: ReturnType<typeof job>[]): typeof NOTHING =>
-  listed(NOTHING, jobs, [], 1).state;
+const read = (data: Record<string, unknown>): ICardSnapshot =>
+  parseCard(data as never) as ICardSnapshot;
+const cards = (...numbers: number[]): ICardSnapshot[] => numbers.map(number => read(card(number)));
+const knowing = (...jobs: ReturnType<typeof job>[]): typeof EMPTY_STATE =>
+  applyListing(EMPTY_STATE, jobs, [], 1).state;
 
 describe('the mark of a cell', () => {
   it('says whether its job runs warm or cold, and what became of it', () => {
     const sign = (one: ReturnType<typeof job>): [string, string] | null => {
-      const mark = markOf(cards(1), knowing(one), trans);
+      const mark = createCellMark(cards(1), knowing(one), trans);
       return mark && [mark.sign, mark.words];
     };
     const warm = { start: 'warm', first_line_seconds: 0.006 } as const;
@@ -42,40 +48,46 @@ describe('the mark of a cell', () => {
   });
 
   it('is as the notebook says where nobody knows more', () => {
-    const words = markOf(cards(1), NOTHING, trans)?.words;
+    const words = createCellMark(cards(1), EMPTY_STATE, trans)?.words;
     expect(words).toBe('Job train-digits-1: Training, as it was when the notebook was saved');
-    expect(markOf([read({ id: 'x', name: 'y' })], NOTHING, trans)).toBeNull();
-    expect(markOf([], NOTHING, trans)).toBeNull();
+    expect(createCellMark([read({ id: 'x', name: 'y' })], EMPTY_STATE, trans)).toBeNull();
+    expect(createCellMark([], EMPTY_STATE, trans)).toBeNull();
   });
 
   it('shows of several jobs the one that runs, then the one that failed', () => {
     const failed = completed(4, { status: 'Failed', secondary_status: 'Failed' });
     const all = cards(1, 2, 3, 4, 5);
-    const mark = (...jobs: ReturnType<typeof job>[]): IMark | null =>
-      markOf(all, knowing(completed(1), completed(2), completed(3), failed, ...jobs), trans);
+    const mark = (...jobs: ReturnType<typeof job>[]): ICellMark | null =>
+      createCellMark(
+        all,
+        knowing(completed(1), completed(2), completed(3), failed, ...jobs),
+        trans
+      );
     expect(mark(job(5))?.status).toBe('InProgress');
     expect(mark(job(5))?.words).toMatch(
       /^Job train-digits-5: Training; Job train-digits-4: Failed; .*; and 2 more$/
     );
     expect(mark(completed(5))?.status).toBe('Failed');
     expect(mark(completed(5))?.words).toMatch(/^Job train-digits-4: Failed; /);
-    expect(markOf(all, NOTHING, trans)?.words).toContain('; and 2 more');
+    expect(createCellMark(all, EMPTY_STATE, trans)?.words).toContain('; and 2 more');
   });
 
   it('is as the notebook says of a job whose controller left meanwhile', () => {
-    const gone = asleep(knowing(job(0, { start: 'warm' }))).state;
-    expect(markOf(cards(0), gone, trans)?.words).toContain('when the notebook was saved');
+    const gone = applyControllerStopped(knowing(job(0, { start: 'warm' }))).state;
+    expect(createCellMark(cards(0), gone, trans)?.words).toContain('when the notebook was saved');
   });
 
   it('counts the tasks of an array', () => {
     const array = { id: 'a1', name: 'train-a1', array: { title: '' }, states: 'ccfr' };
-    const mark = markOf([read(array)], NOTHING, trans);
+    const mark = createCellMark([read(array)], EMPTY_STATE, trans);
     expect([mark?.status, mark?.words]).toEqual([
       'InProgress',
       'Array train-a1: 2 of 4 done, 1 failed, 1 running, as it was when the notebook was saved'
     ]);
-    const goesOn = counted(NOTHING, [arraySummary({ completed: 2, failed: 1, running: 1 })]);
-    expect(markOf([read(array)], goesOn, trans)?.words).toBe(
+    const goesOn = applyArrayCounts(EMPTY_STATE, [
+      arraySummary({ completed: 2, failed: 1, running: 1 })
+    ]);
+    expect(createCellMark([read(array)], goesOn, trans)?.words).toBe(
       'Array train-a1: 2 of 4 done, 1 failed, 1 running'
     );
   });
@@ -128,31 +140,31 @@ describe('the marks of a notebook', () => {
 
   let notebook: FakeNotebook;
   let jobs: FakeModel;
-  let marks: CellMarks;
+  let marks: CellMarkRenderer;
 
   beforeEach(() => {
     notebook = new FakeNotebook();
     jobs = new FakeModel();
-    marks = new CellMarks(notebook as unknown as IMarkedNotebook, jobs, trans);
+    marks = new CellMarkRenderer(notebook as unknown as IMarkedNotebook, jobs, trans);
   });
 
   afterEach(() => marks.dispose());
 
   it('come with the card, follow the job, and go with the output', async () => {
     const cell = notebook.add(new FakeCell().show());
-    await rendered();
+    await waitForRender();
     expect(cell.mark).toBeNull();
     jobs.become(knowing(job(1)));
     cell.hold(card(1));
-    await rendered();
+    await waitForRender();
     expect(cell.mark?.getAttribute('aria-label')).toBe('Job train-digits-1: Training');
     expect(cell.mark?.getAttribute('role')).toBe('img');
     jobs.become(knowing(completed(1)));
-    await rendered();
+    await waitForRender();
     expect(cell.mark?.dataset.status).toBe('Completed');
     expect(cell.inputArea?.node.children).toHaveLength(1);
     cell.hold();
-    await rendered();
+    await waitForRender();
     expect(cell.mark).toBeNull();
   });
 
@@ -160,10 +172,10 @@ describe('the marks of a notebook', () => {
     const cell = new FakeCell();
     cell.hold(card(1));
     notebook.add(cell);
-    await rendered();
+    await waitForRender();
     cell.show();
     notebook.cellInViewportChanged.emit(cell);
-    await rendered();
+    await waitForRender();
     expect(cell.mark?.textContent).toBe('○');
   });
 
@@ -171,12 +183,12 @@ describe('the marks of a notebook', () => {
     const cell = new FakeCell().show();
     cell.hold(card(1));
     notebook.add(cell);
-    await rendered();
+    await waitForRender();
     expect(cell.mark).not.toBeNull();
     marks.dispose();
     expect(cell.mark).toBeNull();
     cell.hold(card(2));
-    await rendered();
+    await waitForRender();
     expect(cell.mark).toBeNull();
   });
 });

@@ -3,13 +3,13 @@ import { ServerConnection } from '@jupyterlab/services';
 import { nullTranslator } from '@jupyterlab/translation';
 
 import { CommandIDs } from '../../commands/commandIds';
-import { Desktop } from '../../notifications/desktopNotifications';
-import { EventLine } from '../../notifications/eventSocket';
-import { Consent } from '../../notifications/permissionPrompt';
-import type { IMemory } from '../../notifications/storage';
+import { DesktopNotifications } from '../../notifications/desktopNotifications';
+import { EventSocket } from '../../notifications/eventSocket';
+import { PermissionPrompt } from '../../notifications/permissionPrompt';
+import type { IStorage } from '../../notifications/storage';
 import { completed, job, pool } from '../fixtures/examples';
-import { Locks, Memory, memoryOver, Screen } from '../fixtures/fakeBrowser';
-import { rendered } from '../fixtures/fakeModel';
+import { FakeDesktop, FakeLocks, FakeStorage, storageOver } from '../fixtures/fakeBrowser';
+import { waitForRender } from '../fixtures/fakeModel';
 import type { ITab, ITabOptions } from '../fixtures/notificationTab';
 import { openTab } from '../fixtures/notificationTab';
 
@@ -17,7 +17,7 @@ const trans = nullTranslator.load('jupyter_smx');
 
 beforeEach(() => {
   jest.useFakeTimers({ now: 1_134_000 });
-  Screen.clear();
+  FakeDesktop.clear();
   Notification.dismiss();
 });
 
@@ -35,7 +35,7 @@ async function settled(): Promise<void> {
   await jest.advanceTimersByTimeAsync(0);
 }
 
-const titles = (): string[] => Screen.shown.map(one => one.title);
+const titles = (): string[] => FakeDesktop.shown.map(one => one.title);
 
 describe('a hidden tab', () => {
   it('says on the desktop that a job ended; a click shows the tab and opens the job', async () => {
@@ -43,12 +43,12 @@ describe('a hidden tab', () => {
     tab.model.end(completed(1, { message: 'password=hunter2' }));
     await settled();
     expect(titles()).toEqual(['train-digits-1 completed after 01:40']);
-    expect(JSON.stringify(Screen.shown)).not.toContain('hunter');
+    expect(JSON.stringify(FakeDesktop.shown)).not.toContain('hunter');
     expect(Notification.manager.count).toBe(0);
-    Screen.shown[0].onclick?.();
+    FakeDesktop.shown[0].onclick?.();
     await settled();
     expect(tab.executed).toEqual([[CommandIDs.openJob, 'job-1']]);
-    expect(Screen.shown).toEqual([]);
+    expect(FakeDesktop.shown).toEqual([]);
     // Who opened it needs no entry about it.
     expect(Notification.manager.count).toBe(0);
     tab.close();
@@ -60,11 +60,11 @@ describe('a hidden tab', () => {
       tab.model.end(completed(number));
     }
     await settled();
-    expect(Screen.made).toBe(1);
+    expect(FakeDesktop.made).toBe(1);
     await jest.advanceTimersByTimeAsync(5000);
     expect(titles()).toEqual(['9 jobs ended: 9 finished']);
-    expect(Screen.made).toBe(2);
-    Screen.shown[0].onclick?.();
+    expect(FakeDesktop.made).toBe(2);
+    FakeDesktop.shown[0].onclick?.();
     expect(tab.executed).toEqual([[CommandIDs.openPanel, undefined]]);
     tab.close();
   });
@@ -74,7 +74,7 @@ describe('a hidden tab', () => {
     tab.model.end(completed(1));
     await settled();
     await tab.show();
-    expect(Screen.shown).toEqual([]);
+    expect(FakeDesktop.shown).toEqual([]);
     expect(Notification.manager.notifications[0].message).toContain('While you were away');
     tab.close();
   });
@@ -89,7 +89,7 @@ describe('a hidden tab', () => {
     const tab = await hiddenTab(options);
     tab.model.end(completed(1));
     await settled();
-    expect(Screen.made).toBe(0);
+    expect(FakeDesktop.made).toBe(0);
     tab.close();
   });
 
@@ -97,8 +97,8 @@ describe('a hidden tab', () => {
     const tab = await hiddenTab({ pools: [pool(1, { idle_since: 1000, expires_at: 1600 })] });
     await jest.advanceTimersByTimeAsync(360_000);
     expect(titles()).toEqual(['Keep the warm pool?']);
-    expect(Screen.shown[0].body).toContain('ends in 2 min');
-    Screen.shown[0].onclick?.();
+    expect(FakeDesktop.shown[0].body).toContain('ends in 2 min');
+    FakeDesktop.shown[0].onclick?.();
     await settled();
     expect(tab.executed).toEqual([[CommandIDs.openPanel, undefined]]);
     // The question itself stands on the page now.
@@ -111,7 +111,7 @@ describe('a hidden tab', () => {
 
 describe('tabs of one browser', () => {
   async function two(first: Partial<ITabOptions> = {}): Promise<[ITab, ITab]> {
-    const shared = { trans, memory: new Memory(), locks: new Locks(), ...first };
+    const shared = { trans, memory: new FakeStorage(), locks: new FakeLocks(), ...first };
     return [await openTab(shared), await openTab(shared)];
   }
 
@@ -122,7 +122,7 @@ describe('tabs of one browser', () => {
     other.model.end(completed(1));
     one.model.end(completed(1));
     await settled();
-    expect(Screen.made).toBe(1);
+    expect(FakeDesktop.made).toBe(1);
     expect([one.lines, other.lines]).toEqual([[1], []]);
     one.close();
     await jest.advanceTimersByTimeAsync(6000);
@@ -130,7 +130,7 @@ describe('tabs of one browser', () => {
     other.model.end(completed(2));
     await settled();
     expect(titles()).toHaveLength(1);
-    expect(Screen.made).toBe(2);
+    expect(FakeDesktop.made).toBe(2);
     other.close();
   });
 
@@ -139,11 +139,11 @@ describe('tabs of one browser', () => {
     await one.hide();
     one.model.end(completed(1));
     await settled();
-    expect(Screen.made).toBe(0);
+    expect(FakeDesktop.made).toBe(0);
     await other.hide();
     one.model.end(completed(2));
     await settled();
-    expect(Screen.made).toBe(1);
+    expect(FakeDesktop.made).toBe(1);
     one.close();
     other.close();
   });
@@ -157,7 +157,7 @@ describe('tabs of one browser', () => {
     await settled();
     await other.show();
     one.notifier.onOtherTab();
-    expect(Screen.shown).toEqual([]);
+    expect(FakeDesktop.shown).toEqual([]);
     one.close();
     other.close();
   });
@@ -201,7 +201,7 @@ describe('the line to the event bus', () => {
       WebSocket: Socket as unknown as typeof WebSocket
     });
     const [onOpen, onEvent] = [jest.fn(), jest.fn()];
-    const line = new EventLine({ settings, onOpen, onEvent });
+    const line = new EventSocket({ settings, onOpen, onEvent });
     expect(Socket.made[0].url).toBe('ws://127.0.0.1/user/x/api/events/subscribe?token=a%20b');
     Socket.made[0].onopen();
     Socket.made[0].onmessage({ data: '{"schema_id":"s","seq":1}' });
@@ -227,76 +227,79 @@ describe('the permission', () => {
     jest.useRealTimers();
   });
 
-  function consent(options: { memory?: IMemory; isSecureContext?: boolean } = {}): {
-    consent: Consent;
+  function consent(options: { memory?: IStorage; isSecureContext?: boolean } = {}): {
+    consent: PermissionPrompt;
     switchOn: jest.Mock;
   } {
     const switchOn = jest.fn(() => Promise.resolve());
-    const desktop = new Desktop({
-      Notification: Screen as unknown as typeof globalThis.Notification,
+    const desktop = new DesktopNotifications({
+      Notification: FakeDesktop as unknown as typeof globalThis.Notification,
       isSecureContext: options.isSecureContext ?? true,
       focus: () => undefined
     });
-    const memory = options.memory ?? new Memory();
-    return { consent: new Consent({ desktop, memory, key: 'k', trans, switchOn }), switchOn };
+    const storage = options.memory ?? new FakeStorage();
+    return {
+      consent: new PermissionPrompt({ desktop, storage, key: 'k', trans, switchOn }),
+      switchOn
+    };
   }
 
   async function answer(label: string): Promise<string> {
-    await rendered();
+    await waitForRender();
     const text = document.querySelector('.jp-Dialog')?.textContent ?? '';
     const buttons = [...document.querySelectorAll<HTMLButtonElement>('.jp-Dialog button')];
     buttons.find(one => one.textContent === label)?.click();
-    await rendered();
+    await waitForRender();
     return text;
   }
 
   afterEach(() => Dialog.flush());
 
   it('is offered once in a browser, and only where it is open', () => {
-    Screen.clear('default');
-    const memory = new Memory();
+    FakeDesktop.clear('default');
+    const memory = new FakeStorage();
     expect(consent({ memory }).consent.offer()?.label).toBe('Tell me on the desktop');
     expect(consent({ memory }).consent.offer()).toBeNull();
-    Screen.clear('granted');
+    FakeDesktop.clear('granted');
     expect(consent().consent.offer()).toBeNull();
-    Screen.clear('default');
+    FakeDesktop.clear('default');
     expect(consent({ isSecureContext: false }).consent.offer()).toBeNull();
   });
 
   it('is offered once in a page whose browser has no room to note that', () => {
-    Screen.clear('default');
-    const storage = new Memory();
+    FakeDesktop.clear('default');
+    const storage = new FakeStorage();
     storage.isFull = true;
-    const memory = memoryOver(storage);
+    const memory = storageOver(storage);
     expect(consent({ memory }).consent.offer()?.label).toBe('Tell me on the desktop');
     expect(consent({ memory }).consent.offer()).toBeNull();
   });
 
   it('is asked after the reason was given', async () => {
-    Screen.clear('default');
-    Screen.answer = 'granted';
+    FakeDesktop.clear('default');
+    FakeDesktop.answer = 'granted';
     const { consent: asked, switchOn } = consent();
     const done = asked.ask();
     const reason = await answer('Ask the Browser');
     await done;
     expect(reason).toContain('While this tab is hidden, a notification says that a job ended');
-    expect(Screen.permission).toBe('granted');
+    expect(FakeDesktop.permission).toBe('granted');
     expect(switchOn).toHaveBeenCalledTimes(1);
   });
 
   it('is not asked where somebody says no', async () => {
-    Screen.clear('default');
+    FakeDesktop.clear('default');
     const { consent: asked, switchOn } = consent();
     const done = asked.ask();
     await answer('Not Now');
     await done;
-    expect(Screen.permission).toBe('default');
+    expect(FakeDesktop.permission).toBe('default');
     expect(switchOn).not.toHaveBeenCalled();
   });
 
   it('that was refused can be had again, and the way is said', async () => {
-    Screen.clear('default');
-    Screen.answer = 'denied';
+    FakeDesktop.clear('default');
+    FakeDesktop.answer = 'denied';
     const done = consent().consent.ask();
     await answer('Ask the Browser');
     expect(await answer('OK')).toContain('set Notifications to Allow');

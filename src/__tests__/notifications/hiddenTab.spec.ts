@@ -1,7 +1,7 @@
 import type { Event } from '@jupyterlab/services';
 import { Stream } from '@lumino/signaling';
 
-import type { Api } from '../../api/client';
+import type { ApiClient } from '../../api/client';
 import { CHANGE_SCHEMA, JobsModel } from '../../model/jobsModel';
 import { changes, completed, event, job } from '../fixtures/examples';
 import { Page } from '../fixtures/fakeBrowser';
@@ -27,9 +27,9 @@ describe('the model of a hidden tab', () => {
     const bus = new Stream<Event.IManager, Event.Emission>({} as Event.IManager);
     const page = new Page();
     const model = new JobsModel({
-      api: api as unknown as Api,
+      api: api as unknown as ApiClient,
       events: bus,
-      page: page,
+      page,
       clock: () => 1000,
       newId: () => 'again'
     });

@@ -1,19 +1,24 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
-import { isTurn } from '../../model/eventHints';
+import { isStatusChange } from '../../model/eventHints';
 import {
-  awaySentence,
-  endedNote,
-  endedSentence,
-  kindOf,
-  poolQuestion
+  formatDesktopNotification,
+  formatEnded,
+  formatEndedWhileAway,
+  formatPoolPrompt,
+  toastType
 } from '../../notifications/messages';
-import { BEFORE, due, nextTurn, questionOf } from '../../notifications/poolDeadlines';
-import { Answers } from '../../notifications/promptStore';
-import { Told } from '../../notifications/seenStore';
-import { listed, NOTHING } from '../../state/state';
+import {
+  duePools,
+  LEAD_SECONDS,
+  promptKey,
+  secondsToNextChange
+} from '../../notifications/poolDeadlines';
+import { PromptStore } from '../../notifications/promptStore';
+import { SeenStore } from '../../notifications/seenStore';
+import { applyListing, EMPTY_STATE } from '../../state/state';
 import { completed, job, pool } from '../fixtures/examples';
-import { Memory, memoryOver } from '../fixtures/fakeBrowser';
+import { FakeStorage, storageOver } from '../fixtures/fakeBrowser';
 
 const trans = nullTranslator.load('jupyter_smx');
 
@@ -28,45 +33,45 @@ const stopped = completed(9, { status: 'Stopped', secondary_status: 'Stopped' })
 
 describe('the sentence about jobs that ended', () => {
   it('is about the one, or counts the outcomes that there were', () => {
-    expect(endedSentence([completed(1)], trans)).toBe('train-digits-1 completed after 01:40');
-    expect(endedSentence([completed(1), completed(2), failed(3), stopped], trans)).toBe(
+    expect(formatEnded([completed(1)], trans)).toBe('train-digits-1 completed after 01:40');
+    expect(formatEnded([completed(1), completed(2), failed(3), stopped], trans)).toBe(
       '4 jobs ended: 2 finished, 1 failed at line 14, 1 stopped'
     );
-    expect(kindOf([completed(1), failed(2)])).toBe('error');
-    expect(kindOf([completed(1), stopped])).toBe('success');
-    expect(kindOf([stopped])).toBe('info');
-    expect(kindOf([stopped, stopped])).toBe('info');
+    expect(toastType([completed(1), failed(2)])).toBe('error');
+    expect(toastType([completed(1), stopped])).toBe('success');
+    expect(toastType([stopped])).toBe('info');
+    expect(toastType([stopped, stopped])).toBe('info');
   });
 
   it('names the array whose tasks they were', () => {
     const array = { id: 'a', name: 'sweep-1', index: 0, size: 3, title: trans.__('sweep lr') };
     const rest = { label: '', values: {}, max_concurrent: 0 };
     const tasks = [1, 2].map(number => completed(number, { array: { ...array, ...rest } }));
-    expect(endedSentence(tasks, trans)).toBe('sweep lr: 2 jobs ended: 2 finished');
-    expect(endedSentence([...tasks, completed(3)], trans)).toBe('3 jobs ended: 3 finished');
+    expect(formatEnded(tasks, trans)).toBe('sweep lr: 2 jobs ended: 2 finished');
+    expect(formatEnded([...tasks, completed(3)], trans)).toBe('3 jobs ended: 3 finished');
   });
 
   it('sums up what happened while nobody looked', () => {
-    expect(awaySentence([completed(1), completed(2), failed(3)], false, trans)).toBe(
+    expect(formatEndedWhileAway([completed(1), completed(2), failed(3)], false, trans)).toBe(
       'While you were away: 2 finished, 1 failed at line 14'
     );
-    expect(awaySentence([failed(1, 3), failed(2, 4)], false, trans)).toBe(
+    expect(formatEndedWhileAway([failed(1, 3), failed(2, 4)], false, trans)).toBe(
       'While you were away: 2 failed'
     );
-    expect(awaySentence([failed(1, null)], true, trans)).toBe(
+    expect(formatEndedWhileAway([failed(1, null)], true, trans)).toBe(
       'While you were away: at least 1 failed'
     );
-    expect(awaySentence([failed(1)], false, trans)).toBe(
+    expect(formatEndedWhileAway([failed(1)], false, trans)).toBe(
       'While you were away: train-digits-1: Failed: KeyError, line 14'
     );
   });
 
   it('has no message, no code and no value of a job on the desktop', () => {
     const secret = completed(1, { message: 'KeyError: password=hunter2', metrics: { hunter: 2 } });
-    expect(JSON.stringify(endedNote([secret], trans))).not.toContain('hunter');
-    expect(endedNote([secret], trans).body).toBe('local × 1');
+    expect(JSON.stringify(formatDesktopNotification([secret], trans))).not.toContain('hunter');
+    expect(formatDesktopNotification([secret], trans).body).toBe('local × 1');
     expect(
-      endedNote(
+      formatDesktopNotification(
         [1, 2, 3, 4, 5].map(number => completed(number)),
         trans
       ).body
@@ -83,83 +88,83 @@ describe('the question about a pool', () => {
   });
 
   it('says how long it stays, what it was good for, and what more of it costs', () => {
-    expect(poolQuestion(dear, 1000, 900, '14:05', trans)).toBe(
+    expect(formatPoolPrompt(dear, 1000, 900, '14:05', trans)).toBe(
       'The pool local × 1 ends in 2 min, at 14:05. 9 jobs ran on it, 13 min saved. 15 min more cost $0.06.'
     );
     const free = pool(1, { expires_at: 1030, price_per_hour: 0 });
-    expect(poolQuestion(free, 1000, 900, '14:05', trans)).toBe(
+    expect(formatPoolPrompt(free, 1000, 900, '14:05', trans)).toBe(
       'The pool local × 1 ends in 30 s, at 14:05. 1 job ran on it. 15 min more cost nothing.'
     );
   });
 
   it('says nothing of a price that is not known, and fits into a message of Lab', () => {
     const wide = pool(1, { instances: 'ml.p3.2xlarge × 1 + '.repeat(9), expires_at: 1120 });
-    const sentence = poolQuestion(wide, 1000, 900, '14:05', trans);
+    const sentence = formatPoolPrompt(wide, 1000, 900, '14:05', trans);
     expect(sentence).not.toContain('cost');
     expect(sentence.length).toBeLessThan(140);
   });
 
   it('is due from two minutes before the end until the end', () => {
     const one = pool(1, { idle_since: 1000, expires_at: 1600 });
-    expect(due([one], 1600 - BEFORE - 1)).toEqual([]);
-    expect(due([one], 1600 - BEFORE)).toEqual([one]);
-    expect(due([one], 1600)).toEqual([]);
-    expect(nextTurn([one], 1000)).toBe(480);
-    expect(nextTurn([one], 1500)).toBe(100);
-    expect(nextTurn([one], 1600)).toBeNull();
+    expect(duePools([one], 1600 - LEAD_SECONDS - 1)).toEqual([]);
+    expect(duePools([one], 1600 - LEAD_SECONDS)).toEqual([one]);
+    expect(duePools([one], 1600)).toEqual([]);
+    expect(secondsToNextChange([one], 1000)).toBe(480);
+    expect(secondsToNextChange([one], 1500)).toBe(100);
+    expect(secondsToNextChange([one], 1600)).toBeNull();
   });
 
   it('is none for pools in use and for those that were to be kept for less than three minutes', () => {
     const brief = pool(1, { idle_since: 1000, expires_at: 1179 });
     const used = pool(2, { state: 'InUse', expires_at: null });
-    expect(due([brief, used], 1100)).toEqual([]);
-    expect(nextTurn([brief, used], 1000)).toBeNull();
-    expect(due([pool(3, { idle_since: 1000, expires_at: 1180 })], 1100)).toHaveLength(1);
+    expect(duePools([brief, used], 1100)).toEqual([]);
+    expect(secondsToNextChange([brief, used], 1000)).toBeNull();
+    expect(duePools([pool(3, { idle_since: 1000, expires_at: 1180 })], 1100)).toHaveLength(1);
   });
 
   it('is another one when the end was moved', () => {
-    expect(questionOf(pool(1))).not.toBe(questionOf(pool(1, { expires_at: 3000 })));
+    expect(promptKey(pool(1))).not.toBe(promptKey(pool(1, { expires_at: 3000 })));
   });
 });
 
 describe('what was told', () => {
   it('is nothing that ended before the first visit', () => {
-    const told = new Told(new Memory(), 'k');
-    told.begin(1200);
-    told.begin(9999);
+    const seenStore = new SeenStore(new FakeStorage(), 'k');
+    seenStore.begin(1200);
+    seenStore.begin(9999);
     const later = completed(3, { ended_at: 1300 });
-    expect(told.untold([completed(1), later])).toEqual([later]);
+    expect(seenStore.unseen([completed(1), later])).toEqual([later]);
   });
 
   it('is shared by the tabs of a browser and forgotten one by one after a minute', () => {
-    const memory = new Memory();
-    const [here, there] = [new Told(memory, 'k'), new Told(memory, 'k')];
+    const memory = new FakeStorage();
+    const [here, there] = [new SeenStore(memory, 'k'), new SeenStore(memory, 'k')];
     here.begin(1000);
     here.add(['job-1'], 1101);
-    expect(there.untold([completed(1)])).toEqual([]);
-    expect(there.heard()('job-1', 1101)).toBe(true);
-    expect(there.heard()('job-2', 1102)).toBe(false);
-    here.settle(1200);
-    expect(there.heard()('job-2', 1102)).toBe(true);
+    expect(there.unseen([completed(1)])).toEqual([]);
+    expect(there.seenTest()('job-1', 1101)).toBe(true);
+    expect(there.seenTest()('job-2', 1102)).toBe(false);
+    here.markAllSeen(1200);
+    expect(there.seenTest()('job-2', 1102)).toBe(true);
     expect(memory.getItem('k')).not.toContain('job-1');
   });
 
   it('survives what others wrote there, and a memory that is full', () => {
-    const storage = new Memory();
+    const storage = new FakeStorage();
     storage.setItem('k', '{"until": "soon"}');
-    const told = new Told(memoryOver(storage), 'k');
+    const told = new SeenStore(storageOver(storage), 'k');
     storage.isFull = true;
     told.begin(1000);
-    expect(told.untold([completed(1)])).toEqual([completed(1)]);
+    expect(told.unseen([completed(1)])).toEqual([completed(1)]);
     told.add(['job-1'], 1101);
-    expect(told.untold([completed(1)])).toEqual([]);
+    expect(told.unseen([completed(1)])).toEqual([]);
   });
 });
 
 describe('the memory', () => {
   it('keeps for this page what the browser has no room for, until there is room', () => {
-    const storage = new Memory();
-    const memory = memoryOver(storage);
+    const storage = new FakeStorage();
+    const memory = storageOver(storage);
     storage.isFull = true;
     memory.setItem('k', 'here');
     expect([memory.getItem('k'), storage.getItem('k')]).toEqual(['here', null]);
@@ -170,7 +175,7 @@ describe('the memory', () => {
   });
 
   it('is one of this page where the browser forbids to look', () => {
-    const memory = memoryOver(null);
+    const memory = storageOver(null);
     expect(memory.getItem('k')).toBeNull();
     memory.setItem('k', 'here');
     expect(memory.getItem('k')).toBe('here');
@@ -179,8 +184,8 @@ describe('the memory', () => {
 
 describe('answers', () => {
   it('hold until the question is over', () => {
-    const memory = new Memory();
-    const [here, there] = [new Answers(memory, 'k'), new Answers(memory, 'k')];
+    const memory = new FakeStorage();
+    const [here, there] = [new PromptStore(memory, 'k'), new PromptStore(memory, 'k')];
     here.add('a@2000', 2000, 1900);
     expect(there.has('a@2000')).toBe(true);
     here.add('b@3000', 3000, 2001);
@@ -189,17 +194,17 @@ describe('answers', () => {
   });
 
   it('hold in this page where the browser has no room for them', () => {
-    const storage = new Memory();
+    const storage = new FakeStorage();
     storage.isFull = true;
-    const answers = new Answers(memoryOver(storage), 'k');
-    answers.add('a@2000', 2000, 1900);
-    expect(answers.has('a@2000')).toBe(true);
+    const promptStore = new PromptStore(storageOver(storage), 'k');
+    promptStore.add('a@2000', 2000, 1900);
+    expect(promptStore.has('a@2000')).toBe(true);
   });
 });
 
 describe('a hint', () => {
-  const state = listed(NOTHING, [job(1)], [], 1).state;
-  const hint = (fields: object): boolean => isTurn({ schema_id: 's', ...fields }, state);
+  const state = applyListing(EMPTY_STATE, [job(1)], [], 1).state;
+  const hint = (fields: object): boolean => isStatusChange({ schema_id: 's', ...fields }, state);
 
   it('is worth a reading in a hidden tab where it is more than progress', () => {
     expect(hint({ kind: 'job', id: 'job-1', status: 'InProgress' })).toBe(false);

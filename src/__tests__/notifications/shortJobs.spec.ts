@@ -4,7 +4,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import type { JobSummary } from '../../_types';
 import { CHANGE_SCHEMA } from '../../model/jobsModel';
 import { completed, job } from '../fixtures/examples';
-import { Locks, Memory, Screen } from '../fixtures/fakeBrowser';
+import { FakeDesktop, FakeLocks, FakeStorage } from '../fixtures/fakeBrowser';
 import type { IOpenModel } from '../fixtures/fakeServer';
 import { openModel, settled } from '../fixtures/fakeServer';
 import type { ITabOptions } from '../fixtures/notificationTab';
@@ -41,7 +41,7 @@ async function turned({ page }: IPageOfATest, visibility: DocumentVisibilityStat
   await jest.advanceTimersByTimeAsync(1100);
 }
 
-const titles = (): string[] => Screen.shown.map(one => one.title);
+const titles = (): string[] => FakeDesktop.shown.map(one => one.title);
 
 function said(): string[] {
   return Notification.manager.notifications.map(one => one.message).reverse();
@@ -50,7 +50,7 @@ function said(): string[] {
 describe('a job that is over at once', () => {
   beforeEach(() => {
     jest.useFakeTimers({ now: 1_134_000 });
-    Screen.clear();
+    FakeDesktop.clear();
     Notification.dismiss();
   });
 
@@ -73,7 +73,7 @@ describe('a job that is over at once', () => {
     await jest.advanceTimersByTimeAsync(1100);
     expect(tab.lines).toEqual([0]);
     await turned(tab, 'visible');
-    expect(Screen.shown).toEqual([]);
+    expect(FakeDesktop.shown).toEqual([]);
     expect(said()).toEqual(['While you were away: train-digits-1 completed after 01:40']);
   });
 
@@ -86,7 +86,7 @@ describe('a job that is over at once', () => {
     tab.server.happen({ job: completed(1) });
     tab.hint(completed(1));
     await settled();
-    expect(Screen.made).toBe(1);
+    expect(FakeDesktop.made).toBe(1);
   });
 
   it('is told when somebody comes back where the desktop is not asked', async () => {
@@ -96,7 +96,7 @@ describe('a job that is over at once', () => {
     tab.server.happen({ job: completed(1) });
     tab.hint(completed(1));
     await settled();
-    expect([Screen.made, tab.lines]).toEqual([0, []]);
+    expect([FakeDesktop.made, tab.lines]).toEqual([0, []]);
     await turned(tab, 'visible');
     expect(said()).toEqual(['While you were away: train-digits-1 completed after 01:40']);
   });
@@ -105,7 +105,7 @@ describe('a job that is over at once', () => {
     ['one after the other', 600],
     ['at the same moment', 0]
   ])('is told by one of two hidden pages that hear of it %s', async (_, apart) => {
-    const shared = { memory: new Memory(), locks: new Locks() };
+    const shared = { memory: new FakeStorage(), locks: new FakeLocks() };
     const pages = [await openPage(shared), await openPage(shared)];
     for (const tab of pages) {
       await turned(tab, 'hidden');
@@ -119,7 +119,7 @@ describe('a job that is over at once', () => {
       }
     }
     await jest.advanceTimersByTimeAsync(3000);
-    expect(Screen.made).toBe(1);
+    expect(FakeDesktop.made).toBe(1);
   });
 
   it('is told by a page that has to list everything anew', async () => {
@@ -136,7 +136,7 @@ describe('a job that is over at once', () => {
     const tab = await openPage();
     tab.server.running = false;
     await tab.model.refresh();
-    expect(tab.model.state.reach).toBe('asleep');
+    expect(tab.model.state.connectionStatus).toBe('asleep');
     tab.server.running = true;
     tab.server.jobList = [completed(1, { ended_at: 1111 }), completed(2)];
     tab.hint(completed(1));

@@ -3,17 +3,17 @@ import { nullTranslator } from '@jupyterlab/translation';
 
 import type { JobSummary, PoolSummary } from '../../_types';
 import { CommandIDs } from '../../commands/commandIds';
-import { listed, NOTHING } from '../../state/state';
+import { applyListing, EMPTY_STATE } from '../../state/state';
 import { completed, pool } from '../fixtures/examples';
-import { Memory, Screen } from '../fixtures/fakeBrowser';
-import { addedCommands } from '../fixtures/fakeModel';
+import { FakeDesktop, FakeStorage } from '../fixtures/fakeBrowser';
+import { fakeCommands } from '../fixtures/fakeModel';
 import { openTab } from '../fixtures/notificationTab';
 
 const trans = nullTranslator.load('jupyter_smx');
 
 beforeEach(() => {
   jest.useFakeTimers({ now: 1_134_000 });
-  Screen.clear();
+  FakeDesktop.clear();
   Notification.dismiss();
 });
 
@@ -44,12 +44,12 @@ describe('a tab that is seen', () => {
     expect(said()).toEqual(['train-digits-1 completed after 01:40']);
     press('Open job');
     expect(tab.executed).toEqual([[CommandIDs.openJob, 'job-1']]);
-    expect(Screen.made).toBe(0);
+    expect(FakeDesktop.made).toBe(0);
     tab.close();
   });
 
   it('leads to the panel where no view of a job is there', async () => {
-    const { commands, executed } = addedCommands([CommandIDs.openJob]);
+    const { commands, executed } = fakeCommands([CommandIDs.openJob]);
     const tab = await openTab({ trans, commands });
     tab.model.end(completed(1));
     press('Show jobs');
@@ -135,7 +135,7 @@ describe('a person who comes back', () => {
     const tab = await openTab({ trans });
     await tab.hide();
     const { state } = tab.model;
-    tab.model.become({ ...state, reach: 'failing' });
+    tab.model.become({ ...state, connectionStatus: 'failing' });
     await tab.show();
     tab.model.state = state;
     tab.model.end(completed(1));
@@ -145,13 +145,13 @@ describe('a person who comes back', () => {
   });
 
   it('reads it of what ended while the page was closed, but not again of what was told', async () => {
-    const memory = new Memory();
-    const first = await openTab({ trans, memory });
+    const storage = new FakeStorage();
+    const first = await openTab({ trans, memory: storage });
     first.model.end(completed(1, { ended_at: 1130 }));
     first.close();
     const jobs = [completed(1, { ended_at: 1130 }), completed(2, { ended_at: 1500 }), failed(3)];
     jobs[2] = { ...jobs[2], ended_at: 1501 };
-    const next = await openTab({ trans, memory, jobs, now: 2000 });
+    const next = await openTab({ trans, memory: storage, jobs, now: 2000 });
     expect(said()).toEqual([
       'train-digits-1 completed after 02:09',
       'While you were away: 1 finished, 1 failed at line 14'
@@ -160,7 +160,7 @@ describe('a person who comes back', () => {
   });
 
   it('is not told by a second tab what the first one told', async () => {
-    const memory = new Memory();
+    const memory = new FakeStorage();
     const [seen, other] = [await openTab({ trans, memory }), await openTab({ trans, memory })];
     await other.hide();
     seen.model.end(completed(1));
@@ -187,7 +187,7 @@ describe('a person who comes back', () => {
   });
 
   it('looks once at what other tabs told, however much ended', async () => {
-    const memory = new Memory();
+    const memory = new FakeStorage();
     const tab = await openTab({ trans, memory, permission: 'denied' });
     await tab.hide();
     tab.model.end(...Array.from({ length: 500 }, (_, number) => completed(number)));
@@ -241,13 +241,13 @@ describe('the question about a pool', () => {
     const tab = await openTab({ trans, pools: pools() });
     await untilAsked();
     expect(said()).toHaveLength(1);
-    tab.model.become(listed(NOTHING, [], pools(fields), 2).state);
+    tab.model.become(applyListing(EMPTY_STATE, [], pools(fields), 2).state);
     expect(said()).toEqual([]);
     tab.close();
   });
 
   it('goes when it was answered in another tab, and is not asked again after a reload', async () => {
-    const memory = new Memory();
+    const memory = new FakeStorage();
     const tab = await openTab({ trans, memory, pools: pools() });
     await untilAsked();
     const other = await openTab({ trans, memory, pools: pools(), now: 1490 });

@@ -16,9 +16,9 @@ import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
 import plugins from '../../index';
-import { onChange } from '../../plugins/settingListener';
+import { onSettingChange } from '../../plugins/settingListener';
 import { completed, job, pool } from '../fixtures/examples';
-import { layOut, rendered } from '../fixtures/fakeModel';
+import { layOut, waitForRender } from '../fixtures/fakeModel';
 
 const ANSWERS: Record<string, unknown> = {
   controller: { running: true, version: '1', seq: 1 },
@@ -123,7 +123,7 @@ describe('each plugin', () => {
     const logged = jest.spyOn(console, 'error').mockImplementation(() => undefined);
     const page = new Page(name);
     await page.ready;
-    await rendered();
+    await waitForRender();
     const clickable = 'button, .jp-ToolbarButtonComponent';
     const buttons = [...document.body.querySelectorAll<HTMLElement>(clickable)];
     const isPanelThere = name !== 'jupyter-smx:model' && name !== 'jupyter-smx:sidebar';
@@ -135,7 +135,7 @@ describe('each plugin', () => {
         item.shutdown?.();
       }
     }
-    await rendered();
+    await waitForRender();
     expect(page.missing).toEqual([]);
     // Nothing but that those which need the model do not start without it.
     expect(logged.mock.calls.length > 0).toBe(name === 'jupyter-smx:model');
@@ -154,7 +154,7 @@ describe('a setting', () => {
     };
     const applied: unknown[] = [];
     const given = settings as unknown as ISettingRegistry.ISettings;
-    onChange(given, 'sections', value => applied.push(value))();
+    onSettingChange(given, 'sections', value => applied.push(value))();
     values.rows = 100;
     settings.changed.emit();
     values.sections = ['running'];

@@ -4,11 +4,11 @@ import { Widget } from '@lumino/widgets';
 import type { JobSummary } from '../../_types';
 import { CommandIDs } from '../../commands/commandIds';
 import { JobsPanel } from '../../sidebar/jobsPanel';
-import { sections } from '../../state/arrays';
+import { partitionJobs } from '../../state/arrays';
 import type { IState } from '../../state/state';
-import { counted, listed, NOTHING } from '../../state/state';
+import { applyArrayCounts, applyListing, EMPTY_STATE } from '../../state/state';
 import { arraySummary, arrayTask, completed, job } from '../fixtures/examples';
-import { addedCommands, button, FakeModel, layOut, rendered } from '../fixtures/fakeModel';
+import { button, fakeCommands, FakeModel, layOut, waitForRender } from '../fixtures/fakeModel';
 
 const trans = nullTranslator.load('jupyter_smx');
 
@@ -18,7 +18,7 @@ const going = (index: number): JobSummary =>
   job(100 + index, { array: arrayTask(index, 12), created_at: 1000 });
 
 function stateOf(jobs: JobSummary[], counts: Parameters<typeof arraySummary>[0]): IState {
-  return counted(listed(NOTHING, jobs, [], 1).state, [arraySummary(counts)]);
+  return applyArrayCounts(applyListing(EMPTY_STATE, jobs, [], 1).state, [arraySummary(counts)]);
 }
 
 beforeAll(layOut);
@@ -28,16 +28,16 @@ describe('an array', () => {
 
   it('stands in one section with all of its tasks', () => {
     const jobs = [over(0), going(1), completed(1)];
-    const live = sections(stateOf(jobs, { completed: 1, running: 1, pending: 10 }));
+    const live = partitionJobs(stateOf(jobs, { completed: 1, running: 1, pending: 10 }));
     expect(ids(live.running)).toEqual(['job-101', 'job-100']);
     expect(ids(live.finished)).toEqual(['job-1']);
-    const done = sections(stateOf([over(0), over(1)], { completed: 12 }));
+    const done = partitionJobs(stateOf([over(0), over(1)], { completed: 12 }));
     expect([done.running.length, done.finished.length]).toEqual([0, 2]);
   });
 
   it('runs as long as a task does that is not listed', () => {
     const state = stateOf([over(0)], { completed: 1, pending: 11 });
-    expect(ids(sections(state).running)).toEqual(['job-100']);
+    expect(ids(partitionJobs(state).running)).toEqual(['job-100']);
   });
 });
 
@@ -48,13 +48,13 @@ describe('the row of an array', () => {
 
   beforeEach(async () => {
     model = new FakeModel();
-    const added = addedCommands();
+    const added = fakeCommands();
     executed = added.executed;
     panel = new JobsPanel({ model, commands: added.commands, trans });
     Widget.attach(panel, document.body);
     const counts = { completed: 4, failed: 1, running: 2, pending: 5 };
     model.become(stateOf([going(2), over(0), going(1)], counts));
-    await rendered();
+    await waitForRender();
   });
 
   afterEach(() => panel.dispose());
@@ -64,7 +64,7 @@ describe('the row of an array', () => {
     [...panel.node.querySelectorAll('[data-task] .jp-smx-name')].map(one => one.textContent);
   const press = async (key: string): Promise<void> => {
     document.activeElement?.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
-    await rendered();
+    await waitForRender();
   };
 
   it('counts all tasks, listed or not, in words and as a bar', () => {
@@ -77,7 +77,7 @@ describe('the row of an array', () => {
     const fold = button(row(), 'Tasks of train-a1');
     expect(fold.getAttribute('aria-expanded')).toBe('false');
     fold.click();
-    await rendered();
+    await waitForRender();
     expect(tasks()).toEqual(['0: lr=0', '1: lr=1', '2: lr=2']);
     expect(row().textContent).toContain('3 of them listed here');
     expect(button(row(), 'Tasks of train-a1').getAttribute('aria-expanded')).toBe('true');
@@ -108,7 +108,7 @@ describe('the row of an array', () => {
 
   it('is stopped by the key although all tasks that are listed are over', async () => {
     model.become(stateOf([over(0)], { completed: 1, pending: 11 }));
-    await rendered();
+    await waitForRender();
     row().focus();
     await press('Delete');
     expect(executed).toEqual([[CommandIDs.stopArray, 'a1']]);
@@ -116,7 +116,7 @@ describe('the row of an array', () => {
 
   it('is deleted with its tasks when it is over', async () => {
     model.become(stateOf([over(0), over(1)], { completed: 12 }));
-    await rendered();
+    await waitForRender();
     button(row(), 'Delete all tasks of train-a1 that are listed').click();
     expect(executed).toEqual([[CommandIDs.deleteArray, 'a1']]);
   });

@@ -5,9 +5,9 @@ import type { JobSummary } from '../../_types';
 import { CommandIDs } from '../../commands/commandIds';
 import { Filter } from '../../model/filter';
 import { JobsPanel } from '../../sidebar/jobsPanel';
-import { listed, NOTHING } from '../../state/state';
+import { applyListing, EMPTY_STATE } from '../../state/state';
 import { arrayTask, completed, job, pool } from '../fixtures/examples';
-import { addedCommands, button, FakeModel, layOut, rendered } from '../fixtures/fakeModel';
+import { button, fakeCommands, FakeModel, layOut, waitForRender } from '../fixtures/fakeModel';
 
 const trans = nullTranslator.load('jupyter_smx');
 
@@ -46,7 +46,7 @@ describe('the rows', () => {
 
   beforeEach(() => {
     model = new FakeModel();
-    const added = addedCommands();
+    const added = fakeCommands();
     executed = added.executed;
     panel = new JobsPanel({ model, commands: added.commands, trans });
     Widget.attach(panel, document.body);
@@ -71,19 +71,19 @@ describe('the rows', () => {
     const set = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')?.set;
     set?.call(field(), text);
     field().dispatchEvent(new Event('input', { bubbles: true }));
-    await rendered();
+    await waitForRender();
   }
 
   async function show(count: number): Promise<HTMLElement> {
     const jobs = Array.from({ length: count }, (_, i) => completed(i));
-    model.become(listed(NOTHING, jobs, [], 1, 'job-0').state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, jobs, [], 1, 'job-0').state);
+    await waitForRender();
     return list('Finished jobs');
   }
 
   it('open with a double click, which selects no word', async () => {
-    model.become(listed(NOTHING, [job(0)], [], 1).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [job(0)], [], 1).state);
+    await waitForRender();
     const row = list('Running jobs').querySelector('li') as HTMLElement;
     document.getSelection()?.selectAllChildren(row);
     row.dispatchEvent(new MouseEvent('dblclick', { bubbles: true }));
@@ -102,9 +102,9 @@ describe('the rows', () => {
 
   it('ask for the next page only when the last of them comes into sight', async () => {
     await show(10_000);
-    expect(model.more).not.toHaveBeenCalled();
+    expect(model.loadMore).not.toHaveBeenCalled();
     await show(3);
-    expect(model.more).toHaveBeenCalled();
+    expect(model.loadMore).toHaveBeenCalled();
   });
 
   it('ask on as long as pages come that add no row, and stop with the last one', async () => {
@@ -112,42 +112,42 @@ describe('the rows', () => {
       Array.from({ length: count }, (_, i) => completed(i, { array: arrayTask(i, 3000) }));
     const read = [1000, 2000, 3000].map((count, page) => {
       const cursor = page < 2 ? `job-${count - 1}` : null;
-      return listed(NOTHING, tasks(count), [], 1, cursor).state;
+      return applyListing(EMPTY_STATE, tasks(count), [], 1, cursor).state;
     });
-    model.more.mockImplementation(() => {
+    model.loadMore.mockImplementation(() => {
       const next = read.shift();
       return Promise.resolve(next && model.become(next));
     });
-    await model.more();
-    await rendered();
-    await rendered();
+    await model.loadMore();
+    await waitForRender();
+    await waitForRender();
     expect(list('Finished jobs').querySelectorAll('li')).toHaveLength(1);
     expect(model.state.jobs.size).toBe(3000);
-    expect(model.more).toHaveBeenCalledTimes(3);
+    expect(model.loadMore).toHaveBeenCalledTimes(3);
   });
 
   it('are looked for among older jobs as long as the filter lets none through', async () => {
     await show(2);
     await type('nobody');
     expect(panel.node.textContent).toContain('Looking through older jobs…');
-    const asked = model.more.mock.calls.length;
+    const asked = model.loadMore.mock.calls.length;
     model.become({ ...model.state, cursor: 'job-x' });
-    await rendered();
-    expect(model.more).toHaveBeenCalledTimes(asked + 1);
+    await waitForRender();
+    expect(model.loadMore).toHaveBeenCalledTimes(asked + 1);
     model.become({ ...model.state, cursor: null });
-    await rendered();
+    await waitForRender();
     expect(panel.node.textContent).toContain('Nothing here matches the filter.');
-    expect(model.more).toHaveBeenCalledTimes(asked + 1);
+    expect(model.loadMore).toHaveBeenCalledTimes(asked + 1);
   });
 
   it('are not read on while their section is folded', async () => {
     panel.unfold(['running']);
-    model.become(listed(NOTHING, [completed(1)], [], 1, 'job-1').state);
-    await rendered();
-    expect(model.more).not.toHaveBeenCalled();
+    model.become(applyListing(EMPTY_STATE, [completed(1)], [], 1, 'job-1').state);
+    await waitForRender();
+    expect(model.loadMore).not.toHaveBeenCalled();
     panel.unfold(['finished']);
-    await rendered();
-    expect(model.more).toHaveBeenCalledTimes(1);
+    await waitForRender();
+    expect(model.loadMore).toHaveBeenCalledTimes(1);
   });
 
   it('have one stop for the Tab key, and arrows move it', async () => {
@@ -157,13 +157,13 @@ describe('the rows', () => {
     expect(stops()).toEqual(['job-2']);
     rows.querySelector('li')?.focus();
     press('ArrowDown');
-    await rendered();
+    await waitForRender();
     expect(stops()).toEqual(['job-1']);
     expect((document.activeElement as HTMLElement).dataset.job).toBe('job-1');
     press('End');
-    await rendered();
+    await waitForRender();
     press('ArrowDown');
-    await rendered();
+    await waitForRender();
     expect((document.activeElement as HTMLElement).dataset.job).toBe('job-0');
     expect(button(rows, 'Delete train-digits-0').tabIndex).toBe(0);
     expect(button(rows, 'Delete train-digits-2').tabIndex).toBe(-1);
@@ -174,15 +174,17 @@ describe('the rows', () => {
     rows.querySelector('li')?.focus();
     press('ArrowUp');
     field().focus();
-    model.become(listed(NOTHING, [completed(0), completed(1), completed(2)], [], 2).state);
-    await rendered();
+    model.become(
+      applyListing(EMPTY_STATE, [completed(0), completed(1), completed(2)], [], 2).state
+    );
+    await waitForRender();
     expect(list('Finished jobs').querySelectorAll('li')).toHaveLength(3);
     expect(document.activeElement).toBe(field());
   });
 
   it('are deleted and stopped with the key for that', async () => {
-    model.become(listed(NOTHING, [job(0), completed(1)], [], 1).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [job(0), completed(1)], [], 1).state);
+    await waitForRender();
     list('Running jobs').querySelector('li')?.focus();
     press('Delete');
     list('Finished jobs').querySelector('li')?.focus();
@@ -200,8 +202,8 @@ describe('the rows', () => {
       queueMicrotask(() => work({ didTimeout: false, timeRemaining: () => 50 }));
       return 0;
     });
-    model.become(listed(NOTHING, [completed(0)], [], 2).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [completed(0)], [], 2).state);
+    await waitForRender();
     expect((document.activeElement as HTMLElement).dataset.job).toBe('job-0');
     idle.mockRestore();
   });
@@ -211,21 +213,21 @@ describe('the rows', () => {
     rows.querySelector<HTMLElement>('[data-job="job-2"]')?.focus();
     const left = (numbers: number[]): Promise<void> => {
       const jobs = numbers.map(number => completed(number));
-      model.become(listed(NOTHING, jobs, [], 2).state);
-      return rendered();
+      model.become(applyListing(EMPTY_STATE, jobs, [], 2).state);
+      return waitForRender();
     };
     const focused = (): string | undefined => (document.activeElement as HTMLElement).dataset.job;
     await left([4, 3, 1, 0]);
     expect(focused()).toBe('job-1');
     press('End');
-    await rendered();
+    await waitForRender();
     await left([4, 3, 1]);
     expect(focused()).toBe('job-1');
   });
 
   it('are narrowed by what is typed, and say so when nothing is left', async () => {
-    model.become(listed(NOTHING, [completed(0), completed(1)], [], 1).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [completed(0), completed(1)], [], 1).state);
+    await waitForRender();
     await type('digits-1');
     expect(list('Finished jobs').querySelectorAll('li')).toHaveLength(1);
     await type('nobody');

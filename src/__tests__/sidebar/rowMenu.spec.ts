@@ -4,15 +4,15 @@ import { Widget } from '@lumino/widgets';
 
 import { CommandIDs } from '../../commands/commandIds';
 import { JobsPanel } from '../../sidebar/jobsPanel';
-import { commandsFor } from '../../sidebar/rowMenu';
-import { listed, NOTHING } from '../../state/state';
+import { rowCommands } from '../../sidebar/rowMenu';
+import { applyListing, EMPTY_STATE } from '../../state/state';
 import { arrayTask, completed, job, pool } from '../fixtures/examples';
-import { addedCommands, FakeModel, layOut, rendered } from '../fixtures/fakeModel';
+import { fakeCommands, FakeModel, layOut, waitForRender } from '../fixtures/fakeModel';
 
 const [DOWN, ENTER] = [{ keyCode: 40 }, { keyCode: 13 }];
 const trans = nullTranslator.load('jupyter_smx');
-const state = listed(
-  NOTHING,
+const state = applyListing(
+  EMPTY_STATE,
   [job(0), completed(1)],
   [
     pool(1, { expires_at: 1606 }),
@@ -26,26 +26,26 @@ beforeAll(layOut);
 
 describe('the commands for a row', () => {
   it('are those that its job, array or pool can take', () => {
-    expect(commandsFor({ job: 'job-0' }, state).flat()).toContain(CommandIDs.stopJob);
-    expect(commandsFor({ job: 'job-0' }, state).flat()).not.toContain(CommandIDs.deleteJob);
-    expect(commandsFor({ job: 'job-1' }, state).flat()).toEqual(
+    expect(rowCommands({ job: 'job-0' }, state).flat()).toContain(CommandIDs.stopJob);
+    expect(rowCommands({ job: 'job-0' }, state).flat()).not.toContain(CommandIDs.deleteJob);
+    expect(rowCommands({ job: 'job-1' }, state).flat()).toEqual(
       expect.arrayContaining([CommandIDs.rerunJob, CommandIDs.compareJobs, CommandIDs.deleteJob])
     );
-    expect(commandsFor({ job: 'job-1' }, state).flat()).not.toContain(CommandIDs.stopJob);
-    expect(commandsFor({ job: 'job-0' }, state).flat()).not.toContain(CommandIDs.interruptJob);
-    expect(commandsFor({ array: 'a1', status: 'InProgress' }, state)).toEqual([
+    expect(rowCommands({ job: 'job-1' }, state).flat()).not.toContain(CommandIDs.stopJob);
+    expect(rowCommands({ job: 'job-0' }, state).flat()).not.toContain(CommandIDs.interruptJob);
+    expect(rowCommands({ array: 'a1', status: 'InProgress' }, state)).toEqual([
       [CommandIDs.stopArray]
     ]);
-    expect(commandsFor({ array: 'a1', status: 'Failed' }, state)).toEqual([
+    expect(rowCommands({ array: 'a1', status: 'Failed' }, state)).toEqual([
       [CommandIDs.deleteArray]
     ]);
-    expect(commandsFor({ pool: 'pool-1' }, state)).toEqual([
+    expect(rowCommands({ pool: 'pool-1' }, state)).toEqual([
       [CommandIDs.openPoolShell],
       [CommandIDs.extendPool, CommandIDs.releasePool]
     ]);
-    expect(commandsFor({ pool: 'pool-2' }, state)).toEqual([[CommandIDs.openPoolShell]]);
-    expect(commandsFor({ pool: 'pool-3' }, state)).toEqual([]);
-    expect(commandsFor({ job: 'gone' }, state)).toEqual([]);
+    expect(rowCommands({ pool: 'pool-2' }, state)).toEqual([[CommandIDs.openPoolShell]]);
+    expect(rowCommands({ pool: 'pool-3' }, state)).toEqual([]);
+    expect(rowCommands({ job: 'gone' }, state)).toEqual([]);
   });
 });
 
@@ -58,8 +58,13 @@ describe('a spot job', () => {
     ['Stopping', false],
     ['Uploading', false]
   ] as const)('that is %s can be interrupted: %s', (secondary_status, can) => {
-    const spots = listed(NOTHING, [job(0, { spot: true, secondary_status })], [], 1).state;
-    const commands = commandsFor({ job: 'job-0' }, spots).flat();
+    const spots = applyListing(
+      EMPTY_STATE,
+      [job(0, { spot: true, secondary_status })],
+      [],
+      1
+    ).state;
+    const commands = rowCommands({ job: 'job-0' }, spots).flat();
     expect(commands.includes(CommandIDs.interruptJob)).toBe(can);
   });
 });
@@ -75,7 +80,10 @@ describe('a shell', () => {
     [completed(0, { warm_pool_status: 'Reused' }), false],
     [completed(0), false]
   ])('is offered where hosts are there: %#', (one, can) => {
-    const commands = commandsFor({ job: 'job-0' }, listed(NOTHING, [one], [], 1).state).flat();
+    const commands = rowCommands(
+      { job: 'job-0' },
+      applyListing(EMPTY_STATE, [one], [], 1).state
+    ).flat();
     expect(commands.includes(CommandIDs.openShell)).toBe(can);
   });
 });
@@ -90,12 +98,12 @@ describe('the menu of a row', () => {
   it('does to the job of the row what is chosen, and leaves out what was switched off', async () => {
     const model = new FakeModel();
     model.state = state;
-    const { commands, executed } = addedCommands([CommandIDs.openCharts]);
+    const { commands, executed } = fakeCommands([CommandIDs.openCharts]);
     const panel = new JobsPanel({ model, commands, trans });
     Widget.attach(panel, document.body);
-    await rendered();
+    await waitForRender();
     const event = opened(panel, '[data-job="job-1"] .jp-smx-name');
-    await rendered();
+    await waitForRender();
     expect(event.defaultPrevented).toBe(true);
     const entries = document.querySelectorAll<HTMLElement>('.lm-Menu-item[data-type="command"]');
     expect([...entries].map(one => one.dataset.command)).toEqual([
@@ -117,7 +125,7 @@ describe('the menu of a row', () => {
   it('deletes of an array what the filter shows, as its button does', async () => {
     const model = new FakeModel();
     const tasks = [0, 1].map(index => completed(index, { array: arrayTask(index, 2) }));
-    model.state = listed(NOTHING, tasks, [], 1).state;
+    model.state = applyListing(EMPTY_STATE, tasks, [], 1).state;
     const commands = new CommandRegistry();
     const execute = jest.fn();
     commands.addCommand(CommandIDs.deleteArray, {
@@ -126,16 +134,16 @@ describe('the menu of a row', () => {
     });
     const panel = new JobsPanel({ model, commands, trans });
     Widget.attach(panel, document.body);
-    await rendered();
+    await waitForRender();
     const field = panel.node.querySelector('input') as HTMLInputElement;
     Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')?.set?.call(
       field,
       'digits-1'
     );
     field.dispatchEvent(new Event('input', { bubbles: true }));
-    await rendered();
+    await waitForRender();
     opened(panel, '[data-array="a1"] .jp-smx-name');
-    await rendered();
+    await waitForRender();
     for (const key of [DOWN, ENTER]) {
       const event = new KeyboardEvent('keydown', { ...key, bubbles: true });
       document.querySelector('.lm-Menu')?.dispatchEvent(event);
@@ -147,9 +155,9 @@ describe('the menu of a row', () => {
   it('is not there beside the rows', async () => {
     const model = new FakeModel();
     model.state = state;
-    const panel = new JobsPanel({ model, commands: addedCommands().commands, trans });
+    const panel = new JobsPanel({ model, commands: fakeCommands().commands, trans });
     Widget.attach(panel, document.body);
-    await rendered();
+    await waitForRender();
     expect(opened(panel, '.jp-smx-section').defaultPrevented).toBe(false);
     panel.dispose();
   });

@@ -4,14 +4,14 @@ import { Widget } from '@lumino/widgets';
 import { CommandIDs } from '../../commands/commandIds';
 import { JobsPanel } from '../../sidebar/jobsPanel';
 import { runningManager } from '../../sidebar/runningSessions';
-import { listed, NOTHING } from '../../state/state';
+import { applyListing, EMPTY_STATE } from '../../state/state';
 import { StatusItem } from '../../widgets/statusItem';
 import { completed, job, pool } from '../fixtures/examples';
-import { addedCommands, button, FakeModel, layOut, rendered } from '../fixtures/fakeModel';
+import { button, fakeCommands, FakeModel, layOut, waitForRender } from '../fixtures/fakeModel';
 
 const trans = nullTranslator.load('jupyter_smx');
 const busy = pool(2, { expires_at: null, state: 'InUse', name: 'local-2' });
-const state = listed(NOTHING, [job(0), completed(1)], [pool(1), busy], 1).state;
+const state = applyListing(EMPTY_STATE, [job(0), completed(1)], [pool(1), busy], 1).state;
 
 beforeAll(layOut);
 
@@ -19,7 +19,7 @@ describe("Lab's list of what runs", () => {
   it('has the jobs without a verdict and the pools that can be released', () => {
     const model = new FakeModel();
     model.become(state);
-    const { commands } = addedCommands();
+    const { commands } = fakeCommands();
     const items = runningManager(model, commands, trans).running({ mode: 'list' });
     expect(items.map(item => item.label())).toEqual(['train-digits-0', 'Pool local-1']);
     expect(items[0].detail?.()).toBe('Training');
@@ -28,7 +28,7 @@ describe("Lab's list of what runs", () => {
   it('stops and releases by the commands, which ask where that is due', () => {
     const model = new FakeModel();
     model.become(state);
-    const { commands, executed } = addedCommands();
+    const { commands, executed } = fakeCommands();
     for (const item of runningManager(model, commands, trans).running({ mode: 'list' })) {
       item.shutdown?.();
       item.open?.();
@@ -46,8 +46,8 @@ describe("Lab's list of what runs", () => {
     const model = new FakeModel();
     model.become(state);
     model.stop.mockRejectedValue(new Error('no'));
-    runningManager(model, addedCommands().commands, trans).shutdownAll();
-    await rendered();
+    runningManager(model, fakeCommands().commands, trans).shutdownAll();
+    await waitForRender();
     expect(model.stop).toHaveBeenCalledWith(job(0));
     expect(model.release.mock.calls).toEqual([[pool(1)]]);
     expect(model.refresh).toHaveBeenCalledTimes(1);
@@ -57,13 +57,13 @@ describe("Lab's list of what runs", () => {
 describe('the status bar', () => {
   it('sums up, follows, and opens the panel', async () => {
     const model = new FakeModel();
-    const { commands, executed } = addedCommands();
+    const { commands, executed } = fakeCommands();
     const item = new StatusItem(model, commands, trans);
     Widget.attach(item, document.body);
-    await rendered();
+    await waitForRender();
     expect(item.node.textContent).toBe('');
     model.become(state);
-    await rendered();
+    await waitForRender();
     expect(item.node.textContent).toBe('1 running · 1 warm');
     button(item.node, 'Jobs and pools: 1 running · 1 warm').click();
     expect(executed).toEqual([[CommandIDs.openPanel, undefined]]);
@@ -73,7 +73,7 @@ describe('the status bar', () => {
 
 describe('the sections', () => {
   it('are open as it is set', () => {
-    const options = { model: new FakeModel(), commands: addedCommands().commands, trans };
+    const options = { model: new FakeModel(), commands: fakeCommands().commands, trans };
     const panel = new JobsPanel(options);
     Widget.attach(panel, document.body);
     const open = (): (string | null)[] =>

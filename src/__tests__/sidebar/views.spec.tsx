@@ -5,9 +5,14 @@ import { CommandIDs } from '../../commands/commandIds';
 import { CardRenderer } from '../../notebook/cardRenderer';
 import { CARD_MIME_TYPE } from '../../notebook/cardSnapshot';
 import { JobsPanel } from '../../sidebar/jobsPanel';
-import { asleep, counted, listed, NOTHING } from '../../state/state';
+import {
+  applyArrayCounts,
+  applyControllerStopped,
+  applyListing,
+  EMPTY_STATE
+} from '../../state/state';
 import { arraySummary, arrayTask, completed, job, pool } from '../fixtures/examples';
-import { addedCommands, button, FakeModel, layOut, rendered } from '../fixtures/fakeModel';
+import { button, fakeCommands, FakeModel, layOut, waitForRender } from '../fixtures/fakeModel';
 
 const trans = nullTranslator.load('jupyter_smx');
 
@@ -26,7 +31,7 @@ describe('the panel', () => {
 
   beforeEach(() => {
     model = new FakeModel();
-    const { commands, executed: list } = addedCommands();
+    const { commands, executed: list } = fakeCommands();
     executed = list;
     panel = new JobsPanel({ model, commands, trans });
     Widget.attach(panel, document.body);
@@ -35,8 +40,10 @@ describe('the panel', () => {
   afterEach(() => panel.dispose());
 
   it('lists running jobs, pools with their countdown, and finished jobs', async () => {
-    model.become(listed(NOTHING, [job(0), completed(1)], [pool(1, { expires_at: 1606 })], 1).state);
-    await rendered();
+    model.become(
+      applyListing(EMPTY_STATE, [job(0), completed(1)], [pool(1, { expires_at: 1606 })], 1).state
+    );
+    await waitForRender();
     const text = panel.node.textContent ?? '';
     expect(text).toContain('train-digits-0');
     expect(text).toContain('02:14');
@@ -49,8 +56,8 @@ describe('the panel', () => {
   it('names the image that hosts are made of, of a job and of a pool', async () => {
     const image = { name: 'hub/train:1', id: 'sha256:3fa85f6457170000', digest: '' };
     const pools = [pool(1, { engine: 'docker', image })];
-    model.become(listed(NOTHING, [job(0, { image })], pools, 1).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [job(0, { image })], pools, 1).state);
+    await waitForRender();
     for (const row of ['[data-job]', '[data-pool]']) {
       const text = panel.node.querySelector(row)?.textContent ?? '';
       expect(text).toContain('train:1 (3fa85f645717)');
@@ -61,14 +68,14 @@ describe('the panel', () => {
   });
 
   it('says since when it knows nothing newer, by the clock of the server', async () => {
-    const trouble = {
+    const failure = {
       kind: 'lost',
       status: 0,
-      sentence: 'Nobody answers.',
+      message: 'Nobody answers.',
       retryAfter: 0
     } as const;
-    model.become({ ...NOTHING, reach: 'failing', trouble, heardAt: 1100 });
-    await rendered();
+    model.become({ ...EMPTY_STATE, connectionStatus: 'failing', failure, lastResponseAt: 1100 });
+    await waitForRender();
     const words = panel.node.querySelector('[role=alert]')?.textContent ?? '';
     // By the clock of this browser it was years ago, and the date would be said.
     expect(words).toContain(new Date(1_100_000).toLocaleTimeString());
@@ -76,8 +83,8 @@ describe('the panel', () => {
   });
 
   it('draws how far a job is, with its number and words, and says it once to who does not see it', async () => {
-    model.become(listed(NOTHING, [halfway], [], 1).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [halfway], [], 1).state);
+    await waitForRender();
     const bar = panel.node.querySelector('[role=progressbar]');
     expect(bar?.getAttribute('aria-valuenow')).toBe('74');
     expect(bar?.getAttribute('aria-valuetext')).toBe('74 %, epoch 7/10');
@@ -94,8 +101,8 @@ describe('the panel', () => {
     const open = job(0, {
       progress: { fraction: null, text: 'round 12', remaining_seconds: null, at: 1 }
     });
-    model.become(listed(NOTHING, [open, job(1)], [], 1).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [open, job(1)], [], 1).state);
+    await waitForRender();
     expect(panel.node.querySelector('[role=progressbar]')).toBeNull();
     expect(panel.node.textContent).toContain('round 12');
     expect(panel.node.textContent).not.toContain('of ~');
@@ -108,8 +115,8 @@ describe('the panel', () => {
       expected_start_at: 1174
     });
     const done = completed(1, { metrics: { acc: 0.97 }, progress: halfway.progress });
-    model.become(listed(NOTHING, [waiting, done], [], 1).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [waiting, done], [], 1).state);
+    await waitForRender();
     expect(panel.node.textContent).toContain('Queued, position 2 · begins in ~40 s');
     expect(panel.node.textContent).toContain('acc 0.97');
     expect(panel.node.querySelector('[role=progressbar]')).toBeNull();
@@ -120,15 +127,15 @@ describe('the panel', () => {
     const message = 'Downloading the image train:1: 3 of 7 layers, 120 of 480 MB.';
     const copying = job(1, { secondary_status, message: 'Copying the input channels.' });
     const jobs = [job(0, { secondary_status, message }), copying];
-    model.become(listed(NOTHING, jobs, [], 1).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, jobs, [], 1).state);
+    await waitForRender();
     const said = [...panel.node.querySelectorAll('.jp-smx-says')].map(one => one.textContent);
     expect(said).toEqual([message]);
   });
 
   it('says how to start a job and how to keep a pool when there is none', async () => {
-    model.become(listed(NOTHING, [], [], 1).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [], [], 1).state);
+    await waitForRender();
     expect(panel.node.textContent).toContain('A cell that begins with %%train starts one.');
     expect(panel.node.textContent).toContain('A job with --keep-alive 10m leaves one behind.');
     const [option] = panel.node.querySelectorAll('.jp-smx-empty .jp-smx-word');
@@ -136,8 +143,8 @@ describe('the panel', () => {
   });
 
   it('has a button for each action, with a name that says on what', async () => {
-    model.become(listed(NOTHING, [job(0)], [pool(1)], 1).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [job(0)], [pool(1)], 1).state);
+    await waitForRender();
     button(panel.node, 'Stop train-digits-0').click();
     button(panel.node, 'Keep pool local-1 15 minutes longer').click();
     button(panel.node, 'Release pool local-1').click();
@@ -149,8 +156,8 @@ describe('the panel', () => {
   });
 
   it('leaves the focus on a button whose work is done, and does that no second time', async () => {
-    model.become(listed(NOTHING, [job(0, { status: 'Stopping' })], [], 1).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [job(0, { status: 'Stopping' })], [], 1).state);
+    await waitForRender();
     const stop = button(panel.node, 'Stop train-digits-0');
     // A browser takes the keyboard away from who is on a button that gets disabled.
     expect([stop.disabled, stop.getAttribute('aria-disabled')]).toEqual([false, 'true']);
@@ -159,16 +166,18 @@ describe('the panel', () => {
   });
 
   it('offers no end to move while a job uses the pool', async () => {
-    model.become(listed(NOTHING, [], [pool(1, { expires_at: null, state: 'InUse' })], 1).state);
-    await rendered();
+    model.become(
+      applyListing(EMPTY_STATE, [], [pool(1, { expires_at: null, state: 'InUse' })], 1).state
+    );
+    await waitForRender();
     expect(panel.node.textContent).toContain('In use');
     expect(panel.node.querySelectorAll('[role=timer]')).toHaveLength(0);
     expect(panel.node.textContent).not.toContain('+15 min');
   });
 
   it('says what to do when the server half is missing', async () => {
-    model.become({ ...NOTHING, reach: 'missing' });
-    await rendered();
+    model.become({ ...EMPTY_STATE, connectionStatus: 'missing' });
+    await waitForRender();
     const alert = panel.node.querySelector('[role=alert]');
     expect(alert?.textContent).toContain('pip install jupyter-smx');
     expect(alert?.textContent).toContain('jupyter server extension list');
@@ -177,27 +186,29 @@ describe('the panel', () => {
   });
 
   it('shows nothing as running that a controller had to do which left since', async () => {
-    const known = listed(NOTHING, [job(0), completed(1)], [pool(1)], 1).state;
-    model.become(asleep(known).state);
-    await rendered();
+    const known = applyListing(EMPTY_STATE, [job(0), completed(1)], [pool(1)], 1).state;
+    model.become(applyControllerStopped(known).state);
+    await waitForRender();
     expect(panel.node.textContent).not.toContain('train-digits-0');
     expect(panel.node.textContent).toContain('No pool is warm.');
     expect(panel.node.textContent).toContain('train-digits-1');
     const task = completed(2, { array: arrayTask(0, 2) });
-    const array = counted(listed(NOTHING, [task], [], 1).state, [arraySummary({ running: 1 })]);
-    model.become(asleep(array).state);
-    await rendered();
+    const array = applyArrayCounts(applyListing(EMPTY_STATE, [task], [], 1).state, [
+      arraySummary({ running: 1 })
+    ]);
+    model.become(applyControllerStopped(array).state);
+    await waitForRender();
     expect(panel.node.querySelector('ul[aria-label="Running jobs"]')).toBeNull();
     expect(panel.node.textContent).toContain('1 completed of 2 tasks');
-    const problem = { kind: 'refused', status: 503, sentence: 'no', retryAfter: 0 } as const;
-    model.become(asleep(known, problem).state);
-    await rendered();
+    const problem = { kind: 'refused', status: 503, message: 'no', retryAfter: 0 } as const;
+    model.become(applyControllerStopped(known, problem).state);
+    await waitForRender();
     expect(panel.node.textContent).toContain('train-digits-0');
   });
 
   it('can wake the controller that sleeps', async () => {
-    model.become({ ...NOTHING, reach: 'asleep' });
-    await rendered();
+    model.become({ ...EMPTY_STATE, connectionStatus: 'asleep' });
+    await waitForRender();
     button(panel.node, 'Show earlier jobs').click();
     expect(executed).toEqual([[CommandIDs.wake, undefined]]);
   });
@@ -205,7 +216,7 @@ describe('the panel', () => {
 
 describe('the card', () => {
   async function card(model: FakeModel, data: unknown): Promise<CardRenderer> {
-    const { commands } = addedCommands();
+    const { commands } = fakeCommands();
     const renderer = new CardRenderer(model, commands, trans);
     Widget.attach(renderer, document.body);
     const mime = { [CARD_MIME_TYPE]: data };
@@ -215,7 +226,7 @@ describe('the card', () => {
       metadata: {},
       setData: jest.fn()
     } as never);
-    await rendered();
+    await waitForRender();
     return renderer;
   }
 
@@ -223,7 +234,7 @@ describe('the card', () => {
 
   it('is live when the model knows the job, whatever the notebook says', async () => {
     const model = new FakeModel();
-    model.become(listed(NOTHING, [completed(0)], [], 1).state);
+    model.become(applyListing(EMPTY_STATE, [completed(0)], [], 1).state);
     const renderer = await card(model, saved);
     expect(renderer.node.textContent).toContain('Completed');
     renderer.dispose();
@@ -231,12 +242,12 @@ describe('the card', () => {
 
   it('follows the job', async () => {
     const model = new FakeModel();
-    model.become(listed(NOTHING, [job(0)], [], 1).state);
+    model.become(applyListing(EMPTY_STATE, [job(0)], [], 1).state);
     const renderer = await card(model, saved);
     const stop = button(renderer.node, 'Stop train-digits-0');
     expect(stop.getAttribute('aria-disabled')).toBe('false');
-    model.become(listed(NOTHING, [completed(0)], [], 2).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [completed(0)], [], 2).state);
+    await waitForRender();
     expect(renderer.node.textContent).toContain('Completed');
     expect(() => button(renderer.node, 'Stop train-digits-0')).toThrow('There is no button');
     renderer.dispose();
@@ -244,11 +255,11 @@ describe('the card', () => {
 
   it('keeps the focus of who is on a button that goes away', async () => {
     const model = new FakeModel();
-    model.become(listed(NOTHING, [job(0)], [], 1).state);
+    model.become(applyListing(EMPTY_STATE, [job(0)], [], 1).state);
     const renderer = await card(model, saved);
     button(renderer.node, 'Stop train-digits-0').focus();
-    model.become(listed(NOTHING, [completed(0)], [], 2).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [completed(0)], [], 2).state);
+    await waitForRender();
     expect(document.activeElement).toBe(button(renderer.node, 'Run train-digits-0 again'));
     renderer.dispose();
   });
@@ -257,11 +268,11 @@ describe('the card', () => {
     const model = new FakeModel();
     const message = 'ClientError: channel train: there is no such file.';
     const failed = completed(0, { status: 'Failed', secondary_status: 'Failed', message });
-    model.become(listed(NOTHING, [failed], [], 1).state);
+    model.become(applyListing(EMPTY_STATE, [failed], [], 1).state);
     const renderer = await card(model, saved);
     expect(renderer.node.textContent).toContain(message);
-    model.become(listed(NOTHING, [{ ...failed, failure_type: 'KeyError' }], [], 2).state);
-    await rendered();
+    model.become(applyListing(EMPTY_STATE, [{ ...failed, failure_type: 'KeyError' }], [], 2).state);
+    await waitForRender();
     expect(renderer.node.textContent).not.toContain(message);
     renderer.dispose();
   });
@@ -269,11 +280,13 @@ describe('the card', () => {
   it('says why a job stands still, and no more when that is over', async () => {
     const model = new FakeModel();
     const message = 'Its hosts cannot be reached now: Host algo-1 is paused. Let it go on.';
-    model.become(listed(NOTHING, [job(0, { message })], [], 1).state);
+    model.become(applyListing(EMPTY_STATE, [job(0, { message })], [], 1).state);
     const renderer = await card(model, saved);
     expect(renderer.node.textContent).toContain(message);
-    model.become(listed(NOTHING, [job(0, { message: 'Running the code.' })], [], 2).state);
-    await rendered();
+    model.become(
+      applyListing(EMPTY_STATE, [job(0, { message: 'Running the code.' })], [], 2).state
+    );
+    await waitForRender();
     expect(renderer.node.querySelector('.jp-smx-says')).toBeNull();
     renderer.dispose();
   });
@@ -292,7 +305,7 @@ describe('the card', () => {
       queue_position: 2,
       expected_start_at: 1174
     } as const;
-    model.become(listed(NOTHING, [job(0, wait)], [], 1).state);
+    model.become(applyListing(EMPTY_STATE, [job(0, wait)], [], 1).state);
     const renderer = await card(model, saved);
     expect(renderer.node.textContent).toContain('begins in ~40 s');
     const aloud = renderer.node.querySelector('[role=status]');
@@ -302,7 +315,7 @@ describe('the card', () => {
 
   it('shows progress and metrics, live and saved', async () => {
     const model = new FakeModel();
-    model.become(listed(NOTHING, [halfway], [], 1).state);
+    model.become(applyListing(EMPTY_STATE, [halfway], [], 1).state);
     const live = await card(model, saved);
     expect(live.node.querySelector('[role=progressbar]')?.getAttribute('aria-valuenow')).toBe('74');
     expect(live.node.textContent).toContain('of ~3 min');
@@ -341,11 +354,13 @@ describe('the card', () => {
 
   it('knows no more than the notebook of a job whose controller left meanwhile', async () => {
     const model = new FakeModel();
-    model.become(asleep(listed(NOTHING, [job(0)], [], 1).state).state);
+    model.become(applyControllerStopped(applyListing(EMPTY_STATE, [job(0)], [], 1).state).state);
     const renderer = await card(model, saved);
     expect(renderer.node.textContent).toContain('as it was when the notebook was saved');
-    model.become(asleep(listed(NOTHING, [completed(0)], [], 1).state).state);
-    await rendered();
+    model.become(
+      applyControllerStopped(applyListing(EMPTY_STATE, [completed(0)], [], 1).state).state
+    );
+    await waitForRender();
     expect(renderer.node.textContent).toContain('Completed');
     renderer.dispose();
   });

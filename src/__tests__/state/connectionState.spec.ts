@@ -1,17 +1,17 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
-import { Api } from '../../api/client';
-import type { ITrouble } from '../../api/errors';
-import { ApiError, troubleOf } from '../../api/errors';
+import { ApiClient } from '../../api/client';
+import type { IRequestFailure } from '../../api/errors';
+import { ApiError, classifyFailure } from '../../api/errors';
 import {
-  isKnown,
-  staleWords,
-  troubled,
-  troubleWords,
-  versionWords
+  applyFailure,
+  describeFailure,
+  describeStaleness,
+  describeVersionMismatch,
+  isStateKnown
 } from '../../state/connectionState';
 import type { IState } from '../../state/state';
-import { asleep, NOTHING } from '../../state/state';
+import { applyControllerStopped, EMPTY_STATE } from '../../state/state';
 import { VERSION } from '../../version';
 import { job } from '../fixtures/examples';
 
@@ -27,7 +27,7 @@ async function failureOf(response: Response | Error): Promise<ApiError> {
     },
     fetch: () => (response instanceof Error ? Promise.reject(response) : Promise.resolve(response))
   };
-  const failed: unknown = await new Api(settings as never)
+  const failed: unknown = await new ApiClient(settings as never)
     .controller()
     .catch((reason: unknown) => reason);
   if (!(failed instanceof ApiError)) {
@@ -93,8 +93,8 @@ describe('an answer that was not meant', () => {
       'What is wrong. What helps.'
     ]
   ])('is told apart: %s', async (_, response, kind, sentence) => {
-    const trouble = troubleOf(await failureOf(response));
-    expect([trouble.kind, trouble.sentence]).toEqual([kind, sentence]);
+    const trouble = classifyFailure(await failureOf(response));
+    expect([trouble.kind, trouble.message]).toEqual([kind, sentence]);
   });
 
   it('may say how long to wait', async () => {
@@ -105,9 +105,9 @@ describe('an answer that was not meant', () => {
 });
 
 describe('the words for it', () => {
-  const before: IState = { ...NOTHING, reach: 'ready', heardAt: 1000 };
-  const of = (kind: ITrouble['kind'], from = before): IState =>
-    troubled(from, { kind, status: 502, sentence: 'Why. And what helps.', retryAfter: 0 });
+  const before: IState = { ...EMPTY_STATE, connectionStatus: 'ready', lastResponseAt: 1000 };
+  const of = (kind: IRequestFailure['kind'], from = before): IState =>
+    applyFailure(from, { kind, status: 502, message: 'Why. And what helps.', retryAfter: 0 });
   const atThousand = new Date(1_000_000).toLocaleTimeString();
 
   it.each([
@@ -116,56 +116,62 @@ describe('the words for it', () => {
     ['broken', 'The server answered 502'],
     ['refused', 'Why. And what helps.']
   ] as const)('say of %s what it is and how old everything is', (kind, words) => {
-    const [what, since] = troubleWords(of(kind), 1100, trans);
+    const [what, since] = describeFailure(of(kind), 1100, trans);
     expect(what).toContain(words);
     expect(since).toBe(`Everything here is as it was at ${atThousand}.`);
   });
 
   it('say the day where the time of day is not enough', () => {
-    const [, since] = troubleWords(of('lost'), 1000 + 86_400, trans);
+    const [, since] = describeFailure(of('lost'), 1000 + 86_400, trans);
     expect(since).toContain(new Date(1_000_000).toLocaleString());
   });
 
   it('say nothing of how old it is where nothing was ever known, or may not be shown', () => {
-    expect(troubleWords(of('lost', NOTHING), 1100, trans)).toHaveLength(1);
-    expect(troubleWords(of('forbidden'), 1100, trans)).toEqual([
+    expect(describeFailure(of('lost', EMPTY_STATE), 1100, trans)).toHaveLength(1);
+    expect(describeFailure(of('forbidden'), 1100, trans)).toEqual([
       'This Jupyter server does not show you jobs and pools. Why. And what helps.'
     ]);
   });
 
   it('are short on a card', () => {
-    expect(staleWords(before, 1100, trans)).toBe('');
-    expect(staleWords(of('lost'), 1100, trans)).toBe(
+    expect(describeStaleness(before, 1100, trans)).toBe('');
+    expect(describeStaleness(of('lost'), 1100, trans)).toBe(
       `as it was at ${atThousand}; no answer from the server`
     );
-    expect(staleWords(of('loggedOut'), 1100, trans)).toContain('log in again');
-    const { trouble } = of('refused');
-    const { state } = asleep(before, trouble);
-    expect(staleWords(state, 1100, trans)).toBe('Why. And what helps.');
-    expect(troubleWords(state, 1100, trans)).toEqual(['Why. And what helps.']);
+    expect(describeStaleness(of('loggedOut'), 1100, trans)).toContain('log in again');
+    const { failure } = of('refused');
+    const { state } = applyControllerStopped(before, failure);
+    expect(describeStaleness(state, 1100, trans)).toBe('Why. And what helps.');
+    expect(describeFailure(state, 1100, trans)).toEqual(['Why. And what helps.']);
   });
 
   it('claim nothing of lists that nobody could read', () => {
-    const known = (['lost', 'missing', 'forbidden'] as const).map(kind => isKnown(of(kind)));
+    const known = (['lost', 'missing', 'forbidden'] as const).map(kind => isStateKnown(of(kind)));
     expect(known).toEqual([true, false, false]);
-    expect([isKnown(NOTHING), isKnown(of('lost', NOTHING)), isKnown(before)]).toEqual([
-      false,
-      false,
-      true
-    ]);
+    expect([
+      isStateKnown(EMPTY_STATE),
+      isStateKnown(of('lost', EMPTY_STATE)),
+      isStateKnown(before)
+    ]).toEqual([false, false, true]);
   });
 
   it('claim that there are no jobs of a controller that has left, and not of one that cannot start', () => {
-    const { trouble } = of('refused');
+    const { failure } = of('refused');
     const had = { ...before, jobs: new Map([['job-1', job(1)]]) };
-    const states = [asleep(before), asleep(before, trouble), asleep(had, trouble)];
-    expect(states.map(({ state }) => isKnown(state))).toEqual([true, false, true]);
+    const states = [
+      applyControllerStopped(before),
+      applyControllerStopped(before, failure),
+      applyControllerStopped(had, failure)
+    ];
+    expect(states.map(({ state }) => isStateKnown(state))).toEqual([true, false, true]);
   });
 });
 
 describe('the two halves', () => {
   it('say so where they do not fit, with both versions and the cure', () => {
-    const words = versionWords({ ...NOTHING, serverVersion: '9.9.9' }, trans).join(' ');
+    const words = describeVersionMismatch({ ...EMPTY_STATE, serverVersion: '9.9.9' }, trans).join(
+      ' '
+    );
     expect(words).toContain(`This page has version ${VERSION}`);
     expect(words).toContain('the Jupyter server runs version 9.9.9');
     expect(words).toContain('Reload the page.');
@@ -173,7 +179,7 @@ describe('the two halves', () => {
   });
 
   it('say nothing where they fit or where one says nothing', () => {
-    expect(versionWords({ ...NOTHING, serverVersion: VERSION }, trans)).toEqual([]);
-    expect(versionWords(NOTHING, trans)).toEqual([]);
+    expect(describeVersionMismatch({ ...EMPTY_STATE, serverVersion: VERSION }, trans)).toEqual([]);
+    expect(describeVersionMismatch(EMPTY_STATE, trans)).toEqual([]);
   });
 });

@@ -1,6 +1,6 @@
 import type { JobSummary } from '../../_types';
-import { changed, listed, NOTHING } from '../../state/state';
-import { KEPT } from '../../state/trends';
+import { applyChanges, applyListing, EMPTY_STATE } from '../../state/state';
+import { TREND_LENGTH } from '../../state/trends';
 import { completed, job } from '../fixtures/examples';
 
 const used = (cpu: number | null, gpu: number | null = null): Pick<JobSummary, 'usage'> => ({
@@ -13,11 +13,11 @@ const used = (cpu: number | null, gpu: number | null = null): Pick<JobSummary, '
   }
 });
 
-function told(...jobs: JobSummary[]): typeof NOTHING {
-  const begin = listed(NOTHING, [job(0), job(1)], [], 0).state;
+function told(...jobs: JobSummary[]): typeof EMPTY_STATE {
+  const begin = applyListing(EMPTY_STATE, [job(0), job(1)], [], 0).state;
   return jobs.reduce(
     (state, one) =>
-      changed(state, {
+      applyChanges(state, {
         seq: state.seq + 1,
         reset: false,
         events: [{ seq: state.seq + 1, at: 0, kind: 'job', job: one, pool: null, deleted: '' }]
@@ -28,9 +28,9 @@ function told(...jobs: JobSummary[]): typeof NOTHING {
 
 describe('what a job used lately', () => {
   it('grows with each figure, up to the bars that fit', () => {
-    const figures = Array.from({ length: KEPT + 3 }, (_, index) => 10 * index);
+    const figures = Array.from({ length: TREND_LENGTH + 3 }, (_, index) => 10 * index);
     const { trends } = told(...figures.map(cpu => job(0, used(cpu))));
-    expect(trends.get('job-0')).toEqual({ cpu: figures.slice(-KEPT), gpu: [] });
+    expect(trends.get('job-0')).toEqual({ cpu: figures.slice(-TREND_LENGTH), gpu: [] });
     expect(trends.has('job-1')).toBe(false);
   });
 
@@ -48,9 +48,11 @@ describe('what a job used lately', () => {
     const before = told(job(0, used(50)), job(1, used(60)));
     expect([...before.trends.keys()]).toEqual(['job-0', 'job-1']);
     expect([...told(job(0, used(50)), completed(0, used(50))).trends.keys()]).toEqual([]);
-    expect([...listed(before, [job(1, used(60))], [], 9).state.trends.keys()]).toEqual(['job-1']);
+    expect([...applyListing(before, [job(1, used(60))], [], 9).state.trends.keys()]).toEqual([
+      'job-1'
+    ]);
     const gone = { seq: 99, at: 0, kind: 'job', job: null, pool: null, deleted: 'job-1' };
-    const after = changed(before, { seq: 99, reset: false, events: [gone] }).state;
+    const after = applyChanges(before, { seq: 99, reset: false, events: [gone] }).state;
     expect([...after.trends.keys()]).toEqual(['job-0']);
   });
 });

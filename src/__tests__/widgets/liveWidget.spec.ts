@@ -1,7 +1,7 @@
 import { MessageLoop } from '@lumino/messaging';
 import { Panel, Widget } from '@lumino/widgets';
 
-import { tick } from '../../widgets/liveWidget';
+import { updateEverySecond } from '../../widgets/liveWidget';
 
 /** Counts how often it is drawn. */
 class Drawn extends Widget {
@@ -22,7 +22,7 @@ describe('what changes with time alone', () => {
     isTicking = true;
     panel = new Panel();
     widget = new Drawn();
-    tick(widget, () => isTicking);
+    updateEverySecond(widget, () => isTicking);
     panel.addWidget(widget);
   });
 

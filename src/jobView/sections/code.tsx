@@ -4,19 +4,19 @@ import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect, useRef, useState } from 'react';
 
-import { Button } from '../../components/textButton';
-import type { INumbered } from '../codeDiff';
-import type { Absence, IOriginNow } from '../codeLocator';
+import { TextButton } from '../../components/textButton';
+import type { INumberedCode } from '../codeDiff';
+import type { ICurrentCode, MissingReason } from '../codeLocator';
 import { DiffLines } from './primitives';
 
 /** What is known of the cell or the file now: nothing yet, why it is not there, or in what it differs. */
-export type Since =
-  'asking' | 'program' | Absence | { origin: IOriginNow; lines: readonly string[] };
+export type CodeComparison =
+  'asking' | 'program' | MissingReason | { origin: ICurrentCode; lines: readonly string[] };
 
 export interface ICodeProps {
   name: string;
-  ran: INumbered;
-  since: Since;
+  ran: INumberedCode;
+  since: CodeComparison;
   /** Whether it came from a file of its own and not from a notebook. */
   isFile: boolean;
   trans: TranslationBundle;
@@ -35,12 +35,12 @@ export function Code(props: ICodeProps): JSX.Element {
         <p role="status">{sinceWords(props)}</p>
         {lines.length > 0 ? (
           <span className="jp-smx-acts" role="group" aria-label={trans.__('What to show')}>
-            <Button
+            <TextButton
               label={trans.__('Changes since')}
               isPressed={isDiff}
               onClick={() => setDiff(true)}
             />
-            <Button
+            <TextButton
               label={trans.__('As it ran')}
               isPressed={!isDiff}
               onClick={() => setDiff(false)}
@@ -64,7 +64,7 @@ function sinceWords({ since, isFile, trans }: ICodeProps): string {
       ? trans.__('%1 has changed since the job ran.', whatWords(since.origin, isFile, trans))
       : trans.__('%1 is as the job ran it.', whatWords(since.origin, isFile, trans));
   }
-  const words: Record<Exclude<Since, object>, string> = {
+  const words: Record<Exclude<CodeComparison, object>, string> = {
     asking: '',
     program: trans.__('This code was handed in by a program, so no cell has it.'),
     unnamed: trans.__('The record names no notebook, so it is not known which cell this was.'),
@@ -81,7 +81,7 @@ function sinceWords({ since, isFile, trans }: ICodeProps): string {
   return words[since];
 }
 
-function whatWords({ path }: IOriginNow, isFile: boolean, trans: TranslationBundle): string {
+function whatWords({ path }: ICurrentCode, isFile: boolean, trans: TranslationBundle): string {
   return isFile ? trans.__('The file %1', path) : trans.__('The cell in %1', path);
 }
 
@@ -91,15 +91,15 @@ function GoThere({ since, isFile, trans, onOpen }: ICodeProps): JSX.Element | nu
   }
   const { reveal, path } = since.origin;
   if (reveal) {
-    return <Button label={trans.__('Go to cell')} onClick={reveal} />;
+    return <TextButton label={trans.__('Go to cell')} onClick={reveal} />;
   }
   const label = isFile ? trans.__('Open file') : trans.__('Open notebook');
-  return onOpen ? <Button label={label} onClick={() => onOpen(path)} /> : null;
+  return onOpen ? <TextButton label={label} onClick={() => onOpen(path)} /> : null;
 }
 
 /** Numbered lines; colours come when the language is loaded. */
 function Listing(props: {
-  ran: INumbered;
+  ran: INumberedCode;
   label: string;
   languages: IEditorLanguageRegistry | null;
 }): JSX.Element {

@@ -5,7 +5,7 @@ import React, { useId } from 'react';
 
 import type { Comparison, JobSummary } from '../../_types';
 import type { INamedJob } from '../../state/state';
-import { DiffLines, Part, Table } from './primitives';
+import { DiffLines, Subsection, Table } from './primitives';
 
 export interface ICompareProps {
   name: string;
@@ -66,32 +66,32 @@ function Differences({
   return (
     <>
       {changes.length > 0 ? (
-        <Part title={trans.__('What differs')}>
+        <Subsection title={trans.__('What differs')}>
           <Table
             label={trans.__('What differs between %1 and %2', before, after)}
             head={[trans.__('What'), trans.__('Name'), before, after]}
             rows={changes.map(one => [one.section, one.name, one.before ?? '–', one.after ?? '–'])}
           />
-        </Part>
+        </Subsection>
       ) : null}
       {code.length > 0 ? (
-        <Part title={trans.__('Code')}>
+        <Subsection title={trans.__('Code')}>
           <DiffLines lines={code} label={trans.__('Changes from %1 to %2', before, after)} />
-        </Part>
+        </Subsection>
       ) : null}
       {unknown.length > 0 ? (
-        <Part title={trans.__('What could not be compared')}>
+        <Subsection title={trans.__('What could not be compared')}>
           {unknown.map(sentence => (
             <p key={sentence}>{sentence}</p>
           ))}
-        </Part>
+        </Subsection>
       ) : null}
     </>
   );
 }
 
 /** The jobs to choose from: those of the same name first, each group newest first. */
-export function othersOf(
+export function comparisonCandidates(
   job: { id: string; base_name: string },
   all: Iterable<JobSummary>
 ): JobSummary[] {

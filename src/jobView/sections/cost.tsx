@@ -4,11 +4,11 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { Advice, Attempt, Bill } from '../../_types';
-import { exactly, fine, spoken } from '../../format/jobText';
+import { formatExactMoney, formatLongDuration, formatPreciseDuration } from '../../format/jobText';
 import { isFinal } from '../../state/state';
 import type { IJobRecord } from '../jobSource';
-import { attemptSeconds, countedSeconds, wasTakenAway } from './durations';
-import { Facts, Table } from './primitives';
+import { attemptSeconds, runSeconds, wasInterrupted } from './durations';
+import { DescriptionList, Table } from './primitives';
 
 export interface ICostProps {
   job: IJobRecord;
@@ -30,19 +30,19 @@ export function Cost({ job, now, trans, advice = null }: ICostProps): JSX.Elemen
   const sum = priceOf(bill.price_per_hour, charged);
   return (
     <>
-      <Facts
+      <DescriptionList
         facts={[
           [trans.__('Instances'), summary.instances],
           [trans.__('Price'), rateWords(bill.price_per_hour, trans)],
-          [trans.__('Running time'), job.spec.spot ? spoken(ran, trans) : ''],
-          [trans.__('Billed time'), spoken(billed, trans)],
+          [trans.__('Running time'), job.spec.spot ? formatLongDuration(ran, trans) : ''],
+          [trans.__('Billed time'), formatLongDuration(billed, trans)],
           [
             trans.__('Saved by managed spot'),
             ran > billed ? trans.__('%1 %', ((1 - billed / ran) * 100).toFixed(1)) : ''
           ],
           [
             trans.__('Idle time of its pool'),
-            job.warm_pool ? spoken(bill.retained_seconds, trans) : ''
+            job.warm_pool ? formatLongDuration(bill.retained_seconds, trans) : ''
           ],
           [isOver ? trans.__('Cost') : trans.__('Cost so far'), sumWords(sum, trans)],
           [trans.__('Cost of a step'), stepWords(job, trans)]
@@ -96,11 +96,11 @@ function priceOf(rate: number | null, seconds: number): number | null {
 }
 
 function rateWords(rate: number | null, trans: TranslationBundle): string {
-  return rate === null ? trans.__('not known') : trans.__('%1 an hour', exactly(rate));
+  return rate === null ? trans.__('not known') : trans.__('%1 an hour', formatExactMoney(rate));
 }
 
 function sumWords(sum: number | null, trans: TranslationBundle): string {
-  return sum === null ? trans.__('not known') : exactly(sum);
+  return sum === null ? trans.__('not known') : formatExactMoney(sum);
 }
 
 /** How the job could run better: rules of SageMaker's profiler, with their numbers and what they predict. */
@@ -130,7 +130,7 @@ function AdviceOnJob(props: Pick<ICostProps, 'advice' | 'trans'>): JSX.Element |
  */
 function soFar(job: IJobRecord, now: number): { ran: number; billed: number } {
   const { bill, attempts } = job;
-  const seconds = countedSeconds(job, now);
+  const seconds = runSeconds(job, now);
   if (seconds === null) {
     return { ran: bill.training_seconds, billed: bill.billable_seconds };
   }
@@ -138,7 +138,7 @@ function soFar(job: IJobRecord, now: number): { ran: number; billed: number } {
   // two differ by that alone, and not by how sums are rounded.
   const sumOf = (some: readonly Attempt[]): number =>
     some.reduce((sum, one) => sum + (attemptSeconds(one) ?? 0), 0);
-  const wasTaken = wasTakenAway(job);
+  const wasTaken = wasInterrupted(job);
   const billed = sumOf(attempts.filter(one => !one.interrupted)) + (wasTaken ? 0 : seconds);
   const lost = sumOf(attempts.filter(one => one.interrupted)) + (wasTaken ? seconds : 0);
   return { ran: billed + lost, billed };
@@ -163,8 +163,8 @@ function stepWords({ bill }: IJobRecord, trans: TranslationBundle): string {
   if (bill.step_seconds === null) {
     return '';
   }
-  const took = fine(bill.step_seconds, trans);
+  const took = formatPreciseDuration(bill.step_seconds, trans);
   return bill.cost_per_step === null
     ? trans.__('not known, at %1 each', took)
-    : trans.__('%1 per step, at %2 each', exactly(bill.cost_per_step), took);
+    : trans.__('%1 per step, at %2 each', formatExactMoney(bill.cost_per_step), took);
 }

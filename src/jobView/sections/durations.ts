@@ -1,17 +1,17 @@
 // How long the hosts of a job worked for it, as the server counted: a clock that people set may say something else.
 
 import type { Attempt, Transition } from '../../_types';
-import { AT_WORK } from '../../state/state';
+import { ACTIVE_STATUSES } from '../../state/state';
 import type { IJobRecord } from '../jobSource';
 
 /** Seconds by which a clock may be off without anybody having set it. */
-const OFF = 2;
+const CLOCK_TOLERANCE_SECONDS = 2;
 
 /** Verdicts of code that nothing ended but itself. */
-const BY_ITSELF: readonly string[] = ['Completed', 'Failed'];
+const OWN_END_STATES: readonly string[] = ['Completed', 'Failed'];
 
 /** Seconds that the run at hand took, or takes so far; null where nobody counted. */
-export function countedSeconds(job: IJobRecord, now: number): number | null {
+export function runSeconds(job: IJobRecord, now: number): number | null {
   if (job.ended_at !== null) {
     return job.ran_seconds;
   }
@@ -27,24 +27,24 @@ export function attemptSeconds({ ran_seconds, started_at, ended_at }: Attempt): 
 }
 
 /** Whether the moments of the run at hand cannot be true, since somebody set the clock meanwhile. */
-export function wasClockSet(job: IJobRecord, now: number): boolean {
-  const counted = countedSeconds(job, now);
-  const began = stepsOfThisRun(job).find(step => AT_WORK.includes(step.status));
+export function wasClockChanged(job: IJobRecord, now: number): boolean {
+  const counted = runSeconds(job, now);
+  const began = currentRunSteps(job).find(step => ACTIVE_STATUSES.includes(step.status));
   if (counted === null || !began) {
     return false;
   }
-  return Math.abs((job.ended_at ?? now) - began.start_time - counted) > OFF;
+  return Math.abs((job.ended_at ?? now) - began.start_time - counted) > CLOCK_TOLERANCE_SECONDS;
 }
 
 /** Whether an interruption ended the run at hand; code that completed or failed all the same ended by itself. */
-export function wasTakenAway(job: IJobRecord): boolean {
+export function wasInterrupted(job: IJobRecord): boolean {
   return (
-    !BY_ITSELF.includes(job.state) &&
-    stepsOfThisRun(job).some(({ status }) => status === 'Interrupted')
+    !OWN_END_STATES.includes(job.state) &&
+    currentRunSteps(job).some(({ status }) => status === 'Interrupted')
   );
 }
 
-function stepsOfThisRun({ transitions }: IJobRecord): Transition[] {
+function currentRunSteps({ transitions }: IJobRecord): Transition[] {
   const since = transitions.map(step => step.status).lastIndexOf('Starting') + 1;
   return transitions.slice(since);
 }

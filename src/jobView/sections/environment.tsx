@@ -4,10 +4,10 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { HostLimits, HostProvenance, InstanceGroup, Provenance } from '../../_types';
-import { spoken } from '../../format/jobText';
-import { bytesWords } from '../../format/usageText';
+import { formatLongDuration } from '../../format/jobText';
+import { formatBytes } from '../../format/usageText';
 import type { IJobRecord } from '../jobSource';
-import { Facts, Mono, Part, Table } from './primitives';
+import { DescriptionList, Monospace, Subsection, Table } from './primitives';
 
 interface IEnvironmentProps {
   job: IJobRecord;
@@ -24,7 +24,7 @@ const SECRET =
 export function Environment({ job, trans }: IEnvironmentProps): JSX.Element {
   return (
     <>
-      <Wish job={job} trans={trans} />
+      <RequestedSettings job={job} trans={trans} />
       <Values title={trans.__('Hyperparameters')} values={job.spec.hyperparameters} trans={trans} />
       <Values
         title={trans.__('Environment variables')}
@@ -59,13 +59,13 @@ function withoutSecrets(
   return Object.fromEntries(Object.entries(variables).map(shown));
 }
 
-function Wish({ job, trans }: IEnvironmentProps): JSX.Element {
+function RequestedSettings({ job, trans }: IEnvironmentProps): JSX.Element {
   const { spec } = job;
-  const seconds = (value: number): string => (value > 0 ? spoken(value, trans) : '');
+  const seconds = (value: number): string => (value > 0 ? formatLongDuration(value, trans) : '');
   const yes = (is: boolean): string => (is ? trans.__('Yes') : '');
   return (
-    <Part title={trans.__('What was asked for')}>
-      <Facts
+    <Subsection title={trans.__('What was asked for')}>
+      <DescriptionList
         facts={[
           [trans.__('Kind'), spec.kind === 'train' ? trans.__('Training') : trans.__('Processing')],
           [trans.__('Engine'), spec.engine],
@@ -76,22 +76,25 @@ function Wish({ job, trans }: IEnvironmentProps): JSX.Element {
           [trans.__('Managed spot'), yes(spec.spot)],
           [trans.__('Network isolation'), yes(spec.network_isolation)],
           [trans.__('Maximum wait time'), seconds(spec.max_wait)],
-          [trans.__('Checkpoints'), spec.checkpoint && <Mono>{spec.checkpoint}</Mono>],
-          [trans.__('Image'), spec.image && <Mono>{imageWords(job)}</Mono>],
-          [trans.__('Image in its registry'), job.image?.digest && <Mono>{job.image.digest}</Mono>],
+          [trans.__('Checkpoints'), spec.checkpoint && <Monospace>{spec.checkpoint}</Monospace>],
+          [trans.__('Image'), spec.image && <Monospace>{imageWords(job)}</Monospace>],
+          [
+            trans.__('Image in its registry'),
+            job.image?.digest && <Monospace>{job.image.digest}</Monospace>
+          ],
           [
             trans.__('Checkpoints in the job'),
-            spec.checkpoint_local_path && <Mono>{spec.checkpoint_local_path}</Mono>
+            spec.checkpoint_local_path && <Monospace>{spec.checkpoint_local_path}</Monospace>
           ],
           [trans.__('Role'), spec.role],
           [trans.__('Entry point'), spec.entry_point],
           [
             trans.__('Working directory'),
-            spec.working_directory && <Mono>{spec.working_directory}</Mono>
+            spec.working_directory && <Monospace>{spec.working_directory}</Monospace>
           ]
         ]}
       />
-    </Part>
+    </Subsection>
   );
 }
 
@@ -111,11 +114,14 @@ function Values(props: {
   trans: TranslationBundle;
 }): JSX.Element | null {
   const { title, values, trans } = props;
-  const rows = Object.entries(values).map(([name, value]) => [<Mono>{name}</Mono>, value]);
+  const rows = Object.entries(values).map(([name, value]) => [
+    <Monospace>{name}</Monospace>,
+    value
+  ]);
   return rows.length === 0 ? null : (
-    <Part title={title}>
+    <Subsection title={title}>
       <Table label={title} head={[trans.__('Name'), trans.__('Value')]} rows={rows} />
-    </Part>
+    </Subsection>
   );
 }
 
@@ -124,33 +130,34 @@ function Found(props: IEnvironmentProps & { found: Provenance }): JSX.Element {
   const { revision, seeds } = found;
   const commit = revision && (
     <>
-      <Mono>{revision.commit}</Mono> {revision.branch ? trans.__('on %1', revision.branch) : ''}
+      <Monospace>{revision.commit}</Monospace>{' '}
+      {revision.branch ? trans.__('on %1', revision.branch) : ''}
     </>
   );
   return (
     <>
-      <Part title={trans.__('Python')}>
-        <Facts
+      <Subsection title={trans.__('Python')}>
+        <DescriptionList
           facts={[
             [trans.__('Version'), found.python_version],
-            [trans.__('Interpreter'), found.python && <Mono>{found.python}</Mono>],
+            [trans.__('Interpreter'), found.python && <Monospace>{found.python}</Monospace>],
             [trans.__('Requirements'), job.spec.requirements.join(', ')]
           ]}
         />
-      </Part>
+      </Subsection>
       <Packages found={found} trans={trans} />
-      <Part title={trans.__('What it came from')}>
-        <Facts
+      <Subsection title={trans.__('What it came from')}>
+        <DescriptionList
           facts={[
             [trans.__('Git commit'), commit],
-            [trans.__('SHA-256 of the code'), <Mono>{found.code_sha256}</Mono>],
+            [trans.__('SHA-256 of the code'), <Monospace>{found.code_sha256}</Monospace>],
             [
               trans.__('SHA-256 of the variables'),
-              found.sent_sha256 && <Mono>{found.sent_sha256}</Mono>
+              found.sent_sha256 && <Monospace>{found.sent_sha256}</Monospace>
             ],
             [
               trans.__('SHA-256 of the folder of code'),
-              found.source_dir_sha256 && <Mono>{found.source_dir_sha256}</Mono>
+              found.source_dir_sha256 && <Monospace>{found.source_dir_sha256}</Monospace>
             ],
             [trans.__('Seeds'), seeds.sentence],
             [trans.__('Calls that set a seed'), seeds.calls.join(', ')],
@@ -160,7 +167,7 @@ function Found(props: IEnvironmentProps & { found: Provenance }): JSX.Element {
         {found.notes.map(note => (
           <p key={note}>{note}</p>
         ))}
-      </Part>
+      </Subsection>
       {found.hosts.map(host => (
         <Host key={host.host} host={host} trans={trans} />
       ))}
@@ -171,7 +178,7 @@ function Found(props: IEnvironmentProps & { found: Provenance }): JSX.Element {
 function Packages({ found, trans }: { found: Provenance; trans: TranslationBundle }): JSX.Element {
   const packages = Object.entries(found.packages);
   return (
-    <Part title={trans.__('Packages that it imported')}>
+    <Subsection title={trans.__('Packages that it imported')}>
       {packages.length === 0 ? (
         <p>{trans.__('None but those of Python itself.')}</p>
       ) : (
@@ -187,12 +194,12 @@ function Packages({ found, trans }: { found: Provenance; trans: TranslationBundl
           head={[trans.__('Module of your own'), trans.__('File'), trans.__('SHA-256')]}
           rows={found.own_modules.map(({ name, path, sha256 }) => [
             name,
-            <Mono>{path}</Mono>,
-            <Mono>{sha256}</Mono>
+            <Monospace>{path}</Monospace>,
+            <Monospace>{sha256}</Monospace>
           ])}
         />
       ) : null}
-    </Part>
+    </Subsection>
   );
 }
 
@@ -216,8 +223,8 @@ function Host({ host, trans }: { host: HostProvenance; trans: TranslationBundle 
   };
   const kept = isolation[host.isolation] ?? host.isolation;
   return (
-    <Part title={trans.__('Host %1', host.host)}>
-      <Facts
+    <Subsection title={trans.__('Host %1', host.host)}>
+      <DescriptionList
         facts={[
           [trans.__('Instance type'), host.instance_type],
           [trans.__('Isolation'), [kept, host.isolation_reason].filter(Boolean).join(': ')],
@@ -230,10 +237,13 @@ function Host({ host, trans }: { host: HostProvenance; trans: TranslationBundle 
             trans.__('vCPUs'),
             machine.vcpus ? trans.__('%1 of %2', machine.vcpus, machine.cpus) : ''
           ],
-          [trans.__('Memory'), machine.memory_bytes ? bytesWords(machine.memory_bytes, trans) : ''],
+          [
+            trans.__('Memory'),
+            machine.memory_bytes ? formatBytes(machine.memory_bytes, trans) : ''
+          ],
           [trans.__('GPUs'), machine.gpus.join(', ')]
         ]}
       />
-    </Part>
+    </Subsection>
   );
 }

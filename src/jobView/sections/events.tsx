@@ -4,10 +4,10 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { Attempt, Transition, Why } from '../../_types';
-import { measured, stepWords } from '../../format/jobText';
+import { formatDuration, formatStep } from '../../format/jobText';
 import type { IJobRecord } from '../jobSource';
-import { attemptSeconds, countedSeconds, wasClockSet } from './durations';
-import { Facts, Moment, Part, Table } from './primitives';
+import { attemptSeconds, runSeconds, wasClockChanged } from './durations';
+import { DescriptionList, Subsection, Table, Timestamp } from './primitives';
 
 interface IEventsProps {
   job: IJobRecord;
@@ -20,24 +20,24 @@ export function Events({ job, now, trans }: IEventsProps): JSX.Element {
     <>
       <Failure job={job} trans={trans} />
       {job.exit_message ? (
-        <Part title={trans.__('Exit message')}>
+        <Subsection title={trans.__('Exit message')}>
           <p>{job.exit_message}</p>
-        </Part>
+        </Subsection>
       ) : null}
       {job.why ? <WhyPart why={job.why} trans={trans} /> : null}
-      <Part title={trans.__('Steps')}>
+      <Subsection title={trans.__('Steps')}>
         <Table
           label={trans.__('Steps of %1', job.name)}
           head={[trans.__('Step'), trans.__('Began'), trans.__('Took'), trans.__('Message')]}
           rows={job.transitions.map(step => [
             statusWords(step, job, trans),
-            <Moment at={step.start_time} />,
+            <Timestamp at={step.start_time} />,
             took(step, now, trans),
             step.status_message
           ])}
         />
         <ClockSet job={job} now={now} trans={trans} />
-      </Part>
+      </Subsection>
       <StartUp job={job} trans={trans} />
       <Attempts job={job} trans={trans} />
     </>
@@ -46,7 +46,7 @@ export function Events({ job, now, trans }: IEventsProps): JSX.Element {
 
 function statusWords(step: Transition, job: IJobRecord, trans: TranslationBundle): string {
   const summary = { ...job.summary, queue_position: null, start: '', failure_type: '' };
-  return stepWords({ ...summary, secondary_status: step.status }, trans);
+  return formatStep({ ...summary, secondary_status: step.status }, trans);
 }
 
 function took({ start_time, end_time }: Transition, now: number, trans: TranslationBundle): string {
@@ -55,18 +55,18 @@ function took({ start_time, end_time }: Transition, now: number, trans: Translat
     return '';
   }
   return end_time === null
-    ? trans.__('%1 so far', measured(Math.max(0, now - start_time), trans))
-    : measured(Math.max(0, end_time - start_time), trans);
+    ? trans.__('%1 so far', formatDuration(Math.max(0, now - start_time), trans))
+    : formatDuration(Math.max(0, end_time - start_time), trans);
 }
 
 /** Steps are kept by the clock that people set; where that was done, how long all took is told as it was counted. */
 function ClockSet({ job, now, trans }: IEventsProps): JSX.Element | null {
-  const seconds = countedSeconds(job, now);
-  return seconds === null || !wasClockSet(job, now) ? null : (
+  const seconds = runSeconds(job, now);
+  return seconds === null || !wasClockChanged(job, now) ? null : (
     <p>
       {trans.__(
         'The clock was set meanwhile, so steps look longer or shorter than they were. Counted without it, the hosts worked for %1.',
-        measured(seconds, trans)
+        formatDuration(seconds, trans)
       )}
     </p>
   );
@@ -78,7 +78,7 @@ function Failure({ job, trans }: Omit<IEventsProps, 'now'>): JSX.Element | null 
     return null;
   }
   return (
-    <Part title={trans.__('Failure')}>
+    <Subsection title={trans.__('Failure')}>
       <p>{job.failure_message || job.failure_reason}</p>
       {hosts.map(({ host, exception, errors }) => (
         <React.Fragment key={host}>
@@ -97,7 +97,7 @@ function Failure({ job, trans }: Omit<IEventsProps, 'now'>): JSX.Element | null 
           ))}
         </React.Fragment>
       ))}
-    </Part>
+    </Subsection>
   );
 }
 
@@ -109,7 +109,7 @@ function WhyPart({ why, trans }: { why: Why; trans: TranslationBundle }): JSX.El
     none: trans.__('Why it waits')
   };
   return (
-    <Part title={titles[why.start]}>
+    <Subsection title={titles[why.start]}>
       <p>{why.sentence}</p>
       {why.differences.length > 0 ? (
         <Table
@@ -126,7 +126,7 @@ function WhyPart({ why, trans }: { why: Why; trans: TranslationBundle }): JSX.El
       {why.notes.map(note => (
         <p key={note}>{note}</p>
       ))}
-    </Part>
+    </Subsection>
   );
 }
 
@@ -176,50 +176,50 @@ function StartUp({ job, trans }: Omit<IEventsProps, 'now'>): JSX.Element | null 
   const words = momentWords(trans);
   const begin = timings[known[0]];
   return (
-    <Part title={trans.__('Way to the first line and to the end')}>
+    <Subsection title={trans.__('Way to the first line and to the end')}>
       <Table
         label={trans.__('Moments of %1', job.name)}
         head={[trans.__('Moment'), trans.__('After'), trans.__('Since the one before')]}
         rows={known.map((name, index) => [
           words[name],
-          measured(timings[name] - begin, trans),
-          index === 0 ? '' : measured(timings[name] - timings[known[index - 1]], trans)
+          formatDuration(timings[name] - begin, trans),
+          index === 0 ? '' : formatDuration(timings[name] - timings[known[index - 1]], trans)
         ])}
       />
-    </Part>
+    </Subsection>
   );
 }
 
 function Attempts({ job, trans }: Omit<IEventsProps, 'now'>): JSX.Element | null {
   if (job.attempts.length === 0) {
     return job.spec.retries === 0 ? null : (
-      <Part title={trans.__('Runs')}>
-        <Facts
+      <Subsection title={trans.__('Runs')}>
+        <DescriptionList
           facts={[
             [trans.__('This run'), job.attempt],
             [trans.__('Retries that are allowed'), job.spec.retries]
           ]}
         />
-      </Part>
+      </Subsection>
     );
   }
   return (
-    <Part title={trans.__('Runs before this one')}>
+    <Subsection title={trans.__('Runs before this one')}>
       <Table
         label={trans.__('Earlier runs of %1', job.name)}
         head={[trans.__('Run'), trans.__('Ended'), trans.__('Took'), trans.__('Reason')]}
         rows={job.attempts.map(one => [
           one.number,
-          <Moment at={one.ended_at} />,
+          <Timestamp at={one.ended_at} />,
           attemptWords(one, trans),
           one.reason
         ])}
       />
-    </Part>
+    </Subsection>
   );
 }
 
 function attemptWords(attempt: Attempt, trans: TranslationBundle): string {
   const seconds = attemptSeconds(attempt);
-  return seconds === null ? '' : measured(seconds, trans);
+  return seconds === null ? '' : formatDuration(seconds, trans);
 }

@@ -4,11 +4,11 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { Artifact, Channel, InputDigest, Output, Place } from '../../_types';
-import { Button } from '../../components/textButton';
-import { bytesWords } from '../../format/usageText';
+import { TextButton } from '../../components/textButton';
+import { formatBytes } from '../../format/usageText';
 import type { IJobRecord, IPlaces } from '../jobSource';
-import type { Cell } from './primitives';
-import { Mono, Part, Table } from './primitives';
+import type { TableCell } from './primitives';
+import { Monospace, Subsection, Table } from './primitives';
 
 export interface IFileActions {
   /** Open a file or a folder that the browser of files shows; absent where Lab has no way to. */
@@ -30,20 +30,20 @@ export function Files(props: IFilesProps): JSX.Element {
   const { job, trans } = props;
   return (
     <>
-      <Part title={trans.__('Inputs')}>
+      <Subsection title={trans.__('Inputs')}>
         <Inputs {...props} />
-      </Part>
-      <Part title={trans.__('Variables')}>
+      </Subsection>
+      <Subsection title={trans.__('Variables')}>
         <Variables job={job} trans={trans} />
-      </Part>
+      </Subsection>
       {job.spec.outputs.length > 0 ? (
-        <Part title={trans.__('Outputs')}>
+        <Subsection title={trans.__('Outputs')}>
           <Outputs {...props} />
-        </Part>
+        </Subsection>
       ) : null}
-      <Part title={trans.__('Artefacts')}>
+      <Subsection title={trans.__('Artefacts')}>
         <Artifacts {...props} />
-      </Part>
+      </Subsection>
     </>
   );
 }
@@ -52,9 +52,9 @@ function Inputs(props: IFilesProps): JSX.Element {
   const { job, trans } = props;
   const { channels, source_dir } = job.spec;
   const digests = job.provenance?.inputs ?? [];
-  const rows: Cell[][] = channels.map(channel => [
+  const rows: TableCell[][] = channels.map(channel => [
     channel.name,
-    <Mono>{channel.source}</Mono>,
+    <Monospace>{channel.source}</Monospace>,
     modeWords(channel, trans),
     heldWords(
       digests.filter(one => one.channel === channel.name),
@@ -64,7 +64,7 @@ function Inputs(props: IFilesProps): JSX.Element {
   ]);
   if (source_dir) {
     const held = filesWords(source_dir.files, source_dir.size, trans);
-    const folder = <Mono>{source_dir.folder}</Mono>;
+    const folder = <Monospace>{source_dir.folder}</Monospace>;
     const open = <OpenButton path={source_dir.folder} {...props} />;
     rows.push([trans.__('folder of code'), folder, '', held, open]);
   }
@@ -87,10 +87,10 @@ function modeWords({ mode, distribution, groups }: Channel, trans: TranslationBu
 }
 
 function filesWords(files: number, bytes: number, trans: TranslationBundle): string {
-  return trans.__('%1, %2', trans._n('%1 file', '%1 files', files), bytesWords(bytes, trans));
+  return trans.__('%1, %2', trans._n('%1 file', '%1 files', files), formatBytes(bytes, trans));
 }
 
-function heldWords(digests: readonly InputDigest[], trans: TranslationBundle): Cell {
+function heldWords(digests: readonly InputDigest[], trans: TranslationBundle): TableCell {
   return digests.map(({ host, method, files, bytes, sha256, reason }) => (
     <div key={host} title={sha256 ? trans.__('SHA-256 %1', sha256) : reason}>
       {host ? trans.__('%1: ', host) : ''}
@@ -100,18 +100,18 @@ function heldWords(digests: readonly InputDigest[], trans: TranslationBundle): C
 }
 
 function Variables({ job, trans }: Pick<IFilesProps, 'job' | 'trans'>): JSX.Element {
-  const sized = (way: string, sizes: Readonly<Record<string, number>>): Cell[][] =>
+  const sized = (way: string, sizes: Readonly<Record<string, number>>): TableCell[][] =>
     Object.entries(sizes).map(([name, size]) => [
       way,
-      <Mono>{name}</Mono>,
-      bytesWords(size, trans)
+      <Monospace>{name}</Monospace>,
+      formatBytes(size, trans)
     ]);
   const asked = job.spec.receive.filter(name => !(name in job.received));
   const way = job.ended_at === null ? trans.__('to be received') : trans.__('not received');
   const rows = [
     ...sized(trans.__('sent'), job.spec.send?.sizes ?? {}),
     ...sized(trans.__('received'), job.received),
-    ...asked.map((name): Cell[] => [way, <Mono>{name}</Mono>, ''])
+    ...asked.map((name): TableCell[] => [way, <Monospace>{name}</Monospace>, ''])
   ];
   if (rows.length === 0) {
     return (
@@ -131,15 +131,15 @@ function Variables({ job, trans }: Pick<IFilesProps, 'job' | 'trans'>): JSX.Elem
 
 function Outputs(props: IFilesProps): JSX.Element {
   const { job, trans } = props;
-  const where = ({ destination }: Output): Cell =>
-    destination ? <Mono>{destination}</Mono> : trans.__("the job's own folder");
+  const where = ({ destination }: Output): TableCell =>
+    destination ? <Monospace>{destination}</Monospace> : trans.__("the job's own folder");
   return (
     <Table
       label={trans.__('Outputs of %1', job.name)}
       head={[trans.__('Name'), trans.__('In the job'), trans.__('Goes to'), '']}
       rows={job.spec.outputs.map(output => [
         output.name,
-        <Mono>{output.path}</Mono>,
+        <Monospace>{output.path}</Monospace>,
         where(output),
         <OpenButton path={output.destination} {...props} />
       ])}
@@ -160,10 +160,10 @@ function Artifacts(props: IFilesProps): JSX.Element {
     );
   }
   const isHashed = artifacts.some(({ sha256 }) => sha256 !== '');
-  const row = ({ name, path, size, sha256 }: Artifact): Cell[] => [
+  const row = ({ name, path, size, sha256 }: Artifact): TableCell[] => [
     <span title={path}>{name}</span>,
-    bytesWords(size, trans),
-    ...(isHashed ? [<Mono>{sha256.slice(0, 12)}</Mono>] : []),
+    formatBytes(size, trans),
+    ...(isHashed ? [<Monospace>{sha256.slice(0, 12)}</Monospace>] : []),
     <span className="jp-smx-acts">
       <OpenButton path={path} {...props} />
       <a
@@ -199,7 +199,7 @@ function OpenButton(props: IFilesProps & { path: string }): JSX.Element | null {
   }
   const name = place.shown_as || '/';
   return (
-    <Button
+    <TextButton
       label={trans.__('Open')}
       describedAs={trans.__('Open %1 in JupyterLab', name)}
       onClick={() => onOpen(place)}

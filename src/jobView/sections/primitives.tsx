@@ -2,10 +2,14 @@
 
 import React from 'react';
 
-export type Cell = React.ReactNode;
+export type TableCell = React.ReactNode;
 
 /** Names and values; what says nothing is left out. */
-export function Facts({ facts }: { facts: readonly (readonly [string, Cell])[] }): JSX.Element {
+export function DescriptionList({
+  facts
+}: {
+  facts: readonly (readonly [string, TableCell])[];
+}): JSX.Element {
   const said = facts.filter(([, value]) => value !== '' && value !== null && value !== undefined);
   return (
     <dl className="jp-smx-facts">
@@ -23,7 +27,7 @@ export interface ITableProps {
   /** The accessible name. */
   label: string;
   head: readonly string[];
-  rows: readonly (readonly Cell[])[];
+  rows: readonly (readonly TableCell[])[];
 }
 
 export function Table({ label, head, rows }: ITableProps): JSX.Element {
@@ -55,7 +59,7 @@ export function Table({ label, head, rows }: ITableProps): JSX.Element {
 }
 
 /** A part of a section under its heading. */
-export function Part(props: { title: string; children: React.ReactNode }): JSX.Element {
+export function Subsection(props: { title: string; children: React.ReactNode }): JSX.Element {
   return (
     <section className="jp-smx-part">
       <h3>{props.title}</h3>
@@ -65,12 +69,12 @@ export function Part(props: { title: string; children: React.ReactNode }): JSX.E
 }
 
 /** A moment of the server's clock in the words of this browser's place; seconds since the epoch. */
-export function Moment({ at }: { at: number }): JSX.Element {
+export function Timestamp({ at }: { at: number }): JSX.Element {
   const date = new Date(at * 1000);
   return <time dateTime={date.toISOString()}>{date.toLocaleString()}</time>;
 }
 
-export function Mono({ children }: { children: React.ReactNode }): JSX.Element {
+export function Monospace({ children }: { children: React.ReactNode }): JSX.Element {
   return <code className="jp-smx-mono">{children}</code>;
 }
 

@@ -1,7 +1,7 @@
 // A line as the path of a small picture: pure functions.
 
-import type { IPoints } from '../../charts/downsample';
-import { thinned } from '../../charts/downsample';
+import type { ISeriesPoints } from '../../charts/downsample';
+import { downsample } from '../../charts/downsample';
 
 /** Pixels of the picture. */
 export const [WIDTH, HEIGHT] = [96, 18];
@@ -14,8 +14,8 @@ const PIECES = 32;
  *
  * `isFromZero` says that the lower edge is nothing; it is the lowest value otherwise.
  */
-export function pathOf(points: IPoints, isFromZero: boolean): string {
-  const { at, values } = thinned(points, -Infinity, Infinity, PIECES);
+export function svgPath(points: ISeriesPoints, isFromZero: boolean): string {
+  const { at, values } = downsample(points, -Infinity, Infinity, PIECES);
   const known = values.filter((value): value is number => value !== null);
   if (known.length === 0) {
     return '';

@@ -4,7 +4,7 @@ import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
-import { Feed } from '../../charts/historyPoller';
+import { HistoryPoller } from '../../charts/historyPoller';
 import type { IHistorySource } from '../../charts/historySource';
 import type { IRecordOptions } from '../../jobView/jobRecord';
 import { JobRecord } from '../../jobView/jobRecord';
@@ -14,27 +14,27 @@ import { LogReader } from '../../log/reader';
 /** Milliseconds between two questions for figures: nobody reads them off small pictures. */
 const PACE = 2000;
 
-export interface IDetailOptions extends IRecordOptions {
+export interface ICardDetailsOptions extends IRecordOptions {
   log: ILogSource;
   history: IHistorySource;
 }
 
-export class CardDetail implements IDisposable {
-  constructor(private readonly options: IDetailOptions) {
+export class CardDetailsModel implements IDisposable {
+  constructor(private readonly options: ICardDetailsOptions) {
     const { history, log, page } = options;
     this.record = new JobRecord(options);
     this.reader = new LogReader(log);
-    this.feed = new Feed({ source: history, pace: PACE });
+    this.historyPoller = new HistoryPoller({ source: history, pace: PACE });
     const onNews = (): void => this._changed.emit();
     this.record.changed.connect(onNews, this);
     this.reader.changed.connect(onNews, this);
-    this.feed.changed.connect(onNews, this);
+    this.historyPoller.changed.connect(onNews, this);
     page.addEventListener('visibilitychange', this._look);
   }
 
   readonly record: JobRecord;
   readonly reader: LogReader;
-  readonly feed: Feed;
+  readonly historyPoller: HistoryPoller;
 
   get changed(): ISignal<this, void> {
     return this._changed;
@@ -50,25 +50,25 @@ export class CardDetail implements IDisposable {
       this.options.page.removeEventListener('visibilitychange', this._look);
       this.record.dispose();
       this.reader.dispose();
-      this.feed.dispose();
+      this.historyPoller.dispose();
       Signal.clearData(this);
     }
   }
 
   /** Say whether the open card is shown. */
-  see(isShown: boolean): void {
+  setVisible(isShown: boolean): void {
     this._isShown = isShown;
-    this.record.see(isShown);
+    this.record.setVisible(isShown);
     this._look();
   }
 
   private readonly _look = (): void => {
     if (this._isShown && this.options.page.visibilityState === 'visible') {
       this.reader.start();
-      this.feed.start();
+      this.historyPoller.start();
     } else {
       this.reader.pause();
-      this.feed.stop();
+      this.historyPoller.stop();
     }
   };
 

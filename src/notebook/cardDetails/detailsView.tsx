@@ -4,57 +4,67 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId } from 'react';
 
 import type { JobSummary } from '../../_types';
-import type { Kind } from '../../charts/history';
+import type { SeriesKind } from '../../charts/history';
 import type { IPanel } from '../../charts/panels';
-import { panelsOf } from '../../charts/panels';
-import { valueWords } from '../../charts/units';
-import { Button } from '../../components/textButton';
-import { money } from '../../format/jobText';
-import { problemOf } from '../../jobView/recordError';
-import { problemSentence } from '../../log/logError';
+import { buildPanels } from '../../charts/panels';
+import { formatValue } from '../../charts/units';
+import { TextButton } from '../../components/textButton';
+import { formatMoney } from '../../format/jobText';
+import { describeRecordError } from '../../jobView/recordError';
+import { formatLogError } from '../../log/logError';
 import { RowText } from '../../log/rowText';
 import type { IState } from '../../state/state';
 import { isFinal } from '../../state/state';
-import { HEIGHT, pathOf, WIDTH } from './curvePath';
-import type { CardDetail } from './detailsModel';
-import { stagesOf, stageWords } from './startStages';
+import { HEIGHT, svgPath, WIDTH } from './curvePath';
+import type { CardDetailsModel } from './detailsModel';
+import { formatStage, timedStages } from './startStages';
 
 /** Lines of the log, and charts, that have room. */
 const [LINES, CURVES] = [5, 6];
 
 /** What a glance is for; the charts of the job have the rest. */
-const SHOWN: ReadonlySet<Kind> = new Set<Kind>(['metric', 'cpu', 'memory', 'gpu', 'gpu-memory']);
+const SHOWN: ReadonlySet<SeriesKind> = new Set<SeriesKind>([
+  'metric',
+  'cpu',
+  'memory',
+  'gpu',
+  'gpu-memory'
+]);
 
-interface IMoreProps {
-  detail: CardDetail;
-  reach: IState['reach'];
+interface ICardDetailsViewProps {
+  detail: CardDetailsModel;
+  connectionStatus: IState['connectionStatus'];
   trans: TranslationBundle;
   /** Show the job's files; absent where nobody can, or where there are none yet. */
   onFiles?: () => void;
 }
 
-export function CardMore(props: IMoreProps): JSX.Element {
+export function CardDetailsView(props: ICardDetailsViewProps): JSX.Element {
   const { detail, trans, onFiles } = props;
   const { summary } = detail.record;
   return (
     <div className="jp-smx-card-more">
-      <Trouble {...props} />
+      <RecordErrorNotice {...props} />
       <Start {...props} />
       <Curves {...props} />
       <Tail {...props} />
-      {onFiles ? <Button label={trans.__('Outputs')} onClick={onFiles} /> : null}
+      {onFiles ? <TextButton label={trans.__('Outputs')} onClick={onFiles} /> : null}
       {summary ? <Failure job={summary} /> : null}
     </div>
   );
 }
 
-function Trouble({ detail, reach, trans }: IMoreProps): JSX.Element | null {
-  const { trouble, job } = detail.record;
-  if (trouble === null) {
+function RecordErrorNotice({
+  detail,
+  connectionStatus,
+  trans
+}: ICardDetailsViewProps): JSX.Element | null {
+  const { failure, job } = detail.record;
+  if (failure === null) {
     return job === null ? <p role="status">{trans.__('The job is being read.')}</p> : null;
   }
-  const { sentence } = problemOf(trouble, reach, job !== null, trans);
-  return <p role="status">{sentence || trouble.sentence}</p>;
+  const { message } = describeRecordError(failure, connectionStatus, job !== null, trans);
+  return <p role="status">{message || failure.message}</p>;
 }
 
 /** The whole sentence; the line above has the type of the error only. */
@@ -65,14 +75,14 @@ function Failure({ job }: { job: JobSummary }): JSX.Element | null {
 }
 
 /** Warm or cold and why, what it cost so far, and where the time before the first line went. */
-function Start({ detail, trans }: IMoreProps): JSX.Element | null {
+function Start({ detail, trans }: ICardDetailsViewProps): JSX.Element | null {
   const { job, summary } = detail.record;
   if (job === null) {
     return null;
   }
-  const stages = stagesOf(job.timings);
-  const words = stages.map(one => stageWords(one, trans)).join(' · ');
-  const sum = summary?.cost ? money(summary.cost) : '';
+  const stages = timedStages(job.timings);
+  const words = stages.map(one => formatStage(one, trans)).join(' · ');
+  const sum = summary?.cost ? formatMoney(summary.cost) : '';
   const cost = sum && summary && !isFinal(summary) ? trans.__('%1 so far', sum) : sum;
   return (
     <>
@@ -91,9 +101,9 @@ function Start({ detail, trans }: IMoreProps): JSX.Element | null {
   );
 }
 
-function Curves({ detail, trans }: IMoreProps): JSX.Element | null {
-  const lines = detail.feed.history.lines.filter(line => SHOWN.has(line.kind));
-  const panels = panelsOf(lines, trans).slice(0, CURVES);
+function Curves({ detail, trans }: ICardDetailsViewProps): JSX.Element | null {
+  const lines = detail.historyPoller.history.lines.filter(line => SHOWN.has(line.kind));
+  const panels = buildPanels(lines, trans).slice(0, CURVES);
   return panels.length > 0 ? (
     <ul className="jp-smx-curves" aria-label={trans.__('Figures over time')}>
       {panels.map(panel => (
@@ -107,7 +117,7 @@ function Curves({ detail, trans }: IMoreProps): JSX.Element | null {
 function Curve({ panel, trans }: { panel: IPanel; trans: TranslationBundle }): JSX.Element {
   const [first, ...others] = panel.lines;
   const newest = [...first.line.values].reverse().find(value => value !== null) ?? null;
-  const value = newest === null ? trans.__('nan') : valueWords(newest, panel.unit, trans);
+  const value = newest === null ? trans.__('nan') : formatValue(newest, panel.unit, trans);
   const more = others.length > 0 ? trans._n('and %1 more', 'and %1 more', others.length) : '';
   const name = others.length > 0 ? trans.__('%1, %2', panel.title, first.label) : panel.title;
   return (
@@ -118,19 +128,19 @@ function Curve({ panel, trans }: { panel: IPanel; trans: TranslationBundle }): J
         aria-hidden="true"
         focusable="false"
       >
-        <path d={pathOf(first.line, panel.isFromZero)} />
+        <path d={svgPath(first.line, panel.isFromZero)} />
       </svg>
       {[trans.__('%1 %2', name, value), more].filter(Boolean).join(' ')}
     </li>
   );
 }
 
-function Tail({ detail, trans }: IMoreProps): JSX.Element | null {
+function Tail({ detail, trans }: ICardDetailsViewProps): JSX.Element | null {
   const { problem, window, isEnded, latest } = detail.reader;
   const id = useId();
   const rows = window.rows.slice(-LINES);
   if (problem && rows.length === 0) {
-    return <p>{problemSentence(problem, trans)}</p>;
+    return <p>{formatLogError(problem, trans)}</p>;
   }
   if (rows.length === 0) {
     const words = isEnded ? trans.__('Nothing was printed.') : trans.__('Nothing was printed yet.');

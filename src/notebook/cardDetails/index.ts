@@ -1,23 +1,27 @@
 // What an open card shows, loaded with the first one that is opened.
 
-import type { Api } from '../../api/client';
-import { historyOf } from '../../charts/historySource';
-import { jobSource } from '../../jobView/jobSource';
-import { logOf } from '../../log/logSource';
+import type { ApiClient } from '../../api/client';
+import { createHistorySource } from '../../charts/historySource';
+import { createJobSource } from '../../jobView/jobSource';
+import { createLogSource } from '../../log/logSource';
 import type { IJobsModel } from '../../tokens';
-import { CardDetail } from './detailsModel';
+import { CardDetailsModel } from './detailsModel';
 
-export type { CardDetail } from './detailsModel';
-export { CardMore } from './detailsView';
+export type { CardDetailsModel } from './detailsModel';
+export { CardDetailsView } from './detailsView';
 
 /** Follow a job for its open card. */
-export function detailOf(api: Api, id: string, model: IJobsModel): CardDetail {
-  return new CardDetail({
+export function createDetailsModel(
+  api: ApiClient,
+  id: string,
+  model: IJobsModel
+): CardDetailsModel {
+  return new CardDetailsModel({
     id,
     model,
-    source: jobSource(api, id),
-    log: logOf(api, id),
-    history: historyOf(api, id),
+    source: createJobSource(api, id),
+    log: createLogSource(api, id),
+    history: createHistorySource(api, id),
     page: document,
     random: Math.random
   });

@@ -2,17 +2,17 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { measured } from '../../format/jobText';
+import { formatDuration } from '../../format/jobText';
 
-export type Stage = 'submit' | 'queue' | 'environment' | 'hosts' | 'process' | 'firstLine';
+export type StartStage = 'submit' | 'queue' | 'environment' | 'hosts' | 'process' | 'firstLine';
 
-export interface IStage {
-  stage: Stage;
+export interface ITimedStage {
+  stage: StartStage;
   seconds: number;
 }
 
 /** The moments in their order, each with the stage that it ends. */
-const ENDS: readonly (readonly [string, Stage])[] = [
+const ENDS: readonly (readonly [string, StartStage])[] = [
   ['accepted', 'submit'],
   ['building', 'queue'],
   ['built', 'environment'],
@@ -26,9 +26,9 @@ const ENDS: readonly (readonly [string, Stage])[] = [
 /**
  * The stages that are over, in their order; `timings` are seconds since the epoch by name, of different clocks.
  */
-export function stagesOf(timings: Readonly<Record<string, number>>): IStage[] {
+export function timedStages(timings: Readonly<Record<string, number>>): ITimedStage[] {
   const known = ENDS.filter(([moment]) => moment in timings);
-  const stages = new Map<Stage, number>();
+  const stages = new Map<StartStage, number>();
   let before = timings.magic ?? timings.accepted;
   for (const [moment, stage] of known) {
     const at = timings[moment];
@@ -40,8 +40,8 @@ export function stagesOf(timings: Readonly<Record<string, number>>): IStage[] {
 }
 
 /** A stage with its time, as `hosts 1.9 s`. */
-export function stageWords({ stage, seconds }: IStage, trans: TranslationBundle): string {
-  const time = measured(seconds, trans);
+export function formatStage({ stage, seconds }: ITimedStage, trans: TranslationBundle): string {
+  const time = formatDuration(seconds, trans);
   switch (stage) {
     case 'submit':
       return trans.__('hand in %1', time);

@@ -4,11 +4,12 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId, useState } from 'react';
 
 import { TextButton } from '../components/textButton';
-import { DataTables, Legend, Select } from './controls';
+import { Legend, Select } from './controls';
 import type { HistoryPoller } from './historyPoller';
 import type { IPanel } from './panels';
 import type { IPlotProps } from './plot';
 import { describePanel } from './summary';
+import { DataTables } from './tables';
 import { formatTimeOffset, formatValue, formatValueTicks } from './units';
 import type { IChartsSelection, IChartsViewModel, IPanelDrawing } from './viewModel';
 import { axisRange } from './viewModel';

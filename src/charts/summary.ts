@@ -2,7 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { formatDuration, formatLongDuration } from '../format/jobText';
+import { formatDuration, formatLongDuration } from '../format/numbers';
 import type { ITimeSeries } from './history';
 import type { IPanel } from './panels';
 import type { IStatistics } from './statistics';

@@ -2,8 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { formatClock, formatNumber, METRIC_DIGITS } from '../format/jobText';
-import { toDecimalUnit } from '../format/usageText';
+import { formatClock, formatNumber, METRIC_DIGITS, toDecimalUnit } from '../format/numbers';
 
 /** What the numbers of a panel are: percent of a core or GPU, bytes, bytes in a second, or whatever the job counts. */
 export type Unit = 'percent' | 'bytes' | 'rate' | 'number';

@@ -4,7 +4,8 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { JobSummary } from '../_types';
-import { elapsedSeconds, formatClock, formatDuration, formatLongDuration } from '../format/jobText';
+import { elapsedSeconds } from '../format/jobText';
+import { formatClock, formatDuration, formatLongDuration } from '../format/numbers';
 import { STATUS_ICONS } from '../format/statusIcons';
 import { isFinal } from '../state/state';
 

@@ -1,72 +1,13 @@
-// Numbers and states in words: pure functions, so that every view says the same thing in the same way.
+// Jobs and pools in words: pure functions, so that every view says the same thing in the same way.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { Image, JobSummary, PoolSummary, SecondaryStatus } from '../_types';
 import type { IPool, IState } from '../state/state';
 import { idlePools, isFinal, runningJobs } from '../state/state';
+import { formatDuration, formatMoney } from './numbers';
 
 const HOUR = 3600;
-
-/** Digits that a value of a metric is told with. */
-export const METRIC_DIGITS = 4;
-const [SMALL, LARGE] = [1e-4, 1e6];
-
-/** A value of a metric: `0.2134`, `123456`, `1.23e-5`; zeros in the place of digits would look measured. */
-export function formatNumber(value: number, digits = METRIC_DIGITS): string {
-  const size = Math.abs(value);
-  if (size > 0 && (size < SMALL || size >= LARGE)) {
-    return value.toExponential(digits - 2).replace(/\.?0+e/, 'e');
-  }
-  const whole = String(Math.floor(size)).length;
-  return String(Number(value.toPrecision(Math.max(digits, whole))));
-}
-
-/** `mm:ss`, or `h:mm:ss` from one hour on; never negative. */
-export function formatClock(seconds: number): string {
-  const whole = Math.max(0, Math.floor(seconds));
-  const [h, m, s] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60), whole % 60];
-  const two = (n: number): string => String(n).padStart(2, '0');
-  return h > 0 ? `${h}:${two(m)}:${two(s)}` : `${two(m)}:${two(s)}`;
-}
-
-/** A duration that is spoken: `7 minutes 52 seconds`. */
-export function formatLongDuration(seconds: number, trans: TranslationBundle): string {
-  const whole = Math.max(0, Math.floor(seconds));
-  const [h, m, s] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60), whole % 60];
-  const parts: string[] = [];
-  if (h > 0) {
-    parts.push(trans._n('%1 hour', '%1 hours', h));
-  }
-  if (m > 0) {
-    parts.push(trans._n('%1 minute', '%1 minutes', m));
-  }
-  if (h === 0 && (s > 0 || m === 0)) {
-    parts.push(trans._n('%1 second', '%1 seconds', s));
-  }
-  return parts.join(' ');
-}
-
-/** A measured time with the unit that suits it: `6 ms`, `1.9 s`, `02:14`. */
-export function formatDuration(seconds: number, trans: TranslationBundle): string {
-  // What would be rounded up to the next unit is said in the next unit.
-  const thousandths = Math.round(seconds * 1000);
-  if (thousandths < 1000) {
-    return trans.__('%1 ms', thousandths);
-  }
-  const tenths = Math.round(seconds * 10) / 10;
-  return tenths < 60 ? trans.__('%1 s', tenths.toFixed(1)) : formatClock(Math.max(60, seconds));
-}
-
-/** A time that is measured finely, as that of a step: `0.4 ms`, `86.2 ms`, `1.19 s`. */
-export function formatPreciseDuration(seconds: number, trans: TranslationBundle): string {
-  const thousandths = Number((seconds * 1000).toPrecision(3));
-  const short = Number(seconds.toPrecision(3));
-  if (thousandths < 1000) {
-    return trans.__('%1 ms', thousandths);
-  }
-  return short < 10 ? trans.__('%1 s', short) : formatDuration(seconds, trans);
-}
 
 /** Seconds that a job took until its end, or until `now`. */
 export function elapsedSeconds(
@@ -216,18 +157,6 @@ export function formatJobEnd(job: JobSummary, trans: TranslationBundle): string 
     default:
       return trans.__('%1: %2', job.name, failureWords(job, trans));
   }
-}
-
-/** An amount of US dollars; what rounds to nothing is still not free. */
-export function formatMoney(dollars: number): string {
-  return dollars > 0 && dollars < 0.005 ? '< $0.01' : `$${dollars.toFixed(2)}`;
-}
-
-/** Dollars as a bill has them: cents, or three digits that count below ten of them, and never in powers of ten. */
-export function formatExactMoney(dollars: number): string {
-  const size = Number(dollars.toPrecision(3));
-  const places = size > 0 && size < 0.1 ? Math.min(20, 2 - Math.floor(Math.log10(size))) : 2;
-  return `$${dollars.toFixed(places)}`;
 }
 
 /** What the jobs that ended since midnight cost, as `$0.41 today`; empty where nothing has a price. */

@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { JobSummary } from '../_types';
 import { isFinal } from '../state/state';
-import { formatNumber } from './jobText';
+import { formatApproximateDuration, formatNumber } from './numbers';
 
 /** Metrics in one line. */
 const SHOWN = 3;
@@ -20,21 +20,6 @@ export function progressPercent(job: JobSummary): number | null {
 /** What a running job counts, as `epoch 7/10`; empty where it says nothing. */
 export function formatProgress(job: JobSummary): string {
   return isFinal(job) ? '' : (job.progress?.text ?? '');
-}
-
-/** An estimated duration with no more digits than it deserves: `40 s`, `3 min`, `1.5 h`. */
-export function formatApproximateDuration(seconds: number, trans: TranslationBundle): string {
-  if (seconds < 9.5) {
-    return trans.__('%1 s', Math.max(1, Math.round(seconds)));
-  }
-  if (seconds < 57.5) {
-    return trans.__('%1 s', 5 * Math.round(seconds / 5));
-  }
-  if (seconds < 5370) {
-    return trans.__('%1 min', Math.max(1, Math.round(seconds / 60)));
-  }
-  const hours = Math.round(seconds / 1800) / 2;
-  return hours < 36 ? trans.__('%1 h', hours) : trans.__('%1 d', Math.round(seconds / 43200) / 2);
 }
 
 /** How long a running job is expected to take in all, as `of ~3 min`; empty where nobody knows. */

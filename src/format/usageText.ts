@@ -4,20 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { JobSummary, Usage } from '../_types';
 import { isFinal } from '../state/state';
-
-const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
-
-/** Bytes as an amount of the decimal unit that suits it, and its name. */
-export function toDecimalUnit(bytes: number): [number, string] {
-  const step = Math.min(UNITS.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
-  return [bytes / 1000 ** step, UNITS[step]];
-}
-
-/** Bytes in decimal units, as `1.2 GB`. */
-export function formatBytes(bytes: number, trans: TranslationBundle): string {
-  const [amount, unit] = toDecimalUnit(bytes);
-  return trans.__('%1 %2', unit === 'B' ? Math.round(amount) : amount.toFixed(1), unit);
-}
+import { formatBytes } from './numbers';
 
 export interface IUsageText {
   of: 'cpu' | 'memory' | 'gpu';

@@ -14,12 +14,12 @@ import { JobDuration, StatusIcon } from '../components/jobStatus';
 import { TextButton } from '../components/textButton';
 import {
   formatImage,
-  formatMoney,
   formatPreparation,
   formatRemark,
   formatStart,
   formatStep
 } from '../format/jobText';
+import { formatMoney } from '../format/numbers';
 import { formatExpectedStart } from '../format/progressText';
 import { canBeInterrupted, EMPTY_STATE, isFinal, jobHasHosts } from '../state/state';
 import { LiveWidget } from '../widgets/liveWidget';

@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { TextButton } from '../components/textButton';
-import { formatBytes } from '../format/usageText';
+import { formatBytes } from '../format/numbers';
 import { formatLogError } from './logError';
 import type { ILogPart } from './logSource';
 import type { LogReader } from './reader';

@@ -3,8 +3,8 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { JobSummary, PoolSummary } from '../_types';
-import { formatJobEnd, formatMoney } from '../format/jobText';
-import { formatApproximateDuration } from '../format/progressText';
+import { formatJobEnd } from '../format/jobText';
+import { formatApproximateDuration, formatMoney } from '../format/numbers';
 
 export type ToastType = 'success' | 'error' | 'info';
 

@@ -13,7 +13,8 @@ import { JobExpectedDuration, JobMetrics, JobProgress, JobRemark } from '../comp
 import { JobDuration, StatusIcon } from '../components/jobStatus';
 import type { RowAttributes } from '../components/virtualList';
 import { useLoadMore, VirtualList } from '../components/virtualList';
-import { formatImage, formatMoney, formatStart, formatStep } from '../format/jobText';
+import { formatImage, formatStart, formatStep } from '../format/jobText';
+import { formatMoney } from '../format/numbers';
 import { formatExpectedStart } from '../format/progressText';
 import type { ListRow } from '../state/arrays';
 import { arrayStatus, buildRows } from '../state/arrays';

@@ -6,15 +6,8 @@ import React from 'react';
 import type { PoolSummary } from '../_types';
 import { InlineList, OptionText } from '../components/inlineText';
 import { TextButton } from '../components/textButton';
-import {
-  formatClock,
-  formatDuration,
-  formatImage,
-  formatLongDuration,
-  formatMoney,
-  idleCost,
-  remainingSeconds
-} from '../format/jobText';
+import { formatImage, idleCost, remainingSeconds } from '../format/jobText';
+import { formatClock, formatDuration, formatLongDuration, formatMoney } from '../format/numbers';
 import type { IPool } from '../state/state';
 
 interface IPoolActions {

@@ -4,20 +4,22 @@ import { nullTranslator } from '@jupyterlab/translation';
 import type { JobSummary } from '../../_types';
 import {
   elapsedSeconds,
-  formatClock,
   formatCounts,
-  formatDuration,
-  formatExactMoney,
   formatImage,
   formatJobEnd,
-  formatLongDuration,
-  formatMoney,
-  formatPreciseDuration,
   formatPreparation,
   formatStart,
   formatStep,
   remainingSeconds
 } from '../../format/jobText';
+import {
+  formatClock,
+  formatDuration,
+  formatExactMoney,
+  formatLongDuration,
+  formatMoney,
+  formatPreciseDuration
+} from '../../format/numbers';
 import { parseCard } from '../../notebook/cardSnapshot';
 import { applyListing, EMPTY_STATE } from '../../state/state';
 import { completed, job, pool } from '../fixtures/examples';

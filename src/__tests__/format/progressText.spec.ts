@@ -1,7 +1,7 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
+import { formatApproximateDuration } from '../../format/numbers';
 import {
-  formatApproximateDuration,
   formatExpectedDuration,
   formatExpectedStart,
   formatMetrics,

@@ -6,7 +6,8 @@ import React from 'react';
 
 import type { JobSummary, Usage } from '../../_types';
 import { JobMetrics } from '../../components/jobProgress';
-import { formatBytes, formatUsage, parseUsage } from '../../format/usageText';
+import { formatBytes } from '../../format/numbers';
+import { formatUsage, parseUsage } from '../../format/usageText';
 import { parseCard } from '../../notebook/cardSnapshot';
 import { completed, job } from '../fixtures/examples';
 import { waitForRender } from '../fixtures/fakeModel';

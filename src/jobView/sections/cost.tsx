@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { Advice, Attempt, Bill } from '../../_types';
-import { formatExactMoney, formatLongDuration, formatPreciseDuration } from '../../format/jobText';
+import { formatExactMoney, formatLongDuration, formatPreciseDuration } from '../../format/numbers';
 import { isFinal } from '../../state/state';
 import type { IJobRecord } from '../jobSource';
 import { attemptSeconds, runSeconds, wasInterrupted } from './durations';

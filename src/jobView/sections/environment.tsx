@@ -4,8 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { HostLimits, HostProvenance, InstanceGroup, Provenance } from '../../_types';
-import { formatLongDuration } from '../../format/jobText';
-import { formatBytes } from '../../format/usageText';
+import { formatBytes, formatLongDuration } from '../../format/numbers';
 import type { IJobRecord } from '../jobSource';
 import { DescriptionList, Monospace, Subsection, Table } from './primitives';
 

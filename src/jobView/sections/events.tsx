@@ -4,7 +4,8 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { Attempt, Transition, Why } from '../../_types';
-import { formatDuration, formatStep } from '../../format/jobText';
+import { formatStep } from '../../format/jobText';
+import { formatDuration } from '../../format/numbers';
 import type { IJobRecord } from '../jobSource';
 import { attemptSeconds, runSeconds, wasClockChanged } from './durations';
 import { DescriptionList, Subsection, Table, Timestamp } from './primitives';

@@ -5,7 +5,7 @@ import React from 'react';
 
 import type { Artifact, Channel, InputDigest, Output, Place } from '../../_types';
 import { TextButton } from '../../components/textButton';
-import { formatBytes } from '../../format/usageText';
+import { formatBytes } from '../../format/numbers';
 import type { IJobRecord, IPlaces } from '../jobSource';
 import type { TableCell } from './primitives';
 import { Monospace, Subsection, Table } from './primitives';

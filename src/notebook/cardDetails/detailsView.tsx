@@ -9,7 +9,7 @@ import type { IPanel } from '../../charts/panels';
 import { buildPanels } from '../../charts/panels';
 import { formatValue } from '../../charts/units';
 import { TextButton } from '../../components/textButton';
-import { formatMoney } from '../../format/jobText';
+import { formatMoney } from '../../format/numbers';
 import { describeRecordError } from '../../jobView/recordError';
 import { formatLogError } from '../../log/logError';
 import { RowText } from '../../log/rowText';

@@ -2,7 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { formatDuration } from '../../format/jobText';
+import { formatDuration } from '../../format/numbers';
 
 export type StartStage = 'submit' | 'queue' | 'environment' | 'hosts' | 'process' | 'firstLine';
 

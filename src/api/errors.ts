@@ -1,4 +1,4 @@
-// What goes wrong between this page and the server, and which kind of trouble that is.
+// Errors of requests to the server, and their classification.
 
 import type { ErrorBody } from '../_types';
 
@@ -24,7 +24,7 @@ export class ApiError extends Error {
 export type FailureKind =
   'lost' | 'missing' | 'loggedOut' | 'forbidden' | 'gone' | 'broken' | 'refused';
 
-/** Why what is shown may not be true any more. */
+/** Why a request failed, so that what is shown may be out of date. */
 export interface IRequestFailure {
   readonly kind: FailureKind;
   readonly status: number;
@@ -48,7 +48,7 @@ const BY_STATUS: Partial<Record<number, FailureKind>> = {
 };
 
 /**
- * Decide which trouble it is that something was thrown.
+ * Classify what a request threw.
  */
 export function classifyFailure(reason: unknown): IRequestFailure {
   const message = errorText(reason);
@@ -61,17 +61,17 @@ export function classifyFailure(reason: unknown): IRequestFailure {
   return { kind, status, message, retryAfter };
 }
 
-/** The trouble that an answer tells of, as the one why the controller could not be started. */
+/** Make a failure of an error body, as of the one that says why the controller could not be started. */
 export function failureFromBody(body: ErrorBody): IRequestFailure {
   return { kind: 'refused', status: 503, message: errorBodyText(body), retryAfter: 0 };
 }
 
-/** Message, rule and cure of an error of ours, as one paragraph. */
+/** Return message, rule and cure of an error of ours as one paragraph. */
 export function errorBodyText(body: Partial<ErrorBody>): string {
   return [body.message, body.rule, body.cure].filter(Boolean).join(' ');
 }
 
-/** The sentence of whatever was thrown. */
+/** Return the message of what was thrown. */
 export function errorText(reason: unknown): string {
   return reason instanceof Error ? reason.message : String(reason);
 }

@@ -1,12 +1,12 @@
-// When a page asks the server again by itself: only while somebody looks, later after each failure, and no two at once.
+// Schedules requests to the server: only while the page is visible, later after each failure, one at a time.
 
 import type { IDisposable } from '@lumino/disposable';
 
 import type { IRequestFailure } from './errors';
 
 /**
- * Milliseconds between two looks at a server that answers, about, with a controller or without one: that the line to the
- * event bus was lost, and what was said on it meanwhile, nobody announces.
+ * Mean milliseconds between two polls of a server that answers. Polling finds what was missed while the connection to
+ * the event bus was lost, which no event announces.
  */
 const POLL_INTERVAL_MS = 20_000;
 
@@ -34,18 +34,18 @@ export function retryDelay(failures: number, failure: IRequestFailure, random: n
   );
 }
 
-/** Milliseconds until the next look at a server that answers. */
+/** Return the milliseconds until the next poll of a server that answers. */
 export function pollInterval(random: number): number {
   return withJitter(POLL_INTERVAL_MS, random);
 }
 
-/** Three quarters of a pause up to five quarters of it. */
+/** Return 75 % to 125 % of a pause, so that pages do not poll at the same moment. */
 function withJitter(pause: number, random: number): number {
   return pause * (0.75 + random / 2);
 }
 
 /**
- * Whether a word on the event bus is a reason to ask, in spite of trouble; many may come in a second.
+ * Return true if an event is a reason to poll now. After a failure most are not: many may come in a second.
  */
 export function shouldPollOnEvent(failure: IRequestFailure | null, kind: unknown): boolean {
   if (failure === null || failure.kind === 'lost') {
@@ -55,10 +55,10 @@ export function shouldPollOnEvent(failure: IRequestFailure | null, kind: unknown
 }
 
 export interface IPollerOptions {
-  /** Says whether anybody looks. */
+  /** Says whether the page is visible. */
   page: Pick<Document, 'visibilityState'>;
   random: () => number;
-  /** Ask the server. */
+  /** Send the request. */
   poll: () => void;
 }
 
@@ -74,13 +74,13 @@ export class Poller implements IDisposable {
     clearTimeout(this._timer);
   }
 
-  /** The server answered: look again after a while. */
+  /** Note a good answer: poll again after the interval. */
   recordSuccess(): void {
     this._failures = 0;
     this._plan(pollInterval(this.options.random()));
   }
 
-  /** It did not, or not well. */
+  /** Note a failed request: poll again after a longer pause. */
   recordFailure(failure: IRequestFailure): void {
     this._failures += 1;
     this._plan(retryDelay(this._failures, failure, this.options.random()));

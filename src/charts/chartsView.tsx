@@ -1,4 +1,4 @@
-// The charts of a job: metrics and what it used, over one time axis, while somebody looks.
+// The widget with the charts of a job: metrics and resource use over one time axis. Reads only while visible.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Message } from '@lumino/messaging';

@@ -1,4 +1,4 @@
-// Keeps a history up to date while somebody looks: about once a second, then no more when the verdict is there.
+// Keeps a history up to date while the charts are visible: about once a second, until the job has ended.
 
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';

@@ -1,4 +1,4 @@
-// The charts of a job, for whoever shows them: load this with `import()`.
+// The charts of a job: load this folder with `import()`.
 
 export { ChartsView } from './chartsView';
 export type { IChartsOptions } from './chartsView';

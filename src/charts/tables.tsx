@@ -19,7 +19,7 @@ interface ITablesProps {
   viewModel: IChartsViewModel;
 }
 
-/** Everything that the charts show, as numbers; made anew with the scene, not with each step of the pointer. */
+/** All values of the charts as numbers. Rendered again with the view model, not with each step of the pointer. */
 export const DataTables = React.memo(({ viewModel, trans }: ITablesProps): JSX.Element => {
   const panels = viewModel.drawings.map(drawing => drawing.panel);
   return (

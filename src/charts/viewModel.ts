@@ -24,7 +24,7 @@ export interface IPanelDrawing {
   readonly panel: IPanel;
   /** In seconds since the beginning. */
   readonly table: AlignedData;
-  /** The looks of the lines that are drawn, and the lines, in the order of the table's columns. */
+  /** Style index of each line that is drawn, in the order of the table's columns. */
   readonly turns: number[];
 }
 

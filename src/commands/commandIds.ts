@@ -1,4 +1,4 @@
-// The names of the commands and the forms of their arguments, for whoever needs these without loading what they do.
+// Ids of the commands and schemas of their arguments, without the code that executes them.
 
 import type { ReadonlyJSONObject } from '@lumino/coreutils';
 

@@ -1,4 +1,4 @@
-// The place of a job's charts, which are loaded when somebody looks at it for the first time.
+// The Charts tab of a job, which loads the charts when it is shown for the first time.
 
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';

@@ -5,7 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IRequestFailure } from '../api/errors';
 import type { ConnectionStatus } from '../state/state';
 
-/** As trouble is told apart everywhere; besides, nobody answers because nothing was to do, or for another reason. */
+/** The kinds of a request failure that the view explains; `asleep`: no controller runs; `failing`: any other. */
 export type RecordErrorKind = 'gone' | 'asleep' | 'loggedOut' | 'forbidden' | 'missing' | 'failing';
 
 export interface IRecordError {

@@ -1,4 +1,4 @@
-// Logs of jobs, for whoever shows one.
+// The log of a job as a widget, and what it needs: the public names of this folder.
 
 export type { ILogDisplayOptions } from './options';
 export { loadDisplayOptions } from './options';

@@ -1,4 +1,4 @@
-// The log of one job over the server's routes: bytes of a place in it, lines that hold some words, its address.
+// Reads the log of one job over the REST API: bytes at an offset, matches of a search, and the URL of the file.
 
 import type { ApiClient } from '../api/client';
 

@@ -164,7 +164,7 @@ export class LogView extends VisibleWidget {
     if (this._isCurrent()) {
       // Also where it is the only one, and one has scrolled away from it.
       this._isAsked = this._search.count > 0 || !this._search.isDone;
-      // Nobody else goes on after trouble, where the log grows no more.
+      // After a failure nothing else resumes the search if the log grows no more.
       this._search.resume();
       step();
     } else {

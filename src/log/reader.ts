@@ -1,4 +1,4 @@
-// Reads one log as it is looked at: its end while one follows it, the pages around a place while one does not.
+// Reads one log page by page: follows its end, or loads the pages around the position that is shown.
 
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';

@@ -1,4 +1,4 @@
-// The characters of a row of a log, in their colours.
+// Draws the characters of one log row with their colours.
 
 import React from 'react';
 

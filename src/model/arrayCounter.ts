@@ -24,7 +24,7 @@ export class ArrayCounter {
 
   /** Say that tasks of an array changed. */
   markChanged(id: string, isKnown: boolean): void {
-    this._wanted.add(id);
+    this._pending.add(id);
     if (!isKnown) {
       void this._go();
     } else if (this._timer === undefined) {
@@ -34,7 +34,7 @@ export class ArrayCounter {
 
   /** Count what changed while nobody looked. */
   countPending(): void {
-    if (this._wanted.size > 0) {
+    if (this._pending.size > 0) {
       void this._go();
     }
   }
@@ -47,21 +47,21 @@ export class ArrayCounter {
       return;
     }
     this._isCounting = true;
-    const ids = [...this._wanted];
-    this._wanted.clear();
-    const tried = await Promise.all(ids.map(id => this._tried(id)));
+    const ids = [...this._pending];
+    this._pending.clear();
+    const tried = await Promise.all(ids.map(id => this._countOne(id)));
     this._isCounting = false;
-    const trouble = tried.find(one => one !== null);
-    this._failures = trouble ? this._failures + 1 : 0;
-    if (trouble) {
-      this._plan(retryDelay(this._failures, trouble, this.random()));
-    } else if (this._wanted.size > 0) {
+    const failure = tried.find(one => one !== null);
+    this._failures = failure ? this._failures + 1 : 0;
+    if (failure) {
+      this._plan(retryDelay(this._failures, failure, this.random()));
+    } else if (this._pending.size > 0) {
       this._plan(PAUSE_MS);
     }
   }
 
-  /** Count one; gives the trouble that may pass: no further change may come that would ask for it. */
-  private async _tried(id: string): Promise<IRequestFailure | null> {
+  /** Count one array. Return the failure if a retry may help: no further change may come that would start one. */
+  private async _countOne(id: string): Promise<IRequestFailure | null> {
     try {
       await this.count(id);
       return null;
@@ -70,7 +70,7 @@ export class ArrayCounter {
       if (failure.kind === 'gone') {
         return null;
       }
-      this._wanted.add(id);
+      this._pending.add(id);
       return failure;
     }
   }
@@ -80,7 +80,7 @@ export class ArrayCounter {
     this._timer = this._isDisposed ? undefined : setTimeout(() => void this._go(), pause);
   }
 
-  private readonly _wanted = new Set<string>();
+  private readonly _pending = new Set<string>();
   private _failures = 0;
   private _isCounting = false;
   private _isDisposed = false;

@@ -1,4 +1,4 @@
-// What a hint on Jupyter's event bus is worth to a page that nobody looks at.
+// Decides whether an event is worth a request while the page is hidden.
 
 import type { Event } from '@jupyterlab/services';
 

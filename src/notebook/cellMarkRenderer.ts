@@ -1,4 +1,4 @@
-// Follows the cells of one notebook: whose outputs hold cards, and where in the page their marks belong.
+// Draws the status marks of the cells of one notebook, in the prompt of each cell whose outputs have cards.
 
 import type { Cell, CodeCell, ICodeCellModel } from '@jupyterlab/cells';
 import type { Notebook } from '@jupyterlab/notebook';

@@ -1,4 +1,4 @@
-// What somebody wants to be told: our settings, and JupyterLab's own switch for silence.
+// Which notifications are on: our settings, and "Do not disturb" of JupyterLab.
 
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 import type { ISignal } from '@lumino/signaling';

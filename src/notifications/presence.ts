@@ -1,4 +1,4 @@
-// Whether somebody looks at this tab, and when they come back: to the tab, or to a machine that slept.
+// Whether this tab is visible, and when the user or the machine comes back.
 
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';

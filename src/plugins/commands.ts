@@ -1,4 +1,4 @@
-// The commands, and their places in the palette.
+// The plugin that adds the commands and lists them in the palette.
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';

@@ -1,4 +1,4 @@
-// Arrays of jobs: where their tasks are, one letter for each, and rows that hold the tasks of one array together.
+// Job arrays: the state of each task as one letter, and list rows that group the tasks of an array.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 

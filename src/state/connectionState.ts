@@ -1,4 +1,4 @@
-// Trouble between this page and the server: what it does to the state, and the words for what is wrong and what helps.
+// The connection to the server: how a failed request changes the state, and the text that explains it.
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 

@@ -1,4 +1,4 @@
-// The focus of whoever went somewhere with a command: Lab's palette gives it back to the document while it closes.
+// Keeps the focus on a node after a command, because the palette returns it to the document while it closes.
 
 /** Milliseconds that it takes at most, on a slow machine too. */
 const CLOSING_MS = 1000;

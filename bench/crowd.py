@@ -16,22 +16,22 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from jupyter_smx import launch
-from jupyter_smx.controller.identity import Door
-from jupyter_smx.controller.service import Service
-from jupyter_smx.controller.store import Store
+from jupyter_smx import controller_launch as launch
+from jupyter_smx.controller.db.store import Store
+from jupyter_smx.controller.server import Service
+from jupyter_smx.controller.singleton import Door
 from jupyter_smx.engines.base import Capabilities
-from jupyter_smx.model.job import Job, Transition
 from jupyter_smx.model.name import job_name
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.records.job import Job, Transition
+from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.limits import Limits
-from jupyter_smx.testing.fake_world import FakeWorld
-from jupyter_smx.testing.fakes import FakeEngine
+from jupyter_smx.testing.fakes.fake_engine import FakeEngine
+from jupyter_smx.testing.fakes.fake_world import FakeWorld
 
 if TYPE_CHECKING:
-    from jupyter_smx.model.event import Event
-    from jupyter_smx.testing.fake_host import FakeHost, Run
+    from jupyter_smx.model.records.event import Event
+    from jupyter_smx.testing.fakes.fake_host import FakeHost, Run
 
 STEP = 20
 """Percent of a core between two figures: no two are the same, so each is found again on the page."""

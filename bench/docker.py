@@ -14,7 +14,8 @@ import psutil
 
 from bench.place import client, notebook, percentile, release_all
 from bench.warm import HOPS, as_many, measure, run_one, spans
-from jupyter_smx.testing import docker_images, dockerd
+from jupyter_smx.testing.docker import dockerd
+from jupyter_smx.testing.docker import images as docker_images
 
 if TYPE_CHECKING:
     import argparse

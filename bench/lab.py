@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bench.crowd import BRIEF, an_id, spec
 from bench.log import GIGABYTE, write_log
 from bench.place import percentile
-from jupyter_smx import launch
-from jupyter_smx.kernel.client import Client
+from jupyter_smx import controller_launch as launch
+from jupyter_smx.kernel.client.client import Client
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "ui-tests"))  # the server and the page of the browser tests

@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING
 
 from bench.place import client, percentile, place
-from jupyter_smx import launch
-from jupyter_smx.controller import log_search
+from jupyter_smx import controller_launch as launch
+from jupyter_smx.controller.telemetry import log_search
 
 if TYPE_CHECKING:
     import argparse

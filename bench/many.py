@@ -47,11 +47,11 @@ def _series(smx: Any, name: str, options: argparse.Namespace) -> None:
 def _burst(smx: Any, count: int) -> None:
     """Hand in ``count`` jobs with one pool warm, list jobs meanwhile, and look at the order in which they ended."""
     smx.train("pass", keep_alive=KEEP).wait()
-    from jupyter_smx.kernel.session import current  # noqa: PLC0415 - as above
+    from jupyter_smx.kernel.api.session import current  # noqa: PLC0415 - as above
 
     session = current()
     here = session.surroundings()
-    from jupyter_smx.kernel.wish import Wish  # noqa: PLC0415 - as above
+    from jupyter_smx.kernel.request.request import Wish  # noqa: PLC0415 - as above
 
     spec = Wish(kind="train", keep_alive=KEEP).spec("pass", 0, here, time.time())
     over = threading.Event()

@@ -8,8 +8,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx import launch
-from jupyter_smx.kernel import session
+from jupyter_smx import controller_launch as launch
+from jupyter_smx.kernel.api import session
 from jupyter_smx.testing.teardown import end_everything
 
 if TYPE_CHECKING:

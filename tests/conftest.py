@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.agent.system import removal
+from jupyter_smx.agent.system.files import rmtree as removal
 from jupyter_smx.testing import eventually as waiting
-from jupyter_smx.testing import side_doors
+from jupyter_smx.testing import process_scan as side_doors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ RUN = "JUPYTER_SMX_TEST_RUN"
 
 
 pytest.register_assert_rewrite("jupyter_smx.testing.groups")
-pytest_plugins = ("jupyter_smx.testing.docker_fixtures", "jupyter_smx.testing.registry")
+pytest_plugins = ("jupyter_smx.testing.docker.fixtures", "jupyter_smx.testing.docker.registry")
 
 
 def pytest_configure(config: pytest.Config) -> None:

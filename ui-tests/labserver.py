@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import nbformat
 
-from jupyter_smx.testing import side_doors
+from jupyter_smx.testing import process_scan as side_doors
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:

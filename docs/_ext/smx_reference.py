@@ -18,15 +18,17 @@ from sphinx.util.docutils import SphinxDirective
 from traitlets.traitlets import DefaultHandler
 
 import jupyter_smx
-from jupyter_smx.cli import entry, exits
-from jupyter_smx.controller import api
+from jupyter_smx.cli import exit_codes as exits
+from jupyter_smx.cli import main as entry
+from jupyter_smx.controller.api import handlers as api
 from jupyter_smx.controller.app import ControllerApp
 from jupyter_smx.engines import registry
-from jupyter_smx.kernel import commands, options
-from jupyter_smx.kernel.magics import SmxMagics
-from jupyter_smx.model.cluster import ClusterState, WarmPoolStatus
+from jupyter_smx.kernel.magics import subcommands as commands
+from jupyter_smx.kernel.magics.magics import SmxMagics
+from jupyter_smx.kernel.options import table as options
 from jupyter_smx.model.errors import SmxError
-from jupyter_smx.model.instance import catalogue
+from jupyter_smx.model.records.cluster import ClusterState, WarmPoolStatus
+from jupyter_smx.model.spec.instance import catalogue
 from jupyter_smx.model.status import SecondaryStatus, is_final, message_of, status_of
 from jupyter_smx.server.routes import ROUTES
 
@@ -99,7 +101,7 @@ def exit_codes(_: str) -> str:
 def error_classes() -> list[type[SmxError]]:
     """Find every error class of the package, the base first, each after its own base."""
     for module in pkgutil.walk_packages(jupyter_smx.__path__, "jupyter_smx."):
-        if not module.name.startswith(("jupyter_smx.testing", "jupyter_smx.controller.migrations")):
+        if not module.name.startswith(("jupyter_smx.testing", "jupyter_smx.controller.db.migrations")):
             if module.name.endswith("__main__"):
                 continue
             importlib.import_module(module.name)

@@ -24,27 +24,27 @@ def main(arguments: Optional[List[str]] = None) -> None:
 
         sys.exit(serve.main(words[1:]))
     if words[:1] == ["probe"] and len(words) > 1:
-        from jupyter_smx.agent import opening  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent import listen as opening  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(opening.probe(words[1:]))
     if words[:1] == ["courier"]:
-        from jupyter_smx.agent.stores import courier  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent.stores import fsspec_worker as courier  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(courier.main())
     if words[:1] == ["fuse"]:
-        from jupyter_smx.agent.stores import object_mount  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent.stores import fuse_mount as object_mount  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(object_mount.hand_over(words[1:]))
     if words[:1] == ["zygote"]:
-        from jupyter_smx.agent.birth import zygote  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent.forkserver import zygote  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(zygote.main(words[1:]))
     if words[:1] == ["spawned"]:
-        from jupyter_smx.agent.birth import zygote  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent.forkserver import zygote  # noqa: PLC0415 - each process loads what it needs
 
         sys.exit(zygote.spawned(words[1:]))
     if words[:1] == ["reborn"]:
-        from jupyter_smx.agent.birth import running  # noqa: PLC0415 - each process loads what it needs
+        from jupyter_smx.agent.forkserver import job_process as running  # noqa: PLC0415 - each process loads what it needs
 
         running.live_again(words[1:])
     if words[:1] == ["reach"] and len(words) > 4:  # noqa: PLR2004 - a folder, this program, a host and what is run there

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
-from jupyter_smx.agent.birth.forerunner import spawn
-from jupyter_smx.agent.system import environment
+from jupyter_smx.agent.forkserver.spawn import spawn
+from jupyter_smx.agent.system.processes import environment
 
 TYPE_CHECKING = False  # see agent/birth/forerunner
 if TYPE_CHECKING:
     from typing import List
 
-    from jupyter_smx.agent.birth.forerunner import Forerunner
+    from jupyter_smx.agent.forkserver.spawn import Forerunner
 
 CONTAINED = "--contained"
 """The word of an engine whose hosts are containers, whose variables are the host's own."""
@@ -40,12 +40,12 @@ def main(words: List[str]) -> int:
     try:
         first = _first_zygote(words[0]) if CONTAINED in words else None
         # To load the rest takes about as long as a zygote takes to come up: side by side they take half of it.
-        from jupyter_smx.agent import beginning  # noqa: PLC0415 - as said
+        from jupyter_smx.agent import startup as beginning  # noqa: PLC0415 - as said
 
         return beginning.begin(words, first)
     except OSError as error:
-        from jupyter_smx.agent import outcome  # noqa: PLC0415 - nobody else here needs it
-        from jupyter_smx.agent.system import process  # noqa: PLC0415 - likewise
+        from jupyter_smx.agent import file_result as outcome  # noqa: PLC0415 - nobody else here needs it
+        from jupyter_smx.agent.system.processes import process  # noqa: PLC0415 - likewise
 
         if not outcome.is_full(error):
             raise

@@ -1,5 +1,5 @@
 """``jupyter smx …``: jobs and warm pools in a terminal, one noun per file."""
 
-from jupyter_smx.cli.entry import main
+from jupyter_smx.cli.main import main
 
 __all__ = ["main"]

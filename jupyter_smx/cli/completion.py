@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.cli import exits
-from jupyter_smx.cli.jobs import STATUSES
-from jupyter_smx.cli.run import KINDS
+from jupyter_smx.cli import exit_codes as exits
+from jupyter_smx.cli.commands.jobs import STATUSES
+from jupyter_smx.cli.commands.run import KINDS
 from jupyter_smx.cli.subcommand import Desk, Subcommand
-from jupyter_smx.kernel.completion import asked
-from jupyter_smx.kernel.parser import one_of
+from jupyter_smx.kernel.magics.completion import asked
+from jupyter_smx.kernel.options.parser import one_of
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable
 
-    from jupyter_smx.kernel.parser import Parser
+    from jupyter_smx.kernel.options.parser import Parser
 
 COMMANDS = ("jupyter-smx", "jupyter")
 """``jupyter`` hands what follows ``smx`` on to us."""
@@ -77,7 +77,7 @@ def _pools(**_: Any) -> Iterable[str]:
 
 
 def _instance_types(**_: Any) -> Iterable[str]:
-    from jupyter_smx.model.instance import catalogue  # noqa: PLC0415 - reads a file that nobody else needs here
+    from jupyter_smx.model.spec.instance import catalogue  # noqa: PLC0415 - reads a file that nobody else needs here
 
     # A controller that runs knows of the administrator's; without one those that ship are the best guess.
     return asked(lambda client: [row.name for row in client.instance_types().instance_types]) or sorted(catalogue())

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, to_builtins
 
 from jupyter_smx.cli.output import Output
-from jupyter_smx.kernel.client import Client
-from jupyter_smx.kernel.parser import Parser
-from jupyter_smx.model import secret
+from jupyter_smx.kernel.client.client import Client
+from jupyter_smx.kernel.options.parser import Parser
+from jupyter_smx.model import redaction as secret
 
 if TYPE_CHECKING:
-    from jupyter_smx.model.job import Job
+    from jupyter_smx.model.records.job import Job
 
 
 class Desk(Struct, frozen=True):

@@ -18,13 +18,15 @@ from msgspec.structs import replace
 from traitlets import Dict, Enum, Float, Int, List, Unicode, default
 from traitlets.config import Application
 
-from jupyter_smx import launch
-from jupyter_smx.controller.identity import Door, Lock
-from jupyter_smx.engines import config_names, machine, registry
+from jupyter_smx import controller_launch as launch
+from jupyter_smx.controller.singleton import Door, Lock
+from jupyter_smx.engines import config_check as config_names
+from jupyter_smx.engines import registry
+from jupyter_smx.engines.machine import resources as machine
 from jupyter_smx.model.errors import SmxError, UnavailableError, ValidationError
-from jupyter_smx.model.instance import Catalogue, InstanceType, catalogue, read_catalogue
-from jupyter_smx.policy.learning import NEVER
+from jupyter_smx.model.spec.instance import Catalogue, InstanceType, catalogue, read_catalogue
 from jupyter_smx.policy.limits import HARD_KEEP_ALIVE, Limits
+from jupyter_smx.policy.preload import NEVER
 
 if TYPE_CHECKING:
     from jupyter_smx.engines.base import Engine
@@ -307,9 +309,9 @@ async def serve(app: ControllerApp) -> None:
         return
     try:
         # Imported by the winner only, so that a second controller costs next to nothing.
-        from jupyter_smx.controller.prune import MIB, Keeping  # noqa: PLC0415
-        from jupyter_smx.controller.service import Service  # noqa: PLC0415
-        from jupyter_smx.controller.store import Store  # noqa: PLC0415
+        from jupyter_smx.controller.db.store import Store  # noqa: PLC0415
+        from jupyter_smx.controller.retention import MIB, Keeping  # noqa: PLC0415
+        from jupyter_smx.controller.server import Service  # noqa: PLC0415
 
         service = Service(
             Store.open(data_dir / "smx.sqlite"),

@@ -8,17 +8,17 @@ import math
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jupyter_smx.controller.fencing import RecordsError
-from jupyter_smx.controller.prune import prune_hosts, prune_log
-from jupyter_smx.controller.staging import delete_unused_payloads
+from jupyter_smx.controller.errors import RecordsError
+from jupyter_smx.controller.retention import prune_hosts, prune_log
+from jupyter_smx.controller.transfer.stage_out import delete_unused_payloads
 from jupyter_smx.model.errors import SmxError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from jupyter_smx.controller.books import Books
-    from jupyter_smx.controller.prune import Keeping
+    from jupyter_smx.controller.retention import Keeping
+    from jupyter_smx.controller.state.live_state import Books
     from jupyter_smx.engines.base import Engine
 
 _log = logging.getLogger(__name__)

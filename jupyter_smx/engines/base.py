@@ -19,15 +19,15 @@ from traitlets import Float
 from traitlets.config import LoggingConfigurable
 
 from jupyter_smx.model.errors import RefusedError
-from jupyter_smx.model.image import Image
-from jupyter_smx.model.instance import InstanceGroup
+from jupyter_smx.model.spec.image import Image
+from jupyter_smx.model.spec.instance import InstanceGroup
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
-    from jupyter_smx.model.cluster import Handle
+    from jupyter_smx.model.records.cluster import Handle
 
 
 class Observation(str, Enum):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from traitlets import TraitError
 
-from jupyter_smx.engines import config_names
+from jupyter_smx.controller_launch import read_anew
+from jupyter_smx.engines import config_check as config_names
 from jupyter_smx.engines.base import Engine
-from jupyter_smx.launch import read_anew
 from jupyter_smx.model.errors import RefusedError, ValidationError, nearest
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import re
 from typing import SupportsIndex
 
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.model.words import shown
+from jupyter_smx.model.text import shown
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _PART = re.compile(r"(\d+)([dhms])")

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 
-from jupyter_smx.model import secret
-from jupyter_smx.model.words import shown
+from jupyter_smx.model import redaction as secret
+from jupyter_smx.model.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from jupyter_smx.model.instance import Catalogue, catalogue
-from jupyter_smx.policy.learning import NEVER
+from jupyter_smx.model.spec.instance import Catalogue, catalogue
+from jupyter_smx.policy.preload import NEVER
 
 HARD_KEEP_ALIVE = 21_600
 """Seconds; SageMaker's own maximum of ``KeepAlivePeriodInSeconds``, which no administrator can raise."""

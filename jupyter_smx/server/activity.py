@@ -9,8 +9,8 @@ from jupyter_smx.model.status import OVER
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from jupyter_smx.model.event import Event
-    from jupyter_smx.model.job import JobSummary
+    from jupyter_smx.model.records.event import Event
+    from jupyter_smx.model.records.job import JobSummary
 
 FORGET_AFTER = 600.0
 """Seconds without a word from the controller after which its jobs no longer keep the server alive."""

@@ -13,14 +13,14 @@ from jupyter_server.extension.application import ExtensionApp
 from tornado.ioloop import PeriodicCallback
 from traitlets import List, Unicode
 
-from jupyter_smx import launch
+from jupyter_smx import controller_launch as launch
 from jupyter_smx.server.activity import Activity
+from jupyter_smx.server.bus_events import SCHEMA_ID, SCHEMA_PATH, Notice, reset
 from jupyter_smx.server.connection import ControllerConnection
-from jupyter_smx.server.handlers import VERSION
-from jupyter_smx.server.messages import Messenger, addresses
-from jupyter_smx.server.notice import SCHEMA_ID, SCHEMA_PATH, Notice, reset
-from jupyter_smx.server.outbox import Outbox
-from jupyter_smx.server.relay import Relay
+from jupyter_smx.server.event_relay import Relay
+from jupyter_smx.server.handlers.jobs import VERSION
+from jupyter_smx.server.message_sender import Messenger, addresses
+from jupyter_smx.server.pending_messages import Outbox
 from jupyter_smx.server.routes import ROUTES
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from tornado.iostream import StreamClosedError
 from tornado.netutil import Resolver
 from tornado.simple_httpclient import HTTPStreamClosedError, SimpleAsyncHTTPClient
 
-from jupyter_smx import launch, unstarted
+from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch_errors as unstarted
 from jupyter_smx.model.errors import UnavailableError
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jupyter_smx.server import arrays, handlers, logs, pools
+from jupyter_smx.server.handlers import arrays, logs, pools
+from jupyter_smx.server.handlers import jobs as handlers
 
 ROUTES: list[tuple[str, type[handlers.ControllerHandler]]] = [
     (r"/jupyter-smx/controller", handlers.StateHandler),

@@ -9,17 +9,17 @@ from typing import Any
 
 import msgspec
 
-from jupyter_smx.model.advice import JobAdvice
-from jupyter_smx.model.array import ArraySummary
-from jupyter_smx.model.bill import Bill
-from jupyter_smx.model.comparison import Comparison
 from jupyter_smx.model.errors import ErrorBody
-from jupyter_smx.model.event import Changes, Event, PoolSummary
-from jupyter_smx.model.job import Job, JobSummary
-from jupyter_smx.model.progress import JobMetrics
-from jupyter_smx.model.shell import ShellCommand
-from jupyter_smx.model.usage import JobUsage
-from jupyter_smx.server.places import JobPlaces
+from jupyter_smx.model.records.comparison import Comparison
+from jupyter_smx.model.records.event import Changes, Event, PoolSummary
+from jupyter_smx.model.records.job import Job, JobSummary
+from jupyter_smx.model.records.shell import ShellCommand
+from jupyter_smx.model.results.advice import JobAdvice
+from jupyter_smx.model.results.bill import Bill
+from jupyter_smx.model.results.progress import JobMetrics
+from jupyter_smx.model.results.usage import JobUsage
+from jupyter_smx.model.spec.array import ArraySummary
+from jupyter_smx.server.handlers.file_locations import JobPlaces
 
 _TYPES = (
     JobSummary,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from jupyter_smx.engines.base import Engine
-    from jupyter_smx.model.cluster import Handle
+    from jupyter_smx.model.records.cluster import Handle
 
 _PATIENCE = 60.0
 

@@ -26,16 +26,16 @@ from jupyter_smx.model.errors import nearest
 if "jupyter_smx.testing.groups" not in sys.modules:
     pytest.register_assert_rewrite("jupyter_smx.testing.groups")
 
-from jupyter_smx.testing.groups.entries import EntriesGroup
+from jupyter_smx.testing.groups.concurrency import MannersGroup
+from jupyter_smx.testing.groups.entry_points import EntriesGroup
 from jupyter_smx.testing.groups.identity import IdentityGroup
-from jupyter_smx.testing.groups.leaving import LeavingGroup
-from jupyter_smx.testing.groups.manners import MannersGroup
-from jupyter_smx.testing.groups.meeting import MeetingGroup
+from jupyter_smx.testing.groups.networking import MeetingGroup
+from jupyter_smx.testing.groups.observation import TruthGroup
+from jupyter_smx.testing.groups.release import LeavingGroup
 from jupyter_smx.testing.groups.script_mode import ScriptModeGroup
-from jupyter_smx.testing.groups.stopping import StoppingGroup
+from jupyter_smx.testing.groups.stop import StoppingGroup
 from jupyter_smx.testing.groups.transfer import TransferGroup
-from jupyter_smx.testing.groups.truth import TruthGroup
-from jupyter_smx.testing.groups.warmth import WarmthGroup
+from jupyter_smx.testing.groups.warm_start import WarmthGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

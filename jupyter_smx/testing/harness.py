@@ -8,13 +8,13 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from jupyter_smx.engines.base import ClusterRequest, HostPlan
-from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
+from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from jupyter_smx.engines.base import Engine
-    from jupyter_smx.model.cluster import Handle
+    from jupyter_smx.model.records.cluster import Handle
 
 
 class Harness(ABC):

@@ -7,13 +7,14 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from jupyter_smx import launch
-from jupyter_smx.kernel import session, standby
+from jupyter_smx import controller_launch as launch
+from jupyter_smx.kernel.api import session
+from jupyter_smx.kernel.client import autostart as standby
 from jupyter_smx.model.errors import SmxError
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
-    from jupyter_smx.kernel.client import Client
+    from jupyter_smx.kernel.client.client import Client
 
 _MOST = 1_000
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.system import shortcut
-from jupyter_smx.testing import side_doors
+from jupyter_smx.agent.system.files import short_path as shortcut
+from jupyter_smx.testing import process_scan as side_doors
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:

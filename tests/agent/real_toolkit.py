@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from jupyter_smx.agent.system import namespace
-from jupyter_smx.agent.system.folder import HostFolder
+from jupyter_smx.agent.system.files.host_folder import HostFolder
+from jupyter_smx.agent.system.isolation import namespace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ MINUTES = 300
 STAGE = """
 import json, os, sys
 from jupyter_smx.agent.system import namespace
-from jupyter_smx.agent.system.folder import HostFolder
+from jupyter_smx.agent.system.files.host_folder import HostFolder
 asked = json.load(sys.stdin)
 base = asked["base"]
 if asked["isolated"]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from far_side import FOREVER
 
-from jupyter_smx.policy import hearing
+from jupyter_smx.policy.hosts import agent_messages as hearing
 
 if TYPE_CHECKING:
     from collections.abc import Callable

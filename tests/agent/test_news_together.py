@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.agent import connection, wire
-from jupyter_smx.agent.connection import Connection
-from jupyter_smx.agent.system.loop import Timer
+from jupyter_smx.agent import controller_connection as connection
+from jupyter_smx.agent import wire
+from jupyter_smx.agent.controller_connection import Connection
+from jupyter_smx.agent.system.processes.event_loop import Timer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

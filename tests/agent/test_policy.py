@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 from jupyter_smx import agent as package
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.contract import hyperparameters, script, scriptmode
-from jupyter_smx.agent.hosts import hostconfig
-from jupyter_smx.agent.hosts.deadline import LINGER, Deadline
-from jupyter_smx.agent.jobs.cause import cause_of
-from jupyter_smx.agent.place import Place
-from jupyter_smx.agent.system import clean, environment, process
-from jupyter_smx.agent.system.folder import RENEWED, SKELETON, keeps
+from jupyter_smx.agent.host import config as hostconfig
+from jupyter_smx.agent.host.deadline import LINGER, Deadline
+from jupyter_smx.agent.job.end_cause import cause_of
+from jupyter_smx.agent.paths import Place
+from jupyter_smx.agent.system.files.host_folder import RENEWED, SKELETON, keeps
+from jupyter_smx.agent.system.isolation import host_cleanup as clean
+from jupyter_smx.agent.system.processes import environment, process
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

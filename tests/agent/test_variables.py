@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.agent import variables
-from jupyter_smx.agent.code import cell
+from jupyter_smx.agent import variable_file as variables
+from jupyter_smx.agent.code import execute as cell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

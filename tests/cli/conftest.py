@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx import launch
+from jupyter_smx import controller_launch as launch
 from jupyter_smx.testing.teardown import end_everything
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from jupyter_smx.cli import exits
+from jupyter_smx.cli import exit_codes as exits
 from jupyter_smx.model import errors
-from jupyter_smx.model.job import HostEnd, Job, RemoteException
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.records.job import HostEnd, Job, RemoteException
+from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
 
 EXCEPTION = RemoteException(type="KeyError", message="'x'", traceback="")

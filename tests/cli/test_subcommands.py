@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_smx.kernel import standby
-from jupyter_smx.model.event import PoolSummary
-from jupyter_smx.model.job import Job, JobSummary
-from jupyter_smx.model.why import Why
+from jupyter_smx.kernel.client import autostart as standby
+from jupyter_smx.model.records.event import PoolSummary
+from jupyter_smx.model.records.job import Job, JobSummary
+from jupyter_smx.model.results.start_reason import Why
 
 if TYPE_CHECKING:
     import msgspec

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.cli.waiting import Waiting, waits_for
-from jupyter_smx.model.job import Job, Transition
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.cli.wait_reason import Waiting, waits_for
+from jupyter_smx.model.records.job import Job, Transition
+from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus, message_of
-from jupyter_smx.model.why import Why
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:

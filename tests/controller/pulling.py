@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from fake_agent import Doors, FakeAgent
 from records import a_job
 
-from jupyter_smx.controller.agents import Agents
-from jupyter_smx.controller.log_pump import LogPump
+from jupyter_smx.controller.agents.connections import Agents
+from jupyter_smx.controller.telemetry.log_collector import LogPump
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

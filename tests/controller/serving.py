@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from fake_agent import FakeAgent, FakeEngine
 from records import an_id
 
-from jupyter_smx.controller.identity import Door
-from jupyter_smx.controller.service import Service
-from jupyter_smx.controller.store import Store
+from jupyter_smx.controller.db.store import Store
+from jupyter_smx.controller.server import Service
+from jupyter_smx.controller.singleton import Door
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.testing.eventually import eventually
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import pytest
 from records import a_job, a_spec
 
-from jupyter_smx import launch
+from jupyter_smx import controller_launch as launch
 from jupyter_smx.controller.app import ControllerApp, main
-from jupyter_smx.controller.identity import Lock
-from jupyter_smx.controller.store import Store
-from jupyter_smx.engines import machine
-from jupyter_smx.kernel.client import Client
+from jupyter_smx.controller.db.store import Store
+from jupyter_smx.controller.singleton import Lock
+from jupyter_smx.engines.machine import resources as machine
+from jupyter_smx.kernel.client.client import Client
 from jupyter_smx.model.errors import ValidationError
-from jupyter_smx.model.instance import look_up
+from jupyter_smx.model.spec.instance import look_up
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.policy.limits import Limits
 from jupyter_smx.testing.eventually import eventually_blocking
@@ -301,7 +301,7 @@ def test_a_cap_over_sagemakers_own_is_refused(app: ControllerApp, capsys: pytest
 def test_the_lock_is_free_as_soon_as_its_owner_is_dead(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     code = (
-        "import sys; from pathlib import Path; from jupyter_smx.controller.identity import Lock;"
+        "import sys; from pathlib import Path; from jupyter_smx.controller.singleton import Lock;"
         "lock = Lock(Path(sys.argv[1])); print(lock.take(), flush=True); sys.stdin.read()"
     )
     owner = subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

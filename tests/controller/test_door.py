@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx.controller.identity import Door
+from jupyter_smx.controller.singleton import Door
 
 if TYPE_CHECKING:
     from collections.abc import Callable

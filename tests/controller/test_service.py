@@ -12,9 +12,10 @@ import pytest_asyncio
 from records import finished
 from serving import World
 
-from jupyter_smx.controller import housekeeping, service
-from jupyter_smx.controller.fencing import RecordsError
-from jupyter_smx.controller.identity import Door
+from jupyter_smx.controller import housekeeping
+from jupyter_smx.controller import server as service
+from jupyter_smx.controller.errors import RecordsError
+from jupyter_smx.controller.singleton import Door
 from jupyter_smx.testing.eventually import eventually
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_client.manager import start_new_kernel
 
-from jupyter_smx.kernel.card import MIME
+from jupyter_smx.kernel.display.card import MIME
 from jupyter_smx.testing.teardown import end_everything
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from blocks import EXECUTED, INERT, PAGES, ROOT, Block, blocks, expected, is_example
 from readers import Desk, Stopwatch, Terminal, commands, same
 
-from jupyter_smx import launch
-from jupyter_smx.testing.docker_images import PYTHON
+from jupyter_smx import controller_launch as launch
+from jupyter_smx.testing.docker.images import PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

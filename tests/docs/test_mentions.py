@@ -14,14 +14,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 from blocks import PAGES, ROOT
 
 import jupyter_smx as smx
-from jupyter_smx.cli.entry import SUBCOMMANDS, parser_of
-from jupyter_smx.controller import api
+from jupyter_smx.cli.main import SUBCOMMANDS, parser_of
+from jupyter_smx.controller.api import handlers as api
 from jupyter_smx.controller.app import ControllerApp
 from jupyter_smx.engines import registry
-from jupyter_smx.kernel.commands import COMMANDS
-from jupyter_smx.kernel.magics import SmxMagics
-from jupyter_smx.kernel.options import TABLE
-from jupyter_smx.model.cluster import ReuseKey
+from jupyter_smx.kernel.magics.magics import SmxMagics
+from jupyter_smx.kernel.magics.subcommands import COMMANDS
+from jupyter_smx.kernel.options.table import TABLE
+from jupyter_smx.model.records.cluster import ReuseKey
 from jupyter_smx.server.routes import ROUTES
 
 DOCS = ROOT / "docs"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDockerd]:
-    from jupyter_smx.engines.docker.image import Images  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.images.image import Images  # noqa: PLC0415 - imports Docker's library
 
     monkeypatch.setattr(Images, "known", {})
     with serving(tmp_path / "d.sock", live) as daemon:
@@ -27,8 +27,8 @@ def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDock
 @pytest.fixture
 def known(daemon: FakeDockerd, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the image and the ground have been looked at: what they are is tried elsewhere."""
-    from jupyter_smx.engines.docker.ground import Ground  # noqa: PLC0415 - imports Docker's library
-    from jupyter_smx.engines.docker.image import Images, Looked  # noqa: PLC0415 - the same
+    from jupyter_smx.engines.docker.images.image import Images, Looked  # noqa: PLC0415 - the same
+    from jupyter_smx.engines.docker.preflight import Ground  # noqa: PLC0415 - imports Docker's library
 
     del daemon
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from fake_dockerd import answer, end, room
 
 from jupyter_smx.engines.base import ClusterRequest, HostPlan
-from jupyter_smx.model.cluster import Handle
-from jupyter_smx.model.instance import HOMOGENEOUS, InstanceGroup
+from jupyter_smx.model.records.cluster import Handle
+from jupyter_smx.model.spec.instance import HOMOGENEOUS, InstanceGroup
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

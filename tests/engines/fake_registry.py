@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.engines.base import Step
-    from jupyter_smx.engines.docker.pull import Pulls
+    from jupyter_smx.engines.docker.images.pull import Pulls
 
 NAME = "hub.test:5000/team/train:1"
 LAYERS = [f"{number:012x}" for number in range(1, 5)]
@@ -82,7 +82,7 @@ async def running(folder: Path) -> AsyncIterator[Daemon]:
 
 
 def pulls_of(daemon: Daemon, when: Any = "missing", seconds: float = 20.0) -> Pulls:
-    from jupyter_smx.engines.docker.pull import Pulls  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.images.pull import Pulls  # noqa: PLC0415 - imports Docker's library
 
     return Pulls(f"unix://{daemon.path}", when, seconds)
 

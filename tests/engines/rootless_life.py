@@ -19,10 +19,10 @@ from msgspec.structs import replace
 from jupyter_smx.engines.base import Observation
 from jupyter_smx.model.errors import RefusedError
 from jupyter_smx.testing.agent_client import AgentClient
-from jupyter_smx.testing.docker_images import NO_PYTHON, PYTHON
+from jupyter_smx.testing.docker.images import NO_PYTHON, PYTHON
 from jupyter_smx.testing.eventually import eventually
-from jupyter_smx.testing.groups import meeting
-from jupyter_smx.testing.groups.stopping import family
+from jupyter_smx.testing.groups import networking as meeting
+from jupyter_smx.testing.groups.stop import family
 from jupyter_smx.testing.groups.transfer import last_json
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.engines.base import ClusterRequest
-    from jupyter_smx.model.cluster import Handle
-    from jupyter_smx.testing.docker_world import DockerHarness
+    from jupyter_smx.model.records.cluster import Handle
+    from jupyter_smx.testing.docker.harness import DockerHarness
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -58,8 +58,8 @@ class Pair(NamedTuple):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pair(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pair]:
-    from jupyter_smx.testing.docker_fixtures import connect  # noqa: PLC0415 - imports Docker's library
-    from jupyter_smx.testing.docker_world import DockerHarness  # noqa: PLC0415 - the same
+    from jupyter_smx.testing.docker.fixtures import connect  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.testing.docker.harness import DockerHarness  # noqa: PLC0415 - the same
 
     daemon = connect(os.environ["DOCKER_HOST"], ours=True, images=(PYTHON, NO_PYTHON))
     before = daemon.holds()
@@ -138,7 +138,7 @@ async def test_an_image_without_python_is_refused(pair: Pair) -> None:
 async def test_the_daemon_is_found_where_its_set_up_leaves_it(
     pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from jupyter_smx.engines.docker.daemon import address  # noqa: PLC0415 - imports Docker's library
+    from jupyter_smx.engines.docker.daemon.daemon_client import address  # noqa: PLC0415 - imports Docker's library
 
     monkeypatch.delenv("DOCKER_HOST")
     monkeypatch.setenv("DOCKER_CONFIG", os.fspath(tmp_path / "docker"))

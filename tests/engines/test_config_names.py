@@ -8,7 +8,8 @@ import pytest
 from traitlets import Int
 from traitlets.config import Application, Config
 
-from jupyter_smx.engines import config_names, registry
+from jupyter_smx.engines import config_check as config_names
+from jupyter_smx.engines import registry
 from jupyter_smx.model.errors import ValidationError
 
 ENGINES = ("DockerEngine", "LocalEngine")

@@ -14,9 +14,9 @@ from jupyter_smx.engines.base import Observation
 from jupyter_smx.engines.local.engine import LocalEngine
 from jupyter_smx.model.errors import UnavailableError
 from jupyter_smx.testing.contract import EngineContract, never, notimpl, notyet
-from jupyter_smx.testing.groups import meeting
-from jupyter_smx.testing.groups.meeting import MeetingGroup
-from jupyter_smx.testing.local_world import LocalHarness
+from jupyter_smx.testing.groups import networking as meeting
+from jupyter_smx.testing.groups.networking import MeetingGroup
+from jupyter_smx.testing.local_harness import LocalHarness
 from jupyter_smx.testing.loop_lag import LoopLag
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jupyter_smx.engines.base import ClusterRequest, HostPlan
-    from jupyter_smx.model.cluster import Handle
+    from jupyter_smx.model.records.cluster import Handle
 
 
 class ForgetsWhatDied(LocalEngine):

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from world import PATIENCE, Ran, World
 
-from jupyter_smx.testing import docker_images, side_doors
+from jupyter_smx.testing import process_scan as side_doors
+from jupyter_smx.testing.docker import images as docker_images
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from jupyter_smx.testing.docker_fixtures import Docker
+    from jupyter_smx.testing.docker.fixtures import Docker
 
 IMAGE = docker_images.PYTHON.name
 CONFIG = """\

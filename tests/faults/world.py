@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from jupyter_smx import launch
-from jupyter_smx.kernel import standby
-from jupyter_smx.kernel.outage import through_outage
-from jupyter_smx.model.cluster import WarmPoolStatus
+from jupyter_smx import controller_launch as launch
+from jupyter_smx.kernel.client import autostart as standby
+from jupyter_smx.kernel.client.retry import through_outage
 from jupyter_smx.model.errors import SmxError
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.records.cluster import WarmPoolStatus
+from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import is_final
-from jupyter_smx.testing import side_doors
+from jupyter_smx.testing import process_scan as side_doors
 from jupyter_smx.testing.eventually import eventually_blocking
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import pytest
     from IPython.core.interactiveshell import InteractiveShell
 
-    from jupyter_smx.model.event import PoolSummary
-    from jupyter_smx.model.job import Job
+    from jupyter_smx.model.records.event import PoolSummary
+    from jupyter_smx.model.records.job import Job
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 40.0

@@ -10,8 +10,9 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from jupyter_smx import launch
-from jupyter_smx.kernel import session, standby
+from jupyter_smx import controller_launch as launch
+from jupyter_smx.kernel.api import session
+from jupyter_smx.kernel.client import autostart as standby
 from jupyter_smx.testing.teardown import end_everything
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from jupyter_smx.model.array import ArrayCounts, ArraySummary, ArrayTask, TaskWish, task_id
 from jupyter_smx.model.errors import ResourceNotFoundError
 from jupyter_smx.model.name import job_name, task_name
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.records.summary import summary_of
+from jupyter_smx.model.spec.array import ArrayCounts, ArraySummary, ArrayTask, TaskWish, task_id
+from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus, is_final
-from jupyter_smx.model.summary import summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scripted_controller import ScriptedController
 
-    from jupyter_smx.model.job import Job
+    from jupyter_smx.model.records.job import Job
 
 
 class Wish(msgspec.Struct):

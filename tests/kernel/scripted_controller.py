@@ -15,24 +15,24 @@ import msgspec
 import scripted_arrays
 from msgspec.structs import replace
 
-from jupyter_smx import launch
-from jupyter_smx.model.bill import Bill
+from jupyter_smx import controller_launch as launch
 from jupyter_smx.model.errors import ResourceNotFoundError, SmxError, UnavailableError
-from jupyter_smx.model.event import Changes, Event, PoolSummary
-from jupyter_smx.model.instance import catalogue, look_up
-from jupyter_smx.model.job import Job
 from jupyter_smx.model.name import job_name
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.records.event import Changes, Event, PoolSummary
+from jupyter_smx.model.records.job import Job
+from jupyter_smx.model.records.summary import summary_of
+from jupyter_smx.model.results.bill import Bill
+from jupyter_smx.model.results.start_reason import Why
+from jupyter_smx.model.spec.instance import catalogue, look_up
+from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus, is_final
-from jupyter_smx.model.summary import summary_of
-from jupyter_smx.model.why import Why
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jupyter_smx.model.array import ArraySummary
-    from jupyter_smx.model.job import JobSummary
-    from jupyter_smx.model.progress import JobMetrics
+    from jupyter_smx.model.records.job import JobSummary
+    from jupyter_smx.model.results.progress import JobMetrics
+    from jupyter_smx.model.spec.array import ArraySummary
 
 
 class _Wish(msgspec.Struct):

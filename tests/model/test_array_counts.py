@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from jupyter_smx.model.array import Array, ArrayCounts, array_summary, kind_of
+from jupyter_smx.model.spec.array import Array, ArrayCounts, array_summary, kind_of
 from jupyter_smx.model.status import SecondaryStatus, Status, is_final
 
 STEPS = list(SecondaryStatus)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_smx.model import secret
-from jupyter_smx.model.channel import Channel
-from jupyter_smx.model.comparison import compare
-from jupyter_smx.model.job import Job
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model import redaction as secret
+from jupyter_smx.model.records.comparison import compare
+from jupyter_smx.model.records.job import Job
+from jupyter_smx.model.spec.channel import Channel
+from jupyter_smx.model.spec.job_spec import JobSpec
 
 VIEW = Path(__file__).parents[2] / "src" / "view" / "environment.tsx"
 

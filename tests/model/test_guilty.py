@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from jupyter_smx.model.job import HostEnd, Job, RemoteException, guilty
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.records.job import HostEnd, Job, RemoteException, guilty
+from jupyter_smx.model.records.summary import summary_of
+from jupyter_smx.model.spec.job_spec import JobSpec
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.model.summary import summary_of
 
 SIGTERM = RemoteException(type="SignalException", message="got signal: 15", traceback="")
 PEER = RemoteException(type="RuntimeError", message="Connection closed by peer", traceback="")

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.model import secret
-from jupyter_smx.model.channel import Channel, Output
+from jupyter_smx.model import redaction as secret
 from jupyter_smx.model.errors import ValidationError, from_body
-from jupyter_smx.model.job import Job
-from jupyter_smx.model.spec import JobSpec
+from jupyter_smx.model.records.job import Job
+from jupyter_smx.model.spec.channel import Channel, Output
+from jupyter_smx.model.spec.job_spec import JobSpec
 
 PARTS = st.text(st.sampled_from("abcXYZ019._-%~!$&'()*+,;="), min_size=1)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.model.words import listed, number
+from jupyter_smx.model.text import listed, number
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import nbformat
 import papermill
 import pytest
 
-from jupyter_smx import launch
+from jupyter_smx import controller_launch as launch
 from jupyter_smx.testing.teardown import end_everything
 
 if TYPE_CHECKING:

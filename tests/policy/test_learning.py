@@ -7,16 +7,9 @@ from draws import a_host
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_smx.model.cluster import PreloadCost
-from jupyter_smx.policy.learning import (
-    NEVER,
-    costs_of,
-    preload_notes,
-    saved_seconds,
-    worth_learning,
-    worth_trying,
-)
+from jupyter_smx.model.records.cluster import PreloadCost
 from jupyter_smx.policy.limits import Limits
+from jupyter_smx.policy.preload import NEVER, costs_of, preload_notes, saved_seconds, worth_learning, worth_trying
 
 NAMES = st.sampled_from(["numpy", "torch", "torch.nn", "sklearn", "sklearn.svm", "json", "os.path", "mine"])
 PACKAGES = st.sampled_from(["numpy", "torch", "sklearn", "mine"])

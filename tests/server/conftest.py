@@ -13,7 +13,7 @@ import pytest_asyncio
 from pytest_jupyter.jupyter_server import *  # noqa: F403 - fixtures are found by their names here
 from traitlets.config import Config
 
-from jupyter_smx import launch
+from jupyter_smx import controller_launch as launch
 from jupyter_smx.testing.eventually import eventually as wait_until
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -9,7 +9,7 @@ import pytest
 from fake_controller import FakeController, job, pool
 from jupyter_server._tz import utcnow
 
-from jupyter_smx.model.event import Event
+from jupyter_smx.model.records.event import Event
 from jupyter_smx.model.status import SecondaryStatus
 from jupyter_smx.server.activity import FORGET_AFTER, Activity
 

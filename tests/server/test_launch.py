@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_smx import launch
+from jupyter_smx import controller_launch as launch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,5 +105,5 @@ def test_without_a_log_there_are_no_last_words() -> None:
     "banned", ["tornado", "sqlalchemy", "jupyter_server", "msgspec", "IPython", "traitlets.config"]
 )
 def test_looking_for_a_controller_costs_no_heavy_import(banned: str) -> None:
-    code = f"import sys, jupyter_smx, jupyter_smx.launch; sys.exit({banned!r} in sys.modules)"
+    code = f"import sys, jupyter_smx, jupyter_smx.controller_launch; sys.exit({banned!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

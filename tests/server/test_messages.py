@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_controller import FakeController, job, pool
 
-from jupyter_smx.model.event import Event
+from jupyter_smx.model.records.event import Event
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.server import outbox as rules
+from jupyter_smx.server import pending_messages as rules
 from jupyter_smx.server.activity import Activity
 from jupyter_smx.server.connection import ControllerConnection
-from jupyter_smx.server.messages import addresses, send
-from jupyter_smx.server.outbox import GRACE, LONGEST_PAUSE, POOL_GRACE, Message, Outbox
-from jupyter_smx.server.relay import Relay
+from jupyter_smx.server.event_relay import Relay
+from jupyter_smx.server.message_sender import addresses, send
+from jupyter_smx.server.pending_messages import GRACE, LONGEST_PAUSE, POOL_GRACE, Message, Outbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

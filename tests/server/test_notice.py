@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jupyter_events.schema import EventSchema
 
-from jupyter_smx.model.event import Event
+from jupyter_smx.model.records.event import Event
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.server.notice import SCHEMA_PATH, notices, reset
+from jupyter_smx.server.bus_events import SCHEMA_PATH, notices, reset
 
 SECRET = "/home/ana/.aws: password=hunter2"  # noqa: S105 - an example of what must not leak
 

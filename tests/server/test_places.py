@@ -11,11 +11,11 @@ from jupyter_server.services.contents.filemanager import FileContentsManager
 from jupyter_server.services.contents.manager import ContentsManager
 from tornado.httpclient import HTTPClientError
 
-from jupyter_smx.model.channel import Artifact, Channel, Output
-from jupyter_smx.model.job import Job
-from jupyter_smx.model.source import SourceDir
-from jupyter_smx.model.spec import JobSpec
-from jupyter_smx.server.places import MOST, Place, Shown, paths_of, places_of
+from jupyter_smx.model.records.job import Job
+from jupyter_smx.model.spec.channel import Artifact, Channel, Output
+from jupyter_smx.model.spec.job_spec import JobSpec
+from jupyter_smx.model.spec.source import SourceDir
+from jupyter_smx.server.handlers.file_locations import MOST, Place, Shown, paths_of, places_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest_asyncio
 
-from jupyter_smx.server.notice import SCHEMA_ID
+from jupyter_smx.server.bus_events import SCHEMA_ID
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

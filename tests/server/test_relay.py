@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest_asyncio
 from fake_controller import FakeController, job, pool
 
-from jupyter_smx import launch
+from jupyter_smx import controller_launch as launch
 from jupyter_smx.model.status import SecondaryStatus
-from jupyter_smx.server import relay
-from jupyter_smx.server.notice import SCHEMA_ID
+from jupyter_smx.server import event_relay as relay
+from jupyter_smx.server.bus_events import SCHEMA_ID
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

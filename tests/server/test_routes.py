@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from routes import ROUTES, Route
 from tornado.httpclient import HTTPClientError
 
-from jupyter_smx import launch
+from jupyter_smx import controller_launch as launch
 from jupyter_smx.model.errors import ErrorBody, ResourceNotFoundError
-from jupyter_smx.server.artifacts import file_name
-from jupyter_smx.server.handlers import segment
+from jupyter_smx.server.handlers.artifact_stream import file_name
+from jupyter_smx.server.handlers.jobs import segment
 
 if TYPE_CHECKING:
     from fake_controller import FakeController

@@ -14,9 +14,9 @@ from fake_controller import FakeController
 from jupyter_server.auth import Authorizer
 from tornado.httpclient import HTTPClientError
 
-from jupyter_smx import launch
-from jupyter_smx.server.refusals import NO_RIGHT, NOT_LOGGED_IN
-from jupyter_smx.unstarted import refused as unusable
+from jupyter_smx import controller_launch as launch
+from jupyter_smx.controller_launch_errors import refused as unusable
+from jupyter_smx.server.handlers.auth_errors import NO_RIGHT, NOT_LOGGED_IN
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,8 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from jupyter_smx import launch, unstarted
+from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch_errors as unstarted
 
 if TYPE_CHECKING:
     import pytest

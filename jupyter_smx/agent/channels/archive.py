@@ -10,10 +10,11 @@ import stat
 import tarfile
 from typing import Any, Dict, List, Optional, Tuple
 
-from jupyter_smx.agent.place import ARCHIVES, ML
-from jupyter_smx.agent.system import disk, plain_file
-from jupyter_smx.agent.system.descent import descend
-from jupyter_smx.agent.system.folder import is_folder
+from jupyter_smx.agent.paths import ARCHIVES, ML
+from jupyter_smx.agent.system.files import safe_open as plain_file
+from jupyter_smx.agent.system.files.host_folder import is_folder
+from jupyter_smx.agent.system.files.walk import descend
+from jupyter_smx.agent.system.resources import disk
 
 _LEVEL = 1
 """Compression of models rarely pays: the fastest level."""

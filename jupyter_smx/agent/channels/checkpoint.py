@@ -14,13 +14,14 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Protocol, Set, Tuple
 
-from jupyter_smx.agent import outcome
-from jupyter_smx.agent.refusal import RefusalError
-from jupyter_smx.agent.stores import looking
-from jupyter_smx.agent.system import makedirs, plain_file
+from jupyter_smx.agent import file_result as outcome
+from jupyter_smx.agent.errors import RefusalError
+from jupyter_smx.agent.stores import scan as looking
+from jupyter_smx.agent.system.files import makedirs
+from jupyter_smx.agent.system.files import safe_open as plain_file
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.outcome import Outcome
+    from jupyter_smx.agent.file_result import Outcome
 
 NAME = "checkpoints"
 SETTLED = 1.0

@@ -8,10 +8,11 @@ import os
 import time
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from jupyter_smx.agent import outcome
+from jupyter_smx.agent import file_result as outcome
 from jupyter_smx.agent.channels.checkpoint import CheckpointError, FolderStore, Row, Store
-from jupyter_smx.agent.outcome import Outcome
-from jupyter_smx.agent.stores import fetch, objects
+from jupyter_smx.agent.file_result import Outcome
+from jupyter_smx.agent.stores import objects
+from jupyter_smx.agent.stores import worker_client as fetch
 
 PATIENCE = 60.0
 """Seconds that a store which does not answer is waited for before a job begins, and when it is over."""

@@ -7,7 +7,7 @@ import math
 import os
 from typing import Any, Container, Dict, List, Tuple
 
-from jupyter_smx.agent.refusal import RefusalError
+from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest
 
 Pairs = List[Tuple[str, str]]

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, List, NamedTup
 
 from jupyter_smx.agent.code import imports
 from jupyter_smx.agent.stores import digest
-from jupyter_smx.agent.system.errand import Errand
+from jupyter_smx.agent.system.processes.forked_task import Errand
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-    from jupyter_smx.agent.system.loop import Loop, Timer
+    from jupyter_smx.agent.system.processes.event_loop import Loop, Timer
 
 PATIENCE = 20.0
 """Seconds that the record of a job waits for this at most."""

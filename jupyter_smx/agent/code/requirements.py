@@ -17,10 +17,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Deque, Dict, List
 
 from jupyter_smx.agent.code import imports, sourcedir
-from jupyter_smx.agent.contract import entry
+from jupyter_smx.agent.contract import entry_point as entry
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import Place
 
 FOLDER = "requirements"
 """Below ``/opt/ml``, where the host removes it after the job."""

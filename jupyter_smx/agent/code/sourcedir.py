@@ -17,7 +17,7 @@ from typing import AbstractSet, Any, Dict, Iterator, List, Optional, Set
 
 from jupyter_smx.agent.code import imports
 from jupyter_smx.agent.contract import script
-from jupyter_smx.agent.refusal import RefusalError
+from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest
 
 _PIECE = 1 << 20

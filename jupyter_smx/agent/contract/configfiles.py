@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Dict
 
-from jupyter_smx.agent.contract import service
+from jupyter_smx.agent.contract import platform_variables as service
 from jupyter_smx.agent.contract.script import is_driven, script_name
-from jupyter_smx.agent.place import checkpoints
+from jupyter_smx.agent.paths import checkpoints
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import Place
 
 LOG_LEVEL = 20
 OF_THE_DRIVER = ("code", "sm_drivers")

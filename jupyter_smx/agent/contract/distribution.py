@@ -7,12 +7,13 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from jupyter_smx.agent.contract import tfconfig, toolkit
+from jupyter_smx.agent.contract import tfconfig
+from jupyter_smx.agent.contract import training_toolkit as toolkit
 from jupyter_smx.agent.contract.hyperparameters import HyperparameterError, split
 from jupyter_smx.agent.contract.script import is_driven
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import Place
 
 _MIRRORS = "sagemaker_multi_worker_mirrored_strategy_enabled"
 RUNNERS = (

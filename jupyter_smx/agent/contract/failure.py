@@ -12,11 +12,12 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional
 
-from jupyter_smx.agent.contract import command, script
-from jupyter_smx.agent.system import plain_file
+from jupyter_smx.agent.contract import failure_command as command
+from jupyter_smx.agent.contract import script
+from jupyter_smx.agent.system.files import safe_open as plain_file
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import Place
 
 LIMIT = 1024
 """Characters, as SageMaker reads of ``/opt/ml/output/failure``."""

@@ -6,11 +6,12 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Any, Dict, List
 
-from jupyter_smx.agent.contract import script, service
-from jupyter_smx.agent.place import input_folder
+from jupyter_smx.agent.contract import platform_variables as service
+from jupyter_smx.agent.contract import script
+from jupyter_smx.agent.paths import input_folder
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import Place
 
 
 _RUNPROC = """\

@@ -6,10 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from jupyter_smx.agent.contract import hyperparameters
-from jupyter_smx.agent.place import input_folder
+from jupyter_smx.agent.paths import input_folder
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import Place
 
 
 ARCHIVE = "sourcedir.tar.gz"

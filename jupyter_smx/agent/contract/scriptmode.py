@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict
 
-from jupyter_smx.agent.contract import configfiles, distribution, driver, processing, service, toolkit
+from jupyter_smx.agent.contract import configfiles, distribution, processing
+from jupyter_smx.agent.contract import platform_variables as service
+from jupyter_smx.agent.contract import sdk3_driver as driver
+from jupyter_smx.agent.contract import training_toolkit as toolkit
 from jupyter_smx.agent.contract.script import is_driven
-from jupyter_smx.agent.place import ML
+from jupyter_smx.agent.paths import ML
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import Place
 
 
 def config_files(spec: Dict[str, Any], place: Place) -> Dict[str, str]:

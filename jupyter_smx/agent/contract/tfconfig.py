@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, List
 
-from jupyter_smx.agent.place import PORT
+from jupyter_smx.agent.paths import PORT
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import Place
 
 PARAMETER_SERVER, MIRRORED = STRATEGIES = ("parameter_server", "multi_worker_mirrored_strategy")
 _MASTER, _WORKER, _SERVER = "master", "worker", "ps"

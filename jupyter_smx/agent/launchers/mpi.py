@@ -23,12 +23,14 @@ from typing import TYPE_CHECKING, Callable, Dict, Iterator, List
 
 from jupyter_smx.agent import wire
 from jupyter_smx.agent.contract import distribution
-from jupyter_smx.agent.launchers import door, open_mpi, rank_lines
-from jupyter_smx.agent.refusal import RefusalError
-from jupyter_smx.agent.system import process
+from jupyter_smx.agent.errors import RefusalError
+from jupyter_smx.agent.launchers import line_demux as rank_lines
+from jupyter_smx.agent.launchers import open_mpi
+from jupyter_smx.agent.launchers import rendezvous as door
+from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import Place
 
 _DOOR = "orted.sock"
 _CHUNK = 64 * 1024

@@ -13,9 +13,9 @@ import sys
 from typing import TYPE_CHECKING, Any, List
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.launchers import forked
-from jupyter_smx.agent.launchers.news import News
-from jupyter_smx.agent.system import process
+from jupyter_smx.agent.launchers import fork_script as forked
+from jupyter_smx.agent.launchers.child_signals import News
+from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
     import socket

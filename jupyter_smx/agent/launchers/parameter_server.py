@@ -16,15 +16,16 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any, List, NoReturn, Optional, Tuple
 
-from jupyter_smx.agent.contract import entry, tfconfig
-from jupyter_smx.agent.launchers import forked
-from jupyter_smx.agent.launchers.news import News
-from jupyter_smx.agent.refusal import RefusalError
-from jupyter_smx.agent.system import process
+from jupyter_smx.agent.contract import entry_point as entry
+from jupyter_smx.agent.contract import tfconfig
+from jupyter_smx.agent.errors import RefusalError
+from jupyter_smx.agent.launchers import fork_script as forked
+from jupyter_smx.agent.launchers.child_signals import News
+from jupyter_smx.agent.system.processes import process
 
 if TYPE_CHECKING:
-    from jupyter_smx.agent.code.cell import Ending
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.code.execute import Ending
+    from jupyter_smx.agent.paths import Place
 
 _LOOK_AGAIN = 0.5
 """Seconds after which a host whose script is done looks again whether the leading one still trains."""

@@ -19,16 +19,21 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from jupyter_smx.agent import wire
-from jupyter_smx.agent.contract import entry, script
-from jupyter_smx.agent.launchers import door, executor_output, forked, spark_settings
-from jupyter_smx.agent.launchers.news import News
-from jupyter_smx.agent.refusal import RefusalError
-from jupyter_smx.agent.system import limits, memory, process
+from jupyter_smx.agent.contract import entry_point as entry
+from jupyter_smx.agent.contract import script
+from jupyter_smx.agent.errors import RefusalError
+from jupyter_smx.agent.launchers import executor_output, spark_settings
+from jupyter_smx.agent.launchers import fork_script as forked
+from jupyter_smx.agent.launchers import rendezvous as door
+from jupyter_smx.agent.launchers.child_signals import News
+from jupyter_smx.agent.system.processes import process
+from jupyter_smx.agent.system.resources import cgroups as limits
+from jupyter_smx.agent.system.resources import memory
 
 if TYPE_CHECKING:
     from jupyter_smx.agent.contract.distribution import Distribution
     from jupyter_smx.agent.launchers.spark_settings import Offer, Settings
-    from jupyter_smx.agent.place import Place
+    from jupyter_smx.agent.paths import Place
 
 _DOOR = "spark.sock"
 _SHOW_AGAIN = 0.5

@@ -11,9 +11,10 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from jupyter_smx.agent.code import cell, imports
-from jupyter_smx.agent.refusal import RefusalError
-from jupyter_smx.agent.system import process, threads
+from jupyter_smx.agent.code import execute as cell
+from jupyter_smx.agent.code import imports
+from jupyter_smx.agent.errors import RefusalError
+from jupyter_smx.agent.system.processes import process, threads
 
 if TYPE_CHECKING:
     import types

@@ -8,8 +8,8 @@ import os
 import time
 from typing import IO, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, TypeVar, Union
 
-from jupyter_smx.agent.system import plain_file
-from jupyter_smx.agent.system.descent import descend, unless_loop
+from jupyter_smx.agent.system.files import safe_open as plain_file
+from jupyter_smx.agent.system.files.walk import descend, unless_loop
 
 LISTED = 100_000
 """Files that are listed at most; beyond it nothing is said, for a look at each would keep the job waiting."""

@@ -6,9 +6,9 @@ import os
 import stat
 from typing import List, NamedTuple, Tuple
 
-from jupyter_smx.agent.refusal import RefusalError
+from jupyter_smx.agent.errors import RefusalError
 from jupyter_smx.agent.stores import digest
-from jupyter_smx.agent.system.descent import LoopError, descend
+from jupyter_smx.agent.system.files.walk import LoopError, descend
 
 
 class ListingError(RefusalError):

@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
 
-from jupyter_smx.agent.refusal import RefusalError
+from jupyter_smx.agent.errors import RefusalError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z0-9+.-]+::")
 _WEB = ("http", "https")

@@ -13,33 +13,38 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec.structs import asdict, replace
 from traitlets import Bool, Enum, Float, Int, List, Unicode, default, validate
 
-from jupyter_smx.engines import pack, request_check
+from jupyter_smx.controller_launch import data_dir
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
-from jupyter_smx.engines.bring_up import collect
-from jupyter_smx.engines.carrier import Carrier
-from jupyter_smx.engines.cluster_folders import ClusterFolders
-from jupyter_smx.engines.docker import gpus, isolation, kinds, orders, proxies, sweep, users
-from jupyter_smx.engines.docker.daemon import address
-from jupyter_smx.engines.docker.daemons import Daemons, are_alive, url_of
-from jupyter_smx.engines.docker.end import ends_of, made_here, undo
-from jupyter_smx.engines.docker.folders import daemon_of, prepare
-from jupyter_smx.engines.docker.ground import Ground
-from jupyter_smx.engines.docker.image import Images, looked_at
+from jupyter_smx.engines.docker import orphans as sweep
+from jupyter_smx.engines.docker.containers import container_spec as orders
+from jupyter_smx.engines.docker.containers import gpus, isolation
+from jupyter_smx.engines.docker.containers.folders import daemon_of, prepare
+from jupyter_smx.engines.docker.daemon import daemon_info as kinds
+from jupyter_smx.engines.docker.daemon import proxies, users
+from jupyter_smx.engines.docker.daemon.daemon_client import address
+from jupyter_smx.engines.docker.daemon_registry import Daemons, are_alive, url_of
+from jupyter_smx.engines.docker.images.image import Images, looked_at
+from jupyter_smx.engines.docker.images.pull import Pulls
 from jupyter_smx.engines.docker.launch import Launch, handle_of, shares_network
-from jupyter_smx.engines.docker.pull import Pulls
-from jupyter_smx.launch import data_dir
-from jupyter_smx.model.cluster import Handle
+from jupyter_smx.engines.docker.preflight import Ground
+from jupyter_smx.engines.docker.teardown import ends_of, made_here, undo
+from jupyter_smx.engines.machine import agent_zipapp as pack
+from jupyter_smx.engines.machine import request_validation as request_check
+from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
+from jupyter_smx.engines.machine.copy_workers import Carrier
+from jupyter_smx.engines.machine.launch_hosts import collect
 from jupyter_smx.model.errors import UnavailableError
-from jupyter_smx.model.image import Image
-from jupyter_smx.model.secret import shown_values
+from jupyter_smx.model.records.cluster import Handle
+from jupyter_smx.model.redaction import shown_values
+from jupyter_smx.model.spec.image import Image
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
     from jupyter_smx.engines.base import HostPlan, Step
-    from jupyter_smx.engines.docker.daemon import Daemon
-    from jupyter_smx.engines.docker.image import Looked
-    from jupyter_smx.model.cluster import HostHandle
+    from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
+    from jupyter_smx.engines.docker.images.image import Looked
+    from jupyter_smx.model.records.cluster import HostHandle
 
 _VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "TZ")
 

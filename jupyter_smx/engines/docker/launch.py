@@ -7,20 +7,23 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jupyter_smx.engines import file_lock, request_check
-from jupyter_smx.engines.docker import gpus, isolation, orders, probes
-from jupyter_smx.engines.docker.daemon import CONFLICT, NOT_THERE, UNCHANGED, DaemonError, remove
-from jupyter_smx.engines.docker.folders import joining_lock, network_lock
-from jupyter_smx.model.cluster import HostHandle
+from jupyter_smx.engines.docker.containers import container_spec as orders
+from jupyter_smx.engines.docker.containers import gpus, isolation
+from jupyter_smx.engines.docker.containers import probe_container as probes
+from jupyter_smx.engines.docker.containers.folders import joining_lock, network_lock
+from jupyter_smx.engines.docker.daemon.daemon_client import CONFLICT, NOT_THERE, UNCHANGED, DaemonError, remove
+from jupyter_smx.engines.machine import file_lock
+from jupyter_smx.engines.machine import request_validation as request_check
 from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.records.cluster import HostHandle
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     from jupyter_smx.engines.base import ClusterRequest, HostPlan
-    from jupyter_smx.engines.cluster_folders import ClusterFolders
-    from jupyter_smx.engines.docker.daemon import Daemon
+    from jupyter_smx.engines.docker.daemon.daemon_client import Daemon
+    from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
 
 _log = logging.getLogger(__name__)
 

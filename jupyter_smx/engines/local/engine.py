@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 from traitlets import Bool, Enum, Float, List, Unicode, default
 
-from jupyter_smx.engines import interpreter, pack, processes, request_check
+from jupyter_smx.controller_launch import DATA_DIR_VARIABLE, controller_environment, data_dir
 from jupyter_smx.engines.base import Capabilities, ClusterRequest, Engine, Observation
-from jupyter_smx.engines.bring_up import collect
-from jupyter_smx.engines.cluster_folders import ClusterFolders
-from jupyter_smx.engines.host_folder import HostFolder, birth_of, data_of, description, hosts_of, readable
 from jupyter_smx.engines.local import probe, shell
 from jupyter_smx.engines.local.limits import LocalLimits
 from jupyter_smx.engines.local.start import LOST_THE_CLAIM, AgentStart, Children, in_words
-from jupyter_smx.launch import DATA_DIR_VARIABLE, controller_environment, data_dir
-from jupyter_smx.model.cluster import Handle, HostHandle
+from jupyter_smx.engines.machine import agent_zipapp as pack
+from jupyter_smx.engines.machine import processes
+from jupyter_smx.engines.machine import python_check as interpreter
+from jupyter_smx.engines.machine import request_validation as request_check
+from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
+from jupyter_smx.engines.machine.host_folder import HostFolder, birth_of, data_of, description, hosts_of, readable
+from jupyter_smx.engines.machine.launch_hosts import collect
 from jupyter_smx.model.errors import UnavailableError
+from jupyter_smx.model.records.cluster import Handle, HostHandle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

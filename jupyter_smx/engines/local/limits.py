@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_smx.engines import control_group
-from jupyter_smx.engines.host_folder import RELEASED
+from jupyter_smx.engines.machine import cgroups as control_group
+from jupyter_smx.engines.machine.host_folder import RELEASED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

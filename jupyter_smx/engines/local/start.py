@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jupyter_smx.engines.host_folder import HostFolder
+    from jupyter_smx.engines.machine.host_folder import HostFolder
 
 LOST_THE_CLAIM = 3
 """Exit code of an agent whose folder another agent has."""

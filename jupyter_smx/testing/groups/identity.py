@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from jupyter_smx.model.cluster import Handle
 from jupyter_smx.model.errors import RefusedError
+from jupyter_smx.model.records.cluster import Handle
 
 if TYPE_CHECKING:
     from jupyter_smx.testing.harness import Harness

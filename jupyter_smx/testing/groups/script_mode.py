@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from jupyter_smx.model.instance import InstanceGroup
+from jupyter_smx.model.spec.instance import InstanceGroup
 from jupyter_smx.testing.agent_client import AgentClient
 from jupyter_smx.testing.groups.transfer import last_json
 

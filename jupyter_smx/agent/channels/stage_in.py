@@ -1,0 +1,251 @@
+"""Input channels: put in the job's folder before it starts, as layers over what is kept, views, copies or links."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import sys
+import time
+from typing import Any, Callable, Dict, List, Tuple
+
+from jupyter_smx.agent import file_result as outcome
+from jupyter_smx.agent.channels import fastfile as views
+from jupyter_smx.agent.channels import symlinks as links
+from jupyter_smx.agent.channels.host_capabilities import World
+from jupyter_smx.agent.channels.sources import ALL, ChannelError, Pairs, entries, part
+from jupyter_smx.agent.channels.stage_result import Staged
+from jupyter_smx.agent.paths import seen_at
+from jupyter_smx.agent.stores import digest, objects
+from jupyter_smx.agent.stores import fuse_mount as object_mount
+from jupyter_smx.agent.stores import input_cache as store
+from jupyter_smx.agent.stores import worker_client as fetch
+from jupyter_smx.agent.stores.listing import survey
+from jupyter_smx.agent.system.files.walk import descend
+from jupyter_smx.agent.system.isolation import host_cleanup as clean
+
+
+def _copy(source: str, target: str) -> None:
+    """Copy a file, or a folder with what its links lead to.
+
+    :raises OSError: the first that went wrong; ``shutil.copytree`` goes on and tells them all, without their numbers.
+    """
+    if not os.path.isdir(source):
+        store.copy(source, target)
+        return
+    made: List[Tuple[str, str]] = []
+    for level in descend(source, follow=True):
+        here = os.path.join(target, level.name) if level.name else target
+        os.makedirs(here, exist_ok=True)
+        made.append((level.path, here))
+        for entry in level.files:
+            store.copy(entry.path, os.path.join(here, entry.name))
+    for folder, copied in reversed(made):  # nobody could write to one that shall be read only
+        shutil.copystat(folder, copied)
+
+
+def _bring(pairs: Pairs, folder: str) -> None:
+    os.makedirs(folder, exist_ok=True)
+    for name, source in pairs:
+        target = os.path.join(folder, name)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if not os.path.exists(source):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+        _copy(source, target)
+
+
+def stage(
+    channels: List[Dict[str, Any]],
+    folders: Dict[str, str],
+    hidden: Tuple[Tuple[str, str], ...],
+    limit: int,
+    known: digest.Known,
+    world: World = World(),  # noqa: B008 - a tuple, which nobody changes
+) -> Dict[str, Any]:
+    """Present every channel in its folder, or say what is to be mounted there. Gives a digest of each (``inputs``).
+
+    ``hidden`` names folders of the machine that jobs of this host cannot see, and where this process still finds them.
+    ``limit`` is the number of bytes of a channel above which its content is not read for its digest, ``known`` what is
+    known of files from jobs before; ``fresh`` is what was learnt. FastFile is described by :func:`describe`.
+
+    :raises ChannelError: a source is not there.
+    :raises OSError: it cannot be read, or the host's disk is full.
+    """
+    staged = Staged(limit, known)
+    # One that lies in another one's folder comes after it, also when they are mounted.
+    for channel in sorted(channels, key=lambda one: folders[one["name"]]):
+        whole, moved = _reachable(channel, hidden)
+        folder, staged.ways = folders[channel["name"]], links.WaysOut()
+        try:
+            _WAYS[_way(whole, world, staged.ways, moved=moved)](staged, whole, folder, world)
+        except FileNotFoundError as error:
+            raise ChannelError(f"channel {channel['name']}: {links.lost(str(error.filename), hidden)}") from error
+        except OSError as error:
+            # A host's disk may be closed as well, which says what it is.
+            if error.errno != errno.EROFS or not any(folder.startswith(f"{one}{os.sep}") for one in folders.values()):
+                raise
+            raise ChannelError(
+                f"channel {channel['name']}: {folder} lies in what another channel shows, where nobody can write. Give "
+                "it another path."
+            ) from error
+    return staged.answer()
+
+
+def describe(
+    names: List[str], folders: Dict[str, str], limit: int, known: digest.Known, others: int = 0
+) -> Dict[str, Any]:
+    """Look at what lazy channels hold, beside the job: a start must not wait for it.
+
+    ``others`` are the files of its other channels, which are worth more to remember.
+    """
+    staged = Staged(limit, known)
+    staged.room -= others
+    for name in names:
+        staged.learn(*digest.of_channel(name, folders[name], {}, limit // digest.LINKED_SHARE, known))
+    return staged.answer()
+
+
+def _present_copy(staged: Staged, channel: Dict[str, Any], folder: str, _world: World) -> None:
+    pairs = part(entries(channel), channel.get("share") or ALL)
+    # Looked at before they are copied: what changes meanwhile is another file than the one that is remembered.
+    sources = _sources(pairs)
+    _bring(pairs, folder)
+    staged.learn(*digest.of_channel(channel["name"], folder, sources, staged.limit, staged.known))
+
+
+def _present_layer(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
+    pairs = part(entries(channel), channel.get("share") or ALL)
+    listing = survey(pairs, time.time())
+    kept = store.Store(world.store, staged.known, staged.limit, staged.room)
+    with kept.held():
+        taken = _with_room(staged, kept, world, lambda: kept.take(listing))
+        staged.mounts.append(kept.layer(taken.key, folder))
+    os.makedirs(folder, exist_ok=True)
+    staged.learn(_described(channel["name"], taken), kept.fresh)
+
+
+def _with_room(staged: Staged, kept: store.Store, world: World, take: Callable[[], store.Taken]) -> store.Taken:
+    """Take inputs in, and where there is no room for them do it again without what others brought and left here."""
+    try:
+        taken = take()
+    except OSError as error:
+        if not outcome.is_full(error):
+            raise
+        kept.forget_all_but(staged.keys)
+        clean.clear(world.trash)
+        taken = take()
+    staged.keys.add(taken.key)
+    return taken
+
+
+def _present_mount(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
+    """Show the objects of a folder, of which each is read when the job reads it; a share of them is links to these."""
+    source, name, count = channel["source"], channel["name"], (channel.get("share") or ALL)["count"]
+    found, seen = [], {}  # type: List[objects.Object], Dict[str, Any]
+    rclone = object_mount.find_rclone(world.means.pythons)
+    why = object_mount.why_not(source, rclone) if world.shown else world.reason
+    if not why:
+        with contextlib.closing(fetch.Courier(world.means, f"channel {name}")) as courier:
+            seen = courier.ask(source, "peek")
+            why = object_mount.why_not_as_seen(seen)
+            found = [] if why or count == 1 else fetch.wanted(courier, dict(channel, source=source.rstrip("/") + "/"))
+    if why:
+        _bring_instead(staged, channel, folder, world, why)
+        return
+    os.makedirs(folder, exist_ok=True)
+    object_mount.write_helper(os.path.join(world.store, "bin"), sys.executable, world.means.entry)
+    target, told = folder, dict(digest.blank(name), reason="It is read from its store while the job runs.")
+    if count > 1:
+        target = views.make(world, name)
+        views.fill(staged, [(one.name, os.path.join(target, one.name)) for one in found], folder)
+        told = _described(name, store.Taken("", [(one.name, one.size, one.mark) for one in found], "listing"))
+    if count == 1 or found:
+        wish = object_mount.wish(rclone, source, target, world.means.environment or {}, seen["access"])
+        staged.mounts.append(dict(wish, channel=name, helper=os.path.join(os.path.dirname(world.shown), "bin")))
+    staged.inputs.append(told)
+
+
+def _present_manifest(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
+    """Bring what FastFile does not mount, on SageMaker neither."""
+    _bring_instead(staged, channel, folder, world, "a manifest is no whole folder")
+
+
+def _bring_instead(staged: Staged, channel: Dict[str, Any], folder: str, world: World, why: str) -> None:
+    _present_objects(staged, channel, folder, world)
+    staged.notes.append(
+        f"channel {channel['name']}: FastFile cannot mount {channel['source']} here ({why}), so it was brought as a "
+        "whole, as in File mode."
+    )
+
+
+def _present_objects(staged: Staged, channel: Dict[str, Any], folder: str, world: World) -> None:
+    os.makedirs(folder, exist_ok=True)
+    kept = store.Store(world.store, staged.known, staged.limit, staged.room)
+    with contextlib.closing(fetch.Courier(world.means, f"channel {channel['name']}")) as courier, kept.held():
+        found = fetch.wanted(courier, channel)
+        taken = _with_room(staged, kept, world, lambda: fetch.take(courier, kept, channel, found))
+        if world.layers:
+            staged.mounts.append(kept.layer(taken.key, folder))
+        else:
+            tree = kept.path("trees", taken.key, "data")
+            for name in os.listdir(tree):
+                _copy(os.path.join(tree, name), os.path.join(folder, name))
+    staged.learn(_described(channel["name"], taken), kept.fresh)
+
+
+def _described(name: str, taken: store.Taken) -> Dict[str, Any]:
+    rows = taken.rows
+    if len(rows) > digest.LISTED:
+        return dict(digest.blank(name), reason=f"It has more than {digest.LISTED} files.")
+    size = sum(size for _name, size, _mark in rows)
+    return dict(digest.blank(name), files=len(rows), bytes=size, method=taken.method, sha256=digest.whole(rows))
+
+
+def _sources(pairs: Pairs) -> Dict[str, digest.File]:
+    """Find the files that those of a copied channel are to come from, by their names in it."""
+    found: Dict[str, digest.File] = {}
+    for name, source in pairs:
+        try:
+            if not os.path.isdir(source):
+                found[name] = digest.look(name, source)
+                continue
+            inner = list(digest.files(source))
+        except (OSError, digest.TooManyError):
+            continue  # then there is nothing that could be known of it; the copy will tell what is wrong
+        found.update((os.path.join(name, file.name), file) for file in inner)
+    return found
+
+
+def _reachable(channel: Dict[str, Any], hidden: Tuple[Tuple[str, str], ...]) -> Tuple[Dict[str, Any], bool]:
+    source = channel.get("source") or ""
+    found = seen_at(source, hidden)
+    return dict(channel, source=found), found != source
+
+
+def _way(channel: Dict[str, Any], world: World, ways: links.WaysOut, *, moved: bool) -> str:
+    """Choose how a channel is presented; what jobs cannot see (``moved``) cannot be linked to."""
+    listed = channel.get("data_type") == "ManifestFile"
+    if listed or objects.is_url(channel["source"]):
+        if channel.get("mode") == "FastFile":
+            return "manifest" if listed else "mount"
+        return "objects"
+    if channel.get("mode") == "FastFile":
+        # Where jobs cannot look, what a link leads to has no name by which it could be shown.
+        leads_out = moved and (os.path.islink(channel["source"]) or links.lead_out(channel["source"], ways))
+        if world.shown and not leads_out:
+            return "view"
+        if not moved:
+            return "links"
+    return "layer" if world.layers else "copy"
+
+
+_WAYS: Dict[str, Callable[[Staged, Dict[str, Any], str, World], None]] = {
+    "view": views.show,
+    "links": views.link,
+    "layer": _present_layer,
+    "objects": _present_objects,
+    "mount": _present_mount,
+    "manifest": _present_manifest,
+    "copy": _present_copy,
+}

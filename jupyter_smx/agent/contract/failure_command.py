@@ -1,0 +1,42 @@
+"""The words that SageMaker's images start the code of a job with: what a failure tells of them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Dict, List
+
+from jupyter_smx.agent.contract import distribution, script, scriptmode
+from jupyter_smx.agent.contract import entry_point as entry
+from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.paths import Place
+
+
+def words(spec: Dict[str, Any], place: Place) -> List[str]:
+    """Give the words that sagemaker-training starts such code with."""
+    how = entry.kind_of(spec, script.code_folder(spec, place))
+    if how == entry.COMMAND:
+        return entry.command(spec, place)
+    name, *given = script.argv(spec, place)
+    code = ["-m", script.module_of(name)] if how == entry.PACKAGE else [name]
+    launcher = _launcher(spec, place)
+    if launcher:
+        return [*launcher, *code, *given]
+    return [sys.executable, *([] if how == entry.PACKAGE else ["--"]), *code, *given]
+
+
+def _launcher(spec: Dict[str, Any], place: Place) -> List[str]:
+    """Give what stands before the script where several processes run it."""
+    try:
+        found = distribution.launched(spec, place)
+    except HyperparameterError:
+        return []  # whoever was killed before it could say so
+    if found is None:
+        return []
+    variables = [*scriptmode.variables(spec, place), "PATH"]
+    if found.driven:
+        return distribution.driven_words(found, place, variables)
+    if found.runner == "torchrun":
+        return ["torchrun", *distribution.torchrun_words(found, place)]
+    return ["mpirun", *distribution.mpi_words(found, place, variables), sys.executable, "-m", "mpi4py"]

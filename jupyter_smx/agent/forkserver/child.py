@@ -1,0 +1,128 @@
+"""One job process: born early, made ready while nobody waits, it blocks on its socket until it is told what to run."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import linecache
+import os
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING, List, NamedTuple
+
+from jupyter_smx.agent import wire
+from jupyter_smx.agent.code import execute as cell
+from jupyter_smx.agent.code import imports
+from jupyter_smx.agent.contract import scriptmode
+from jupyter_smx.agent.forkserver import contract_writer as writing
+from jupyter_smx.agent.forkserver import job_process as running
+from jupyter_smx.agent.system.processes import environment, process, threads
+from jupyter_smx.agent.system.resources import cgroups as limits
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.paths import Place
+
+_NICE = 5
+_OOM_SCORE = 500
+_REHEARSAL = {"source": "pass\n", "filename": "<rehearsal>", "hyperparameters": {"a": "1"}}
+
+
+class Cradle(NamedTuple):
+    """What a child knows before its job: its log, the host, and its threads.
+
+    The log comes as a descriptor, for the job's folder may be renamed at any time: a job does not wait for its child.
+    """
+
+    log: int
+    place: Place
+    threads: int
+    notes: List[str]
+
+
+def _stand_alone() -> None:
+    with contextlib.suppress(OSError):
+        os.setsid()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with contextlib.suppress(OSError):
+        os.nice(_NICE)
+    process.set_oom_score(_OOM_SCORE)
+    process.call_me(running.NAME)
+
+
+def _leave_our_modules(cradle: Cradle) -> None:
+    """Let the job see neither our package nor its archive: its own jupyter_smx may be another one."""
+    for name in imports.ours():
+        sys.modules.pop(name, None)
+    if sys.path:
+        sys.path[0] = cradle.place.path("code")
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        entry for entry in (cradle.place.path("code"), os.environ.get("PYTHONPATH", "")) if entry
+    )
+
+
+def _go_to_work(cradle: Cradle) -> None:
+    # The job before may have removed the folder; it is there again when this job begins.
+    with contextlib.suppress(OSError):
+        os.chdir(cradle.place.path("code"))
+
+
+def _rehearse(cradle: Cradle) -> None:
+    """Walk the whole way of a job, so that its pages are copied and its lazy parts are loaded already."""
+    before, argv = dict(os.environ), list(sys.argv)
+    _play(cradle)
+    for name in set(os.environ) - set(before):
+        del os.environ[name]
+    os.environ.update(before)
+    sys.argv = argv
+    linecache.cache.pop(str(_REHEARSAL["filename"]), None)
+
+
+def _play(cradle: Cradle) -> None:
+    """Be a job that does nothing and leaves nothing: the job before may be running in the same folders."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        spec = scriptmode.complete(dict(_REHEARSAL, kind="train"))
+        ours.sendall(wire.encode({"spec": spec, "folder": os.devnull}))
+        job = running.Life(theirs, wire.receive(theirs).header, cradle.place, cradle.notes, writing.NOWHERE)
+        job.furnish()
+        job.main.__dict__.update(cell.unpack(None))
+        cell.execute(cell.load(spec["source"], spec["filename"], job.main), job.main, job.first_line, cell.Ending())
+
+
+def prepare(cradle: Cradle) -> None:
+    """Do everything that needs no knowledge of the job."""
+    joining = limits.Joining(limits.current().groups)
+    _stand_alone()
+    running.show_lines(cradle.log)
+    _go_to_work(cradle)
+    threads.limit(cradle.threads)
+    if os.environ.get(environment.SPIN_VARIABLE) == environment.SPIN:
+        del os.environ[environment.SPIN_VARIABLE]
+    threads.reseed()
+    cell.forget_handlers()
+    _rehearse(cradle)
+    _leave_our_modules(cradle)
+    imports.begin_job()
+    gc.enable()
+    unbound = joining.wait()
+    if unbound:
+        cradle.notes.append(f"host: CPU and memory of this job have no limit: {unbound}.")
+
+
+def live(sock: socket.socket, cradle: Cradle) -> None:
+    """Be a parked child and then a job; never returns."""
+
+    def begin() -> int:
+        prepare(cradle)
+        try:
+            message = wire.receive(sock).header
+        except (EOFError, OSError):
+            os._exit(0)
+        job = running.Life(sock, message, cradle.place, cradle.notes)
+        return job.run(job.make_ready)
+
+    running.to_the_end(sock, begin)

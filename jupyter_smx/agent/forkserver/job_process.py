@@ -1,0 +1,334 @@
+"""One job in its own process, from the message that says what to run to the exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NoReturn
+
+from jupyter_smx.agent.code import execute as cell
+from jupyter_smx.agent.code import imports, requirements, sourcedir
+from jupyter_smx.agent.code import late_environment as belated
+from jupyter_smx.agent.contract import distribution, script, scriptmode, tfconfig
+from jupyter_smx.agent.contract import entry_point as entry
+from jupyter_smx.agent.contract.hyperparameters import HyperparameterError
+from jupyter_smx.agent.errors import RefusalError
+from jupyter_smx.agent.forkserver import child_protocol as telling
+from jupyter_smx.agent.forkserver import reexec as reborn
+from jupyter_smx.agent.forkserver.contract_writer import DISK, Files
+from jupyter_smx.agent.launchers import mpi, parameter_server, spark, torchrun
+from jupyter_smx.agent.paths import Place, outputs
+from jupyter_smx.agent.system.processes import process, threads
+from jupyter_smx.agent.system.processes.environment import THREAD_VARIABLES
+from jupyter_smx.agent.system.resources import disk
+from jupyter_smx.agent.system.resources import gpu_visibility as devices
+
+if TYPE_CHECKING:
+    import types
+
+_SETTABLE = "a name holds no =, neither it nor its value a NUL, and all letters are ones that can be written."
+
+_NO_CODE = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
+"""What Python says of a text that is no Python, or one too deep for it: the user's own failure, on every host."""
+
+NAME = "smx-job"
+"""How the system's lists of processes call it."""
+
+
+def _set(variables: Dict[str, str]) -> None:
+    """Set the variables of the contract.
+
+    :raises RefusalError: no system has such a variable; on SageMaker the job ends there as well.
+    """
+    for name, value in variables.items():
+        try:
+            os.environ[name] = value
+        except ValueError as error:  # noqa: PERF203 - the name belongs into the sentence
+            raise RefusalError(f"environment: {name!a} cannot be set ({error}); {_SETTABLE}") from error
+
+
+def _free_name(folder: str, name: str) -> str:
+    """Find a name for the cell as a script that no file of the user's has."""
+    stem, number = name[: -len(".py")], 1
+    while os.path.exists(os.path.join(folder, name)):
+        name = f"{stem}_cell{number if number > 1 else ''}.py"
+        number += 1
+    return name
+
+
+def show_lines(log: int) -> None:
+    """Let what is printed go to the log, line by line."""
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.close(log)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(line_buffering=True, encoding="utf-8", errors="backslashreplace")
+
+
+class Life:
+    """What the process of a job does."""
+
+    def __init__(
+        self, sock: socket.socket, message: Dict[str, Any], place: Place, notes: List[str], files: Files = DISK
+    ) -> None:
+        self.sock = sock
+        self.files = files
+        self.spec: Dict[str, Any] = message["spec"]
+        self.folder = message["folder"]  # type: str
+        self.trees = message.get("trees", "")  # type: str
+        self.target = message.get("target", "")  # type: str
+        self.place = place
+        self.awake = cell.now()
+        self.ending = cell.Ending()
+        self.ending.report["errors"] += notes
+        self.ending.places = disk.places(self.place, os.environ.get("TMPDIR", "/tmp"), self.folder)  # noqa: S108
+        self.code = script.code_folder(self.spec, self.place)
+        self.main = cell.new_main(os.path.join(self.code, script.script_name(self.spec)))
+
+    def bring_code(self) -> None:
+        """Put the user's code beside the script, where nobody has done it yet, and let imports look there first."""
+        source = self.spec["source_dir"]
+        if source and self.trees:
+            sourcedir.put(source, self.trees, self.target)
+        if script.is_frameworks(self.spec):
+            sourcedir.put_archive(source, self.code)
+        self.files.make(os.path.dirname(os.path.join(self.code, script.script_name(self.spec))))
+        if source and not self.spec["entry_point"]:
+            self.spec["script"] = _free_name(self.code, script.script_name(self.spec))
+            cell.name_main(self.main, os.path.join(self.code, self.spec["script"]))
+        folders = script.search_path(self.spec, self.place)
+        sys.path[:1] = folders
+        inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        # The drivers of SDK 3 leave it as it is; the toolkit puts the code before all else.
+        first = [] if script.is_driven(self.spec) else [self.code]
+        rest = [entry for entry in inherited if entry not in ("", self.place.path("code"))]
+        os.environ["PYTHONPATH"] = os.pathsep.join([*first, *dict.fromkeys(rest)])
+        sourcedir.forget_modules(folders)
+
+    def furnish(self) -> None:
+        """Write the files and set the variables of the contract."""
+        brings_code = bool(self.spec["source_dir"] or self.spec["entry_point"] or script.is_driven(self.spec))
+        if brings_code:
+            self.bring_code()
+        self.files.enter(script.working_folder(self.spec, self.place))
+        for name, text in scriptmode.config_files(self.spec, self.place).items():
+            self.files.write(self.place.path(name), text)
+        if not (self.spec["source_dir"] and self.spec["entry_point"]):
+            self.files.write(str(self.main.__file__), self.spec["source"])
+        for _name, path in outputs(self.spec, self.place):
+            self.files.make(path)
+        environment = self.spec["environment"]
+        os.environ.update(devices.visible(self.spec["gpus"], os.environ))
+        inherited = {name: os.environ[name] for name in environment if name in os.environ}
+        _set(scriptmode.variables(self.spec, self.place))
+        if environment:
+            code = [] if script.is_driven(self.spec) else [self.code]
+            at = len(script.search_path(self.spec, self.place)) if brings_code else 1
+            self.ending.report["errors"] += belated.obey(environment, inherited, at, code)
+        wanted = environment.get("OMP_NUM_THREADS", "")
+        if wanted.isdecimal():
+            threads.limit(int(wanted))
+            os.environ.update({name: environment[name] for name in THREAD_VARIABLES if name in environment})
+        cell.take_words(script.argv(self.spec, self.place))
+
+    def first_line(self) -> None:
+        """Tell the agent that the user's code begins now; what it says is two moments."""
+        with contextlib.suppress(OSError):
+            self.sock.send(telling.FIRST_LINE.pack(telling.FIRST_LINE_TAG, self.awake, cell.now()))
+
+    def make_ready(self) -> None:
+        """Bring everything that the code finds, with a new interpreter where this one knows other packages."""
+        self.furnish()
+        if requirements.install(self.spec, self.place, self.code):
+            message = {"spec": self.spec, "folder": self.folder}
+            state = {"message": message, "place": self.place._asdict(), "notes": self.ending.report["errors"]}
+            reborn.become(self.sock, dict(state, awake=self.awake))
+
+    def _is_ready(self, make_ready: Callable[[], None]) -> bool:
+        """Bring everything that the code finds, also the variables of the notebook; False where the report says why."""
+        try:
+            make_ready()
+            for packed in (self.spec.get("shared"), self.spec["send"]):
+                self.main.__dict__.update(cell.unpack(packed))
+        except (RefusalError, HyperparameterError) as refusal:
+            self.ending.refuse(str(refusal))
+        except entry.InstallError as error:
+            self.ending.fail_with(str(error))
+        except OSError as error:
+            self.ending.refuse(f"host: the job's files cannot be written: {disk.explain(error, self.ending.places)}")
+        except BaseException as error:  # noqa: BLE001 - border: whatever the wish has in it, and what unpacking it runs
+            self.ending.give_up(error, str(self.main.__file__))
+        else:
+            return True
+        return False
+
+    def run(self, make_ready: Callable[[], None]) -> int:
+        """Run the job and write its report; gives the exit code."""
+        if self._is_ready(make_ready) and self._is_served():
+            self._begin()
+        full = cell.finish()
+        if full is not None:
+            said = f"log: what was printed last is lost: {disk.explain(full, self.ending.places)}"
+            self.ending.report["errors"].append(said)
+        try:
+            self._report()
+            cell.let_go([self.main, *imports.own(self.code)])
+            if full is None:  # else it would take the room that is reserved for the record
+                cell.flush()
+        except BaseException:  # noqa: BLE001 - border: the user's code may have taken away whatever this needs
+            with contextlib.suppress(BaseException):
+                traceback.print_exc()
+        return self.ending.exit_code
+
+    def _is_served(self) -> bool:
+        """Start what has to work beside the code; True in the process that runs the code."""
+        found = distribution.here(self.spec, self.place)
+        if found is None or found.runner != tfconfig.PARAMETER_SERVER:
+            return True
+        asked = bool(self.spec["distribution"])
+        return parameter_server.take_part(found.hosts, self.place, self.ending, asked=asked)
+
+    def _begin(self) -> None:
+        how = entry.kind_of(self.spec, self.code)
+        try:
+            if how == entry.COMMAND:
+                self._become()
+            elif how == entry.PACKAGE and self._install():
+                self._run_module()
+            else:
+                self._execute()
+        except entry.InstallError as error:
+            self.ending.fail_with(str(error))
+
+    def _become(self) -> None:
+        """Give this process to a program that is not ours; comes back only where that cannot be."""
+        words = entry.command(self.spec, self.place)
+        self._report()  # what comes after is no Python, and says nothing
+        cell.flush()
+        self.first_line()
+        try:
+            entry.become(words, str(self.main.__file__))
+        except OSError as error:
+            self.ending.refuse(f"entry_point: {self.spec['entry_point']} cannot be started ({error.strerror}).")
+
+    def _install(self) -> bool:
+        """Install the user's package; False where SageMaker would run its script as it is, and that is left."""
+        try:
+            entry.install(self.code, self.place.path(entry.PACKAGES))
+        except entry.InstallError:
+            if not entry.runs_without(self.spec, self.code):
+                raise
+            entry.say("the script is run without its package, as SageMaker does.")
+            return False
+        return True
+
+    def _run_module(self) -> None:
+        """Run the entry point as ``python -m`` does."""
+        self.first_line()  # to find a module runs the packages that it lies in
+        try:
+            code = entry.load_module(entry.module_name(self.spec, self.code), self.main)
+        except BaseException as error:  # noqa: BLE001 - border: the user's code
+            self.ending.fail(error, str(self.main.__file__))
+            return
+        sys.argv[0] = code.co_filename
+        self._run(code, lambda: None)
+
+    def _execute(self) -> None:
+        # A file of the user's has its own name in tracebacks, a cell the name that the notebook gave it.
+        filename = str(self.main.__file__) if self.spec["entry_point"] else self.spec["filename"]
+        try:
+            code = cell.load(self.spec["source"], filename, self.main)
+        except _NO_CODE as error:
+            self.ending.fail(error, filename)
+            return
+        self._run(code, self.first_line)
+
+    def _run(self, code: types.CodeType, first_line: Callable[[], None]) -> None:
+        found = distribution.launched(self.spec, self.place)
+        if found is None or (found.runner == "pyspark" and self._is_driver(found)):
+            cell.execute(code, self.main, first_line, self.ending)
+            if found is not None:
+                spark.explain(self.ending.report)
+        elif found.runner == "pyspark":
+            return
+        else:
+            self._in_ranks(found, code)
+        names: List[str] = self.spec["receive"]
+        if names:
+            cell.collect(names, self.main, os.path.join(self.folder, "artifacts", "result.pkl"), self.ending)
+
+    def _is_driver(self, found: distribution.Distribution) -> bool:
+        """Do this host's part of a Spark cluster; True in the process that runs the script."""
+        try:
+            return spark.take_part(spark.Part(found, self.spec, self.place, self.folder, self.first_line))
+        except RefusalError as refusal:
+            self.ending.refuse(str(refusal))
+        except spark.ClusterError as broken:
+            self.ending.fail_with(str(broken))
+        except OSError as error:
+            self.ending.fail_with(f"There is no Spark cluster: {disk.explain(error, self.ending.places)}")
+        return False
+
+    def _words(self) -> List[str]:
+        """Give what an interpreter of its own runs: the script, or the module of its package."""
+        spec = self.main.__spec__
+        return sys.argv if spec is None else ["-m", spec.name, *sys.argv[1:]]
+
+    def _in_ranks(self, found: distribution.Distribution, code: types.CodeType) -> None:
+        """Run the code in several processes, by the launcher that the distribution names."""
+        try:
+            if found.runner == "mpi":
+                self.ending.exit_code = mpi.run(found, self.place, self._words(), self.folder, self.first_line)
+            else:
+                ranks = torchrun.Ranks(code, self.main, self.ending, self.folder)
+                torchrun.launch(distribution.torchrun_words(found, self.place), sys.argv, ranks, self.first_line)
+        except RefusalError as refusal:
+            self.ending.refuse(str(refusal))
+        except Exception as error:  # noqa: BLE001 - border: the launcher's own code, and what it has learnt of a signal
+            self.ending.fail(error, code.co_filename)
+
+    def _report(self) -> None:
+        self.ending.name_files(self.code, self.spec["folder"])
+        self.ending.report["imported"] = self.ending.report["imported"] or imports.by_folder()
+        path = os.path.join(self.folder, "report.json")
+        disk.write_whole(path, json.dumps(self.ending.report), os.path.dirname(self.folder))
+
+
+def to_the_end(sock: socket.socket, live: Callable[[], int]) -> NoReturn:
+    """Leave this process with the exit code that a job's life gives."""
+    code, born = telling.BROKEN, os.getpid()
+    try:
+        code = live()
+        if os.getpid() == born:  # a script that was forked beside what serves it is not all of the job
+            with contextlib.suppress(OSError):
+                sock.send(telling.ENDING.pack(telling.ENDING_TAG, code & 0xFF, sum(os.times()[:4])))
+    except BaseException:  # noqa: BLE001 - border: whatever happens, this process must not go on as a second zygote
+        traceback.print_exc()
+        cell.flush()
+    finally:
+        os._exit(code)
+
+
+def live_again(words: List[str]) -> NoReturn:
+    """Go on where :meth:`Life.make_ready` began anew."""
+    sock = socket.socket(fileno=int(words[0]))
+
+    def begin() -> int:
+        state = reborn.recall(sock, int(words[1]))
+        show_lines(os.dup(1))
+        job = Life(sock, state["message"], Place(**state["place"]), state["notes"])
+        job.awake = state["awake"]
+        for name in imports.ours():
+            sys.modules.pop(name, None)
+        imports.begin_job()
+        return job.run(lambda: cell.take_words(script.argv(job.spec, job.place)))
+
+    process.call_me(NAME)
+    to_the_end(sock, begin)

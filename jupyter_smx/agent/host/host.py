@@ -1,0 +1,376 @@
+"""The host as a whole: its parts, the job it runs, who listens, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import socket
+import sys
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Tuple
+
+from jupyter_smx.agent.channels.host_capabilities import World
+from jupyter_smx.agent.code import sourcedir
+from jupyter_smx.agent.code.packages import Packages
+from jupyter_smx.agent.contract import platform_variables as service
+from jupyter_smx.agent.forkserver.pool import Nursery
+from jupyter_smx.agent.host import config as hostconfig
+from jupyter_smx.agent.host.deadline import Deadline
+from jupyter_smx.agent.host.idle_cleanup import Pause
+from jupyter_smx.agent.host.job_protocol import Ended
+from jupyter_smx.agent.host.logwatch import LogWatch
+from jupyter_smx.agent.host.spool import Spool
+from jupyter_smx.agent.paths import INTERFACE, ML, Place
+from jupyter_smx.agent.stores import worker_client as fetch
+from jupyter_smx.agent.stores.input_cache import Store
+from jupyter_smx.agent.system.files import rmtree as removal
+from jupyter_smx.agent.system.files import short_path as shortcut
+from jupyter_smx.agent.system.isolation import host_cleanup as clean
+from jupyter_smx.agent.system.isolation.mounts import Mounts
+from jupyter_smx.agent.system.processes import environment, process
+from jupyter_smx.agent.system.processes.event_loop import Loop
+from jupyter_smx.agent.system.processes.forked_task import Errand
+from jupyter_smx.agent.system.resources import cgroups as limits
+from jupyter_smx.agent.system.resources import disk, machine
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.host.job_protocol import Remembered, Work
+    from jupyter_smx.agent.stores.digest import Known
+    from jupyter_smx.agent.system.files.host_folder import HostFolder
+    from jupyter_smx.agent.system.processes.event_loop import Timer
+
+_FORGOTTEN = 64
+
+Listener = Callable[[Dict[str, Any]], None]
+
+
+class Isolation:
+    """How jobs see this host: ``namespace`` with a real ``/opt/ml``, or ``variables`` and the reason why not.
+
+    In a ``container`` the world of the host was made before its agent, which mounts nothing there.
+
+    ``machine`` is the name of the machine outside; in a namespace this process has the host's own name. ``store`` is
+    where this process alone writes to the inputs that the host keeps, '' where it cannot mount anything.
+    """
+
+    def __init__(
+        self, mode: str, reason: str = "", hidden: Tuple[Tuple[str, str], ...] = (), machine: str = "", store: str = ""
+    ) -> None:
+        self.mode = mode
+        self.store = store
+        self.machine = machine or socket.gethostname()
+        self.reason = reason
+        self.hidden = hidden
+        self.hosts_file = self._identity()
+
+    @staticmethod
+    def _identity() -> Tuple[int, int]:
+        try:
+            found = os.stat("/etc/hosts")
+        except OSError:
+            return (0, 0)
+        return (found.st_dev, found.st_ino)
+
+    def is_whole(self) -> bool:
+        """Say whether our ``/etc/hosts`` is still in its place; a rename over it from outside takes it away."""
+        return self.mode != "namespace" or self._identity() == self.hosts_file
+
+    def is_own_world(self) -> bool:
+        """Say whether ``/opt/ml``, shared memory and message queues belong to this host alone."""
+        return self.mode in ("namespace", "container")
+
+    def has_own_tmp(self) -> bool:
+        """Say whether the host's jobs have a ``/tmp`` of their own."""
+        hides = any(prefix == "/tmp" for prefix, _real in self.hidden)  # noqa: S108 - asked, not used
+        return hides or self.mode == "container"
+
+
+class Host:
+    """Everything that one agent keeps; at most one job at a time."""
+
+    def __init__(self, config: hostconfig.HostConfig, folder: HostFolder, isolation: Isolation, entry: str) -> None:
+        self.config = config
+        self.folder = folder
+        self.entry = entry
+        self.isolation = isolation
+        self.hidden = isolation.hidden
+        self.loop = Loop()
+        self.logs = LogWatch(self.loop)
+        self.limits = limits.take(config.limits, config.instance_type)
+        self.spool = Spool(folder.spool)
+        disk.keep_reserve(folder.spool)
+        self.deadline = Deadline(config.idle_limit)
+        self.place = place_of(config, folder, isolation)
+        self.jobs: Dict[str, Remembered] = {}
+        self.current: Optional[Work] = None
+        self.listeners: List[Listener] = []
+        # Older ones are told by their lease, which is lower than the highest.
+        self.forgotten: Deque[str] = deque(maxlen=_FORGOTTEN)
+        self.highest_lease = 0
+        self.spoilt = ""
+        self._tidying = False
+        self._pause = Pause(self.loop, self._empty_trash, lambda: disk.is_scarce(self.folder.trash))
+        self.ending = False
+        self._deadline_timer: Optional[Timer] = None
+        self._certificate = clean.certify(self.folder, private=self.is_private())
+        begin = {
+            "place": self.place._asdict(),
+            "threads": config.threads,
+            "marker": config.marker(),
+            "start_method": config.start_method,
+            "preload_memory": config.preload_memory << 20,
+            "entry": entry,
+            "limits": dict(config.limits, of=config.instance_type),
+        }
+        # What jobs call this folder; with a /tmp of their own they need no name for it.
+        self._name = folder.root if isolation.has_own_tmp() else shortcut.make(folder)
+        # A /tmp of their own is bound to the host's folder.
+        tmp = "/tmp" if isolation.has_own_tmp() else os.path.join(self._name, os.path.basename(folder.tmp))  # noqa: S108
+        inherited = environment.for_zygote(os.environ, tmp)
+        self._tmp = inherited["TMPDIR"]
+        self.nursery = Nursery(self.loop, folder.slots, begin, inherited)
+        self.nursery.on_preload = self._preloaded
+        self.packages = Packages(self.loop)
+        self.input_hashes: Known = {}
+        self.mounts = Mounts()
+        self.nursery.on_hopeless = lambda: self.end("no zygote can be started here", code=1)
+
+    def is_private(self) -> bool:
+        """Say whether shared memory belongs to this host alone."""
+        return self.isolation.is_own_world()
+
+    def means(self, environment: Dict[str, str]) -> fetch.Means:
+        """Say how objects are brought and kept for a job, which has these variables of its own."""
+        store, pythons = self.isolation.store, (self.config.courier, sys.executable)
+        kept = (int(os.path.basename(store)),) if store else ()
+        return fetch.Means(tuple(filter(None, pythons)), self.entry, environment, kept)
+
+    def world_of_channels(self, environment: Dict[str, str]) -> World:
+        """Say what this host can do for the channels of a job, which has these variables of its own."""
+        store, means = self.isolation.store, self.means(environment)
+        if not store:
+            folder, trash = self.folder.inputs, self.folder.trash
+            sealed = self.folder.given if self.isolation.mode == "container" else ""
+            return World(folder, reason=self.isolation.reason, means=means, trash=trash, sealed=sealed)
+        shown = os.path.join(self.folder.inputs, "shown")
+        return World(store, shown, self.mounts.can_layer(store), means=means, trash=self.folder.trash)
+
+    def store(self) -> Store:
+        """Give the inputs that this host keeps, to tidy up in them."""
+        return Store(self.isolation.store or self.folder.inputs, self.input_hashes, 0)
+
+    # News
+
+    def tell(self, event: Dict[str, Any]) -> None:
+        """Send an event to every controller's stream."""
+        for listener in list(self.listeners):
+            listener(event)
+
+    def _preloaded(self) -> None:
+        self.tell(dict(self.nursery.preload.view(), event="preload"))
+
+    # Jobs
+
+    def begin(self, job: Work) -> None:
+        """Start a job on this idle host."""
+        self.jobs[job.id] = job
+        self.current = job
+        self.highest_lease = max(self.highest_lease, job.lease)
+        self.deadline.begin_job()
+        if not self.is_private():
+            # What other programs wrote while this host was idle is theirs.
+            self._certificate = clean.certify(self.folder, private=False)
+        job.start()
+
+    def disks(self, job: str) -> disk.Places:
+        """List where a job of this host writes."""
+        return disk.places(self.place, self._tmp, self.spool.path(job))
+
+    def left_to_us(self) -> List[int]:
+        """Give the processes that were left to us: something that a job started and lost sight of.
+
+        Those among them that ended wait to be collected. Only where there is nobody at all it is silent: who ends
+        after the list was made leaves what it had started to us, and that is not in the list.
+        """
+        known = self.loop.known()
+        return [pid for pid in process.children(os.getpid()) if pid not in known]
+
+    def strangers(self) -> List[int]:
+        """Give those that were left to us and live."""
+        return [pid for pid in self.left_to_us() if process.is_alive(pid)]
+
+    def sweep(self) -> List[str]:
+        """Remove what the last job left in memory; says what it was."""
+        return clean.sweep(self.folder, self._certificate, private=self.is_private())
+
+    def job_over(self, job: Work) -> None:
+        """Make the host ready for the next job, or end it when it cannot be made clean."""
+        self.current = None
+        self.jobs[job.id] = Ended(job)
+        disk.keep_reserve(self.folder.spool)
+        self.nursery.park()
+        self.mounts.clear()
+        try:
+            clean.renew(self.folder, job.id)
+            shortcut.renew(self.folder, self._name)
+            sourcedir.trim(self.folder.trees, self.folder.trash)
+            self._trim_inputs(job)
+        except OSError as error:
+            self.spoilt = f"{error.filename} of job {job.id} cannot be removed ({error.strerror})."
+        if self.is_private():
+            self._certificate = clean.certify(self.folder, private=True)
+        self.deadline.end_job(float(job.spec["keep_alive"]))
+        self.watch_deadline()
+        if self.spoilt:
+            self.end(self.spoilt, code=4)
+            return
+        self._pause.soon()
+
+    def _trim_inputs(self, job: Work) -> None:
+        if job.spec["channels"]:
+            self.store().drop_layers()
+            self.store().prune()
+
+    def _has_trash(self) -> bool:
+        if os.listdir(self.folder.trash) or sourcedir.lacks_ready(self.folder.trees):
+            return True
+        return self.store().needs_emptying()
+
+    def _empty_trash(self) -> None:
+        if self.current is not None or self._tidying:  # two at one copy would spoil it
+            return  # its end is the next occasion
+        self._pause.used()
+        if self._has_trash():
+            self._tidying = True
+            Errand(self.loop, self._tidy, self._tidied)
+
+    def _tidied(self, _result: Optional[Dict[str, Any]], _error: str) -> None:
+        self._tidying = False
+        self._pause.again()
+
+    def _tidy(self) -> Dict[str, Any]:
+        """Do what an idle host has time for, in a process of its own."""
+        with contextlib.suppress(OSError):
+            if sourcedir.lacks_ready(self.folder.trees):
+                sourcedir.make_ready(self.folder.trees)
+        if self.store().needs_emptying():
+            self.store().empty()
+        return clean.empty_trash(self.folder)
+
+    def forget(self, name: str) -> None:
+        """Remove a finished job's folder; it goes to the trash at once and is deleted when there is time.
+
+        :raises OSError: it cannot be removed; the job stays known, so that who asked can ask again.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            clean.move(self.spool.path(name), os.path.join(self.folder.trash, f"forgotten-{name}"))
+        self.jobs.pop(name, None)
+        self.forgotten.append(name)
+        self._pause.soon()
+
+    # The end
+
+    def watch_deadline(self) -> None:
+        """Look again at the deadline when it could be reached."""
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+            self._deadline_timer = None
+        left = self.deadline.left()
+        if left is None:
+            return
+        if left <= 0:
+            self.end("the deadline is reached")
+            return
+        if not os.path.exists(self.folder.claim):
+            # Nobody can find this host any more, so nobody could ever use or end it.
+            self.end("its folder was removed")
+            return
+        # The timer's clock may stand still while the machine sleeps, so it never waits long.
+        self._deadline_timer = self.loop.later(min(left, 10.0), self.watch_deadline)
+
+    def end(self, reason: str, code: int = 0) -> None:
+        """Kill everything that belongs to the host, remove what is of no use any more, and leave."""
+        if self.ending:
+            return
+        self.ending = True
+        try:
+            process.log(f"ends: {reason}")
+            if code:
+                self.tell({"event": "spoilt", "reason": reason})
+            self._let_all_go(reason)
+        except Exception as error:  # noqa: BLE001 - nobody comes here twice, and a deadline is an end
+            process.log(f"something stays behind: {type(error).__name__}: {error}")
+        finally:
+            leave(code)
+
+    def _let_all_go(self, reason: str) -> None:
+        running = self.current
+        if running is not None and running.phase != "ended":
+            running.wished.cause = running.wished.cause or "stopped"
+            running.errors.append(f"host: {reason}.")
+            running.at["ended"] = time.time()
+            try:
+                self.spool.write_record(running.id, running.record([]))
+            except OSError as error:
+                process.log(f"the record of {running.id} is lost: {error}")
+        everything = process.tree(self.loop.known() + self.left_to_us())  # of who is gone nobody knows what it started
+        self.nursery.close()
+        process.end_all(everything, 2.0)
+        limits.remove(self.limits.groups)
+        with contextlib.suppress(OSError):
+            os.unlink(self.folder.socket)
+        with contextlib.suppress(OSError):
+            shortcut.remove(self.folder.root, self._name)
+        self.mounts.clear()
+        for path in (self.folder.slots, self.folder.trash, self.folder.tmp, self.folder.ml, self.folder.trees):
+            removal.clear_away(path)
+        # Its own name is closed to writing, and a name of an open folder is a link, which is not looked into.
+        for path in glob.glob(os.path.join(self.isolation.store or self.folder.inputs, "*")):
+            removal.clear_away(path)
+
+
+def leave(code: int) -> None:
+    """End this process without ceremony."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(code)
+
+
+def place_of(config: hostconfig.HostConfig, folder: HostFolder, isolation: Isolation) -> Place:
+    """Give what script mode has to know of this host."""
+    # The interface that carries the names of the hosts: what a server binds to must be where the others look for it.
+    shared = config.addresses.get(config.host, hostconfig.LOOPBACK).startswith("127.")
+    there = config.interface or (INTERFACE if os.path.exists(f"/sys/class/net/{INTERFACE}") else "")
+    interface = "lo" if shared or not there else there
+    return Place(
+        host=config.host,
+        hosts=config.hosts,
+        groups=config.groups,
+        group=config.group,
+        instance_type=config.instance_type,
+        cpus=config.threads,
+        gpus=config.gpus,
+        base=ML if isolation.is_own_world() else folder.ml,
+        interface=interface,
+        region=service.region_of(os.environ),
+        port=config.port,
+        addresses=config.addresses,
+    )
+
+
+def describe(host: Host) -> Dict[str, Any]:
+    """Give what a controller reads in the answer to its greeting."""
+    return {
+        "python": ".".join(str(part) for part in sys.version_info[:3]),
+        "pid": os.getpid(),
+        "host": host.config.host,
+        "isolation": {"mode": host.isolation.mode, "reason": host.isolation.reason},
+        "start_method": host.config.start_method,
+        "limits": limits.view(host.limits),
+        "machine": machine.describe(host.isolation.machine, host.config.threads, host.config.gpus),
+        "preload": host.nursery.preload.view(),
+        "deadline": host.deadline.left(),
+        "jobs": {job.id: job.view() for job in host.jobs.values()},
+    }

@@ -1,0 +1,140 @@
+"""The inputs of one job: staged before it begins, looked at beside it where they are lazy, gone with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+
+from jupyter_smx.agent.channels import stage_in as channel
+from jupyter_smx.agent.channels.host_capabilities import World
+from jupyter_smx.agent.job.guard import surely
+from jupyter_smx.agent.paths import input_folder
+from jupyter_smx.agent.stores import digest
+from jupyter_smx.agent.stores import fuse_mount as object_mount
+from jupyter_smx.agent.system.processes import process
+from jupyter_smx.agent.system.processes.forked_task import Errand
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.host.host import Host
+    from jupyter_smx.agent.system.processes.event_loop import Timer
+
+_PATIENCE = 10.0
+"""Seconds that the end of a job waits for the description of a lazy channel."""
+
+
+class Inputs:
+    """What a job gets, and what is said of it in the record."""
+
+    def __init__(self, host: Host, spec: Dict[str, Any], break_off: Callable[[Exception], None]) -> None:
+        self._host = host
+        # The end of the job may wait for what is looked at here, so no error there may be the last word.
+        self.break_off = break_off
+        self._channels: List[Dict[str, Any]] = spec["channels"]
+        self._found: Dict[str, Dict[str, Any]] = {}
+        self._lazy: List[str] = []
+        self._servers: List[int] = []
+        self._looking: Optional[Errand] = None
+        self._waiting: Optional[Callable[[], None]] = None
+        self._patience: Optional[Timer] = None
+        self.notes: List[str] = []
+        kind, place = spec["kind"], host.place
+        self._folders = {one["name"]: input_folder(place, kind, one) for one in self._channels}
+        self._world = host.world_of_channels(spec["environment"]) if self._channels else World()
+
+    def described(self) -> List[Dict[str, Any]]:
+        """Give the descriptions of all channels, in their order."""
+        return [self._found[one["name"]] for one in self._channels if one["name"] in self._found]
+
+    def stage(self) -> Dict[str, Any]:
+        """Bring everything here and present what needs no mount; in a process of its own."""
+        limit, known = self._limit(), self._host.input_hashes
+        return channel.stage(self._channels, self._folders, self._host.hidden, limit, known, self._world)
+
+    def _limit(self) -> int:
+        return self._host.config.input_hash_limit << 20
+
+    def present(self, staged: Dict[str, Any]) -> str:
+        """Mount what was staged; gives a sentence where that is not possible."""
+        self._lazy, self.notes = staged["lazy"], staged["notes"]
+        self._learn(staged)
+        objects = [wish for wish in staged["mounts"] if wish["how"] == "objects"]
+        try:
+            self._host.mounts.put([wish for wish in staged["mounts"] if wish not in objects], self._world.store)
+            for wish in objects:
+                self._serve(wish)
+        except OSError as error:
+            return f"host: an input cannot be presented: {error.filename}: {error.strerror}."
+        return ""
+
+    def _serve(self, wish: Dict[str, Any]) -> None:
+        pid = object_mount.serve(wish)
+        self._host.mounts.remember(wish["target"])
+        self._servers.append(pid)
+
+        def ended(status: int) -> None:
+            if pid in self._servers:
+                self._servers.remove(pid)  # the system gives its number to another process, which is not to be killed
+                self.notes.append(
+                    f"channel {wish['channel']}: the process that read it ended before the job did (status {status}); "
+                    "agent.log of the host says why."
+                )
+
+        self._host.loop.on_exit(pid, ended)
+
+    def _learn(self, result: Dict[str, Any]) -> None:
+        self._found.update((one["channel"], one) for one in result["inputs"])
+        digest.keep(self._host.input_hashes, result["fresh"])
+
+    # Beside the job
+
+    def look(self) -> None:
+        """Find out what lazy channels hold, now that nobody waits for it."""
+        if self._lazy:
+            self._looking = Errand(self._host.loop, self._describe, self._looked)
+
+    def _describe(self) -> Dict[str, Any]:
+        others = sum(one["files"] for one in self._found.values() if one["method"] == "content")
+        return channel.describe(self._lazy, self._folders, self._limit(), self._host.input_hashes, others)
+
+    @surely
+    def _looked(self, result: Optional[Dict[str, Any]], error: str) -> None:
+        self._looking = None
+        if result is None:
+            self._give_up(f"It could not be looked at ({error}).")
+        else:
+            self._learn(result)
+        self._go_on()
+
+    def _give_up(self, reason: str) -> None:
+        for name in self._lazy:
+            self._found.setdefault(name, dict(digest.blank(name), reason=reason))
+
+    def when_known(self, done: Callable[[], None]) -> None:
+        """Call when nothing is looked at any more; the job is over."""
+        self._waiting = done
+        if self._looking is None:
+            self._go_on()
+        else:
+            self._patience = self._host.loop.later(_PATIENCE, self._enough)
+
+    @surely
+    def _enough(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+            self._give_up(f"It could not be looked at within {_PATIENCE:.0f} s of the job's end.")
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._patience is not None and self._waiting is not None:
+            self._patience.cancel()
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting()
+
+    def forget(self) -> None:
+        """Look at nothing any more, and serve nothing: the job is over."""
+        servers, self._servers = self._servers, []
+        process.kill(servers)
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None

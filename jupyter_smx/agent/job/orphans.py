@@ -1,0 +1,69 @@
+"""What a job's own process left running when it ended: told from what is just leaving, named, killed, waited for."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Callable, List
+
+from jupyter_smx.agent.host.kill_patience import Patience, pause_after
+from jupyter_smx.agent.job.guard import surely
+from jupyter_smx.agent.system.isolation import host_cleanup as clean
+from jupyter_smx.agent.system.processes import process
+
+if TYPE_CHECKING:
+    from jupyter_smx.agent.host.host import Host
+
+A_MOMENT = 0.25
+"""Seconds in which those that were told to end, too, may be gone by themselves: on a busy machine who was sent a signal
+has not heard it yet when its parent is gone, and who has much memory gives it back first."""
+
+
+class Orphans:
+    """Ends the processes that a job left to the ``host``.
+
+    ``gone`` is called when none is there any more, with sentences about those that had to be killed, ``break_off``
+    where something fails that nobody foresaw. With one that cannot be killed the host is spoilt.
+    """
+
+    def __init__(self, host: Host, break_off: Callable[[Exception], None], gone: Callable[[List[str]], None]) -> None:
+        self.break_off = break_off
+        self._host = host
+        self._gone = gone
+        self._until = -math.inf
+        self._patience = Patience()
+        self._sentences: List[str] = []
+
+    def end(self, *, were_told: bool) -> None:
+        """Kill them; where they ``were_told`` to end as the job was, only those that are still there in a moment."""
+        if were_told:
+            self._until = time.monotonic() + A_MOMENT
+        self._see_off()
+
+    @surely
+    def _see_off(self) -> None:
+        began = time.monotonic()
+        self._host.loop.reap()
+        left = process.tree(self._host.strangers())
+        if left and began < self._until:
+            self._host.loop.later(pause_after(time.monotonic() - began), self._see_off)
+            return
+        self._sentences = clean.name_processes(left)
+        process.kill(left)
+        self._wait_for_silence()
+
+    @surely
+    def _wait_for_silence(self) -> None:
+        began = time.monotonic()
+        self._host.loop.reap()
+        left = self._host.left_to_us()
+        # What they had started is left to us when they are gone, and no more than there was.
+        everything = process.tree(left)
+        if left and self._patience.lasts(len(everything), began, sum(map(process.cpu_seconds, everything))):
+            process.kill(everything)
+            self._host.loop.later(pause_after(time.monotonic() - began), self._wait_for_silence)
+            return
+        if left:
+            self._host.spoilt = f"process {left[0]} cannot be killed; this host ends."
+            self._sentences.append(self._host.spoilt)
+        self._gone(self._sentences)

@@ -1,0 +1,125 @@
+"""``jobs``, ``stop``, ``interrupt``, ``why``, ``cost`` and ``advice``: what the records of jobs say."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from jupyter_smx.cli import exit_codes as exits
+from jupyter_smx.cli.subcommand import Desk, Subcommand, document
+from jupyter_smx.kernel.client import job_refs as named
+from jupyter_smx.kernel.client.client import Listing
+from jupyter_smx.kernel.display.advice import advice_page
+from jupyter_smx.kernel.handles.cost import cost_page
+from jupyter_smx.kernel.options.parser import one_of
+from jupyter_smx.kernel.options.values import number
+from jupyter_smx.kernel.text.pages import jobs_page
+from jupyter_smx.kernel.text.start_reason import why_text
+from jupyter_smx.model.errors import ResourceNotFoundError
+from jupyter_smx.model.spec.array import ArraySummary, counts_words
+from jupyter_smx.model.status import Status
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from jupyter_smx.kernel.client.client import Client
+    from jupyter_smx.kernel.options.parser import Parser
+    from jupyter_smx.model.records.job import Job, JobSummary
+
+STATUSES = tuple(status.value for status in Status)
+_MOST = 1_000  # the controller answers no more at once
+
+
+def _list_arguments(parser: Parser) -> None:
+    parser.add_argument("--status", metavar="STATUS", help=f"only those that are {', '.join(STATUSES)}")
+    parser.add_argument("--limit", metavar="N", default="20", help="how many at most, the newest first; default 20")
+
+
+def _list(found: Namespace, desk: Desk) -> int:
+    status = one_of(found.status, STATUSES, "--status") if found.status is not None else ""
+    limit = number(found.limit, "--limit", "of jobs", 1, _MOST)
+    # Tasks stand in the row of their array, unless somebody looks for those that are somewhere.
+    jobs = desk.client.jobs(limit, status, tasks=bool(status))
+    many = () if status else desk.client.arrays(limit)
+    rows: list[JobSummary | ArraySummary] = sorted((*jobs, *many), key=lambda one: -one.created_at)
+    newest = {one.id for one in rows[:limit]}
+    jobs = tuple(one for one in jobs if one.id in newest)
+    many = tuple(one for one in many if one.id in newest)
+    text = f"No job is {status}." if status and not jobs else jobs_page(jobs, time.time(), many)[0]
+    desk.output.show(Listing(jobs=jobs, arrays=many), text)
+    return exits.DONE
+
+
+def _stop_arguments(parser: Parser) -> None:
+    parser.add_argument("job", metavar="JOB", help="id, name, or the beginning of one")
+
+
+def _stop(found: Namespace, desk: Desk) -> int:
+    stopped = named.stop(desk.client, found.job)
+    if isinstance(stopped, ArraySummary):
+        desk.output.show(stopped, f"{stopped.name}: {counts_words(stopped)}.")
+    else:
+        desk.output.show(document(stopped), f"{stopped.name}: {stopped.status().value}.")
+    return exits.DONE
+
+
+def _interrupt(found: Namespace, desk: Desk) -> int:
+    job = desk.client.interrupt(find(found.job, desk.client).id)
+    desk.output.show(document(job), f"{job.name}: {job.state.value}.")
+    return exits.DONE
+
+
+def one_or_newest(parser: Parser) -> None:
+    """Take the word for a job, or none for the newest."""
+    parser.add_argument("job", metavar="JOB", nargs="?", default="", help="id, name, or the beginning of one")
+
+
+def find(ref: str, client: Client) -> Job:
+    """Read the job that a word means; none means the newest.
+
+    :raises ResourceNotFoundError: there is none.
+    :raises ValidationError: it means a whole array.
+    """
+    return named.job(client, ref or newest(client))
+
+
+def newest(client: Client) -> str:
+    """Give the id of the newest job.
+
+    :raises ResourceNotFoundError: there is none yet.
+    """
+    found = client.jobs(limit=1)
+    if not found:
+        raise ResourceNotFoundError(
+            "There is no job yet.",
+            field="job",
+            rule="Without a name it is about the newest one.",
+            cure="`jupyter smx run script.py` makes one.",
+        )
+    return found[0].id
+
+
+def _why(found: Namespace, desk: Desk) -> int:
+    job = find(found.job, desk.client)
+    desk.output.show(job.why, why_text(job))
+    return exits.DONE
+
+
+def _cost(found: Namespace, desk: Desk) -> int:
+    priced = desk.client.priced(find(found.job, desk.client).id)
+    desk.output.show(priced, cost_page(priced.name, priced.bill)[0])
+    return exits.DONE
+
+
+def _advice(found: Namespace, desk: Desk) -> int:
+    advice = desk.client.advice(find(found.job, desk.client).id)
+    desk.output.show(advice, advice_page(advice)[0])
+    return exits.DONE
+
+
+JOBS = Subcommand("jobs", "[--status STATUS] [--limit N]", "the newest jobs", _list_arguments, _list)
+STOP = Subcommand("stop", "JOB", "stop a job", _stop_arguments, _stop)
+INTERRUPT = Subcommand("interrupt", "JOB", "take the hosts of a spot job away", _stop_arguments, _interrupt)
+WHY = Subcommand("why", "[JOB]", "why its start was warm or cold", one_or_newest, _why)
+COST = Subcommand("cost", "[JOB]", "what it costs, and what one of its steps costs", one_or_newest, _cost)
+ADVICE = Subcommand("advice", "[JOB]", "how it could run better, as far as what it used tells", one_or_newest, _advice)

@@ -1,0 +1,53 @@
+"""``pools``, ``extend`` and ``release``: the warm pools."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from jupyter_smx.cli import exit_codes as exits
+from jupyter_smx.cli.subcommand import Desk, Subcommand
+from jupyter_smx.kernel.client.client import Pools
+from jupyter_smx.kernel.text.pages import kept_words, pools_page
+from jupyter_smx.model import duration
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from jupyter_smx.kernel.options.parser import Parser
+
+
+def _nothing(_: Parser) -> None:
+    pass
+
+
+def _list(_: Namespace, desk: Desk) -> int:
+    pools = desk.client.pools()
+    desk.output.show(Pools(pools), pools_page(pools, time.time())[0])
+    return exits.DONE
+
+
+def _pool(parser: Parser) -> None:
+    parser.add_argument("pool", metavar="POOL", help="id, name, or the beginning of one")
+
+
+def _pool_and_duration(parser: Parser) -> None:
+    _pool(parser)
+    parser.add_argument("duration", metavar="DURATION", help="how long from now: 600, 15m, 1h")
+
+
+def _extend(found: Namespace, desk: Desk) -> int:
+    pool = desk.client.keep(found.pool, duration.parse(found.duration, "duration"))
+    desk.output.show(pool, kept_words(pool, time.time()))
+    return exits.DONE
+
+
+def _release(found: Namespace, desk: Desk) -> int:
+    pool = desk.client.release(found.pool)
+    desk.output.show(pool, f"{pool.name}: {pool.state}.")
+    return exits.DONE
+
+
+POOLS = Subcommand("pools", "", "the warm pools", _nothing, _list)
+EXTEND = Subcommand("extend", "POOL DURATION", "keep a pool so long from now, as 15m", _pool_and_duration, _extend)
+RELEASE = Subcommand("release", "POOL", "let a pool go", _pool, _release)

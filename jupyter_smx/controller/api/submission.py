@@ -1,0 +1,146 @@
+"""What happens to a wish until it is a job on record; nothing is written here."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from jupyter_smx.controller.scheduling import engine_capabilities as abilities
+from jupyter_smx.controller.unexpected import unforeseen
+from jupyter_smx.model.errors import ResourceNotFoundError, SmxError
+from jupyter_smx.model.name import job_name
+from jupyter_smx.model.records.job import Job, Transition
+from jupyter_smx.model.spec.image import Image
+from jupyter_smx.model.status import SecondaryStatus, message_of
+from jupyter_smx.policy.admission import checkpoint_rules as checkpoints
+from jupyter_smx.policy.admission import checks as admission
+from jupyter_smx.policy.admission import continuous_output_rules as continuous
+from jupyter_smx.policy.admission import host_visibility as reach
+from jupyter_smx.policy.admission import image_rules as images
+from jupyter_smx.policy.admission import network_rules as network
+from jupyter_smx.policy.lifecycle import environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from jupyter_smx.controller.state.live_state import Books
+    from jupyter_smx.engines.base import Engine
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+_log = logging.getLogger(__name__)
+
+
+class Intake:
+    """Makes jobs of wishes, which it completes first."""
+
+    def __init__(self, books: Books, engine_of: Callable[[str], Engine], engines: Collection[str]) -> None:
+        self._books = books
+        self._engine_of = engine_of
+        self._engines = engines
+
+    def completed(self, spec: JobSpec) -> JobSpec:
+        """Fill in what its submitter left to the controller and the engine."""
+        spec = replace(spec, base_name=spec.base_name or spec.kind)
+        if spec.engine in self._engines:
+            engine = self._engine_of(spec.engine)
+            spec = replace(spec, network_isolation=spec.network_isolation or engine.isolates_network())
+            if engine.capabilities.images:
+                return images.completed(spec, engine.usual_image())
+        return replace(spec, python=spec.python or sys.executable)
+
+    def check(self, spec: JobSpec) -> None:
+        """Let a completed wish pass.
+
+        :raises ValidationError: it asks for what is not there, or more than there is.
+        """
+        limits = self._books.limits
+        admission.check(spec, limits, self._engines)
+        engine = self._engine_of(spec.engine)
+        capabilities = engine.capabilities
+        images.check(spec, images=capabilities.images)
+        environment.check(spec, builds=capabilities.environments or capabilities.images)
+        shared = capabilities.shared_folder and capabilities.same_paths
+        checkpoints.check(spec, shared_folder=shared)
+        continuous.check(spec, shared_folder=shared)
+        reach.check(spec, same_paths=capabilities.same_paths)
+        if spec.network_isolation:  # the question to all engines imports each of them
+            able = abilities.that_isolate(self._engine_of, self._engines)
+            network.check(spec, able, for_all=engine.isolates_network())
+        if capabilities.bounded_by_machine:
+            admission.check_hosts(spec, limits)
+
+    def check_after(self, spec: JobSpec) -> None:
+        """Let a wish pass whose job may come after those that it names.
+
+        :raises ResourceNotFoundError: one of them is unknown.
+        """
+        for ref in spec.after:
+            first = self._books.line.order_by(ref)
+            if first is not None and first.status is None:
+                raise ResourceNotFoundError(
+                    f"--after: tasks of the array {first.name} were deleted.",
+                    field="after",
+                    value=ref,
+                    rule="All of its tasks must have completed, and of those nobody can say it any more.",
+                    cure="Name the jobs that are there and that it needs.",
+                )
+            if first is None:
+                raise ResourceNotFoundError(
+                    f"--after: there is no job {ref!r}.",
+                    field="after",
+                    value=ref,
+                    rule="A job comes after jobs that were handed in before it, named by their ids.",
+                )
+
+    def new_checked_job(self, job_id: str, spec: JobSpec) -> Job:
+        """Make the job of a wish of which only whom it comes after was looked at; nothing is written.
+
+        :raises ValidationError: as the check.
+        """
+        spec = self.completed(spec)
+        self.check(spec)
+        return self.new_job(job_id, spec)
+
+    def new_job(self, job_id: str, spec: JobSpec, image: Image | None = None) -> Job:
+        """Make the job of a wish; ``image`` is what its name means, where that is known already."""
+        now = self._books.clock()
+        pending = SecondaryStatus.PENDING
+        first = Transition(status=pending, start_time=now, status_message=message_of(pending))
+        return Job(
+            id=job_id,
+            name=job_name(spec.base_name, job_id),
+            spec=spec,
+            image=image,
+            created_at=now,
+            modified_at=now,
+            wait_until=now + spec.max_wait if spec.max_wait else None,
+            transitions=(first,),
+            timings={"magic": spec.submitted_at, "accepted": now} if spec.submitted_at else {"accepted": now},
+        )
+
+    async def image_of(self, spec: JobSpec) -> Image | None:
+        """Say which image a wish means now, without an id where it is not here; None where its hosts are made of none.
+
+        :raises ValidationError, RefusedError, UnavailableError: no hosts can be made of it.
+        """
+        spec = self.completed(spec)
+        self.check(spec)
+        if not spec.image:
+            return None
+        return await self._engine_of(spec.engine).glimpse(spec.image) or Image(name=spec.image, id="")
+
+    async def recall(self, spec: JobSpec) -> Image | None:
+        """Say which image a wish means where its engine knows that at once; None where it has to be looked for."""
+        spec = self.completed(spec)
+        if not spec.image:
+            return None
+        try:
+            # All else is looked at when the wish is handed in; the name becomes a part of what an engine is asked.
+            images.check(spec, images=self._engine_of(spec.engine).capabilities.images)
+            with unforeseen(_log, f"The question of {spec.engine} for an image"):
+                return await self._engine_of(spec.engine).recall(spec.image)
+        except SmxError:
+            return None  # it is told, or looked for, when the wish is handed in

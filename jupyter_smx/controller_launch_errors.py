@@ -1,0 +1,55 @@
+"""Why no controller could be started: one sentence for kernels, terminals and the Jupyter server."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sys
+
+from jupyter_smx import controller_launch as launch
+from jupyter_smx.model.errors import UnavailableError
+
+_SCARCE = 1 << 16
+"""Bytes; on a disk with less room left not even a reason can be written down."""
+
+
+def refused(error: OSError, *, then: str = "") -> UnavailableError:
+    """Say why nothing can be started; ``then`` is what to do after the data folder was changed."""
+    if error.filename == sys.executable:
+        return UnavailableError(
+            f"The controller could not be started: {sys.executable} cannot be run: {error.strerror}.",
+            field="python",
+            value=sys.executable,
+            rule="It runs with the Python that asks for it.",
+            cure="Was its environment moved or deleted? Start this program from one that is there.",
+        )
+    folder = launch.data_dir()
+    reason = "it is a file" if isinstance(error, FileExistsError) else error.strerror or str(error).rstrip(".")
+    return UnavailableError(
+        f"The controller could not be started, because {folder} cannot be used: {reason}.",
+        field="data_dir",
+        value=folder,
+        rule="The controller keeps the records of all jobs there.",
+        cure=f"Make it a folder that you can write to and free some space, or set {launch.DATA_DIR_VARIABLE} "
+        f"to another folder{then}.",
+    )
+
+
+def silent(*, then: str = "") -> UnavailableError:
+    """Say why a controller that was started does not listen, by its own last words."""
+    if _has_no_room():
+        return refused(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), then=then)
+    # What the controller says of itself has its cure in it.
+    return UnavailableError(
+        f"The controller could not be started: {launch.last_words().rstrip('.') or 'it said nothing'}.",
+        field="controller",
+        cure=f"Then try again; {launch.log_path().name} in {launch.data_dir()} says more.",
+    )
+
+
+def _has_no_room() -> bool:
+    try:
+        return shutil.disk_usage(launch.data_dir()).free < _SCARCE
+    except OSError:
+        return False

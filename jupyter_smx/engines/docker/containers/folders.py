@@ -1,0 +1,86 @@
+"""What lies on this machine for hosts in containers before there is any: their folders, and where they will be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx.engines.docker.containers import container_spec as orders
+from jupyter_smx.engines.machine import agent_zipapp as pack
+from jupyter_smx.engines.machine import request_validation as request_check
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from jupyter_smx.engines.base import ClusterRequest
+    from jupyter_smx.engines.docker.daemon.users import Users
+    from jupyter_smx.engines.machine.cluster_folders import ClusterFolders
+    from jupyter_smx.engines.machine.host_folder import HostFolder
+
+_DAEMON = "daemon"
+"""File in a cluster's folder, where no job comes: the address of the daemon that has its containers."""
+
+
+def prepare(
+    folders: ClusterFolders,
+    request: ClusterRequest,
+    settings: orders.Settings,
+    users: Users,
+    daemon: str,
+    *,
+    volumes: Sequence[str] = (),
+) -> Path:
+    """Write all that agents will read, and where they will be found; gives the packed agent. Blocks.
+
+    ``volumes`` are the folders for which the image of the hosts declares one.
+
+    :raises RefusedError: it cannot be written, or the cluster was released.
+    """
+    try:
+        if folders.is_released(request.cluster):
+            raise request_check.used_up(request.cluster)
+        folders.clusters.mkdir(mode=0o700, parents=True, exist_ok=True)
+        archive = pack.place(folders.root)
+        archive.chmod(0o644)
+        cluster = folders.clusters / request.cluster
+        cluster.mkdir(mode=0o700, exist_ok=True)
+        if not daemon_of(folders, request.cluster):  # also where whoever was killed, or found no room, left it empty
+            (cluster / _DAEMON).write_text(daemon)
+        for plan in request.hosts:
+            _describe(
+                folders.host(request.cluster, plan.host), orders.host_json(request, plan, settings), users, volumes
+            )
+    except OSError as problem:
+        raise request_check.not_writable(folders.root, problem) from problem
+    return archive
+
+
+def daemon_of(folders: ClusterFolders, cluster: str) -> str:
+    """Give the address of the daemon that has a cluster's containers, "" where nobody knows. Blocks."""
+    try:
+        return (folders.clusters / cluster / _DAEMON).read_text()
+    except OSError:
+        return ""
+
+
+def _describe(folder: HostFolder, description: dict[str, object], users: Users, volumes: Sequence[str]) -> None:
+    if folder.make():
+        return
+    at_volumes = orders.below_tmp(volumes)
+    for name in (*orders.MOUNTED, *at_volumes):
+        (folder.path / name).mkdir(exist_ok=True)
+        # Whatever umask this process has: somebody else runs in the container.
+        (folder.path / name).chmod(orders.mode_of(name))
+    users.own(folder.path, *map(folder.path.joinpath, (*orders.OWNED, *at_volumes)))
+    # Last, as the sign that all else is done: whoever dies before it leaves the next one to do it again.
+    folder.describe(description, users.own)
+
+
+def joining_lock(folders: ClusterFolders, cluster: str, host: str) -> Path:
+    """Give the file that is locked while a host joins the network of its cluster."""
+    return folders.clusters / cluster / f"{host}.lock"
+
+
+def network_lock(folders: ClusterFolders, cluster: str) -> Path:
+    """Give the file that is locked while the network of a cluster is made."""
+    return folders.clusters / cluster / "network.lock"

@@ -1,0 +1,44 @@
+"""Who brings things to hosts: in threads of its own, and hosts of one cluster one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from jupyter_smx.engines.machine import provide_files as given
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jupyter_smx.engines.machine.host_folder import HostFolder
+
+AT_ONCE = 4
+"""Clusters to which something is brought at the same time; the others wait, and nobody else does."""
+
+
+class Carrier:
+    """Brings things to hosts in threads of its own: a few large copies hold up nobody but each other.
+
+    Hosts of one cluster take turns, so that the first one's copies are there for the others.
+    """
+
+    def __init__(self, at_once: int = AT_ONCE) -> None:
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="bring")
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def bring(
+        self, folder: HostFolder, sources: Sequence[str], inside: str, reader: given.Reader
+    ) -> dict[str, str]:
+        """Do what :func:`given.bring` does. Cancelled, it ends at the next file or piece of one."""
+        given_up = threading.Event()
+        turn = self._turns.setdefault(folder.path.parent.name, asyncio.Lock())
+        work = partial(given.bring, folder, sources, inside, reader, given_up.is_set)
+        async with turn:
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            finally:
+                given_up.set()

@@ -1,0 +1,47 @@
+"""The controller on demand: found by its socket, started when nobody listens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_smx import controller_launch as launch
+from jupyter_smx import controller_launch_errors as unstarted
+from jupyter_smx.kernel.client.client import Client
+from jupyter_smx.model.errors import UnavailableError
+
+if TYPE_CHECKING:
+    import subprocess
+
+START_LIMIT = 20.0
+"""Seconds until a controller that was just started must listen."""
+
+_children: list[subprocess.Popen[bytes]] = []
+"""Kept so that their exit is collected; a controller outlives us."""
+
+
+def start() -> None:
+    """Start a controller and wait until it listens.
+
+    :raises UnavailableError: it does not; says the last line of its log.
+    """
+    try:
+        process = launch.start_controller()
+    except OSError as error:
+        raise unstarted.refused(error) from error
+    _children[:] = [child for child in _children if child.poll() is None] + [process]
+    if not launch.wait_ready(START_LIMIT, process):
+        raise unstarted.silent()
+
+
+def client_of_running(patience: float) -> Client:
+    """Make a client that starts nobody and waits ``patience`` seconds at most for an answer."""
+    return Client(launch.socket_path(), _nobody, patience)
+
+
+def _nobody() -> None:
+    raise UnavailableError("No controller is running.")
+
+
+def client() -> Client:
+    """Make a client of this user's controller; nothing is opened or started before the first request."""
+    return Client(launch.socket_path(), start)

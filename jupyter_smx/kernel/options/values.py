@@ -1,0 +1,399 @@
+"""What stands behind ``--input``, ``--output``, ``--group`` and ``NAME=VALUE``: text in, nouns out."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from jupyter_smx.kernel.options.expanduser import expanded
+from jupyter_smx.kernel.options.line_splitter import plain
+from jupyter_smx.model import unsupported as elsewhere
+from jupyter_smx.model.errors import ValidationError, nearest
+from jupyter_smx.model.name import slug
+from jupyter_smx.model.spec.channel import Channel, Output
+from jupyter_smx.model.spec.distribution import RUNNERS, Distribution
+from jupyter_smx.model.spec.instance import InstanceGroup
+from jupyter_smx.model.spec.metric import check_metrics
+from jupyter_smx.model.text import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+_LONGEST = 64
+_CHANNEL = re.compile(rf"[A-Za-z0-9._-]{{1,{_LONGEST}}}")  # SageMaker's ChannelName
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|[A-Za-z0-9+.-]+::")
+_PROPERTIES = ("mode", "distribution", "groups", "type", "content_type", "path")
+_PROPERTY = re.compile(rf",(?=(?:{'|'.join(_PROPERTIES)})=)")
+_LOOKS_LIKE_PROPERTY = re.compile(r",(\w+)=")
+
+_LOOSE = re.compile(r"[\[|:]")
+"""What begins the part of a form that may be left out."""
+
+_MODES: dict[str, Literal["File", "FastFile"]] = {"file": "File", "fastfile": "FastFile"}
+_DISTRIBUTIONS: dict[str, Literal["FullyReplicated", "ShardedByS3Key"]] = {
+    "replicated": "FullyReplicated",
+    "fullyreplicated": "FullyReplicated",
+    "sharded": "ShardedByS3Key",
+    "shardedbys3key": "ShardedByS3Key",
+}
+_CONTRACTS: dict[str, Literal["v2", "v3"]] = {"v2": "v2", "v3": "v3"}
+_TYPES: dict[str, Literal["S3Prefix", "ManifestFile"]] = {
+    "prefix": "S3Prefix",
+    "s3prefix": "S3Prefix",
+    "manifest": "ManifestFile",
+    "manifestfile": "ManifestFile",
+}
+_UPLOAD = re.compile(r",mode=")
+_UPLOADS: dict[str, Literal["EndOfJob", "Continuous"]] = {"endofjob": "EndOfJob", "continuous": "Continuous"}
+_DIGITS = 9
+_LARGEST = 10**_DIGITS - 1
+"""More of anything than there ever is."""
+_MODEL_AND_DATA = {"model": "/opt/ml/model", "data": "/opt/ml/output/data"}
+_Choice = TypeVar("_Choice", bound=str)
+PROCESSING_OUTPUT = "/opt/ml/processing/output"
+
+
+def pair(text: str, option: str, form: str) -> tuple[str, str]:
+    """Split ``NAME=VALUE``.
+
+    :raises ValidationError: no ``=``, or nothing before it.
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ValidationError(
+            f"{option}: {text!r} has no {'name before' if equals else '='}{' the =' if equals else ''}.",
+            field=option.removeprefix("--"),
+            value=text,
+            rule=f"The form is {form}.",
+            cure=f"For example {option} {_example(name, option, form)}.",
+        )
+    return name.strip(), value
+
+
+def _example(name: str, option: str, form: str) -> str:
+    """Write what was meant in its form, of letters that a shell and every name of that option take."""
+    word = re.sub(r"\W+" if option == "--env" else r"[^\w.-]+", "_", name, flags=re.ASCII).strip("_")
+    if not word or (option == "--env" and word[0].isdigit()):
+        word = form.partition("=")[0]
+    value, *_ = _LOOSE.split(form.partition("=")[2])
+    return f"{word}={value}"
+
+
+def once(pairs: Iterable[tuple[str, str]], option: str, field: str) -> dict[str, str]:
+    """Collect values by their names.
+
+    :raises ValidationError: a name that stands twice.
+    """
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValidationError(
+                f"{option}: {name} stands twice.",
+                field=field,
+                value=name,
+                rule="A name has one value.",
+                cure="Drop one, or give it another name.",
+            )
+        found[name] = value
+    return found
+
+
+def number(value: int | str, option: str, of: str, least: int, most: int | None = None, *, cure: str = "") -> int:
+    """Read a whole number from ``least`` to ``most`` (None: as large as any count is); ``of`` says what it counts.
+
+    ``cure`` is for an option with a form of its own, of which the number is a part.
+
+    :raises ValidationError: it is none.
+    """
+    limit = _LARGEST if most is None else most
+    found = whole(value)
+    if found is not None and least <= found <= limit:
+        return found
+    said = shown(value)
+    upper = f" to {limit}" if most is not None or len(said) > _DIGITS + 2 else ""
+    raise ValidationError(
+        f"{option}: {said} is not a number {of}.",
+        field=option.partition(" ")[0].removeprefix("--").replace("-", "_"),
+        value=said.strip("'"),
+        rule=f"It is a whole number from {least}{upper}.",
+        cure=cure or (f"For example {option} {max(least, 1)}." if option.startswith("--") else ""),
+    )
+
+
+def whole(value: object) -> int | None:
+    """Read a whole number, or text of few digits; None for anything else."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    text = str(value)
+    # Python itself refuses to read numbers of very many digits.
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
+
+
+def written(value: object, option: str) -> str:
+    """Write a value as text.
+
+    :raises ValidationError: a number of more digits than Python writes.
+    """
+    try:
+        return str(value)
+    except ValueError:
+        raise ValidationError(
+            f"{option}: {shown(value)} cannot be written out.",
+            field=option.partition(" ")[0].removeprefix("--"),
+            value=shown(value),
+            rule="It reaches the job as text, and Python writes no number of so many digits.",
+            cure="Send it as a variable instead.",
+        ) from None
+
+
+def metrics(words: Iterable[str]) -> dict[str, str]:
+    """Read ``NAME=REGEX`` as often as it stands; braces belong to the regex.
+
+    :raises ValidationError: no ``=``, a name that stands twice, or a regex that SageMaker would not take.
+    """
+    found = once((pair(plain(word), "--metric", "NAME=REGEX") for word in words), "--metric", "metrics")
+    return checked_metrics(found)
+
+
+def checked_metrics(definitions: Mapping[str, str]) -> dict[str, str]:
+    """Give metric definitions back when SageMaker would take them.
+
+    :raises ValidationError: too many, or a name or a regex that is none.
+    """
+    if definitions:
+        check_metrics(definitions)
+    return dict(definitions)
+
+
+def group(text: str) -> InstanceGroup:
+    """Read ``NAME:TYPE:COUNT[,until=LEADER]``.
+
+    :raises ValidationError: another number of parts, a count that is none, or another property.
+    """
+    plain_text, _, rest = text.partition(",")
+    parts = plain_text.split(":")
+    if len(parts) != 3 or not all(parts):  # noqa: PLR2004 - name, type, count
+        raise ValidationError(
+            f"--group: {text!r} is not a group.",
+            field="group",
+            value=text,
+            rule="The form is NAME:TYPE:COUNT[,until=LEADER].",
+            cure="For example data:ml.c5.xlarge:2.",
+        )
+    cure = f"For example --group {parts[0]}:{parts[1]}:1{',' if rest else ''}{rest}."
+    count = number(parts[2], "--group", "of hosts", 1, cure=cure)
+    return InstanceGroup(name=parts[0], instance_type=parts[1], instance_count=count, until=_leader(text, rest))
+
+
+def _leader(text: str, rest: str) -> str:
+    word, _, leader = rest.partition("=")
+    if not rest or (word == "until" and leader):
+        return leader
+    if word == "image":
+        raise ValidationError(
+            f"--group: {text!r} names an image of its own.",
+            field="group",
+            value=rest,
+            rule="As on SageMaker a job has one image, and the hosts of all its groups are made of it.",
+            cure=f"Give the job --image {leader or 'IMAGE'}.",
+        )
+    raise ValidationError(
+        f"--group: {text!r} ends with what is no property of a group.",
+        field="group",
+        value=rest,
+        rule="There is until=LEADER: the group is a helper, and ends when the hosts of LEADER have ended.",
+        cure="For example data:ml.c5.xlarge:2,until=dnn.",
+    )
+
+
+def contract(word: str) -> Literal["v2", "v3"]:
+    """Read ``v2`` or ``v3``.
+
+    :raises ValidationError: it is neither.
+    """
+    found = _CONTRACTS.get(word)
+    if found is None:
+        raise ValidationError(
+            f"--contract: {shown(word)} is no contract.",
+            field="contract",
+            value=shown(word),
+            rule="There are v2, what the toolkit in SageMaker's images shows a script, and v3, what SDK 3 does.",
+            cure="Leave it out for v2.",
+        )
+    return found
+
+
+def distribution(text: str) -> Distribution | None:
+    """Read ``torchrun|mpi[,processes=N][,groups=GROUP]``, a strategy of TensorFlow's, or ``pyspark``; nothing is None.
+
+    :raises ValidationError: another launcher, another property, or a number that is none.
+    """
+    if not text:
+        return None
+    runner, *rest = text.split(",")
+    found = dict(part.partition("=")[::2] for part in rest)
+    known = ("processes", "groups")
+    wrong = next((name for name in found if name not in known), "")
+    launcher = RUNNERS.get(runner)
+    elsewhere.check_launcher(runner)
+    if wrong or launcher is None:
+        word, words = (runner, tuple(RUNNERS)) if launcher is None else (wrong, known)
+        raise ValidationError(
+            f"--distribution: {word!r} is not known.",
+            field="distribution",
+            value=text,
+            rule="The form is torchrun|mpi[,processes=N][,groups=GROUP], or pyspark, or one of TensorFlow's: "
+            "parameter_server|multi_worker_mirrored_strategy[,groups=GROUP].",
+            cure=nearest(word, words),
+        )
+    count = found.get("processes")
+    own = ",".join([runner, *("processes=1" if part.startswith("processes=") else part for part in rest)])
+    cure = f"For example --distribution {own}."
+    processes = None if count is None else number(count, "--distribution processes", "of processes", 1, cure=cure)
+    groups = tuple(name for name in found.get("groups", "").split("+") if name)
+    return Distribution(runner=launcher, processes=processes, groups=groups)
+
+
+def channel(text: str, folder: Path) -> Channel:
+    """Read ``CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b][,type=…][,content_type=…][,path=…]``.
+
+    Relative paths start at ``folder``.
+
+    :raises ValidationError: the name, a property or its value is not one.
+    """
+    name, rest = pair(
+        text, "--input", "CHANNEL=SOURCE[,mode=…][,distribution=…][,groups=a+b][,type=…][,content_type=…][,path=…]"
+    )
+    check_channel_name(name)
+    source, *properties = _PROPERTY.split(rest)
+    if not source:
+        raise ValidationError(
+            f"--input {name}: no source stands after the =.",
+            field="input",
+            value=text,
+            rule="A channel is filled from a file, a folder or a URL.",
+            cure=f"For example --input {name}=data.csv.",
+        )
+    typed = _LOOKS_LIKE_PROPERTY.search(source)
+    if typed and not (folder / source).exists():
+        elsewhere.check_property(name, typed[1])
+        raise ValidationError(
+            f"--input {name}: {typed[1]} is not a property of a channel.",
+            field="input",
+            value=typed[1],
+            rule=f"There are {', '.join(_PROPERTIES)}.",
+            cure=nearest(typed[1], _PROPERTIES),
+        )
+    found = dict(part.split("=", 1) for part in properties)
+    for word in (word for part in properties for word in _LOOKS_LIKE_PROPERTY.findall(part)):
+        elsewhere.check_property(name, word)
+    for word in ("mode", "type"):
+        elsewhere.check_property(name, word, found.get(word, ""))
+    return Channel(
+        name=name,
+        source=absolute(source, folder),
+        mode=_choice(found.get("mode", "File"), _MODES, f"--input {name}: mode"),
+        distribution=_choice(
+            found.get("distribution", "FullyReplicated"), _DISTRIBUTIONS, f"--input {name}: distribution"
+        ),
+        groups=tuple(part for part in found.get("groups", "").split("+") if part),
+        data_type=_choice(found.get("type", "S3Prefix"), _TYPES, f"--input {name}: type"),
+        content_type=found.get("content_type", ""),
+        path=found.get("path", ""),
+    )
+
+
+def check_channel_name(name: str) -> str:
+    """Give a channel's name back when SageMaker would take it.
+
+    :raises ValidationError: other characters, or more than 64.
+    """
+    if _CHANNEL.fullmatch(name):
+        return name
+    raise ValidationError(
+        f"--input: {name!r} cannot name a channel.",
+        field="input",
+        value=name,
+        rule="A channel's name has letters, digits, points, hyphens and underscores, 64 at most.",
+        cure=f"For example --input {(slug(name) or 'train')[:_LONGEST]}=SOURCE.",
+    )
+
+
+def output(text: str, kind: str, folder: Path) -> Output:
+    """Read ``NAME=PATH[:DESTINATION][,mode=EndOfJob|Continuous]``.
+
+    In a processing job PATH is the folder in the job; empty means ``/opt/ml/processing/output/NAME``. In a training
+    job NAME is ``model`` or ``data`` and PATH is the folder here that the archive is copied to.
+
+    :raises ValidationError: another name in a training job, or a folder of the job alone; a relative folder in the job.
+    """
+    name, rest = pair(text, "--output", "NAME=PATH[:DESTINATION]")
+    return training_output(name, rest, folder) if kind == "train" else processing_output(name, rest, folder)
+
+
+def training_output(name: str, destination: str, folder: Path) -> Output:
+    """Make the output of a training job: ``model`` or ``data``, copied to ``destination``."""
+    if name not in _MODEL_AND_DATA:
+        raise ValidationError(
+            f"--output: {name!r} is not an output of a training job.",
+            field="output",
+            value=name,
+            rule="A training job has model (/opt/ml/model) and data (/opt/ml/output/data).",
+            cure=nearest(name, _MODEL_AND_DATA) or "%%process takes outputs of any name.",
+        )
+    path, (destination, mode) = _MODEL_AND_DATA[name], _upload(name, destination)
+    if destination.startswith((":", f"{path}:")):  # as for a processing job
+        destination = destination.partition(":")[2]
+    if f"{destination}/".startswith("/opt/ml/"):
+        raise ValidationError(
+            f"--output {name}: {destination!r} is a folder in the job.",
+            field="output",
+            value=destination,
+            rule=f"What a training job leaves in {path} is copied to a folder here, or to a URL.",
+            cure=f"For example --output {name}=results.",
+        )
+    return Output(name=name, path=path, destination=absolute(destination, folder) if destination else "", mode=mode)
+
+
+def processing_output(name: str, text: str, folder: Path) -> Output:
+    """Make the output of a processing job from ``PATH[:DESTINATION][,mode=…]``; the first colon divides the two."""
+    check_channel_name(name)
+    text, mode = _upload(name, text)
+    path, _, destination = text.partition(":")
+    path = path or f"{PROCESSING_OUTPUT}/{name}"
+    if not path.startswith("/"):
+        raise ValidationError(
+            f"--output {name}: {path!r} is not a folder in the job.",
+            field="output",
+            value=path,
+            rule="PATH is absolute, as the job sees it.",
+            cure=f"For example --output {name}={PROCESSING_OUTPUT}/{name}:{path}, "
+            f"or --output {name}=:{path} for the usual folder.",
+        )
+    return Output(name=name, path=path, destination=absolute(destination, folder) if destination else "", mode=mode)
+
+
+def _upload(name: str, text: str) -> tuple[str, Literal["EndOfJob", "Continuous"]]:
+    """Part what stands behind ``,mode=`` from the rest."""
+    rest, *modes = _UPLOAD.split(text)
+    return rest, _choice(modes[-1] if modes else "EndOfJob", _UPLOADS, f"--output {name}: mode")
+
+
+def absolute(source: str, folder: Path) -> str:
+    """Make a path absolute from ``folder``; a URL stays as it is, unless it is one of a file here."""
+    source = source.removeprefix("file://")
+    return source if _URL.match(source) else str(folder / expanded(source))
+
+
+def _choice(text: str, known: dict[str, _Choice], where: str) -> _Choice:
+    found = known.get(text.lower())
+    if found is None:
+        raise ValidationError(
+            f"{where} {text!r} does not exist.",
+            field=where.split(maxsplit=1)[0].removeprefix("--"),
+            value=text,
+            rule=f"There are {', '.join(sorted(set(map(str, known.values()))))}.",
+            cure=nearest(text.lower(), known),
+        )
+    return found

@@ -1,0 +1,164 @@
+"""Which Python a job runs: the submitting kernel's, or what ``--python`` names, and what is required beside it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from jupyter_smx import python_version as interpreter
+from jupyter_smx.kernel.options.expanduser import expanded
+from jupyter_smx.kernel.request import conda, requirements
+from jupyter_smx.model.errors import ValidationError, nearest
+
+if TYPE_CHECKING:
+    from jupyter_smx.model.spec.job_spec import JobSpec
+
+Required = str | Path | Sequence[str]
+"""A requirements file, or requirements one by one."""
+
+NOTHING = "none"
+"""What ``--requirements`` says where not even the file beside the script shall be installed."""
+_CONDA = "conda:"
+_UV = "uv:"
+_PICKLER = "cloudpickle"
+_OLDEST = ".".join(map(str, interpreter.OLDEST))
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """An interpreter (absolute path, version as ``3.11``), requirements, and whether they are all that is wanted."""
+
+    python: str
+    python_version: str
+    requirements: tuple[str, ...] = ()
+    requirements_only: bool = False
+
+
+def choose(word: str, required: Required, own: Choice, folder: Path) -> Choice:
+    """Read ``--python`` and ``--requirements``; without them a job runs ``own``, the submitting kernel's Python.
+
+    Relative paths start at ``folder``. Another interpreter is started once, to learn its version.
+
+    :raises ValidationError: there is no such interpreter, or it is none, or a requirement is none.
+    """
+    lines = _required(required, folder)
+    if word.startswith(_UV):
+        alone = _alone(word.removeprefix(_UV), folder)
+        return Choice(
+            python=own.python, python_version=own.python_version, requirements=(*alone, *lines), requirements_only=True
+        )
+    if not word:
+        return Choice(python=own.python, python_version=own.python_version, requirements=lines)
+    if word.startswith(_CONDA):
+        prefix = conda.prefix_of(word.removeprefix(_CONDA))
+        python = _inside(prefix, f"the environment of conda at {prefix}", word)
+    else:
+        python = _at(word, folder)
+    return Choice(python=python, python_version=_version(python, word), requirements=lines)
+
+
+def check_send(spec: JobSpec, own_version: str) -> None:
+    """Refuse to send variables to another version of Python.
+
+    :raises ValidationError: a pickle of ours may not be readable there; the text has both versions.
+    """
+    if spec.python_version == own_version:
+        return
+    raise ValidationError(
+        f"--python: this kernel runs Python {own_version} and the job would run {spec.python_version}, "
+        "which may not read what is sent to it.",
+        field="send",
+        value=spec.python_version,
+        rule="Pickled variables and functions are read by the version that wrote them.",
+        cure=f"Choose a --python of {own_version}, or pass files by --input and values by --hp.",
+    )
+
+
+def with_pickler(spec: JobSpec) -> JobSpec:
+    """Add cloudpickle, by which functions travel, to requirements that shall be alone and do not name it."""
+    if not spec.requirements_only or any(line.startswith(_PICKLER) for line in spec.requirements):
+        return spec
+    import cloudpickle  # noqa: PLC0415 - whoever sends a function loads it anyway
+
+    line = f"{_PICKLER}=={cloudpickle.__version__}"
+    return msgspec.structs.replace(spec, requirements=(*spec.requirements, line))
+
+
+def _required(required: Required, folder: Path) -> tuple[str, ...]:
+    if isinstance(required, (str, Path)):
+        return requirements.read(required, folder) if str(required) not in ("", NOTHING) else ()
+    return requirements.specifiers([str(each) for each in required])
+
+
+def _alone(text: str, folder: Path) -> tuple[str, ...]:
+    """Read what stands behind ``uv:``: a file, or requirements between commas."""
+    path = folder / expanded(text) if text else folder
+    if path.is_file() or text.endswith((".txt", ".in")):
+        found = requirements.read(text, folder)
+    else:
+        found = requirements.specifiers(requirements.split(text), "--python uv")
+    if found:
+        return found
+    raise ValidationError(
+        f"--python {_UV}{text}: nothing is required.",
+        field="python",
+        value=text,
+        rule="It takes a requirements file, or requirements between commas.",
+        cure="For example uv:numpy,pandas==2.2.",
+    )
+
+
+def _at(word: str, folder: Path) -> str:
+    # Not resolved: the interpreter of a virtual environment is a link, and the link's name is what matters.
+    path = Path(os.path.normpath(folder / expanded(word)))
+    if path.is_dir():
+        return _inside(path, f"the folder {path}", word)
+    if not path.exists():
+        raise _refused(word, "does not exist", f"It was looked for at {path}.", _near(path))
+    return _checked(path, word)
+
+
+def _inside(folder: Path, what: str, word: str) -> str:
+    for name in ("bin/python", "bin/python3"):
+        if (folder / name).exists():
+            return _checked(folder / name, word)
+    raise _refused(word, "has no Python", f"There is no bin/python in {what}.", "")
+
+
+def _checked(path: Path, word: str) -> str:
+    if not os.access(path, os.X_OK):
+        raise _refused(word, "cannot be executed", f"{path} is no program.", f"`chmod +x {path}`, if it is one.")
+    return str(path)
+
+
+def _version(python: str, word: str) -> str:
+    try:
+        found = interpreter.version(python)
+    except (OSError, ValueError, subprocess.SubprocessError) as problem:
+        raise _refused(word, "is no Python that can be started", f"({problem})", "") from None
+    if found < interpreter.OLDEST:
+        raise _refused(word, f"is Python {found[0]}.{found[1]}", f"A job runs {_OLDEST} or newer.", "")
+    return f"{found[0]}.{found[1]}"
+
+
+def _near(path: Path) -> str:
+    try:
+        beside = [found.name for found in path.parent.iterdir()]
+    except OSError:
+        return f"There is no folder {path.parent}."
+    return nearest(path.name, beside)
+
+
+def _refused(word: str, what: str, rule: str, cure: str) -> ValidationError:
+    return ValidationError(
+        f"--python: {word!r} {what}.",
+        field="python",
+        value=word,
+        rule=rule,
+        cure=cure or "It takes an interpreter, the folder of a virtual environment, conda:NAME or uv:REQUIREMENTS.",
+    )

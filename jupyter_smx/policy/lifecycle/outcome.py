@@ -1,0 +1,158 @@
+"""How a job ended: from the records of all its hosts to one final state and one failure reason.
+
+Prefixes are SageMaker's: ``AlgorithmError`` (the user's code), ``ClientError`` (the user's wish),
+``InternalServerError`` (ours), ``CapacityError`` (no hosts could be had). Source: FailureReason of
+DescribeTrainingJob, 1024 characters at most: the failure file's text, or the exit code where there is none.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from jupyter_smx.model.records.job import guilty
+from jupyter_smx.model.status import Goal, SecondaryStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jupyter_smx.model.records.job import HostEnd, Job
+
+MAX_REASON = 1_024
+MAX_MESSAGE = 1_024
+"""Bytes of an exit message."""
+_NO_TEXT = "ClientError: /opt/ml/output/message of {host} is no UTF-8 text."
+_SIGNALS = 128
+"""A shell, and so a container, leaves with this and the number of the signal that ended a program."""
+_WISHED = {Goal.STOP: SecondaryStatus.STOPPED, Goal.EXPIRE: SecondaryStatus.MAX_WAIT_TIME_EXCEEDED}
+_CAUSES = {Goal.EXPIRE: "max_wait", Goal.INTERRUPT: "interrupted"}
+_ROWS = {Goal.STOP: SecondaryStatus.STOPPING, Goal.INTERRUPT: SecondaryStatus.INTERRUPTED}
+"""The rows of a job that say when something was wished of it."""
+INTERRUPTION = "Its spot instances were taken back."
+_NOBODY_ASKED = (
+    "InternalServerError: The hosts ended the job, and nobody had asked for that: they, or what runs them, were shut "
+    "down. Run it again; --retries does that by itself."
+)
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """A final state, its reason, and whether the hosts can be trusted with another job.
+
+    ``message`` is the reason in our own words, "" where that says no more. The state may be ``Interrupted``: that ends
+    the run of a spot job, and the job only where no other run may begin.
+    """
+
+    state: SecondaryStatus
+    reason: str = ""
+    message: str = ""
+    healthy: bool = True
+
+
+def cause_told(goal: Goal) -> str:
+    """Give what hosts are told where a run shall end, and their records say."""
+    return _CAUSES.get(goal, "stopped")
+
+
+def goal_at_end(job: Job, ends: Sequence[HostEnd]) -> Goal:
+    """Say what was wished of a job when its code ended, by its records alone: no controller may have lived then.
+
+    Who was told by the wish ended by it, whatever the clocks say; and an end without a time does not say when it was.
+    """
+    exits = [end.exited_at for end in ends if end.exited_at is not None]
+    unknown = not exits or len(exits) < len(ends)
+    if unknown or job.goal is Goal.RUN or _were_told(job.goal, ends):
+        return job.goal
+    return Goal.RUN if max(exits) < _wished_at(job) else job.goal
+
+
+def _were_told(goal: Goal, ends: Sequence[HostEnd]) -> bool:
+    """Say whether hosts were surely told because of the wish: where another one failed they are told the same."""
+    told = any(end.cause == cause_told(goal) for end in ends)
+    failed = any(not (end.was_told() or end.ended_well()) for end in ends)
+    return told and not (failed and cause_told(goal) == cause_told(Goal.RUN))
+
+
+def _wished_at(job: Job) -> float:
+    if job.goal is Goal.EXPIRE:
+        return math.inf if job.wait_until is None else job.wait_until
+    # A wish without a row came when outputs were on their way already.
+    rows = (row.start_time for row in reversed(job.transitions) if row.status is _ROWS[job.goal])
+    return next(rows, math.inf)
+
+
+def verdict(goal: Goal, ends: Sequence[HostEnd]) -> Verdict:
+    """Judge a job whose every host has a record; any host that failed fails the job, and only a wish stops it."""
+    end = guilty(ends)
+    if ends and all(other.ended_well() for other in ends):
+        return _done(ends)
+    if goal in _WISHED:
+        return Verdict(state=_WISHED[goal], healthy=not any(other.is_ours() for other in ends))
+    if goal is Goal.INTERRUPT and _was_taken_away(ends):
+        return Verdict(state=SecondaryStatus.INTERRUPTED, reason=INTERRUPTION, healthy=False)
+    return _by_its_ends(end, ends)
+
+
+def _by_its_ends(end: HostEnd | None, ends: Sequence[HostEnd]) -> Verdict:
+    if end is not None and end.is_ours():
+        reason = end.failure or f"Host {end.host} was lost while the job ran."
+        return Verdict(state=SecondaryStatus.FAILED, reason=_cut(f"InternalServerError: {reason}"), healthy=False)
+    if end is not None and not (end.ended_well() or end.was_told()):
+        return Verdict(state=SecondaryStatus.FAILED, reason=_cut(_reason(end)), message=_cut(_message(end)))
+    if any(other.cause == "max_runtime" for other in ends):
+        return Verdict(state=SecondaryStatus.MAX_RUNTIME_EXCEEDED)
+    return Verdict(state=SecondaryStatus.FAILED, reason=_NOBODY_ASKED, healthy=False)
+
+
+def _done(ends: Sequence[HostEnd]) -> Verdict:
+    garbled = next((end.host for end in ends if end.message is None), "")
+    if garbled:
+        return Verdict(state=SecondaryStatus.FAILED, reason=_NO_TEXT.format(host=garbled))
+    return Verdict(state=SecondaryStatus.COMPLETED)
+
+
+def _was_taken_away(ends: Sequence[HostEnd]) -> bool:
+    """Say whether the interruption ended a run, and nothing else: neither its own failure nor its time."""
+    return all((end.was_told() or end.ended_well() or end.is_ours()) and end.cause != "max_runtime" for end in ends)
+
+
+def _reason(end: HostEnd) -> str:
+    """Give SageMaker's words."""
+    if end.cause == "refused":
+        return f"ClientError: {end.failure}"
+    if end.reason:
+        return f"AlgorithmError: {end.reason}"
+    code = end.exit_code if end.signal is None else _SIGNALS + end.signal
+    return f"AlgorithmError: Exit Code: {code}"
+
+
+def exit_message(ends: Sequence[HostEnd]) -> str:
+    """Join what the hosts said at their end, in their order, and cut it where SageMaker does."""
+    whole = "".join(end.message or "" for end in ends)
+    return whole.encode()[:MAX_MESSAGE].decode(errors="ignore")
+
+
+def _message(end: HostEnd) -> str:
+    """Give our own."""
+    if end.cause == "refused":
+        return f"ClientError: {end.failure}"
+    if end.cause == "memory":
+        return f"AlgorithmError: OutOfMemory: {end.failure or 'the system ended the job because memory ran out.'}"
+    if end.failure:
+        return f"AlgorithmError: {end.failure}"
+    if end.signal is not None:
+        return f"AlgorithmError: The job was ended by signal {end.signal} ({_signal_name(end.signal)})."
+    return f"AlgorithmError: Exit Code: {end.exit_code}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"
+
+
+def _cut(text: str) -> str:
+    return text[:MAX_REASON]

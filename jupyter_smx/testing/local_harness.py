@@ -1,0 +1,132 @@
+"""The local engine's world for the contract: this machine, looked at through ``/proc`` and the files of hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from jupyter_smx.agent.system.files import short_path as shortcut
+from jupyter_smx.engines.local.engine import LocalEngine
+from jupyter_smx.model.records.cluster import Handle
+from jupyter_smx.testing import process_scan as side_doors
+from jupyter_smx.testing.harness import Harness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jupyter_smx.engines.base import ClusterRequest
+
+_COSTLY = ("ml", "tmp", "slots", "trash", "code", "agent.sock", "shortcut")
+
+
+class LocalHarness(Harness):
+    """A local engine with a data folder of its own."""
+
+    def __init__(self, folder: Path, **traits: object) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # a controller has made it before it asks an engine
+        self.folder = folder
+        self.traits = {"launch_timeout": 60.0, **traits}
+        self.engine = self.reborn()
+
+    def reborn(self) -> LocalEngine:
+        """Make another instance that shares only the disk."""
+        return LocalEngine(data_dir=os.fspath(self.folder), **self.traits)
+
+    def cluster(self, cluster: str) -> Path:
+        """Give a cluster's folder."""
+        return self.folder / "clusters" / cluster
+
+    def hosts_alive(self, cluster: str) -> set[str]:
+        """Scan ``/proc`` for agents."""
+        return set(side_doors.agents(cluster))
+
+    def launches(self, cluster: str) -> dict[str, int]:
+        """Count agents that lead a session now, and hosts whose agent left its birth record and is dead."""
+        found: dict[str, int] = {}
+        for host, _ in side_doors.every_agent(cluster):
+            found[host] = found.get(host, 0) + 1
+        for path in self.cluster(cluster).glob("*/agent.json"):
+            found.setdefault(path.parent.name, 1)
+        return found
+
+    def commands(self, cluster: str) -> list[str]:
+        """Show what ``ps`` would."""
+        return [seen.command for seen in side_doors.of_cluster(cluster)]
+
+    def commands_with(self, token: str) -> list[str]:
+        """Search the whole machine."""
+        return [seen.command for seen in side_doors.processes() if token in seen.command]
+
+    def sent(self, cluster: str) -> dict[str, object]:
+        """Read ``host.json`` and the agents' command lines."""
+        return {
+            "engine": "local",
+            "hosts": {
+                host: {
+                    "command": _as_started(side_doors.arguments(pid)),
+                    "host.json": side_doors.read_json(self.cluster(cluster) / host / "host.json"),
+                }
+                for host, pid in sorted(side_doors.agents(cluster).items())
+            },
+        }
+
+    def leftovers(self, cluster: str) -> list[str]:
+        """List living processes, and folders that only a living host needs."""
+        left = [f"{seen.pid} {seen.command}" for seen in side_doors.of_cluster(cluster)]
+        left += side_doors.control_groups(cluster)
+        return left + [os.fspath(path) for name in _COSTLY for path in self.cluster(cluster).glob(f"*/{name}")]
+
+    def told(self, cluster: str) -> bytes:
+        """Read all files of the cluster but the jobs' spools and folders."""
+        hosts = [path for path in self.cluster(cluster).iterdir() if path.is_dir()]
+        files = [path for host in hosts for path in host.iterdir() if path.is_file()]
+        return b"\n".join(path.read_bytes() for path in files)
+
+    def memory(self, cluster: str, host: str) -> int:
+        """Read the agent's resident memory."""
+        pid = side_doors.agents(cluster)[host]
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+    def kill_agent(self, cluster: str, host: str) -> None:
+        """Send SIGKILL and wait."""
+        side_doors.kill_and_wait(side_doors.agents(cluster)[host])
+
+    def forget(self, cluster: str) -> None:
+        """Take the folder away in one move, while its processes live and write into it."""
+        self.cluster(cluster).rename(self.folder / f"forgotten-{cluster}")
+
+    @contextmanager
+    def outage(self) -> Iterator[None]:
+        """Make the data folder unreadable, as a network disk becomes; nobody can make it anew meanwhile."""
+        away = self.folder.with_name("away")
+        self.folder.rename(away)
+        self.folder.touch()
+        try:
+            yield
+        finally:
+            self.folder.unlink()
+            away.rename(self.folder)
+
+    def impossible(self) -> ClusterRequest:
+        """Ask for an interpreter that does not exist."""
+        return msgspec.structs.replace(self.request(), python="/nowhere/python")
+
+    async def close(self) -> None:
+        """Release every cluster that is or was here, forgotten ones too."""
+        engine = self.reborn()
+        prefix = os.fspath(self.folder)
+        known = {path.name for path in (self.folder / "clusters").glob("*")}
+        known |= {seen.host().partition("/")[0] for seen in side_doors.processes() if prefix in seen.command}
+        await asyncio.gather(*(engine.release(Handle(engine="local", cluster=cluster)) for cluster in known - {""}))
+        for host in filter(Path.is_dir, self.folder.glob("forgotten-*/*")):
+            shortcut.remove(os.fspath(host))  # nobody finds it any more
+
+
+def _as_started(words: list[str]) -> list[str]:
+    """Cut what is said by pipe number, or by the agent to itself when it starts itself again in its namespaces."""
+    return words[: words.index("serve") + 2]
